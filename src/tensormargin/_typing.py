@@ -1,0 +1,9 @@
+"""Names for the array types in signatures."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float64]

@@ -1,0 +1,13 @@
+"""Ways to write the weight tensor. A new one is a file here and a line in `FORMATS`."""
+
+from __future__ import annotations
+
+from .base import Block, Weight
+from .cp import CPWeight
+from .full import FullWeight
+from .tt import TTWeight
+from .tucker import TuckerWeight
+
+FORMATS: dict[str, type[Weight]] = {"full": FullWeight, "cp": CPWeight, "tucker": TuckerWeight, "tt": TTWeight}
+
+__all__ = ["FORMATS", "Block", "Weight"]

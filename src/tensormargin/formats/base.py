@@ -1,0 +1,108 @@
+"""What every format of the weight tensor offers to the sweep loop."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from .._typing import Array, FloatArray
+from ..samples import Samples
+
+Rank = int | tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """One free part of a weight, in a gauge where it carries the weight's whole norm.
+
+    Attributes
+    ----------
+    vector : ndarray of shape (d,)
+        ``v`` with ``|v| = ||W||_F`` (Eq. 8).
+    design : callable
+        Maps `Samples` to the N x d matrix with ``design @ v = <W, Z_i>`` (Eq. 9).
+    replace : callable
+        Maps a new ``v`` to the weight that has it in this block.
+    """
+
+    vector: FloatArray
+    design: Callable[[Samples], Array]
+    replace: Callable[[Array], Weight]
+
+
+class Weight(ABC):
+    """A weight tensor in some format; immutable, and ignorant of labels."""
+
+    name: ClassVar[str]
+    shape: tuple[int, ...]
+
+    @classmethod
+    @abstractmethod
+    def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> Rank:
+        """Return the complete rank for samples of this shape (the default one for None), or raise ValueError."""
+
+    @classmethod
+    @abstractmethod
+    def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
+        """Approximate a dense tensor by truncated singular value decompositions of its unfoldings."""
+
+    @classmethod
+    @abstractmethod
+    def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
+        """Read back what `to_tensorly` gave for a weight of this shape."""
+
+    @abstractmethod
+    def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
+        """Return the matching TensorLy container of arrays of this dtype, or an array for a full weight."""
+
+    @abstractmethod
+    def to_dense(self) -> FloatArray:
+        """Return the weight as an array of ``shape``."""
+
+    @property
+    @abstractmethod
+    def block_names(self) -> tuple[str, ...]:
+        """Names of the blocks, in the order of a sweep."""
+
+    @abstractmethod
+    def block(self, index: int) -> Block:
+        """Return one block with the gauge moved to it."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> Rank:
+        """The complete rank, as `valid_rank` returns it."""
+
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Number of entries stored."""
+
+
+def whole_number_rank(rank: Rank, what: str) -> None:
+    """Raise for a rank that is not made of positive whole numbers."""
+    entries = rank if isinstance(rank, tuple) else (rank,)
+    for entry in entries:
+        if isinstance(entry, bool) or not isinstance(entry, (int, np.integer)) or entry < 1:
+            raise ValueError(f"rank must be {what}, all at least 1; got rank={rank!r}")
+
+
+def leading_vectors(tensor: Array, mode: int, count: int) -> FloatArray:
+    """Return the ``count`` leading left singular vectors of the mode's unfolding; orthonormal even for a zero tensor.
+
+    Works on the smaller side of the unfolding and completes the basis where the unfolding has too few directions.
+    """
+    unfolded = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
+    if unfolded.shape[0] <= unfolded.shape[1]:
+        _, vectors = np.linalg.eigh(unfolded @ unfolded.T)
+        return vectors[:, ::-1][:, :count]
+    left, _, _ = np.linalg.svd(unfolded, full_matrices=False)
+    if left.shape[1] < count:
+        extra = np.random.RandomState(0).standard_normal((len(left), count - left.shape[1]))
+        left, _ = np.linalg.qr(np.hstack([left, extra]))
+    return left[:, :count]

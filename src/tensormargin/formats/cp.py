@@ -1,0 +1,134 @@
+"""CP: a sum of R rank-one tensors.
+
+Gauge: columns of unit norm, their lengths in ``scales``. CP has no orthonormal gauge: for factor m,
+``||W||^2 = tr(V diag(s) G diag(s) V')`` with ``G`` the Hadamard product of the other factors' Gram matrices. Its
+eigenvectors whiten the block; directions in its null space leave ``W`` unchanged and are dropped.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import khatri_rao
+
+from .._typing import Array, FloatArray
+from ..samples import Samples, contract_around
+from .base import Block, Rank, Weight, leading_vectors, whole_number_rank
+
+_DEFAULT_RANK = 2
+_NULL = 1e-10
+
+
+class CPWeight(Weight):
+    """``W = sum_r s_r v_r^(1) o ... o v_r^(M)`` with unit columns."""
+
+    name = "cp"
+
+    def __init__(self, scales: Array, factors: list[Array]) -> None:
+        self.scales = scales
+        self.factors = factors
+        self.shape = tuple(len(factor) for factor in factors)
+
+    @classmethod
+    def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> int:
+        largest = prod(shape) // max(shape)
+        if rank is None:
+            return min(_DEFAULT_RANK, largest)
+        if isinstance(rank, tuple):
+            raise ValueError(f"a CP rank is one whole number; got rank={rank!r}")
+        whole_number_rank(rank, "a whole number")
+        if rank > largest:
+            raise ValueError(
+                "a CP rank is at most the product of all mode sizes but the largest, where it can write any tensor; "
+                f"got rank={rank} for samples of shape {shape}. Use at most {largest}"
+            )
+        return int(rank)
+
+    @classmethod
+    def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
+        count = cls.valid_rank(rank, tensor.shape)
+        factors = []
+        for mode, size in enumerate(tensor.shape):
+            vectors = leading_vectors(tensor, mode, min(count, size))
+            extra = rng.standard_normal((size, count - vectors.shape[1]))
+            factors.append(_unit_columns(np.hstack([vectors, extra]))[0])
+        return cls(np.ones(count), factors)
+
+    @classmethod
+    def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
+        weights, factors = tensor
+        scales = np.asarray(weights, np.float64)
+        units = []
+        for factor in factors:
+            unit, lengths = _unit_columns(np.asarray(factor, np.float64))
+            units.append(unit)
+            scales = scales * lengths
+        return cls(scales, units)
+
+    def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
+        from tensorly.cp_tensor import CPTensor
+
+        return CPTensor((self.scales.astype(dtype), [factor.astype(dtype) for factor in self.factors]))
+
+    def to_dense(self) -> FloatArray:
+        return (_columns(self.factors) @ self.scales).reshape(self.shape)
+
+    @property
+    def block_names(self) -> tuple[str, ...]:
+        return tuple(f"factor {mode + 1}" for mode in range(len(self.shape)))
+
+    @property
+    def rank(self) -> int:
+        return len(self.scales)
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(factor.size for factor in self.factors)
+
+    def block(self, index: int) -> Block:
+        others = [factor for mode, factor in enumerate(self.factors) if mode != index]
+        gram = reduce(np.multiply, (factor.T @ factor for factor in others), np.ones((len(self.scales),) * 2))
+        values, vectors = np.linalg.eigh(gram)
+        kept = values > _NULL * values[-1]
+        roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+        free = (self.factors[index] * self.scales) @ (vectors * roots)
+
+        def design(samples: Samples) -> Array:
+            partial, kernel = self._around(index, samples, vectors / roots)
+            return contract_around(partial, self.shape[index], kernel)
+
+        def replace(vector: Array) -> CPWeight:
+            factor, scales = _unit_columns(vector.reshape(free.shape) @ (vectors / roots).T)
+            return type(self)(scales, [factor if k == index else f for k, f in enumerate(self.factors)])
+
+        return Block(free.ravel(), design, replace)
+
+    def _around(self, mode: int, samples: Samples, whitening: Array) -> tuple[Array, Array]:
+        """Return the samples with the other half contracted, and the kernel that contracts the rest of this half."""
+        split, count = samples.split, len(self.scales)
+        if mode < split:
+            tail = [_columns(self.factors[split:])] if split < len(self.shape) else []
+            partial = samples.contract_tail(tail)  # N x I_1 .. I_split x R
+            lead, trail, entries = self.factors[:mode], self.factors[mode + 1 : split], "lr,tr,rj->ltrj"
+        else:
+            partial = samples.contract_head([_columns(self.factors[:split])])  # N x R x I_split+1 .. I_M
+            lead, trail, entries = self.factors[split:mode], self.factors[mode + 1 :], "lr,tr,rj->rltj"
+        kernel = np.einsum(entries, _columns(lead, count), _columns(trail, count), whitening)
+        n_trail = prod(len(factor) for factor in trail) * (partial.shape[-1] if mode < split else 1)
+        return partial, kernel.reshape(-1, n_trail, whitening.shape[1])
+
+
+def _columns(factors: list[Array], count: int = 1) -> Array:
+    """Return the Khatri-Rao product: column r is the outer product of the factors' columns r, flattened."""
+    return reduce(khatri_rao, factors) if factors else np.ones((1, count))
+
+
+def _unit_columns(matrix: Array) -> tuple[Array, Array]:
+    """Return the matrix with unit columns, and their lengths; a zero column becomes a constant one of length zero."""
+    lengths = np.linalg.norm(matrix, axis=0)
+    units = np.where(lengths > 0, matrix, 1.0)
+    return units / np.linalg.norm(units, axis=0), lengths

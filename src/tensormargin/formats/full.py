@@ -1,0 +1,60 @@
+"""The unstructured weight: one block, so one convex solve (SVM and LMDM on flattened samples)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from .._typing import Array, FloatArray
+from .base import Block, Rank, Weight
+
+
+class FullWeight(Weight):
+    """A dense weight tensor."""
+
+    name = "full"
+
+    def __init__(self, tensor: Array) -> None:
+        self.tensor = np.asarray(tensor, np.float64)
+        self.shape = self.tensor.shape
+
+    @classmethod
+    def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> Rank:
+        if rank is not None:
+            raise ValueError(f'a full weight has no rank; got rank={rank!r}. Leave rank=None with decomposition="full"')
+        return None
+
+    @classmethod
+    def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
+        return cls(tensor)
+
+    @classmethod
+    def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
+        return cls(tensor)
+
+    def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Array:
+        return self.tensor.astype(dtype)
+
+    def to_dense(self) -> FloatArray:
+        return self.tensor
+
+    @property
+    def block_names(self) -> tuple[str, ...]:
+        return ("weight",)
+
+    def block(self, index: int) -> Block:
+        return Block(
+            vector=self.tensor.ravel(),
+            design=lambda samples: samples.matrix(),
+            replace=lambda vector: type(self)(vector.reshape(self.shape)),
+        )
+
+    @property
+    def rank(self) -> Rank:
+        return None
+
+    @property
+    def n_parameters(self) -> int:
+        return self.tensor.size

@@ -1,0 +1,163 @@
+"""Tensor-Train: a chain of third-order cores joined by bonds.
+
+Gauge: mixed canonical form. Cores left of the centre have orthonormal columns as (r I) x r' matrices, cores right of
+it orthonormal rows as r x (I r') matrices; so the centre core carries the norm, and it is the free block. Moving the
+centre by one is a QR decomposition that changes two neighbours only.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from .._typing import Array, FloatArray
+from ..samples import Samples, contract_around
+from .base import Block, Rank, Weight, whole_number_rank
+
+_DEFAULT_RANK = 4
+
+
+class TTWeight(Weight):
+    """``W[i_1..i_M] = G_1[i_1] G_2[i_2] ... G_M[i_M]``, canonical around ``centre``."""
+
+    name = "tt"
+
+    def __init__(self, cores: list[Array], centre: int) -> None:
+        self.cores = cores
+        self.centre = centre
+        self.shape = tuple(core.shape[1] for core in cores)
+
+    @classmethod
+    def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if rank is None:
+            return _largest_valid((_DEFAULT_RANK,) * (len(shape) - 1), shape)
+        whole_number_rank(rank, "a whole number, or one a bond")
+        ranks = rank if isinstance(rank, tuple) else (rank,) * (len(shape) - 1)
+        if len(ranks) == len(shape) + 1 and ranks[0] == ranks[-1] == 1:
+            ranks = ranks[1:-1]  # TensorLy's spelling, with the two outer bonds
+        if len(ranks) != len(shape) - 1:
+            raise ValueError(
+                f"a Tensor-Train rank has one number a bond between neighbouring modes: samples of shape {shape} need "
+                f"{len(shape) - 1}, got rank={rank!r}"
+            )
+        largest = _largest_valid(ranks, shape)
+        if largest != tuple(ranks):
+            raise ValueError(
+                "a Tensor-Train rank r_k is at most r_(k-1) I_k and at most I_(k+1) r_(k+1); "
+                f"got rank={rank!r} for samples of shape {shape}. The nearest valid rank is {largest}"
+            )
+        return largest
+
+    @classmethod
+    def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
+        ranks = cls.valid_rank(rank, tensor.shape)
+        cores, left, rest = [], 1, tensor
+        for size, count in zip(tensor.shape, ranks, strict=False):
+            u, s, vt = np.linalg.svd(rest.reshape(left * size, -1), full_matrices=False)
+            cores.append(u[:, :count].reshape(left, size, count))
+            rest, left = s[:count, None] * vt[:count], count
+        cores.append(rest.reshape(left, tensor.shape[-1], 1))
+        return cls(cores, len(cores) - 1)
+
+    @classmethod
+    def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
+        cores = [np.asarray(core, np.float64) for core in tensor]
+        weight = cls(cores, 0)
+        for centre in range(1, len(cores)):  # makes the form canonical around the last core
+            weight = weight._moved_right(centre)
+        return weight
+
+    def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
+        from tensorly.tt_tensor import TTTensor
+
+        return TTTensor([core.astype(dtype) for core in self.cores])
+
+    def to_dense(self) -> FloatArray:
+        return _left_matrix(self.cores).reshape(self.shape)
+
+    @property
+    def block_names(self) -> tuple[str, ...]:
+        return tuple(f"core {k + 1}" for k in range(len(self.cores)))
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        return tuple(core.shape[2] for core in self.cores[:-1])
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(core.size for core in self.cores)
+
+    def block(self, index: int) -> Block:
+        weight = self._centred_at(index)
+        left, size, right = weight.cores[index].shape
+
+        def replace(vector: Array) -> TTWeight:
+            new = vector.reshape(size, left, right).transpose(1, 0, 2)
+            return type(self)([new if k == index else core for k, core in enumerate(weight.cores)], index)
+
+        return Block(weight.cores[index].transpose(1, 0, 2).ravel(), weight._centre_design, replace)
+
+    def _centre_design(self, samples: Samples) -> Array:
+        """Contract every mode but the centre's with the interfaces left and right of it."""
+        split, k = samples.split, self.centre
+        if k < split:
+            tail = [_right_matrix(self.cores[split:])] if split < len(self.cores) else []
+            partial = samples.contract_tail(tail)  # N x I_1 .. I_split x r
+            left, right = self.cores[:k], self.cores[k + 1 : split]
+        else:
+            partial = samples.contract_head([_left_matrix(self.cores[:split])])  # N x r x I_split+1 .. I_M
+            left, right = self.cores[split:k], self.cores[k + 1 :]
+        bond_left, size, bond_right = self.cores[k].shape
+        left_matrix = _left_matrix(left) if left else np.eye(bond_left)
+        right_matrix = _right_matrix(right) if right else np.eye(bond_right)
+        kernel = np.einsum("la,tb->ltab", left_matrix, right_matrix)
+        return contract_around(partial, size, kernel.reshape(*kernel.shape[:2], -1))
+
+    def _centred_at(self, index: int) -> TTWeight:
+        weight = self
+        while weight.centre < index:
+            weight = weight._moved_right(weight.centre + 1)
+        while weight.centre > index:
+            weight = weight._moved_left(weight.centre - 1)
+        return weight
+
+    def _moved_right(self, centre: int) -> Self:
+        old, new = self.cores[centre - 1], self.cores[centre]
+        basis, triangle = np.linalg.qr(old.reshape(-1, old.shape[2]))
+        cores = list(self.cores)
+        cores[centre - 1] = basis.reshape(*old.shape[:2], -1)
+        cores[centre] = np.tensordot(triangle, new, 1)
+        return type(self)(cores, centre)
+
+    def _moved_left(self, centre: int) -> Self:
+        old, new = self.cores[centre + 1], self.cores[centre]
+        basis, triangle = np.linalg.qr(old.reshape(old.shape[0], -1).T)
+        cores = list(self.cores)
+        cores[centre + 1] = basis.T.reshape(-1, *old.shape[1:])
+        cores[centre] = np.tensordot(new, triangle.T, 1)
+        return type(self)(cores, centre)
+
+
+def _left_matrix(cores: list[Array]) -> Array:
+    """Return the (r_0 I_1 .. I_k) x r_k matrix of a chain of cores."""
+    chain = reduce(lambda left, core: np.tensordot(left, core, 1), cores)
+    return chain.reshape(-1, chain.shape[-1])
+
+
+def _right_matrix(cores: list[Array]) -> Array:
+    """Return the (I_k .. I_M r_M) x r_(k-1) matrix of a chain of cores."""
+    chain = reduce(lambda left, core: np.tensordot(left, core, 1), cores)
+    return chain.reshape(len(chain), -1).T
+
+
+def _largest_valid(ranks: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Lower ranks until each core can have orthonormal columns and rows."""
+    bonds = [1, *ranks, 1]
+    for k, size in enumerate(shape[:-1]):
+        bonds[k + 1] = min(bonds[k + 1], bonds[k] * size)
+    for k in range(len(shape) - 1, 0, -1):
+        bonds[k] = min(bonds[k], bonds[k + 1] * shape[k])
+    return tuple(bonds[1:-1])

@@ -1,0 +1,66 @@
+"""What goes into a solver and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..problem import BlockProblem, Certificate
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A point of a block problem with the proof of its quality.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n_samples,)
+        The dual point, inside its box.
+    u : ndarray of shape (n_columns,)
+        ``A'beta``, the primal point in whitened coordinates.
+    margins : ndarray of shape (n_samples,)
+        ``A u``.
+    certificate : Certificate
+        Primal and dual value at this point.
+    n_epochs : int
+        Work done, in passes over the rows.
+    converged : bool
+        Whether the relative duality gap is at most the tolerance asked for.
+    """
+
+    beta: FloatArray
+    u: FloatArray
+    margins: FloatArray
+    certificate: Certificate
+    n_epochs: int
+    converged: bool
+
+
+class Solver(Protocol):
+    """Solve a block problem to a relative duality gap of at most ``tol``.
+
+    ``start`` is a dual point to begin from; it is clipped to the box. The same arguments give the same bits.
+    """
+
+    def __call__(
+        self, problem: BlockProblem, start: FloatArray | None = None, tol: float = 1e-4, max_epochs: int = 1000
+    ) -> Solution:
+        """Return the solution with its certificate."""
+
+
+def solution_at(problem: BlockProblem, beta: FloatArray, n_epochs: int, tol: float) -> Solution:
+    """Evaluate a dual point: recompute u, margins and certificate from ``beta`` alone."""
+    u = (beta.astype(problem.rows.dtype) @ problem.rows).astype(np.float64)
+    margins = (problem.rows @ u.astype(problem.rows.dtype)).astype(np.float64)
+    certificate = problem.certify(u, beta, margins)
+    return Solution(beta, u, margins, certificate, n_epochs, certificate.relative_gap <= tol)
+
+
+def starting_point(problem: BlockProblem, start: FloatArray | None) -> FloatArray:
+    """Return ``start`` clipped to the box, or the lower corner (no sample violates its margin)."""
+    if start is None:
+        return problem.lower.copy()
+    return np.clip(start, problem.lower, problem.upper)

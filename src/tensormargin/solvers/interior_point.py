@@ -1,0 +1,126 @@
+"""A primal-dual interior-point method: few iterations, each made of large matrix products and one k x k inverse.
+
+Slower than coordinate descent on a processor, but indifferent to conditioning, and independent of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._typing import FloatArray
+from ..problem import BlockProblem
+from .base import Solution, solution_at, starting_point
+
+_TO_THE_WALL = 0.995
+
+
+def solve_interior_point(
+    problem: BlockProblem, start: FloatArray | None = None, tol: float = 1e-4, max_epochs: int = 1000
+) -> Solution:
+    """Solve a block problem by Mehrotra's predictor-corrector method on its dual.
+
+    See `tensormargin.solvers.base.Solver` for the arguments. An epoch is an iteration. A start is used only if it is
+    good enough already: interior-point methods gain nothing from the neighbourhood of a corner.
+    """
+    best = solution_at(problem, starting_point(problem, start), 0, tol)
+    if best.converged or max_epochs < 1:
+        return best
+    rows = problem.rows.astype(np.float64, copy=False)
+    point = _Point(problem)
+    for epoch in range(1, max_epochs + 1):
+        system = _NewtonSystem(rows, point)
+        predictor = system.step(target=0.0)
+        reached = point.moved(predictor, 1.0).complementarity
+        centring = (reached / point.complementarity) ** 3
+        step = system.step(centring * point.complementarity, predictor)
+        point = point.moved(step, _TO_THE_WALL)
+        solution = solution_at(problem, point.beta, epoch, tol)
+        if solution.converged:
+            return solution
+        if solution.certificate.relative_gap < best.certificate.relative_gap:
+            best = solution
+        if point.complementarity < np.finfo(float).tiny or not np.isfinite(point.complementarity):
+            break
+    return Solution(best.beta, best.u, best.margins, best.certificate, epoch, best.converged)
+
+
+@dataclass(frozen=True)
+class _Step:
+    beta: FloatArray
+    below: FloatArray
+    above: FloatArray
+
+
+class _Point:
+    """A dual point strictly inside the box with the multipliers of its lower and upper bounds."""
+
+    def __init__(self, problem: BlockProblem) -> None:
+        self.lower, self.upper = problem.lower, problem.upper
+        self.beta = (self.lower + self.upper) / 2
+        self.below = np.ones_like(self.beta)
+        self.above = np.ones_like(self.beta)
+
+    @property
+    def complementarity(self) -> float:
+        """Mean product of distance and multiplier: zero at the optimum."""
+        products = (self.beta - self.lower) @ self.below + (self.upper - self.beta) @ self.above
+        return float(products) / (2 * len(self.beta))
+
+    def moved(self, step: _Step, share: float) -> _Point:
+        """Go this share of the way to the nearest wall, at most the whole step."""
+        length = share * min(
+            _room(self.beta - self.lower, step.beta),
+            _room(self.upper - self.beta, -step.beta),
+            _room(self.below, step.below),
+            _room(self.above, step.above),
+        )
+        point = object.__new__(_Point)
+        point.lower, point.upper = self.lower, self.upper
+        point.beta = np.clip(self.beta + min(length, 1.0) * step.beta, self.lower, self.upper)
+        point.below = self.below + min(length, 1.0) * step.below
+        point.above = self.above + min(length, 1.0) * step.above
+        return point
+
+
+def _room(distance: FloatArray, step: FloatArray) -> float:
+    """Return how many steps fit before the first distance is used up (at least one step asked for)."""
+    shrinking = step < 0
+    return float(np.min(distance[shrinking] / -step[shrinking], initial=1.0 / _TO_THE_WALL))
+
+
+class _NewtonSystem:
+    """``(AA' + D) x = r`` with diagonal D, solved through the k x k matrix ``I + A'D^-1 A`` (Woodbury)."""
+
+    def __init__(self, rows: FloatArray, point: _Point) -> None:
+        tiny = np.finfo(float).tiny
+        self._rows, self._point = rows, point
+        self._low = np.maximum(point.beta - point.lower, tiny)
+        self._high = np.maximum(point.upper - point.beta, tiny)
+        self._diagonal = point.below / self._low + point.above / self._high
+        self._gradient = rows @ (point.beta @ rows) - 1.0
+        scaled = rows / np.sqrt(self._diagonal)[:, None]
+        self._inner = np.linalg.inv(np.eye(rows.shape[1]) + scaled.T @ scaled)
+
+    def step(self, target: float, predictor: _Step | None = None) -> _Step:
+        """Return the step towards complementarity ``target``, with second-order terms of the predictor."""
+        point = self._point
+        low_target = target - (predictor.beta * predictor.below if predictor else 0.0)
+        high_target = target + (predictor.beta * predictor.above if predictor else 0.0)
+        right = -self._gradient + low_target / self._low - high_target / self._high
+        beta = self._solve(right)
+        return _Step(
+            beta,
+            (low_target - point.below * beta) / self._low - point.below,
+            (high_target + point.above * beta) / self._high - point.above,
+        )
+
+    def _solve(self, right: FloatArray) -> FloatArray:
+        solution = self._woodbury(right)
+        residual = right - self._diagonal * solution - self._rows @ (solution @ self._rows)
+        return solution + self._woodbury(residual)
+
+    def _woodbury(self, right: FloatArray) -> FloatArray:
+        scaled = right / self._diagonal
+        return scaled - (self._rows @ (self._inner @ (scaled @ self._rows))) / self._diagonal

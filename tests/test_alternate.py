@@ -1,0 +1,111 @@
+"""The sweep loop: descent, reproducibility, honesty about convergence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensormargin.alternate import Task, alternate
+from tensormargin.formats import FORMATS
+from tensormargin.problem import Objective
+from tensormargin.samples import Samples
+from tensormargin.solvers import SOLVERS
+
+SHAPE = (5, 4, 6)
+
+
+def run(name, X, signs, seed=0, tol=1e-4, max_iter=50, solver=SOLVERS["dual_cd"], lam=20.0, mu=1.0, bias=2.0):
+    rng = np.random.RandomState(seed)
+    start = FORMATS[name].from_dense(rng.standard_normal(X.shape[1:]), FORMATS[name].valid_rank(None, X.shape[1:]), rng)
+    task = Task(Samples(X), signs, Objective(lam, mu, mu, np.full(len(X), 1 / len(X))), bias)
+    return alternate(task, start, solver, tol, max_iter), task
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("mu", [0.0, 5.0])
+@pytest.mark.parametrize("n", [40, 400])
+def test_the_objective_never_rises_from_block_to_block(name, mu, n):
+    X, signs = low_rank_classes(0, n, SHAPE, 2.0)
+    fit, _ = run(name, X, signs, mu=mu)
+    values = np.concatenate([sweep.objectives for sweep in fit.sweeps])
+    assert np.all(np.diff(values) <= 0)
+    assert values[-1] == fit.objective
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_reported_objective_is_that_of_the_reported_weight(name):
+    X, signs = low_rank_classes(1, 100, SHAPE, 2.0)
+    fit, task = run(name, X, signs, bias=2.0)
+    weight = fit.weight.to_dense()
+    margins = signs * (X.reshape(100, -1) @ weight.ravel() + fit.intercept)
+    centred_bias = fit.intercept + np.sum(weight * X.mean(axis=0))
+    squared = np.sum(weight**2) + (centred_bias / 2.0) ** 2
+    assert task.objective.value(squared, margins) == pytest.approx(fit.objective, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_same_seed_same_bits(name):
+    X, signs = low_rank_classes(2, 60, SHAPE, 2.0)
+    first, _ = run(name, X, signs)
+    second, _ = run(name, X, signs)
+    np.testing.assert_array_equal(first.weight.to_dense(), second.weight.to_dense())
+    assert first.intercept == second.intercept
+
+
+@given(st.sampled_from(sorted(FORMATS)), st.integers(0, 1000), st.floats(0.01, 1e3), st.floats(0, 50))
+@settings(deadline=None, max_examples=25)
+def test_descent_for_any_parameters(name, seed, lam, mu):
+    X, signs = low_rank_classes(seed, 24, (3, 4, 2), 1.0)
+    fit, _ = run(name, X, signs, seed, lam=lam, mu=mu, max_iter=5)
+    values = np.concatenate([sweep.objectives for sweep in fit.sweeps])
+    assert np.all(np.diff(values) <= 0)
+    assert np.all(np.isfinite(values))
+
+
+def test_a_block_is_kept_when_its_solve_would_raise_the_objective():
+    """A solver that goes bad after the first sweep must not spoil the weight."""
+    X, signs = low_rank_classes(3, 60, SHAPE, 2.0)
+    good = SOLVERS["dual_cd"]
+    calls = []
+
+    def erratic(problem, start=None, tol=1e-4, max_epochs=1000):
+        calls.append(1)
+        if len(calls) <= 4:
+            return good(problem, start, tol, max_epochs)
+        return good(problem, problem.lower, 1.0, 0)  # the corner of the box, with its true certificate
+
+    fit, _ = run("tucker", X, signs, solver=erratic, max_iter=3)
+    values = np.concatenate([sweep.objectives for sweep in fit.sweeps])
+    assert np.all(np.diff(values) <= 0)
+    assert values[4] == values[3]
+
+
+def test_one_block_takes_one_sweep():
+    X, signs = low_rank_classes(4, 60, SHAPE, 2.0)
+    fit, _ = run("full", X, signs)
+    assert len(fit.sweeps) == 1
+    assert fit.converged
+
+
+def test_too_few_sweeps_are_not_called_converged():
+    X, signs = low_rank_classes(5, 300, SHAPE, 1.0)
+    fit, _ = run("tucker", X, signs, tol=1e-8, max_iter=2)
+    assert not fit.converged
+    assert len(fit.sweeps) == 2
+
+
+def test_converged_means_stationary():
+    """After convergence to a small tol, no single block can be improved by more than that."""
+    X, signs = low_rank_classes(6, 200, SHAPE, 2.0)
+    fit, task = run("tucker", X, signs, tol=1e-7, max_iter=500)
+    assert fit.converged
+    from tensormargin.problem import block_problem
+
+    for index in range(len(fit.weight.block_names)):
+        block = fit.weight.block(index)
+        problem = block_problem(block.design(task.samples), signs, task.objective, task.bias_scale)
+        best = SOLVERS["dual_cd"](problem, tol=1e-10).certificate
+        assert fit.objective - best.primal <= 1e-5 * best.scale

@@ -1,0 +1,114 @@
+"""Contractions against einsum, whatever the dtype, subset, memory order or chunk size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensormargin.samples as samples_module
+from tensormargin.samples import Samples, contract_around, working_dtype
+
+shapes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
+
+
+@given(shapes, st.integers(1, 6), st.integers(0, 10**6))
+@settings(deadline=None, max_examples=60)
+def test_half_contractions_equal_einsum(shape, rank, seed):
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((7, *shape))
+    samples = Samples(X)
+    k = samples.split
+    matrices = [rng.standard_normal((size, rank)) for size in shape]
+    head = X.reshape(7, int(np.prod(shape[:k])), -1)
+    merged_head = _kron(matrices[:k])
+    expected = np.einsum("nab,ar->nrb", head, merged_head)
+    np.testing.assert_allclose(samples.contract_head(matrices[:k]).reshape(expected.shape), expected, atol=1e-10)
+    if k < len(shape):
+        expected = np.einsum("nab,br->nar", head, _kron(matrices[k:]))
+        np.testing.assert_allclose(samples.contract_tail(matrices[k:]).reshape(expected.shape), expected, atol=1e-10)
+
+
+@given(st.integers(1, 4), st.integers(1, 40), st.integers(1, 4), st.integers(1, 3), st.integers(0, 10**6))
+@settings(deadline=None, max_examples=60)
+def test_contract_around_equals_einsum(lead, size, trail, columns, seed):
+    rng = np.random.RandomState(seed)
+    partial = rng.standard_normal((5, lead, size, trail))
+    kernel = rng.standard_normal((lead, trail, columns))
+    expected = np.einsum("nlit,ltr->nir", partial, kernel).reshape(5, -1)
+    np.testing.assert_allclose(contract_around(partial, size, kernel), expected, atol=1e-10)
+
+
+def _kron(matrices):
+    product = np.ones((1, 1))
+    for matrix in matrices:
+        product = np.kron(product, matrix)
+    return product
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float16, np.float32, np.float64, np.int64, bool])
+def test_dtypes_are_contracted_exactly_enough(dtype):
+    rng = np.random.RandomState(0)
+    X = (10 * rng.rand(9, 4, 5)).astype(dtype)
+    vector = rng.standard_normal((4, 1))
+    expected = np.einsum("nab,ar->nrb", X.astype(np.float64), vector)
+    np.testing.assert_allclose(Samples(X).contract_head([vector]), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("u1", "f4"), ("i2", "f4"), ("f2", "f4"), ("?", "f4"), ("f4", "f4"), ("i4", "f8"), ("u8", "f8"), ("f8", "f8")],
+)
+def test_single_precision_only_where_it_holds_every_value(dtype, expected):
+    assert working_dtype(np.dtype(dtype)) == np.dtype(expected)
+
+
+def test_rows_are_a_subset_in_their_order(monkeypatch):
+    monkeypatch.setattr(samples_module, "_CHUNK_BYTES", 100)  # several chunks
+    X = np.random.RandomState(0).standard_normal((20, 3, 4))
+    rows = np.array([5, 1, 19, 1])
+    vector = np.arange(3.0)[:, None]
+    chosen = Samples(X, rows)
+    assert len(chosen) == 4
+    np.testing.assert_allclose(chosen.contract_head([vector]), Samples(X[rows]).contract_head([vector]))
+    np.testing.assert_array_equal(chosen.matrix(), X[rows].reshape(4, -1))
+
+
+def test_whole_arrays_are_viewed_not_copied():
+    X = np.random.RandomState(0).standard_normal((20, 3, 4))
+    assert np.shares_memory(Samples(X).matrix(), X)
+    assert all(np.shares_memory(part, X) for _, part in Samples(X).chunks(100))
+
+
+def test_an_equal_question_is_answered_without_reading_the_samples_again():
+    X = np.random.RandomState(0).standard_normal((20, 3, 4))
+    samples = Samples(X)
+    vector = np.arange(3.0)[:, None]
+    first = samples.contract_head([vector]).copy()
+    X[:] = 0
+    np.testing.assert_array_equal(samples.contract_head([vector.copy()]), first)
+    np.testing.assert_array_equal(samples.contract_head([2 * vector]), 0)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_moments(centred):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((50, 3, 4)) + 100
+    weights = rng.rand(50)
+    weights /= weights.sum()
+    signs = np.where(rng.rand(50) > 0.3, 1.0, -1.0)
+    moments = Samples(X).moments(weights, signs, centred)
+    shifted = X - np.tensordot(weights, X, 1) if centred else X
+    np.testing.assert_allclose(moments.signed_mean, np.tensordot(weights * signs, shifted, 1), atol=1e-12)
+    np.testing.assert_allclose(moments.mean_square, weights @ (shifted**2).sum(axis=(1, 2)), rtol=1e-12)
+
+
+def test_moments_survive_a_large_offset_in_single_precision():
+    rng = np.random.RandomState(0)
+    noise = rng.standard_normal((200, 10, 10))
+    weights, signs = np.full(200, 1 / 200), np.where(np.arange(200) % 2, 1.0, -1.0)
+    shifted = (noise + 1000).astype(np.float32)
+    plain = Samples(noise).moments(weights, signs, centred=True)
+    offset = Samples(shifted).moments(weights, signs, centred=True)
+    assert offset.mean_square == pytest.approx(plain.mean_square, rel=1e-3)
