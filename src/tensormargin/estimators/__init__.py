@@ -1,0 +1,5 @@
+"""scikit-learn estimators."""
+
+from .classifier import TensorMarginClassifier
+
+__all__ = ["TensorMarginClassifier"]

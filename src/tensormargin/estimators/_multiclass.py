@@ -1,0 +1,72 @@
+"""From several binary problems to one decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from .._typing import Array
+
+
+@dataclass(frozen=True)
+class BinaryTask:
+    """One binary problem of a multi-class one.
+
+    Attributes
+    ----------
+    negative, positive : int
+        Class indices; ``negative`` is -1 for "all the others".
+    rows : ndarray of int or None
+        Samples that take part, None for all of them.
+    signs : ndarray of shape (n_rows,)
+        1 for the positive class, -1 otherwise.
+    """
+
+    negative: int
+    positive: int
+    rows: Array | None
+    signs: Array
+
+
+def binary_tasks(codes: Array, n_classes: int, scheme: str) -> list[BinaryTask]:
+    """Return the binary problems for class indices ``codes``.
+
+    Two classes make one problem, whose positive class is the second. ``"ovo"`` makes one for every pair (i, j), i < j,
+    in scikit-learn's order, the later class positive; ``"ovr"`` one for every class.
+    """
+    if n_classes == 2:
+        return [BinaryTask(0, 1, None, _signs(codes == 1))]
+    if scheme == "ovr":
+        return [BinaryTask(-1, k, None, _signs(codes == k)) for k in range(n_classes)]
+    tasks = []
+    for i, j in combinations(range(n_classes), 2):
+        rows = np.flatnonzero((codes == i) | (codes == j))
+        tasks.append(BinaryTask(i, j, rows, _signs(codes[rows] == j)))
+    return tasks
+
+
+def combine_scores(scores: Array, n_classes: int, scheme: str) -> Array:
+    """Turn one score a binary problem into the decision function.
+
+    One-vs-one counts votes and adds the summed scores squeezed into (-1/3, 1/3), so that they decide between classes
+    with equally many votes and nothing else: the rule of scikit-learn's ``SVC(break_ties=True)``.
+    """
+    if n_classes == 2:
+        return scores[:, 0]
+    if scheme == "ovr":
+        return scores
+    votes = np.zeros((len(scores), n_classes), scores.dtype)
+    sums = np.zeros_like(votes)
+    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        score = scores[:, column]
+        sums[:, i] -= score
+        sums[:, j] += score
+        votes[:, i] += score < 0
+        votes[:, j] += score >= 0
+    return votes + sums / (3 * (np.abs(sums) + 1))
+
+
+def _signs(positive: Array) -> Array:
+    return np.where(positive, 1.0, -1.0)

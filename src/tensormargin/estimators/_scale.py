@@ -1,0 +1,55 @@
+"""The scale-free default of lambda, mu_1 and mu_2."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# On samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data, four kinds of weight on each: this
+# pair loses least where it loses most (docs/method.md has the table).
+SCALE_LAM = 300.0
+SCALE_MU = 100.0
+
+_MULTIPLE_OF_SCALE = re.compile(r"^(?:(?P<factor>[^*]+)\*)?scale$")
+
+
+@dataclass(frozen=True)
+class Strength:
+    """How strongly each term of Eq. 7 counts, before the samples' scale is known.
+
+    ``relative`` says that the three numbers refer to samples of mean squared norm one.
+    """
+
+    lam: float
+    mu1: float
+    mu2: float
+    relative: bool
+
+    def on_samples(self, mean_square: float) -> tuple[float, float, float]:
+        """Return (lam, mu1, mu2) of Eq. 7 for samples of this mean squared (centred) norm."""
+        unit = mean_square if self.relative and mean_square > 0 else 1.0
+        return self.lam / unit, self.mu1 / unit, self.mu2 / unit
+
+
+def parse_strength(lam: float | str, mu1: float, mu2: float) -> Strength:
+    """Read the parameters ``lam``, ``mu1`` and ``mu2`` of the estimator.
+
+    A number for ``lam`` means that all three are the paper's, on the data as they come. With ``"scale"`` or
+    ``"<factor>*scale"`` they count in units of `SCALE_LAM` and `SCALE_MU` over the mean squared norm of the centred
+    samples: under X -> sX the same classifier needs all three divided by s^2.
+    """
+    if not isinstance(lam, str):
+        return Strength(float(lam), mu1, mu2, relative=False)
+    match = _MULTIPLE_OF_SCALE.match(lam.replace(" ", ""))
+    factor = _positive_number(match["factor"] or "1") if match else None
+    if factor is None:
+        raise ValueError(f'lam must be a positive number, "scale", or a multiple such as "0.1*scale"; got lam={lam!r}')
+    return Strength(factor * SCALE_LAM, mu1 * SCALE_MU, mu2 * SCALE_MU, relative=True)
+
+
+def _positive_number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 < number < float("inf") else None

@@ -1,0 +1,348 @@
+"""The classifier: scikit-learn's anatomy around `tensormargin.alternate`."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from .._typing import Array
+from ..alternate import Fit
+from ..formats import FORMATS, Weight
+from ..samples import Samples, working_dtype
+from ._binary import BinarySettings, fit_binary
+from ._multiclass import binary_tasks, combine_scores
+from ._scale import parse_strength
+
+
+class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
+    """Large margin distribution classifier with a low-rank weight tensor.
+
+    Learns ``sign(<W, Z> + b)`` for tensor samples Z by minimising (the paper's Eq. 7)
+
+        1/2 ||W||^2 + mu1 Var(m) - mu2 Mean(m) + lam Mean(max(0, 1 - m)),    m_i = t_i (<W, Z_i> + b),
+
+    over weights W of a given decomposition and rank. All seven methods of the paper are settings of this one
+    (`tensormargin.make_method`).
+
+    Parameters
+    ----------
+    decomposition : {"full", "cp", "tucker", "tt"}, default="tucker"
+        How W is written: without structure, as a sum of rank-one tensors, as Tucker, or as a Tensor-Train.
+    rank : int, tuple of int or None, default=None
+        CP: the number of components. Tucker: one number a mode, an int for all alike. Tensor-Train: one number a bond
+        (M - 1 of them), an int for all alike. None: 2 components for CP; 4 for each mode or bond, or the largest valid
+        number below. Must be None for "full".
+    lam : float or str, default="scale"
+        Weight of the hinge loss. ``"scale"`` chooses it by the samples' scale: with ``s2`` the mean squared norm of
+        the centred samples, Eq. 7 is solved with ``300 / s2``, ``100 mu1 / s2`` and ``100 mu2 / s2``, so that X and
+        1000 X give the same predictions. ``"0.1*scale"`` and the like multiply the 300. With a number, ``lam``,
+        ``mu1`` and ``mu2`` are the paper's, on the data as they come.
+    mu1, mu2 : float, default=1.0
+        Weights of margin variance and margin mean; both 0 give the support vector (tensor) machine.
+    fit_intercept : bool, default=True
+        Whether to fit b. The samples are then centred, which costs no copy, and b enters every block as one more
+        coordinate, so it is updated with each. It is penalised by ``1/2 b'^2 / s2`` where b' is the intercept for
+        centred samples, so adding the same tensor to all samples changes nothing but rounding.
+    init : {"mean", "random"}, default="mean"
+        Start: truncated SVDs of the difference between the class means, or random factors.
+    n_init : int, default=1
+        Number of starts, the second and further ones random; the lowest objective is kept.
+    tol : float, default=1e-3
+        Stop when W changes by at most this over a sweep, relatively (Eq. 15), or the objective falls by at most a tenth
+        of it; every block is then solved to a relative duality gap of a tenth of it.
+    max_iter : int, default=100
+        Most sweeps over all blocks.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the sample weights, as in scikit-learn.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        One problem for every pair of classes (the paper's way), or for every class against the rest.
+    n_jobs : int or None, default=None
+        Binary problems fitted at the same time, in threads that share the samples.
+    warm_start : bool, default=False
+        Start from the weights of the last fit where classes, sample shape, decomposition and rank are the same.
+    random_state : int, RandomState or None, default=None
+        For random starts. The default start uses no random numbers unless the CP rank exceeds a mode's size.
+    verbose : int, default=0
+        1 prints a line for each sweep.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    weight_ : TensorLy CPTensor, TuckerTensor or TTTensor, or ndarray; a list of them for several binary problems
+        Pairs come in the order (0, 1), (0, 2), ..., (1, 2), ...; positive scores speak for the later class.
+    coef_ : ndarray of shape (n_problems, I_1, ..., I_M)
+        The same weights as dense tensors.
+    intercept_ : ndarray of shape (n_problems,)
+    n_iter_ : int
+        Sweeps, the largest number over the binary problems.
+    history_ : dict, or a list of dicts for several binary problems
+        "objective" (after each sweep), "block_objective" and "gap" (sweeps x blocks), "change" (Eq. 15), "seconds",
+        and "blocks" (their names).
+    objective_ : ndarray of shape (n_problems,)
+        Final values of Eq. 7.
+    n_parameters_ : int
+        Numbers stored for one binary problem: the entries of the decomposition, and the intercept.
+    sample_shape_ : tuple of int
+    n_features_in_ : int
+        Size of the first mode, as scikit-learn counts it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from tensormargin import TensorMarginClassifier
+    >>> images, labels = load_digits(n_class=2, return_X_y=True)
+    >>> clf = TensorMarginClassifier("cp", rank=1).fit(images.reshape(-1, 8, 8), labels)
+    >>> clf.weight_.rank
+    1
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "decomposition": [StrOptions(set(FORMATS))],
+        "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, None],
+        "lam": [str, Interval(Real, 0, None, closed="neither")],
+        "mu1": [Interval(Real, 0, None, closed="left")],
+        "mu2": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+        "init": [StrOptions({"mean", "random"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [dict, Options(str, {"balanced"}), None],
+        "multi_class": [StrOptions({"ovo", "ovr"})],
+        "n_jobs": [Integral, None],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        decomposition: str = "tucker",
+        rank: int | tuple[int, ...] | None = None,
+        lam: float | str = "scale",
+        mu1: float = 1.0,
+        mu2: float = 1.0,
+        fit_intercept: bool = True,
+        init: str = "mean",
+        n_init: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        class_weight: dict[Any, float] | str | None = None,
+        multi_class: str = "ovo",
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.decomposition = decomposition
+        self.rank = rank
+        self.lam = lam
+        self.mu1 = mu1
+        self.mu2 = mu2
+        self.fit_intercept = fit_intercept
+        self.init = init
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, I_1, ..., I_M)
+            Samples of any order M >= 1. float32 and float64 stay as they are; integers of up to 16 bits are computed
+            with in float32 and all other types in float64, converted piece by piece.
+        y : array-like of shape (n_samples,)
+            Labels of two or more classes.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative; an integer weight equals that many copies of the sample.
+        """
+        X, codes, weights = self._validated_training_data(X, y, sample_weight)
+        settings = self._binary_settings(X.shape[1:])
+        starts = self._warm_starts(X.shape[1:], settings.rank)
+        self.sample_shape_ = X.shape[1:]
+        fits = self._fit_tasks(X, codes, weights, settings, starts)
+        self._store(fits, working_dtype(X.dtype))
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return scores: one for each sample (two classes) or one for each sample and class.
+
+        With more than two classes and "ovo" they count votes, ties decided by the summed scores, as in scikit-learn's
+        ``SVC(break_ties=True)``; with "ovr" they are the scores of each class against the rest.
+        """
+        return combine_scores(self.binary_scores(X), len(self.classes_), self.multi_class)
+
+    def binary_scores(self, X: Any) -> Array:
+        """Return ``<W, Z> + b`` for every sample and binary problem, an array of shape (n_samples, n_problems)."""
+        check_is_fitted(self)
+        X = self._validated_samples(X)
+        scores = np.empty((len(X), len(self.coef_)), np.result_type(self.coef_, working_dtype(X.dtype)))
+        flat = self.coef_.reshape(len(self.coef_), -1).T
+        for where, part in Samples(X).chunks():
+            scores[where] = part.reshape(len(part), -1) @ flat
+        scores += self.intercept_
+        return scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted labels."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _validated_training_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
+        """Return samples, class indices and weights that sum to anything; raise before any work is done."""
+        X, y = validate_data(self, X, y, dtype="numeric", allow_nd=True)
+        _reject_empty(X.shape[1:])
+        check_classification_targets(y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        counts = np.bincount(codes, weights=weights > 0, minlength=len(self.classes_))
+        if np.sum(counts > 0) < 2:
+            present = self.classes_[counts > 0].tolist()
+            raise ValueError(
+                f"a classifier needs samples of at least two classes with positive weight; got one class, {present}. "
+                "Check the labels and sample_weight"
+            )
+        if np.any(counts == 0):
+            raise ValueError(
+                f"class {self.classes_[counts == 0].tolist()} has samples, but all of them have sample_weight 0; "
+                "leave such samples out"
+            )
+        return _contiguous(X), codes, weights * self._class_weights(codes, weights)[codes]
+
+    def _class_weights(self, codes: Array, weights: Array) -> Array:
+        """Return one factor a class; "balanced" counts weighted samples, so that a weight of 2 equals two samples."""
+        if self.class_weight == "balanced":
+            return weights.sum() / (len(self.classes_) * np.bincount(codes, weights=weights))
+        factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
+        _reject_weightless(self.classes_, factors)
+        return factors
+
+    def _validated_samples(self, X: Any) -> Array:
+        X = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
+        if X.shape[1:] != self.sample_shape_:
+            raise ValueError(
+                f"samples must have the shape seen in fit, {self.sample_shape_}; got {X.shape[1:]}. "
+                "X is (n_samples, *sample shape): reshape it, or add an axis in front of a single sample"
+            )
+        return X
+
+    def _binary_settings(self, shape: tuple[int, ...]) -> BinarySettings:
+        rank = tuple(self.rank) if isinstance(self.rank, list) else self.rank
+        return BinarySettings(
+            format=FORMATS[self.decomposition],
+            rank=FORMATS[self.decomposition].valid_rank(rank, shape),
+            strength=parse_strength(self.lam, self.mu1, self.mu2),
+            fit_intercept=self.fit_intercept,
+            init=self.init,
+            n_init=self.n_init,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            verbose=self.verbose,
+        )
+
+    def _warm_starts(self, shape: tuple[int, ...], rank: Any) -> list[Weight] | None:
+        """Return the last fit's weights where they fit the problem at hand."""
+        if not (self.warm_start and hasattr(self, "weight_")) or self.sample_shape_ != shape:
+            return None
+        stored = self.weight_ if isinstance(self.weight_, list) else [self.weight_]
+        try:
+            starts = [FORMATS[self.decomposition].from_tensorly(weight, shape) for weight in stored]
+            matching = all(start.shape == shape and start.rank == rank for start in starts)
+        except (TypeError, ValueError):  # a weight of another decomposition
+            return None
+        return starts if matching else None
+
+    def _fit_tasks(
+        self, X: Array, codes: Array, weights: Array, settings: BinarySettings, starts: list[Weight] | None
+    ) -> list[Fit]:
+        tasks = binary_tasks(codes, len(self.classes_), self.multi_class)
+        seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=len(tasks))
+        if starts is None or len(starts) != len(tasks):
+            starts = [None] * len(tasks)  # type: ignore[list-item]
+        n_jobs = min(effective_n_jobs(self.n_jobs), len(tasks))
+        jobs = (
+            delayed(fit_binary)(X, task, weights, settings, start, seed)
+            for task, start, seed in zip(tasks, starts, seeds, strict=True)
+        )
+        if n_jobs == 1:
+            return [function(*args) for function, args, _ in jobs]
+        with threadpool_limits(max(1, cpu_count() // n_jobs), user_api="blas"):
+            return list(Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
+
+    def _store(self, fits: list[Fit], dtype: np.dtype) -> None:
+        weights = [fit.weight.to_tensorly(dtype) for fit in fits]
+        histories = [_history(fit) for fit in fits]
+        one = len(fits) == 1
+        self.weight_ = weights[0] if one else weights
+        self.history_ = histories[0] if one else histories
+        self.coef_ = np.stack([fit.weight.to_dense() for fit in fits]).astype(dtype)
+        self.intercept_ = np.array([fit.intercept for fit in fits], dtype)
+        self.objective_ = np.array([fit.objective for fit in fits])
+        self.n_parameters_ = fits[0].weight.n_parameters + int(self.fit_intercept)
+        self.n_iter_ = max(len(fit.sweeps) for fit in fits)
+        unfinished = [fit for fit in fits if not fit.converged]
+        if unfinished:
+            last = max((fit.sweeps[-1] for fit in unfinished), key=lambda sweep: sweep.change)
+            warnings.warn(
+                f"{len(unfinished)} of {len(fits)} binary problems did not converge to tol={self.tol:g} in "
+                f"max_iter={self.max_iter} sweeps: the last sweep changed the weight by {last.change:.1e} (relative) "
+                f"and left a duality gap of {max(last.gaps):.1e}. Increase max_iter or tol, lower lam, or scale X",
+                ConvergenceWarning,
+                stacklevel=4,  # the caller of fit, past scikit-learn's wrapper
+            )
+
+
+def _history(fit: Fit) -> dict[str, Any]:
+    return {
+        "objective": np.array([sweep.objectives[-1] for sweep in fit.sweeps]),
+        "block_objective": np.array([sweep.objectives for sweep in fit.sweeps]),
+        "gap": np.array([sweep.gaps for sweep in fit.sweeps]),
+        "change": np.array([sweep.change for sweep in fit.sweeps]),
+        "seconds": np.array([sweep.seconds for sweep in fit.sweeps]),
+        "blocks": list(fit.weight.block_names),
+    }
+
+
+def _contiguous(X: Array) -> Array:
+    """Return X with every sample contiguous in memory; copies only an array that is not in C order."""
+    return X if X.flags.c_contiguous else np.ascontiguousarray(X)
+
+
+def _reject_empty(shape: tuple[int, ...]) -> None:
+    if 0 in shape:
+        raise ValueError(f"every mode of a sample needs at least one entry; got samples of shape {shape}")
+
+
+def _reject_weightless(classes: Array, class_weights: Array) -> None:
+    bad = ~(np.isfinite(class_weights) & (class_weights > 0))
+    if np.any(bad):
+        raise ValueError(
+            f"class_weight must be positive and finite for every class; got {class_weights[bad].tolist()} for "
+            f"{classes[bad].tolist()}. To ignore a class, leave its samples out"
+        )

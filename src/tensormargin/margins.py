@@ -1,0 +1,176 @@
+"""What Theorem 1 of the paper says about a fitted classifier, with every number that goes into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from ._typing import Array
+from .estimators import TensorMarginClassifier
+from .estimators._multiclass import binary_tasks
+from .samples import Samples
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound on a rate, with the rate observed on the samples.
+
+    Attributes
+    ----------
+    value : float
+        The bound; above 1 it says nothing (`vacuous`).
+    rate : float
+        Share of the samples with the event that is bounded.
+    event : str
+        What is bounded.
+    """
+
+    value: float
+    rate: float
+    event: str
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound says nothing."""
+        return self.value >= 1.0
+
+
+@dataclass(frozen=True)
+class MarginReport:
+    """Margins ``m_i = t_i (<W, Z_i> + b)`` of one binary problem and the bounds of Theorem 1.
+
+    Attributes
+    ----------
+    classes : tuple
+        (negative, positive) label; the negative one is None where it stands for all other classes.
+    margins : ndarray of shape (n_samples,)
+    mean, variance, minimum : float
+        Of the margins (Eq. 5 and 6); the variance is divided by N.
+    cantelli : Bound
+        Second part of Theorem 1 at margin 0: ``P(m <= 0) <= variance / (variance + mean^2)`` if the mean is positive.
+        For the samples given this is a theorem; for new samples it holds as far as their mean and variance are these.
+    rademacher : Bound
+        First part of Theorem 1, with probability ``1 - delta`` over the samples:
+        ``P(m <= 0) <= share(m <= rho) + 2 B R / (rho sqrt(N)) + 3 sqrt(log(2 / delta) / (2 N))``.
+    margin_loss : float
+        ``share(m <= rho)``.
+    weight_norm, sample_norm : float
+        B and R: the norm of the weight with b as an additional entry for a constant coordinate c, and the largest norm
+        of a sample with that coordinate. c makes the product smallest, ``B R = ||W|| max ||Z|| + |b|``.
+    n_samples : int
+    rho, delta : float
+    """
+
+    classes: tuple[Any, Any]
+    margins: Array
+    mean: float
+    variance: float
+    minimum: float
+    cantelli: Bound
+    rademacher: Bound
+    margin_loss: float
+    weight_norm: float
+    sample_norm: float
+    n_samples: int
+    rho: float
+    delta: float
+
+
+def margin_report(
+    clf: TensorMarginClassifier, X: Any, y: Any, delta: float = 0.05, rho: float = 1.0
+) -> MarginReport | list[MarginReport]:
+    """Report the margin distribution of labelled samples and both bounds of Theorem 1.
+
+    Parameters
+    ----------
+    clf : TensorMarginClassifier
+        Fitted.
+    X, y : array-like
+        Samples and labels. Theorem 1 speaks of the training samples; on others the rates are test rates.
+    delta : float, default=0.05
+        Probability with which the Rademacher bound may fail.
+    rho : float, default=1.0
+        Its margin, in the units of the decision function; 1 is where the hinge loss begins.
+
+    Returns
+    -------
+    MarginReport, or a list with one for each binary problem of a classifier with more than two classes
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is a probability between 0 and 1; got delta={delta!r}")
+    if not rho > 0:
+        raise ValueError(f"rho must be positive; got rho={rho!r}")
+    scores = clf.binary_scores(X)
+    codes = _class_codes(clf, y)
+    check_consistent_length(scores, codes)
+    norms = _norms(np.asarray(X))
+    tasks = binary_tasks(codes, len(clf.classes_), clf.multi_class)
+    reports = []
+    for k, task in enumerate(tasks):
+        rows = slice(None) if task.rows is None else task.rows
+        negative = None if task.negative < 0 else clf.classes_[task.negative]
+        reports.append(
+            _report(
+                (negative, clf.classes_[task.positive]),
+                task.signs * scores[rows, k],
+                float(np.linalg.norm(clf.coef_[k])),
+                abs(float(clf.intercept_[k])),
+                float(np.max(norms[rows], initial=0.0)),
+                rho,
+                delta,
+            )
+        )
+    return reports[0] if len(reports) == 1 else reports
+
+
+def _report(
+    classes: tuple[Any, Any], margins: Array, weight: float, bias: float, radius: float, rho: float, delta: float
+) -> MarginReport:
+    if margins.size == 0:
+        raise ValueError(f"no sample of the classes {classes} was given; a margin report needs at least one")
+    n_samples = len(margins)
+    margins = margins.astype(np.float64)
+    mean, variance = float(margins.mean()), float(margins.var())
+    wrong = float(np.mean(margins <= 0))
+    margin_loss = float(np.mean(margins <= rho))
+    constant = sqrt(radius * bias / weight) if weight > 0 and bias > 0 else 0.0
+    weight_norm = sqrt(weight**2 + (bias / constant) ** 2) if constant > 0 else max(weight, bias)
+    sample_norm = sqrt(radius**2 + constant**2) if weight > 0 else 1.0
+    confidence = 3 * sqrt(log(2 / delta) / (2 * n_samples))
+    rademacher = margin_loss + 2 * weight_norm * sample_norm / (rho * sqrt(n_samples)) + confidence
+    spread = variance + mean**2
+    return MarginReport(
+        classes=classes,
+        margins=margins,
+        mean=mean,
+        variance=variance,
+        minimum=float(margins.min()),
+        cantelli=Bound(variance / spread if mean > 0 else 1.0, wrong, "m <= 0"),
+        rademacher=Bound(rademacher, wrong, "m <= 0"),
+        margin_loss=margin_loss,
+        weight_norm=weight_norm,
+        sample_norm=sample_norm,
+        n_samples=n_samples,
+        rho=rho,
+        delta=delta,
+    )
+
+
+def _class_codes(clf: TensorMarginClassifier, y: Any) -> Array:
+    labels = column_or_1d(y)
+    unknown = np.setdiff1d(labels, clf.classes_)
+    if unknown.size:
+        known = clf.classes_.tolist()
+        raise ValueError(f"y holds labels that were not seen in fit: {unknown.tolist()}; the known ones are {known}")
+    return np.searchsorted(clf.classes_, labels)
+
+
+def _norms(X: Array) -> Array:
+    norms = np.empty(len(X))
+    for where, part in Samples(X).chunks():
+        norms[where] = np.linalg.norm(part.reshape(len(part), -1), axis=1)
+    return norms

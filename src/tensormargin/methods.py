@@ -1,0 +1,45 @@
+"""The paper's seven methods by name: presets of one estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from .estimators import TensorMarginClassifier
+
+_HINGE_ONLY = {"mu1": 0.0, "mu2": 0.0}
+
+METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "SVM": {"decomposition": "full", **_HINGE_ONLY},
+        "LMDM": {"decomposition": "full"},
+        "STM": {"decomposition": "cp", "rank": 1, **_HINGE_ONLY},
+        "STuM": {"decomposition": "tucker", **_HINGE_ONLY},
+        "SPMD-LRT": {"decomposition": "cp", "rank": 1},
+        "HSPMD-LRT": {"decomposition": "cp", "rank": 2},
+        "TuSPMD-LRT": {"decomposition": "tucker"},
+    }
+)
+"""Parameters that make `TensorMarginClassifier` each method of the paper (its Table 1)."""
+
+
+def make_method(name: str, **overrides: Any) -> TensorMarginClassifier:
+    """Return an unfitted classifier for one of the paper's methods.
+
+    Parameters
+    ----------
+    name : str
+        A key of `METHODS`.
+    **overrides
+        Any parameter of `TensorMarginClassifier`; they win over the preset's.
+
+    Examples
+    --------
+    >>> from tensormargin import make_method
+    >>> make_method("STuM", rank=(4, 4))
+    TensorMarginClassifier(mu1=0.0, mu2=0.0, rank=(4, 4))
+    """
+    if name not in METHODS:
+        raise ValueError(f"unknown method {name!r}; the paper's methods are {', '.join(METHODS)}")
+    return TensorMarginClassifier(**{**METHODS[name], **overrides})

@@ -1,0 +1,42 @@
+"""The paper's seven names."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import low_rank_classes
+
+from tensormargin import METHODS, TensorMarginClassifier, make_method
+
+
+def test_the_names_are_the_papers():
+    assert list(METHODS) == ["SVM", "LMDM", "STM", "STuM", "SPMD-LRT", "HSPMD-LRT", "TuSPMD-LRT"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_fits_and_has_the_weight_its_name_says(name):
+    X, y = low_rank_classes(0, 40, (4, 5, 3), 4.0)
+    clf = make_method(name).fit(X, y)
+    assert isinstance(clf, TensorMarginClassifier)
+    kind = {"SVM": "ndarray", "LMDM": "ndarray", "STuM": "TuckerTensor", "TuSPMD-LRT": "TuckerTensor"}.get(
+        name, "CPTensor"
+    )
+    assert type(clf.weight_).__name__ == kind
+    without_margins = name in ("SVM", "STM", "STuM")
+    assert (clf.mu1 == clf.mu2 == 0) == without_margins
+    if kind == "CPTensor":
+        assert clf.weight_.rank == (2 if name == "HSPMD-LRT" else 1)
+    assert clf.score(X, y) > 0.9
+
+
+def test_overrides_win():
+    assert make_method("STM", rank=3, lam=2.0).get_params()["rank"] == 3
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match="SPMD-LRT"):
+        make_method("KSTM")
+
+
+def test_the_table_cannot_be_changed_by_accident():
+    with pytest.raises(TypeError):
+        METHODS["SVM"] = {}

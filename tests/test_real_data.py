@@ -1,0 +1,47 @@
+"""What must hold on real data, and on the synthetic case that a low-rank weight is made for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+
+from tensormargin import TensorMarginClassifier, make_method
+
+LAM = 100.0
+PAIRS = ((3, 8), (4, 9), (0, 1), (5, 6))
+
+
+@pytest.mark.parametrize(("decomposition", "rank"), [("cp", 2), ("tucker", (2, 2, 2))])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_few_noisy_volumes_with_a_rank_two_difference(decomposition, rank, seed):
+    X, y = low_rank_classes(seed, 1200, (30, 30, 30), 6.0)
+    clf = TensorMarginClassifier(decomposition, rank).fit(X[:200], y[:200])
+    assert clf.score(X[200:], y[200:]) >= 0.99
+
+
+# Accuracy of these four pairs as measured (97.45, 97.34, 96.36, 97.30, 96.40, 97.05, 97.30), less a quarter of a point.
+FLOORS = {
+    "SVM": 0.972,
+    "LMDM": 0.9709,
+    "STM": 0.9611,
+    "STuM": 0.9705,
+    "SPMD-LRT": 0.9615,
+    "HSPMD-LRT": 0.968,
+    "TuSPMD-LRT": 0.9705,
+}
+
+
+@pytest.mark.parametrize("method", FLOORS)
+def test_mnist_pairs(method, mnist):
+    """A few of the pairs of benchmarks/mnist_pairs.py, 1,000 training images a class and one lambda for all."""
+    tucker = method in ("STuM", "TuSPMD-LRT")
+    shape = (7, 4, 7, 4) if tucker else (28, 28)
+    scores = []
+    for pair in PAIRS:
+        rows = np.concatenate([np.flatnonzero(mnist["y"] == digit)[:1000] for digit in pair])
+        test = np.isin(mnist["y_test"], pair)
+        clf = make_method(method, lam=LAM)
+        clf.fit(mnist["X"][rows].reshape(-1, *shape) / np.float32(255), mnist["y"][rows])
+        scores.append(clf.score(mnist["X_test"][test].reshape(-1, *shape) / np.float32(255), mnist["y_test"][test]))
+    assert np.mean(scores) >= FLOORS[method]
