@@ -1,0 +1,20 @@
+"""The command line: parses and prints, computes nothing. Heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+import click
+
+from .. import __version__
+from .compare import compare_command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tensormargin")
+def main() -> None:
+    """Classify tensor-valued samples with low-rank large margin distribution machines.
+
+    Example: tensormargin compare
+    """
+
+
+main.add_command(compare_command)

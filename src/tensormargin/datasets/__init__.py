@@ -1,0 +1,5 @@
+"""Data sets as tensors."""
+
+from .builtin import load_digits_tensor
+
+__all__ = ["load_digits_tensor"]

@@ -1,0 +1,18 @@
+"""Data that come with the dependencies: nothing to fetch."""
+
+from __future__ import annotations
+
+from sklearn.datasets import load_digits
+from sklearn.utils import Bunch
+
+
+def load_digits_tensor() -> Bunch:
+    """Return scikit-learn's 1,797 handwritten digits as 8x8 tensors.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (1797, 8, 8), ``target`` with the digits 0 to 9, and ``DESCR``.
+    """
+    bunch = load_digits()
+    return Bunch(data=bunch.images, target=bunch.target, DESCR=bunch.DESCR)

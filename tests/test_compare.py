@@ -1,0 +1,172 @@
+"""The comparison, as a function and as a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+
+from tensormargin import METHODS, make_method
+from tensormargin.experiments import CompareSettings, compare, summarise
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    X, y = low_rank_classes(0, 60, (4, 5), 3.0)
+    path = tmp_path_factory.mktemp("data") / "samples.npz"
+    np.savez(path, X=X, y=np.where(y > 0, "b", "a"))
+    return path
+
+
+def run(*arguments, **kwargs):
+    command = [sys.executable, "-m", "tensormargin.cli", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "120"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, **kwargs)
+
+
+def without_times(rows):
+    return [{key: value for key, value in vars(row).items() if key != "fit_seconds"} for row in rows]
+
+
+def test_rows_are_complete_reproducible_and_scored_on_the_test_part():
+    X, y = low_rank_classes(0, 60, (4, 5), 3.0)
+    settings = CompareSettings(methods=("SVM", "SPMD-LRT"), repeats=2, seed=3)
+    rows = list(compare(X, y, settings))
+    assert sorted((row.method, row.repeat) for row in rows) == [
+        (name, repeat) for name in ("SPMD-LRT", "SVM") for repeat in (0, 1)
+    ]
+    assert without_times(rows) == without_times(compare(X, y, settings))
+    from sklearn.model_selection import StratifiedShuffleSplit
+
+    train, test = next(StratifiedShuffleSplit(2, test_size=0.25, random_state=3).split(X, y))
+    row = next(row for row in rows if row.method == "SVM" and row.repeat == 0)
+    again = make_method("SVM", lam=row.lam).fit(X[train], y[train])
+    assert row.accuracy == again.score(X[test], y[test])
+    assert (row.n_train, row.n_test) == (45, 15)
+    assert row.n_parameters == 21
+
+
+def test_two_jobs_give_the_same_rows():
+    X, y = low_rank_classes(0, 40, (4, 5), 3.0)
+    settings = CompareSettings(methods=("STM", "LMDM"), repeats=2, lam_grid=("scale",))
+    one = sorted(without_times(compare(X, y, settings)), key=str)
+    two = sorted(without_times(compare(X, y, settings, n_jobs=2)), key=str)
+    for a, b in zip(one, two, strict=True):
+        assert a == pytest.approx(b, rel=1e-9) if not isinstance(a, dict) else True
+        assert {k: v for k, v in a.items() if not isinstance(v, float)} == {
+            k: v for k, v in b.items() if not isinstance(v, float)
+        }
+        assert a["accuracy"] == b["accuracy"]
+
+
+def test_lambda_is_chosen_without_the_test_part():
+    """Shuffled labels in the test part must not change any choice."""
+    X, y = low_rank_classes(1, 60, (4, 5), 1.0)
+    settings = CompareSettings(methods=("LMDM",), repeats=1)
+    from sklearn.model_selection import StratifiedShuffleSplit
+
+    _, test = next(StratifiedShuffleSplit(1, test_size=0.25, random_state=0).split(X, y))
+    spoiled = X.copy()
+    spoiled[test] = np.random.RandomState(0).standard_normal((len(test), 4, 5))
+    (honest,) = compare(X, y, settings)
+    (same,) = compare(spoiled, y, settings)
+    assert honest.lam == same.lam
+    assert honest.accuracy != same.accuracy
+
+
+def test_summaries_average_over_the_splits():
+    X, y = low_rank_classes(0, 60, (4, 5), 2.0)
+    rows = list(compare(X, y, CompareSettings(methods=("SVM",), repeats=3, lam_grid=("scale",))))
+    (summary,) = summarise(rows, ("SVM",))
+    accuracies = [row.accuracy for row in rows]
+    assert summary.accuracy == pytest.approx(np.mean(accuracies))
+    assert summary.accuracy_sd == pytest.approx(np.std(accuracies, ddof=1))
+
+
+def test_the_command_prints_a_table(archive):
+    result = run("compare", archive, "--methods", "SVM, STM", "--repeats", 2)
+    assert result.returncode == 0, result.stderr
+    assert "samples.npz: 60 samples of 4 x 5, 2 classes" in result.stdout
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert [line[0] for line in lines if line and line[0] in METHODS] == ["SVM", "STM"]
+    assert "±" in result.stdout
+
+
+def test_the_command_prints_json(archive):
+    result = run("compare", archive, "--methods", "STM,STuM", "--repeats", 2, "--seed", 5, "--json")
+    assert result.returncode == 0, result.stderr
+    content = json.loads(result.stdout)
+    assert [summary["method"] for summary in content["summary"]] == ["STM", "STuM"]
+    assert len(content["rows"]) == 4
+    assert {row["seed"] for row in content["rows"]} == {5}
+    assert {"tensormargin", "numpy", "scikit-learn"} <= set(content["versions"])
+    assert content["data"]["sample_shape"] == [4, 5]
+
+
+def bad_archives(folder):
+    X, y = low_rank_classes(0, 20, (3, 4), 3.0)
+    np.savez(folder / "nokey.npz", samples=X, y=y)
+    np.savez(folder / "nolabels.npz", X=X)
+    np.savez(folder / "nan.npz", X=np.where(X > 2, np.nan, X), y=y)
+    np.savez(folder / "text.npz", X=X.astype(str), y=y)
+    np.savez(folder / "lengths.npz", X=X, y=y[1:])
+    np.savez(folder / "flat.npz", X=X[:, 0, 0], y=y)
+    np.savez(folder / "one.npz", X=X, y=np.ones(20))
+    np.savez(folder / "few.npz", X=X, y=np.arange(20) < 2)
+    np.savez(folder / "pickled.npz", X=np.array([{"a": 1}], dtype=object), y=np.ones(1))
+    (folder / "disguised.npz").write_bytes(pickle.dumps({"X": 1}))
+    whole = (folder / "nokey.npz").read_bytes()
+    (folder / "short.npz").write_bytes(whole[: len(whole) // 2])
+
+
+BAD = {
+    "absent.npz": "no such file",
+    "nokey.npz": "has no array X; it holds samples, y",
+    "nolabels.npz": "has no array y",
+    "nan.npz": "NaN or infinity",
+    "text.npz": "must hold numbers",
+    "lengths.npz": "one label a sample, 20 of them",
+    "flat.npz": r"(n_samples, I_1, ...)",
+    "one.npz": "at least two classes",
+    "few.npz": "Use fewer folds",
+    "pickled.npz": "Python objects are not accepted",
+    "disguised.npz": "not an .npz file",
+    "short.npz": "cut short",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_gives_one_clear_message_and_exit_code_2(name, tmp_path):
+    bad_archives(tmp_path)
+    result = run("compare", tmp_path / name, "--repeats", 1)
+    assert result.returncode == 2
+    assert BAD[name] in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--methods", "KSTM"), "unknown method KSTM"),
+        (("--repeats", "0"), "repeats"),
+        (("--test-size", "1"), "test-size"),
+        (("--folds", "1"), "folds"),
+    ],
+)
+def test_bad_options_are_refused(arguments, message, archive):
+    result = run("compare", archive, *arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+
+
+def test_help_shows_an_example():
+    result = run("compare", "--help")
+    assert result.returncode == 0
+    assert "tensormargin compare samples.npz" in result.stdout
