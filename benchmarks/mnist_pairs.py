@@ -1,0 +1,59 @@
+"""Mean accuracy over MNIST's 45 pairs of digits: 1,000 training images a class, one lambda for all pairs and methods.
+
+``TENSORMARGIN_DATA=... python benchmarks/mnist_pairs.py [--lam 100] [--methods STM STuM]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from tensormargin import METHODS, make_method
+
+IMAGES_A_CLASS = 1000
+
+
+def read(name: str, offset: int) -> np.ndarray:
+    folder = os.environ.get("TENSORMARGIN_DATA")
+    if not folder:
+        raise SystemExit("set TENSORMARGIN_DATA to the folder that holds mnist/")
+    raw = gzip.decompress((Path(folder) / "mnist" / f"{name}-ubyte.gz").read_bytes())
+    return np.frombuffer(raw, np.uint8, offset=offset)
+
+
+def pairwise_accuracies(method: str, lam: float) -> list[float]:
+    shape = (7, 4, 7, 4) if "Tu" in method else (28, 28)
+    X = read("train-images-idx3", 16).reshape(-1, *shape)
+    y = read("train-labels-idx1", 8)
+    X_test = read("t10k-images-idx3", 16).reshape(-1, *shape)
+    y_test = read("t10k-labels-idx1", 8)
+    first = {digit: np.flatnonzero(y == digit)[:IMAGES_A_CLASS] for digit in range(10)}
+    accuracies = []
+    for pair in combinations(range(10), 2):
+        rows = np.concatenate([first[digit] for digit in pair])
+        test = np.isin(y_test, pair)
+        clf = make_method(method, lam=lam).fit(X[rows] / np.float32(255), y[rows])
+        accuracies.append(clf.score(X_test[test] / np.float32(255), y_test[test]))
+    return accuracies
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lam", type=float, default=100.0)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    arguments = parser.parse_args()
+    for method in arguments.methods:
+        began = time.perf_counter()
+        accuracies = pairwise_accuracies(method, arguments.lam)
+        seconds = time.perf_counter() - began
+        print(f"{method:>10}  {100 * np.mean(accuracies):.2f} %  ({seconds:.0f} s for 45 pairs)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
