@@ -54,6 +54,14 @@ def test_both_sides_give_the_same_block():
     np.testing.assert_allclose(found[0], found[1], atol=1e-7)
 
 
+def test_many_samples_without_variance_term_need_no_gram_matrix():
+    design, signs = random_block(1000, 1100, seed=6)
+    objective = Objective(5.0, 0.0, 1.0, np.full(1000, 1 / 1000))
+    assert block_problem(design, signs, objective, 1.0).rows.shape == (1000, 1101)
+    whitened = block_problem(design, signs, Objective(5.0, 1.0, 1.0, objective.weights), 1.0)
+    assert whitened.rows.shape[1] <= 1000
+
+
 @given(st.integers(2, 25), st.integers(1, 25), st.floats(0, 20), st.floats(0, 20), st.integers(0, 10**6))
 @settings(deadline=None, max_examples=50)
 def test_weak_duality_at_any_dual_point(n, d, mu1, mu2, seed):

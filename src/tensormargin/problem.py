@@ -26,6 +26,8 @@ from ._typing import Array, FloatArray
 
 _CHUNK_ENTRIES = 2**18  # temporaries of 2 MB stay in the processor's cache
 _GRAM_ENTRIES = 2**21
+_MANY_SAMPLES = 1000
+_FAR_MORE = 20
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,18 @@ def block_problem(design: Array, signs: Array, objective: Objective, bias_scale:
         ``1/2 (b' / bias_scale)^2``.
     """
     signed = _SignedDesign(design, signs, objective.weights, bias_scale)
-    n_samples, n_columns = signed.shape
-    return _by_features(signed, objective) if n_columns <= n_samples else _by_samples(signed, objective)
+    return _by_features(signed, objective) if _few_columns(signed.shape, objective) else _by_samples(signed, objective)
+
+
+def _few_columns(shape: tuple[int, int], objective: Objective) -> bool:
+    """Tell whether to work with the d columns of Y or with the N x N Gram matrix.
+
+    Whitening makes the smaller side cheaper. Without it (mu1 = 0) Y is used as it is, and from about a thousand samples
+    on that beats the N^3 of the Gram matrix (4000 x 8000: 1.0 s against 8.0 s) unless d is larger by far.
+    """
+    n_samples, n_columns = shape
+    unwhitened = objective.mu1 == 0.0 and n_samples >= _MANY_SAMPLES and n_columns <= _FAR_MORE * n_samples
+    return n_columns <= n_samples or unwhitened
 
 
 def _by_features(signed: _SignedDesign, objective: Objective) -> BlockProblem:

@@ -1,8 +1,8 @@
 """Dual coordinate descent with shrinking, finished by an exact solve on the free coordinates.
 
 Coordinate descent (Hsieh et al. 2008, as in liblinear) finds which samples sit at a bound; on the others the optimum is
-the solution of a linear system, which one Cholesky factorisation gives to full precision. Small problems are always
-finished that way: it costs nothing there, and the answer then does not depend on the order or repetition of samples.
+the solution of a linear system, which gives it to full precision. Small problems are always finished that way: it
+costs little there, and the answer then does not depend on the order or the repetition of samples.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _face_minimum(problem: BlockProblem, solution: Solution, tol: float) -> Solu
 
 
 def _longest_step(start: Array, step: Array, lower: Array, upper: Array) -> tuple[float, Array]:
-    """Return the share of a step, at most 1, that stays in the box, and the positions that it ends at a bound of."""
+    """Return the share of a step, at most 1, that stays in the box, and which coordinates it brings to a bound."""
     room = np.where(step > 0, upper - start, start - lower)
     with np.errstate(divide="ignore"):
         shares = room / np.abs(step)
