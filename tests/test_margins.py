@@ -27,6 +27,7 @@ def test_statistics_are_those_of_the_margins(fitted):
     assert report.variance == pytest.approx(margins.var())
     assert report.minimum == margins.min()
     assert report.classes == (-1, 1)
+    assert repr(report.classes) == "(-1.0, 1.0)"
     assert report.n_samples == 120
 
 

@@ -108,14 +108,14 @@ def margin_report(
     codes = _class_codes(clf, y)
     check_consistent_length(scores, codes)
     norms = _norms(np.asarray(X))
-    tasks = binary_tasks(codes, len(clf.classes_), clf.multi_class)
-    reports = []
+    tasks = binary_tasks(codes, len(clf.classes_), clf.multi_class_)
+    reports, classes = [], clf.classes_.tolist()
     for k, task in enumerate(tasks):
         rows = slice(None) if task.rows is None else task.rows
-        negative = None if task.negative < 0 else clf.classes_[task.negative]
+        negative = None if task.negative < 0 else classes[task.negative]
         reports.append(
             _report(
-                (negative, clf.classes_[task.positive]),
+                (negative, classes[task.positive]),
                 task.signs * scores[rows, k],
                 float(np.linalg.norm(clf.coef_[k])),
                 abs(float(clf.intercept_[k])),
@@ -137,9 +137,7 @@ def _report(
     mean, variance = float(margins.mean()), float(margins.var())
     wrong = float(np.mean(margins <= 0))
     margin_loss = float(np.mean(margins <= rho))
-    constant = sqrt(radius * bias / weight) if weight > 0 and bias > 0 else 0.0
-    weight_norm = sqrt(weight**2 + (bias / constant) ** 2) if constant > 0 else max(weight, bias)
-    sample_norm = sqrt(radius**2 + constant**2) if weight > 0 else 1.0
+    weight_norm, sample_norm = _augmented_norms(weight, bias, radius)
     confidence = 3 * sqrt(log(2 / delta) / (2 * n_samples))
     rademacher = margin_loss + 2 * weight_norm * sample_norm / (rho * sqrt(n_samples)) + confidence
     spread = variance + mean**2
@@ -160,6 +158,16 @@ def _report(
     )
 
 
+def _augmented_norms(weight: float, bias: float, radius: float) -> tuple[float, float]:
+    """Return B and R for the constant coordinate that makes their product ``weight * radius + bias``, the smallest."""
+    if bias == 0.0:
+        return weight, radius
+    if weight * radius == 0.0:
+        return bias, 1.0
+    constant = sqrt(radius * bias / weight)
+    return sqrt(weight**2 + (bias / constant) ** 2), sqrt(radius**2 + constant**2)
+
+
 def _class_codes(clf: TensorMarginClassifier, y: Any) -> Array:
     labels = column_or_1d(y)
     unknown = np.setdiff1d(labels, clf.classes_)
@@ -172,5 +180,5 @@ def _class_codes(clf: TensorMarginClassifier, y: Any) -> Array:
 def _norms(X: Array) -> Array:
     norms = np.empty(len(X))
     for where, part in Samples(X).chunks():
-        norms[where] = np.linalg.norm(part.reshape(len(part), -1), axis=1)
+        norms[where] = np.linalg.norm(part.reshape(len(part), -1).astype(np.float64), axis=1)
     return norms

@@ -17,7 +17,7 @@ METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "STM": {"decomposition": "cp", "rank": 1, **_HINGE_ONLY},
         "STuM": {"decomposition": "tucker", **_HINGE_ONLY},
         "SPMD-LRT": {"decomposition": "cp", "rank": 1},
-        "HSPMD-LRT": {"decomposition": "cp", "rank": 2},
+        "HSPMD-LRT": {"decomposition": "cp"},  # the default rank, 2 wherever the samples' shape allows it
         "TuSPMD-LRT": {"decomposition": "tucker"},
     }
 )

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
 from ._typing import Array, FloatArray
 
@@ -89,7 +89,7 @@ class BlockProblem:
         Bounds of ``beta``.
     """
 
-    def __init__(self, rows: Array, objective: Objective, recover: Callable[[Array, Array], Recovered]) -> None:
+    def __init__(self, rows: Array, objective: Objective, recover: Callable[[Array], Recovered]) -> None:
         self.rows = rows
         self.objective = objective
         self.lower = objective.mu2 * objective.weights
@@ -108,9 +108,23 @@ class BlockProblem:
             scale=half_square + abs(mean_term) + hinge_term,
         )
 
-    def recover(self, u: Array, beta: Array) -> Recovered:
-        """Return the block's vector and the intercept that belong to a solution (Eq. 14)."""
-        return self._recover(u, beta)
+    def recover(self, u: Array) -> Recovered:
+        """Return the block's vector and the intercept that belong to a point (Eq. 14)."""
+        return self._recover(u)
+
+    def primal_point(self, beta: Array) -> FloatArray:
+        """Return ``u = A'beta``, summed in float64 whatever the dtype of the rows."""
+        u = np.zeros(self.rows.shape[1])
+        for where in _row_slices(self.rows.shape):
+            u += beta[where] @ self.rows[where].astype(np.float64, copy=False)
+        return u
+
+    def margins(self, u: Array) -> FloatArray:
+        """Return ``A u``, in float64 whatever the dtype of the rows."""
+        margins = np.empty(len(self.rows))
+        for where in _row_slices(self.rows.shape):
+            margins[where] = self.rows[where].astype(np.float64, copy=False) @ u
+        return margins
 
 
 @dataclass(frozen=True)
@@ -157,7 +171,7 @@ def _by_features(signed: _SignedDesign, objective: Objective) -> BlockProblem:
     rows = signed.matrix()
     whitening = _whiten(rows, objective)
 
-    def recover(u: Array, beta: Array) -> Recovered:
+    def recover(u: Array) -> Recovered:
         return signed.as_block(u if whitening is None else whitening @ u)
 
     return BlockProblem(rows, objective, recover)
@@ -165,14 +179,17 @@ def _by_features(signed: _SignedDesign, objective: Objective) -> BlockProblem:
 
 def _by_samples(signed: _SignedDesign, objective: Objective) -> BlockProblem:
     """Whiten a Cholesky factor of the Gram matrix YY'; costs N^2 d + N^3 and holds nothing of size d."""
-    rows = _cholesky_rows(signed.gram())
-    _whiten(rows, objective)
+    rows, chosen = _cholesky_rows(signed.gram())
+    triangle = rows[chosen]
+    whitening = _whiten(rows, objective)
 
-    def recover(u: Array, beta: Array) -> Recovered:
-        # Q v = Y'beta, solved for v with the margins that are known: v = Y'(beta - 2 mu1 p (m - Mean(m))).
-        margins = rows @ u
-        spread = objective.weights * (margins - objective.weights @ margins)
-        return signed.as_block(signed.combine(beta - 2.0 * objective.mu1 * spread))
+    def recover(u: Array) -> Recovered:
+        # v = Y'c lies in the span of the rows that the factorisation chose, and there F'c = L^-T u. (Solving Q v =
+        # Y'beta for v instead would subtract numbers that differ in the last digits only when mu1 is large.)
+        coefficients = np.zeros(len(rows))
+        target = u if whitening is None else whitening @ u
+        coefficients[chosen] = solve_triangular(triangle, target, lower=True, trans=1)
+        return signed.as_block(signed.combine(coefficients))
 
     return BlockProblem(rows, objective, recover)
 
@@ -263,12 +280,22 @@ def _cholesky(quadratic: FloatArray, mu1: float) -> Array:
     return factor
 
 
-def _cholesky_rows(gram: FloatArray) -> FloatArray:
-    """Return F with ``FF' = gram`` and as many columns as the Gram matrix has numerical rank (pivoted Cholesky)."""
-    packed, pivots, rank, _ = lapack.dpstrf(gram, lower=1)
-    rows = np.empty((len(gram), max(int(rank), 1)))
-    rows[pivots - 1] = np.tril(packed)[:, : rows.shape[1]]
-    return rows
+def _cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
+    """Return F with ``FF' = gram`` and the positions of as many rows that make a lower triangle (pivoted Cholesky).
+
+    F has as many columns as the Gram matrix has numerical rank. That is judged after scaling all samples to the same
+    norm: beside one very large sample the others must not count as zero.
+    """
+    lengths = np.sqrt(np.diag(gram))
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    packed, pivots, rank, _ = lapack.dpstrf(gram / np.outer(lengths, lengths), lower=1)
+    rank = max(int(rank), 1)
+    order = pivots - 1
+    rows = np.empty((len(gram), rank))
+    rows[order] = np.tril(packed)[:, :rank] * lengths[order, None]
+    if not rows.any():
+        rows[order[0], 0] = np.finfo(float).tiny  # all samples are zero: keep the triangle invertible
+    return rows, order[:rank]
 
 
 def _column_means(design: Array, weights: Array) -> FloatArray:

@@ -1,7 +1,8 @@
 """Read access to N tensor samples: chunks, moments, and contractions shared between blocks.
 
 Samples stay where and as they are. Every pass walks over them in chunks of whole samples and casts a chunk only
-if it has to, so that integer arrays, row subsets and memory maps are never copied as a whole. NumPy's ``matmul``
+if it has to, so that integer arrays, row subsets and memory maps are not copied as a whole (except by `Samples.matrix`,
+for a full weight). NumPy's ``matmul``
 contracts samples-first arrays at the speed of memory (MNIST, 12k images, one mode: 2 ms in float32; reordering them
 to samples-last would cost 51 ms once).
 """
@@ -42,10 +43,13 @@ class Moments:
         ``sum_i p_i t_i (Z_i - centre)``.
     mean_square : float
         ``sum_i p_i ||Z_i - centre||^2``.
+    offset_square : float
+        Squared norm of a sample, to hold against the others' distances from it.
     """
 
     signed_mean: Array
     mean_square: float
+    offset_square: float
 
 
 class Samples:
@@ -88,8 +92,13 @@ class Samples:
             flat[where] = part.reshape(len(part), -1)
         return flat
 
+    def vary(self, centred: bool) -> bool:
+        """Tell whether any sample differs from the first one (from zero if not ``centred``)."""
+        reference = next(self.chunks(1))[1][0] if centred else 0.0
+        return any(bool(np.any(part != reference)) for _, part in self.chunks())
+
     def moments(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return mean, signed mean and mean squared norm in one pass.
+        """Return signed mean and mean squared norm in one pass.
 
         Distances are taken from the first sample, so that a large common offset does not cancel digits.
         """
@@ -105,7 +114,8 @@ class Samples:
         if centred:
             signed = signed - float(weights @ signs) * mean
             square -= float(mean @ mean)
-        return Moments(signed.reshape(self.shape), max(square, 0.0))
+        offset_square = float(np.square(first, dtype=np.float64).sum())
+        return Moments(signed.reshape(self.shape), max(square, 0.0), offset_square)
 
     def contract_head(self, matrices: Sequence[Array]) -> Array:
         """Contract the modes before ``split``; return an N x q x (tail sizes) array.

@@ -22,6 +22,12 @@ Examples:
 """
 
 
+def _nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    if value == 0:
+        raise click.BadParameter("must be a number of processes, or -1 for one a core; got 0")
+    return value
+
+
 @click.command("compare", epilog=_EXAMPLES)
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @click.option("--methods", help="Names separated by commas; all seven of the paper by default.")
@@ -34,8 +40,10 @@ Examples:
     help="Share of the samples to test on.",
 )
 @click.option("--folds", type=click.IntRange(2), default=3, show_default=True, help="Folds that choose lambda.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the splits.")
-@click.option("--jobs", type=int, default=-1, show_default=True, help="Processes; -1 for one a core.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits.")
+@click.option(
+    "--jobs", type=int, default=-1, show_default=True, callback=_nonzero, help="Processes; -1 for one a core."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON instead of a table.")
 def compare_command(
     data: Path | None,
@@ -56,7 +64,7 @@ def compare_command(
     from ..methods import METHODS
 
     settings = CompareSettings(
-        methods=tuple(name.strip() for name in methods.split(",")) if methods else tuple(METHODS),
+        methods=tuple(METHODS) if methods is None else _names(methods),
         repeats=repeats,
         test_size=test_size,
         folds=folds,
@@ -74,6 +82,11 @@ def compare_command(
         _print_json(name, X, settings, rows, summaries)
     else:
         _print_table(name, X, y, settings, rows, summaries)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Split names at commas; each once, in their order."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _load(path: Path | None) -> tuple[str, Array, Array]:

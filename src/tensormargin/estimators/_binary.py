@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,12 @@ from ..alternate import Fit, Sweep, Task, alternate
 from ..formats import Weight
 from ..formats.base import Rank
 from ..problem import Objective
-from ..samples import Samples
+from ..samples import Moments, Samples
 from ..solvers import SOLVERS
 from ._multiclass import BinaryTask
 from ._scale import Strength
+
+_LARGE_OFFSET = 1e6
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,7 @@ def fit_binary(
     chosen = weights if rows is None else weights[rows]
     shares = chosen / chosen.sum()
     moments = samples.moments(shares, signs, settings.fit_intercept)
-    if not np.isfinite(moments.mean_square):
-        raise ValueError(
-            f"the squared norms of the samples overflow {samples.dtype.name}; divide X by a constant or pass float64"
-        )
+    _check_magnitude(samples, moments, settings.fit_intercept)
     bias_scale = float(np.sqrt(moments.mean_square)) or 1.0
     task = Task(
         samples=samples,
@@ -65,6 +65,27 @@ def fit_binary(
         report = _print_sweep if settings.verbose else None
         fits.append(alternate(task, start, SOLVERS["dual_cd"], settings.tol, settings.max_iter, report))
     return min(fits, key=lambda fit: fit.objective)
+
+
+def _check_magnitude(samples: Samples, moments: Moments, centred: bool) -> None:
+    """Raise where squared norms leave the range of the dtype; warn where an offset swallows the digits of float32."""
+    name, limits = samples.dtype.name, np.finfo(samples.dtype)
+    if not np.isfinite(moments.mean_square):
+        raise ValueError(
+            f"the samples' squared norms overflow {name}; divide X by a constant or pass float64 without NaN"
+        )
+    if moments.mean_square < limits.tiny / limits.eps and samples.vary(centred):
+        raise ValueError(
+            f"the samples' mean squared norm is {moments.mean_square:.1e}, too small for {name}; multiply X by a "
+            "constant or pass float64"
+        )
+    if centred and name == "float32" and moments.offset_square > _LARGE_OFFSET * moments.mean_square > 0:
+        warnings.warn(
+            f"the samples' common offset is {np.sqrt(moments.offset_square / moments.mean_square):.0f} times their "
+            "spread, so float32 loses digits; subtract a constant tensor from X or pass float64",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _print_sweep(number: int, sweep: Sweep) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isfinite
 
 # On samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data, four kinds of weight on each: this
 # pair loses least where it loses most (docs/method.md has the table).
@@ -28,7 +29,13 @@ class Strength:
     def on_samples(self, mean_square: float) -> tuple[float, float, float]:
         """Return (lam, mu1, mu2) of Eq. 7 for samples of this mean squared (centred) norm."""
         unit = mean_square if self.relative and mean_square > 0 else 1.0
-        return self.lam / unit, self.mu1 / unit, self.mu2 / unit
+        lam, mu1, mu2 = self.lam / unit, self.mu1 / unit, self.mu2 / unit
+        if not isfinite(lam + mu1 + mu2):
+            raise ValueError(
+                f"lam, mu1 and mu2 must stay finite on the samples' scale; got {lam:g}, {mu1:g} and {mu2:g} for a mean "
+                f"squared norm of {mean_square:g}. Lower them or scale X"
+            )
+        return lam, mu1, mu2
 
 
 def parse_strength(lam: float | str, mu1: float, mu2: float) -> Strength:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -11,7 +12,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_array, check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -22,7 +23,7 @@ from ..alternate import Fit
 from ..formats import FORMATS, Weight
 from ..samples import Samples, working_dtype
 from ._binary import BinarySettings, fit_binary
-from ._multiclass import binary_tasks, combine_scores
+from ._multiclass import BinaryTask, binary_tasks, combine_scores
 from ._scale import parse_strength
 
 
@@ -46,9 +47,9 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         number below. Must be None for "full".
     lam : float or str, default="scale"
         Weight of the hinge loss. ``"scale"`` chooses it by the samples' scale: with ``s2`` the mean squared norm of
-        the centred samples, Eq. 7 is solved with ``300 / s2``, ``100 mu1 / s2`` and ``100 mu2 / s2``, so that X and
-        1000 X give the same predictions. ``"0.1*scale"`` and the like multiply the 300. With a number, ``lam``,
-        ``mu1`` and ``mu2`` are the paper's, on the data as they come.
+        the centred samples (without intercept: of the samples), Eq. 7 is solved with ``300 / s2``, ``100 mu1 / s2`` and
+        ``100 mu2 / s2``, so that X and 1000 X give the same predictions. ``"0.1*scale"`` and the like multiply the 300.
+        With a number, ``lam``, ``mu1`` and ``mu2`` are the paper's, on the data as they come.
     mu1, mu2 : float, default=1.0
         Weights of margin variance and margin mean; both 0 give the support vector (tensor) machine.
     fit_intercept : bool, default=True
@@ -91,10 +92,12 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         "objective" (after each sweep), "block_objective" and "gap" (sweeps x blocks), "change" (Eq. 15), "seconds",
         and "blocks" (their names).
     objective_ : ndarray of shape (n_problems,)
-        Final values of Eq. 7.
+        Final values of Eq. 7, with the penalty of the intercept.
     n_parameters_ : int
         Numbers stored for one binary problem: the entries of the decomposition, and the intercept.
     sample_shape_ : tuple of int
+    multi_class_ : str
+        The scheme of the binary problems.
     n_features_in_ : int
         Size of the first mode, as scikit-learn counts it.
 
@@ -170,18 +173,22 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M)
-            Samples of any order M >= 1. float32 and float64 stay as they are; integers of up to 16 bits are computed
-            with in float32 and all other types in float64, converted piece by piece.
+            Samples of any order M >= 1. float32 and float64 stay as they are. Types that float32 holds exactly
+            (float16, bool, integers of up to 16 bits) are computed with in float32 and all others in float64, converted
+            piece by piece; only a full weight needs a converted copy.
         y : array-like of shape (n_samples,)
             Labels of two or more classes.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative; an integer weight equals that many copies of the sample.
         """
-        X, codes, weights = self._validated_training_data(X, y, sample_weight)
+        X, classes, codes, weights = self._validated_training_data(X, y, sample_weight)
         settings = self._binary_settings(X.shape[1:])
-        starts = self._warm_starts(X.shape[1:], settings.rank)
+        tasks = binary_tasks(codes, len(classes), self.multi_class)
+        starts = self._warm_starts(X.shape[1:], classes, settings.rank, len(tasks))
+        fits = self._fit_tasks(X, tasks, weights, settings, starts)
+        self.classes_ = classes
         self.sample_shape_ = X.shape[1:]
-        fits = self._fit_tasks(X, codes, weights, settings, starts)
+        self.multi_class_ = self.multi_class
         self._store(fits, working_dtype(X.dtype))
         return self
 
@@ -191,7 +198,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         With more than two classes and "ovo" they count votes, ties decided by the summed scores, as in scikit-learn's
         ``SVC(break_ties=True)``; with "ovr" they are the scores of each class against the rest.
         """
-        return combine_scores(self.binary_scores(X), len(self.classes_), self.multi_class)
+        return combine_scores(self.binary_scores(X), len(self.classes_), self.multi_class_)
 
     def binary_scores(self, X: Any) -> Array:
         """Return ``<W, Z> + b`` for every sample and binary problem, an array of shape (n_samples, n_problems)."""
@@ -210,42 +217,50 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")  # a failed fit leaves other attributes behind
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
 
-    def _validated_training_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
-        """Return samples, class indices and weights that sum to anything; raise before any work is done."""
+    def _validated_training_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array, Array]:
+        """Return samples, classes, class indices and weights of any sum; raise before any work is done."""
         X, y = validate_data(self, X, y, dtype="numeric", allow_nd=True)
         _reject_empty(X.shape[1:])
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        counts = np.bincount(codes, weights=weights > 0, minlength=len(self.classes_))
+        weights = weights / (weights.max() or 1.0)  # any common factor is the same; a huge one would overflow the sum
+        classes, codes = np.unique(y, return_inverse=True)
+        counts = np.bincount(codes, weights=weights > 0, minlength=len(classes))
         if np.sum(counts > 0) < 2:
-            present = self.classes_[counts > 0].tolist()
+            present = classes[counts > 0].tolist()
             raise ValueError(
                 f"a classifier needs samples of at least two classes with positive weight; got one class, {present}. "
                 "Check the labels and sample_weight"
             )
         if np.any(counts == 0):
             raise ValueError(
-                f"class {self.classes_[counts == 0].tolist()} has samples, but all of them have sample_weight 0; "
+                f"class {classes[counts == 0].tolist()} has samples, but all of them have sample_weight 0; "
                 "leave such samples out"
             )
-        return _contiguous(X), codes, weights * self._class_weights(codes, weights)[codes]
+        return _contiguous(X), classes, codes, weights * self._class_weights(classes, codes, weights)[codes]
 
-    def _class_weights(self, codes: Array, weights: Array) -> Array:
+    def _class_weights(self, classes: Array, codes: Array, weights: Array) -> Array:
         """Return one factor a class; "balanced" counts weighted samples, so that a weight of 2 equals two samples."""
         if self.class_weight == "balanced":
-            return weights.sum() / (len(self.classes_) * np.bincount(codes, weights=weights))
-        factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
-        _reject_weightless(self.classes_, factors)
+            return weights.sum() / (len(classes) * np.bincount(codes, weights=weights))
+        factors = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        _reject_weightless(classes, factors)
         return factors
 
     def _validated_samples(self, X: Any) -> Array:
-        X = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
+        if (
+            len(self.sample_shape_) == 1
+        ):  # vectors: scikit-learn's own message speaks of features, and its checks want it
+            return validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
+        X = check_array(X, dtype="numeric", allow_nd=True, estimator=self, ensure_2d=False)
         if X.shape[1:] != self.sample_shape_:
             raise ValueError(
                 f"samples must have the shape seen in fit, {self.sample_shape_}; got {X.shape[1:]}. "
@@ -267,25 +282,31 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
             verbose=self.verbose,
         )
 
-    def _warm_starts(self, shape: tuple[int, ...], rank: Any) -> list[Weight] | None:
-        """Return the last fit's weights where they fit the problem at hand."""
-        if not (self.warm_start and hasattr(self, "weight_")) or self.sample_shape_ != shape:
-            return None
+    def _warm_starts(self, shape: tuple[int, ...], classes: Array, rank: Any, n_tasks: int) -> Sequence[Weight | None]:
+        """Return the last fit's weights where they fit the problem at hand, otherwise None for each problem."""
+        cold = [None] * n_tasks
+        if not (self.warm_start and hasattr(self, "weight_")):
+            return cold
+        before, now = (self.sample_shape_, self.multi_class_), (shape, self.multi_class)
+        if before != now or not np.array_equal(self.classes_, classes):
+            return cold
         stored = self.weight_ if isinstance(self.weight_, list) else [self.weight_]
         try:
             starts = [FORMATS[self.decomposition].from_tensorly(weight, shape) for weight in stored]
             matching = all(start.shape == shape and start.rank == rank for start in starts)
         except (TypeError, ValueError):  # a weight of another decomposition
-            return None
-        return starts if matching else None
+            return cold
+        return starts if matching else cold
 
     def _fit_tasks(
-        self, X: Array, codes: Array, weights: Array, settings: BinarySettings, starts: list[Weight] | None
+        self,
+        X: Array,
+        tasks: list[BinaryTask],
+        weights: Array,
+        settings: BinarySettings,
+        starts: Sequence[Weight | None],
     ) -> list[Fit]:
-        tasks = binary_tasks(codes, len(self.classes_), self.multi_class)
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=len(tasks))
-        if starts is None or len(starts) != len(tasks):
-            starts = [None] * len(tasks)  # type: ignore[list-item]
         n_jobs = min(effective_n_jobs(self.n_jobs), len(tasks))
         jobs = (
             delayed(fit_binary)(X, task, weights, settings, start, seed)

@@ -12,6 +12,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import Array
 from ..margins import MarginReport, margin_report
@@ -99,18 +100,24 @@ def compare(X: Array, y: Array, settings: CompareSettings, n_jobs: int = 1) -> I
 def check_comparable(y: Array, settings: CompareSettings) -> None:
     """Raise ValueError for labels or settings with which no comparison is possible."""
     unknown = [name for name in settings.methods if name not in METHODS]
-    if unknown:
-        raise ValueError(f"unknown method {', '.join(unknown)}; the methods are {', '.join(METHODS)}")
+    if unknown or not settings.methods:
+        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; the methods are {', '.join(METHODS)}")
+    check_classification_targets(y)
     labels, counts = np.unique(y, return_counts=True)
     if len(labels) < 2:
         raise ValueError(f"a comparison needs at least two classes; all labels are {labels.tolist()}")
-    smallest = int(counts.min())
+    smallest, rarest = int(counts.min()), labels.tolist()[counts.argmin()]
     in_training = smallest - int(np.ceil(smallest * settings.test_size))
     if in_training < settings.folds:
         raise ValueError(
-            f"class {labels[counts.argmin()]!r} has {smallest} samples, so a training part of "
-            f"{1 - settings.test_size:.0%} has about {in_training}; {settings.folds}-fold cross-validation needs "
-            f"{settings.folds} of each class. Use fewer folds, a smaller test part, or more samples"
+            f"class {rarest!r} has {smallest} samples, so a training part of {1 - settings.test_size:.0%} has about "
+            f"{in_training}; {settings.folds}-fold cross-validation needs {settings.folds} of each class. Use fewer "
+            "folds, a smaller test part, or more samples"
+        )
+    if int(smallest * settings.test_size) < 1:
+        raise ValueError(
+            f"class {rarest!r} has {smallest} samples, so a test part of {settings.test_size:.1%} may hold none of "
+            f"them; use a test part of at least {1 / smallest:.0%}"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh
 
 from .._typing import Array, FloatArray
 from ..samples import Samples
@@ -92,15 +93,23 @@ def whole_number_rank(rank: Rank, what: str) -> None:
             raise ValueError(f"rank must be {what}, all at least 1; got rank={rank!r}")
 
 
+def numpy_backend() -> Any:
+    """Return a context in which TensorLy's containers take NumPy arrays, whatever backend the user has chosen."""
+    import tensorly
+
+    return tensorly.backend_context("numpy", local_threadsafe=True)
+
+
 def leading_vectors(tensor: Array, mode: int, count: int) -> FloatArray:
     """Return the ``count`` leading left singular vectors of the mode's unfolding; orthonormal even for a zero tensor.
 
     Works on the smaller side of the unfolding and completes the basis where the unfolding has too few directions.
     """
     unfolded = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
-    if unfolded.shape[0] <= unfolded.shape[1]:
-        _, vectors = np.linalg.eigh(unfolded @ unfolded.T)
-        return vectors[:, ::-1][:, :count]
+    size = len(unfolded)
+    if size <= unfolded.shape[1]:
+        _, vectors = eigh(unfolded @ unfolded.T, subset_by_index=(size - count, size - 1))
+        return vectors[:, ::-1]
     left, _, _ = np.linalg.svd(unfolded, full_matrices=False)
     if left.shape[1] < count:
         extra = np.random.RandomState(0).standard_normal((len(left), count - left.shape[1]))

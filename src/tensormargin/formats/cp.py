@@ -17,7 +17,7 @@ from scipy.linalg import khatri_rao
 
 from .._typing import Array, FloatArray
 from ..samples import Samples, contract_around
-from .base import Block, Rank, Weight, leading_vectors, whole_number_rank
+from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_number_rank
 
 _DEFAULT_RANK = 2
 _NULL = 1e-10
@@ -72,7 +72,8 @@ class CPWeight(Weight):
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
         from tensorly.cp_tensor import CPTensor
 
-        return CPTensor((self.scales.astype(dtype), [factor.astype(dtype) for factor in self.factors]))
+        with numpy_backend():
+            return CPTensor((self.scales.astype(dtype), [factor.astype(dtype) for factor in self.factors]))
 
     def to_dense(self) -> FloatArray:
         return (_columns(self.factors) @ self.scales).reshape(self.shape)

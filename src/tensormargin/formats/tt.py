@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..samples import Samples, contract_around
-from .base import Block, Rank, Weight, whole_number_rank
+from .base import Block, Rank, Weight, numpy_backend, whole_number_rank
 
 _DEFAULT_RANK = 4
 
@@ -73,7 +73,8 @@ class TTWeight(Weight):
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
         from tensorly.tt_tensor import TTTensor
 
-        return TTTensor([core.astype(dtype) for core in self.cores])
+        with numpy_backend():
+            return TTTensor([core.astype(dtype) for core in self.cores])
 
     def to_dense(self) -> FloatArray:
         return _left_matrix(self.cores).reshape(self.shape)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..samples import Samples, contract_around
-from .base import Block, Rank, Weight, leading_vectors, whole_number_rank
+from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_number_rank
 
 _DEFAULT_RANK = 4
 
@@ -70,8 +70,9 @@ class TuckerWeight(Weight):
 
         core, factors = self.core.astype(dtype), [factor.astype(dtype) for factor in self.factors]
         if len(factors) == 1:  # TensorLy wants two modes: a vector becomes a one-column matrix
-            return TuckerTensor((core[:, None], [*factors, np.ones((1, 1), dtype)]))
-        return TuckerTensor((core, factors))
+            core, factors = core[:, None], [*factors, np.ones((1, 1), dtype)]
+        with numpy_backend():
+            return TuckerTensor((core, factors))
 
     def to_dense(self) -> FloatArray:
         return _multiply(self.core, enumerate(self.factors))

@@ -44,12 +44,16 @@ def load_npz(path: str | Path, samples: str = "X", labels: str = "y") -> tuple[A
 
 
 def _checked(path: Path, X: Array, y: Array, samples: str, labels: str) -> tuple[Array, Array]:
-    if not np.issubdtype(X.dtype, np.number) and X.dtype != bool:
-        raise BadFileError(f"{path}: {samples} must hold numbers, has dtype {X.dtype}")
-    if X.ndim < 2:
-        raise BadFileError(f"{path}: {samples} must have the shape (n_samples, I_1, ...), has {X.shape}")
+    if not (np.issubdtype(X.dtype, np.number) or X.dtype == bool) or np.iscomplexobj(X):
+        raise BadFileError(f"{path}: {samples} must hold real numbers, has dtype {X.dtype}")
+    if X.ndim < 2 or X.size == 0:
+        raise BadFileError(
+            f"{path}: {samples} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}"
+        )
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
+    if np.issubdtype(y.dtype, np.inexact) and not np.all(np.isfinite(y)):
+        raise BadFileError(f"{path}: {labels} holds NaN or infinity; leave samples without a label out")
     if y.shape != X.shape[:1]:
         raise BadFileError(f"{path}: {labels} must hold one label a sample, {len(X)} of them; its shape is {y.shape}")
     if np.issubdtype(X.dtype, np.inexact) and not np.all(np.isfinite(X)):

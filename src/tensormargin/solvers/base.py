@@ -53,8 +53,8 @@ class Solver(Protocol):
 
 def solution_at(problem: BlockProblem, beta: FloatArray, n_epochs: int, tol: float) -> Solution:
     """Evaluate a dual point: recompute u, margins and certificate from ``beta`` alone."""
-    u = (beta.astype(problem.rows.dtype) @ problem.rows).astype(np.float64)
-    margins = (problem.rows @ u.astype(problem.rows.dtype)).astype(np.float64)
+    u = problem.primal_point(beta)
+    margins = problem.margins(u)
     certificate = problem.certify(u, beta, margins)
     return Solution(beta, u, margins, certificate, n_epochs, certificate.relative_gap <= tol)
 

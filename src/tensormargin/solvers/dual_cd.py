@@ -2,16 +2,20 @@
 
 Coordinate descent (Hsieh et al. 2008, as in liblinear) finds which samples sit at a bound; on the others the optimum is
 the solution of a linear system, which gives it to full precision. Small problems are always finished that way: it
-costs little there, and the answer then does not depend on the order or the repetition of samples.
+costs little there, and the answer then depends on the order and the repetition of samples by rounding only. Where
+coordinate descent crawls, an interior-point method finds the bounds instead.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from .._typing import Array, FloatArray
 from ..problem import BlockProblem
 from .base import Solution, solution_at, starting_point
+from .interior_point import solve_interior_point
 
 _SMALL_PROBLEM = 2**15
 _EXACT_TOL = 1e-12
@@ -19,9 +23,13 @@ _DESCENT_TOL = 1e-7  # from here on the exact solve is faster
 _FIRST_ROUND = 10
 _FIRST_ROUND_IF_SMALL = 60
 _MOST_STALLS = 2
+_SMALL_TOL = 1e-9  # what a small problem must reach, if rounding allows
+_PATIENCE = 200  # epochs; more columns make an interior point costlier and so buy more patience
+_INTERIOR_ITERATIONS = 80
+_AT_BOUND = 1e-6
 _MOST_FREE = 1000
-_FACE_WORK = 1_000_000  # multiplications that the exact solve may use, and as many as so many epochs
-_FACE_EPOCHS = 20
+_FACE_EPOCHS = 30  # multiplications that the exact solve may use, in epochs
+_FACE_WORK_IF_SMALL = 100_000_000
 
 
 def solve_dual_cd(
@@ -31,16 +39,27 @@ def solve_dual_cd(
 
     See `tensormargin.solvers.base.Solver` for the arguments.
     """
+    small = problem.rows.size <= _SMALL_PROBLEM
+    goal = min(tol, _EXACT_TOL) if small else tol
+    needed = min(tol, _SMALL_TOL) if small else tol
+    patience = max(_PATIENCE, problem.rows.shape[1])
+    first = solution_at(problem, starting_point(problem, start), 0, goal)
+    solution = _descend(problem, first, goal, needed, min(patience, max_epochs))
+    if solution.certificate.relative_gap > needed and patience < max_epochs:
+        solution = _rescue(problem, solution, goal, max_epochs)
+    converged = solution.certificate.relative_gap <= tol
+    return replace(solution, converged=converged)
+
+
+def _descend(problem: BlockProblem, solution: Solution, goal: float, needed: float, max_epochs: int) -> Solution:
+    """Alternate rounds of coordinate descent with the exact solve on the free coordinates."""
     from ._kernels import descend
 
     rows = problem.rows
-    small = rows.size <= _SMALL_PROBLEM
-    goal = min(tol, _EXACT_TOL) if small else tol
     squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     order = np.arange(len(rows))
     seed = np.array([0x9E3779B97F4A7C15], np.uint64)
-    solution = solution_at(problem, starting_point(problem, start), 0, goal)
-    round_length = _FIRST_ROUND_IF_SMALL if small else _FIRST_ROUND
+    round_length = _FIRST_ROUND_IF_SMALL if goal < needed else _FIRST_ROUND
     aim, stalls = max(goal, _DESCENT_TOL), 0
     while not solution.converged and solution.n_epochs < max_epochs and stalls < _MOST_STALLS:
         before = solution.certificate.relative_gap
@@ -51,10 +70,25 @@ def solve_dual_cd(
         solution = solution_at(problem, beta, solution.n_epochs + used, goal)
         if not solution.converged:
             solution = _face_minimum(problem, solution, goal)
-        if 0.5 * before < solution.certificate.relative_gap <= tol:
+        if 0.5 * before < solution.certificate.relative_gap <= needed:
             stalls += 1  # good enough, and rounding may forbid more
         aim, round_length = goal, 2 * round_length
-    return _judged(solution, tol)
+    return solution
+
+
+def _rescue(problem: BlockProblem, solution: Solution, goal: float, max_epochs: int) -> Solution:
+    """Go on from where coordinate descent crawls (a large lambda without margin terms, many equal samples).
+
+    An interior point says which coordinates are free; the exact solve then finishes.
+    """
+    used = solution.n_epochs
+    inside = solve_interior_point(problem, solution.beta, goal, min(_INTERIOR_ITERATIONS, max_epochs - used))
+    margin = _AT_BOUND * (problem.upper - problem.lower)
+    beta = np.where(inside.beta - problem.lower < margin, problem.lower, inside.beta)
+    beta = np.where(problem.upper - beta < margin, problem.upper, beta)
+    snapped = _face_minimum(problem, solution_at(problem, beta, inside.n_epochs, goal), goal)
+    best = min((solution, inside, snapped), key=lambda candidate: candidate.certificate.relative_gap)
+    return replace(best, n_epochs=used + inside.n_epochs)
 
 
 def _face_minimum(problem: BlockProblem, solution: Solution, tol: float) -> Solution:
@@ -66,7 +100,7 @@ def _face_minimum(problem: BlockProblem, solution: Solution, tol: float) -> Solu
     """
     beta, u = solution.beta.copy(), solution.u.copy()
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
-    work = _FACE_WORK + _FACE_EPOCHS * problem.rows.size
+    work = _FACE_WORK_IF_SMALL if problem.rows.size <= _SMALL_PROBLEM else _FACE_EPOCHS * problem.rows.size
     while 0 < free.size <= _MOST_FREE and work > 0:
         work -= free.size**2 * (free.size + problem.rows.shape[1])
         rows = problem.rows[free].astype(np.float64)
@@ -87,7 +121,7 @@ def _face_minimum(problem: BlockProblem, solution: Solution, tol: float) -> Solu
 def _longest_step(start: Array, step: Array, lower: Array, upper: Array) -> tuple[float, Array]:
     """Return the share of a step, at most 1, that stays in the box, and which coordinates it brings to a bound."""
     room = np.where(step > 0, upper - start, start - lower)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         shares = room / np.abs(step)
     share = float(shares.min())
     return (1.0, np.empty(0, int)) if share >= 1.0 else (share, np.flatnonzero(shares <= share))
@@ -100,9 +134,3 @@ def _solve_semidefinite(rows: FloatArray, right: FloatArray) -> FloatArray:
     inverse = np.linalg.inv(gram)
     solution = inverse @ right
     return solution + inverse @ (right - rows @ (solution @ rows))
-
-
-def _judged(solution: Solution, tol: float) -> Solution:
-    """Judge convergence by the tolerance asked for, not by the tighter one aimed at."""
-    gap = solution.certificate.relative_gap
-    return Solution(solution.beta, solution.u, solution.margins, solution.certificate, solution.n_epochs, gap <= tol)

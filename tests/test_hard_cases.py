@@ -1,0 +1,166 @@
+"""Cases that once went wrong: each was found by trying to break the estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorly as tl
+from conftest import low_rank_classes
+from sklearn.exceptions import NotFittedError
+
+from tensormargin import TensorMarginClassifier, margin_report
+
+
+def actual_objective(clf, X, y, lam, mu1, mu2):
+    """Eq. 7 with the penalty of the intercept, from the fitted attributes alone."""
+    X = X.astype(np.float64)
+    signs = np.where(y == clf.classes_[1], 1.0, -1.0)
+    margins = signs * (X.reshape(len(X), -1) @ clf.coef_[0].ravel() + clf.intercept_[0])
+    value = 0.5 * np.sum(clf.coef_.astype(np.float64) ** 2) + mu1 * margins.var() - mu2 * margins.mean()
+    if clf.fit_intercept:
+        square = np.mean(np.sum((X - X.mean(axis=0)).reshape(len(X), -1) ** 2, axis=1))
+        value += 0.5 * (clf.intercept_[0] + np.sum(clf.coef_[0] * X.mean(axis=0))) ** 2 / square
+    return value + lam * np.mean(np.maximum(0, 1 - margins))
+
+
+@pytest.mark.parametrize("mu1", [1e4, 1e8, 1e10, 1e12])
+def test_a_strong_variance_term_on_few_samples(mu1):
+    X = np.random.RandomState(0).randn(10, 20)
+    y = np.where(np.arange(10) % 2, 1, -1)
+    wide = TensorMarginClassifier("full", lam=1.0, mu1=mu1).fit(X, y)
+    tall = TensorMarginClassifier("full", lam=1.0, mu1=mu1).fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    assert wide.objective_[0] == pytest.approx(actual_objective(wide, X, y, 1.0, mu1, 1.0), rel=1e-4)
+    assert wide.objective_[0] == pytest.approx(tall.objective_[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e7, 1e8])
+def test_one_sample_far_larger_than_the_others(factor):
+    X = np.random.RandomState(0).randn(20, 30)
+    y = np.where(np.arange(20) % 2, 1, -1)
+    X[y > 0, :3] += 3
+    X[0] *= factor
+    clf = TensorMarginClassifier("full", lam=1.0, mu1=0, mu2=0, fit_intercept=False).fit(X, y)
+    assert clf.objective_[0] == pytest.approx(actual_objective(clf, X, y, 1.0, 0, 0), rel=1e-4)
+    assert clf.score(X, y) == 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_large_lam_converges_in_single_precision_too(dtype):
+    rng = np.random.RandomState(0)
+    y = np.arange(1500) % 2
+    X = np.clip(rng.standard_normal((1500, 80)) * 40 + 120 + 6 * y[:, None], 0, 255).astype(dtype)
+    clf = TensorMarginClassifier("full", lam=1.0, mu1=0, mu2=0).fit(X, y)  # warnings are errors here
+    assert clf.history_["gap"][-1].max() <= 1e-4
+
+
+@pytest.mark.parametrize(("n", "d", "lam"), [(200, 20, 1e4), (2000, 50, 1e6), (1500, 120, 1e8)])
+def test_hinge_only_with_a_huge_lam_converges(n, d, lam):
+    rng = np.random.RandomState(0)
+    y = np.arange(n) % 2
+    X = rng.standard_normal((n, d)) + 0.3 * y[:, None] * (rng.rand(d) < 0.2)
+    clf = TensorMarginClassifier("full", lam=lam, mu1=0, mu2=0).fit(X, y)
+    assert clf.history_["gap"][-1].max() <= 1e-4
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", ["cp", "tucker"])
+def test_repeating_all_samples_does_not_matter_to_small_problems(name, seed):
+    rng = np.random.RandomState(seed)
+    n = rng.randint(40, 80)
+    X, y = rng.randn(n, 9, 9), np.arange(n) % 2
+    X[y > 0] += 0.3
+    once = TensorMarginClassifier(name, mu1=0, mu2=0).fit(X, y)
+    thrice = TensorMarginClassifier(name, mu1=0, mu2=0).fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    np.testing.assert_allclose(thrice.decision_function(X), once.decision_function(X), atol=1e-4)
+
+
+def test_the_scheme_is_that_of_the_fit_not_that_of_the_moment():
+    rng = np.random.RandomState(0)
+    y = np.arange(60) % 3
+    X = rng.standard_normal((60, 4, 5)) + 3 * np.eye(4, 5)[None] * (y[:, None, None] - 1)
+    clf = TensorMarginClassifier("cp", 1).fit(X, y)
+    before = clf.predict(X)
+    np.testing.assert_array_equal(clf.set_params(multi_class="ovr").predict(X), before)
+    assert [report.classes for report in margin_report(clf, X, y)] == [(0, 1), (0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("change", ["labels", "scheme"])
+def test_a_warm_start_needs_the_same_classes_and_scheme(change):
+    rng = np.random.RandomState(0)
+    y = np.arange(60) % 3
+    X = rng.standard_normal((60, 4, 5)) + np.eye(4, 5)[None] * (y[:, None, None] - 1)
+    warm = TensorMarginClassifier("cp", 1, warm_start=True).fit(X, y)
+    scheme = "ovr" if change == "scheme" else "ovo"
+    labels = y + 1 if change == "labels" else y
+    cold = TensorMarginClassifier("cp", 1, multi_class=scheme).fit(X, labels)
+    np.testing.assert_array_equal(warm.set_params(multi_class=scheme).fit(X, labels).coef_, cold.coef_)
+
+
+def test_a_failed_fit_does_not_count_as_fitted():
+    X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+    clf = TensorMarginClassifier("tucker", 99)
+    with pytest.raises(ValueError, match="nearest valid rank"):
+        clf.fit(X, y)
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+
+
+def test_a_failed_refit_leaves_the_model_usable():
+    X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+    clf = TensorMarginClassifier("tucker").fit(X, y)
+    before = clf.predict(X)
+    with pytest.raises(ValueError, match="at least two classes"):
+        clf.fit(X[:, :3], np.ones(20))
+    np.testing.assert_array_equal(clf.predict(X), before)
+
+
+@pytest.mark.parametrize("change", [lambda X: X.reshape(len(X), -1), lambda X: X.transpose(0, 2, 1), lambda X: X[0]])
+def test_every_wrong_shape_gets_the_message_about_shapes(change):
+    X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+    with pytest.raises(ValueError, match=r"shape seen in fit, \(4, 5\)"):
+        TensorMarginClassifier("cp").fit(X, y).predict(change(X))
+
+
+def test_huge_weights_are_weights():
+    X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+    plain = TensorMarginClassifier("cp").fit(X, y)
+    np.testing.assert_allclose(TensorMarginClassifier("cp").fit(X, y, np.full(20, 1e308)).coef_, plain.coef_)
+
+
+@pytest.mark.parametrize(("factor", "dtype"), [(1e-23, np.float32), (1e-165, np.float64), (1e30, np.float32)])
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid:RuntimeWarning")
+def test_magnitudes_out_of_range_are_refused(factor, dtype):
+    X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+    with pytest.raises(ValueError, match=r"float(32|64)"):
+        TensorMarginClassifier("cp").fit((X * factor).astype(dtype), y)
+
+
+def test_an_infinite_strength_is_refused():
+    X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+    with pytest.raises(ValueError, match="must stay finite"):
+        TensorMarginClassifier("cp", lam="1e308*scale").fit(X * 1e-3, y)
+
+
+def test_an_offset_that_swallows_single_precision_is_told():
+    X, y = low_rank_classes(0, 40, (8, 8, 8), 3.0)
+    with pytest.warns(UserWarning, match="float32 loses digits"):
+        TensorMarginClassifier("cp").fit((X + 1e4).astype(np.float32), y)
+    TensorMarginClassifier("cp").fit((X + 100).astype(np.float32), y)  # no warning: warnings are errors
+
+
+def test_the_bound_of_zero_samples_is_that_of_the_intercept():
+    X, y = low_rank_classes(0, 40, (4, 5), 3.0)
+    clf = TensorMarginClassifier("cp").fit(X + 1, y)
+    report = margin_report(clf, np.zeros((4, 4, 5)), [1, 1, -1, -1])
+    assert report.weight_norm * report.sample_norm == pytest.approx(abs(clf.intercept_[0]))
+
+
+@pytest.mark.parametrize("name", ["cp", "tucker", "tt"])
+def test_the_users_choice_of_tensorly_backend_does_not_matter(name, monkeypatch):
+    X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+    entered = []
+    original = tl.backend_context
+    monkeypatch.setattr(tl, "backend_context", lambda *a, **k: entered.append(a) or original(*a, **k))
+    TensorMarginClassifier(name).fit(X, y)
+    assert entered == [("numpy",)]
