@@ -121,6 +121,12 @@ def test_every_wrong_shape_gets_the_message_about_shapes(change):
         TensorMarginClassifier("cp").fit(X, y).predict(change(X))
 
 
+def test_vectors_are_held_to_their_shape_too():
+    X, y = low_rank_classes(0, 20, (4,), 2.0, rank=1)
+    with pytest.raises(ValueError, match=r"shape seen in fit, \(4,\)"):
+        TensorMarginClassifier("cp").fit(X, y).predict(np.repeat(X[:, :, None], 2, axis=2))
+
+
 def test_huge_weights_are_weights():
     X, y = low_rank_classes(0, 20, (4, 5), 2.0)
     plain = TensorMarginClassifier("cp").fit(X, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +61,6 @@ def compare_command(
     Every method gets the same splits and chooses lambda from the same values, by cross-validation on the training part.
     """
     from ..experiments import CompareSettings, compare, summarise
-    from ..experiments.compare import check_comparable
     from ..methods import METHODS
 
     settings = CompareSettings(
@@ -72,10 +72,10 @@ def compare_command(
     )
     try:
         name, X, y = _load(data)
-        check_comparable(y, settings)
+        results = compare(X, y, settings, jobs)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    rows = _with_progress(compare(X, y, settings, jobs), len(settings.methods) * repeats)
+    rows = _with_progress(results, len(settings.methods) * repeats)
     rows.sort(key=lambda row: (settings.methods.index(row.method), row.repeat))
     summaries = summarise(rows, settings.methods)
     if as_json:
@@ -100,7 +100,7 @@ def _load(path: Path | None) -> tuple[str, Array, Array]:
     return path.name, *load_npz(path)
 
 
-def _with_progress(rows: object, total: int) -> list[CompareRow]:
+def _with_progress(rows: Iterable[CompareRow], total: int) -> list[CompareRow]:
     """Collect the rows under a progress bar on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -109,7 +109,7 @@ def _with_progress(rows: object, total: int) -> list[CompareRow]:
     collected: list[CompareRow] = []
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("comparing", total=total)
-        for row in rows:  # type: ignore[attr-defined]
+        for row in rows:
             collected.append(row)
             progress.update(task, advance=1, description=f"{row.method:>10}")
     return collected

@@ -258,9 +258,10 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
     def _validated_samples(self, X: Any) -> Array:
         if (
             len(self.sample_shape_) == 1
-        ):  # vectors: scikit-learn's own message speaks of features, and its checks want it
-            return validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
-        X = check_array(X, dtype="numeric", allow_nd=True, estimator=self, ensure_2d=False)
+        ):  # scikit-learn's message about features, which its checks want, fits vectors only
+            X = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
+        else:
+            X = check_array(X, dtype="numeric", allow_nd=True, estimator=self, ensure_2d=False)
         if X.shape[1:] != self.sample_shape_:
             raise ValueError(
                 f"samples must have the shape seen in fit, {self.sample_shape_}; got {X.shape[1:]}. "

@@ -85,8 +85,11 @@ class Summary:
 
 
 def compare(X: Array, y: Array, settings: CompareSettings, n_jobs: int = 1) -> Iterator[CompareRow]:
-    """Yield one row for every method and split, in the order in which they are done."""
-    check_comparable(y, settings)
+    """Return an iterator over one row for every method and split, in the order in which they are done.
+
+    Labels or settings with which no comparison is possible raise ValueError at once.
+    """
+    _check_comparable(y, settings)
     splitter = StratifiedShuffleSplit(settings.repeats, test_size=settings.test_size, random_state=settings.seed)
     splits = list(splitter.split(X, y))
     jobs = (
@@ -94,10 +97,11 @@ def compare(X: Array, y: Array, settings: CompareSettings, n_jobs: int = 1) -> I
         for repeat, (train, test) in enumerate(splits)
         for method in settings.methods
     )
-    yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+    rows: Iterator[CompareRow] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+    return rows
 
 
-def check_comparable(y: Array, settings: CompareSettings) -> None:
+def _check_comparable(y: Array, settings: CompareSettings) -> None:
     """Raise ValueError for labels or settings with which no comparison is possible."""
     unknown = [name for name in settings.methods if name not in METHODS]
     if unknown or not settings.methods:

@@ -93,6 +93,12 @@ def whole_number_rank(rank: Rank, what: str) -> None:
             raise ValueError(f"rank must be {what}, all at least 1; got rank={rank!r}")
 
 
+def require_valid(rule: str, rank: Rank, ranks: tuple[int, ...], largest: tuple[int, ...], shape: Any) -> None:
+    """Raise unless the ranks asked for are the largest valid ones below them."""
+    if largest != ranks:
+        raise ValueError(f"{rule}; got rank={rank!r} for samples of shape {shape}. The nearest valid rank is {largest}")
+
+
 def numpy_backend() -> Any:
     """Return a context in which TensorLy's containers take NumPy arrays, whatever backend the user has chosen."""
     import tensorly

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..samples import Samples, contract_around
-from .base import Block, Rank, Weight, numpy_backend, whole_number_rank
+from .base import Block, Rank, Weight, numpy_backend, require_valid, whole_number_rank
 
 _DEFAULT_RANK = 4
 
@@ -44,11 +44,8 @@ class TTWeight(Weight):
                 f"{len(shape) - 1}, got rank={rank!r}"
             )
         largest = _largest_valid(ranks, shape)
-        if largest != tuple(ranks):
-            raise ValueError(
-                "a Tensor-Train rank r_k is at most r_(k-1) I_k and at most I_(k+1) r_(k+1); "
-                f"got rank={rank!r} for samples of shape {shape}. The nearest valid rank is {largest}"
-            )
+        rule = "a Tensor-Train rank r_k is at most r_(k-1) I_k and at most I_(k+1) r_(k+1)"
+        require_valid(rule, rank, ranks, largest, shape)
         return largest
 
     @classmethod

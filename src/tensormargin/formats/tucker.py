@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..samples import Samples, contract_around
-from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_number_rank
+from .base import Block, Rank, Weight, leading_vectors, numpy_backend, require_valid, whole_number_rank
 
 _DEFAULT_RANK = 4
 
@@ -45,11 +45,8 @@ class TuckerWeight(Weight):
                 f"a Tucker rank has one number a mode: samples of shape {shape} need {len(shape)}, got rank={rank!r}"
             )
         largest = _largest_valid(tuple(min(r, size) for r, size in zip(ranks, shape, strict=True)))
-        if largest != tuple(ranks):
-            raise ValueError(
-                "a Tucker rank R_m is at most the size I_m of its mode and at most the product of the other ranks; "
-                f"got rank={rank!r} for samples of shape {shape}. The nearest valid rank is {largest}"
-            )
+        rule = "a Tucker rank R_m is at most the size I_m of its mode and at most the product of the other ranks"
+        require_valid(rule, rank, ranks, largest, shape)
         return largest
 
     @classmethod
