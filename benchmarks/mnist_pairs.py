@@ -6,33 +6,22 @@
 from __future__ import annotations
 
 import argparse
-import gzip
-import os
 import time
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
+from mnist import read_mnist
 
 from tensormargin import METHODS, make_method
 
 IMAGES_A_CLASS = 1000
 
 
-def read(name: str, offset: int) -> np.ndarray:
-    folder = os.environ.get("TENSORMARGIN_DATA")
-    if not folder:
-        raise SystemExit("set TENSORMARGIN_DATA to the folder that holds mnist/")
-    raw = gzip.decompress((Path(folder) / "mnist" / f"{name}-ubyte.gz").read_bytes())
-    return np.frombuffer(raw, np.uint8, offset=offset)
-
-
 def pairwise_accuracies(method: str, lam: float) -> list[float]:
     shape = (7, 4, 7, 4) if "Tu" in method else (28, 28)
-    X = read("train-images-idx3", 16).reshape(-1, *shape)
-    y = read("train-labels-idx1", 8)
-    X_test = read("t10k-images-idx3", 16).reshape(-1, *shape)
-    y_test = read("t10k-labels-idx1", 8)
+    X, y = read_mnist("train")
+    X_test, y_test = read_mnist("t10k")
+    X, X_test = X.reshape(-1, *shape), X_test.reshape(-1, *shape)
     first = {digit: np.flatnonzero(y == digit)[:IMAGES_A_CLASS] for digit in range(10)}
     accuracies = []
     for pair in combinations(range(10), 2):

@@ -7,13 +7,13 @@ and the mean loss against each set's best setting.
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from mnist import read_mnist
 from scipy.signal import detrend
 from sklearn.datasets import load_digits
 from sklearn.model_selection import (
@@ -45,13 +45,8 @@ def digits() -> Iterator[Split]:
 
 
 def mnist() -> Iterator[Split]:
-    folder = data_folder() / "mnist"
-    arrays = []
-    for name, offset, shape in (("images-idx3", 16, (-1, 28, 28)), ("labels-idx1", 8, (-1,))):
-        for part in ("train", "t10k"):
-            raw = gzip.decompress((folder / f"{part}-{name}-ubyte.gz").read_bytes())
-            arrays.append(np.frombuffer(raw, np.uint8, offset=offset).reshape(shape))
-    images, test_images, labels, test_labels = arrays
+    images, labels = read_mnist("train")
+    test_images, test_labels = read_mnist("t10k")
     for pair in ((3, 8), (4, 9), (5, 8), (2, 7)):
         rows = np.concatenate([np.flatnonzero(labels == digit)[:1000] for digit in pair])
         test = np.isin(test_labels, pair)

@@ -9,7 +9,6 @@ over the size just before it. Without MNIST at hand that case is left out by nam
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import subprocess
@@ -18,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from mnist import read_mnist
 
 METHODS = ("LinearSVC", "SPMD-LRT", "HSPMD-LRT", "TuSPMD-LRT", "LMDM", "SVM")
 CASES = ("mnist", "volumes")
@@ -33,14 +33,9 @@ LIMITS = {  # issue's bounds on the ratio to LinearSVC
 
 def mnist() -> tuple[np.ndarray, np.ndarray, float]:
     """3 against 8: 11,982 images in [0, 1] and lambda = 100."""
-    folder = Path(os.environ["TENSORMARGIN_DATA"]) / "mnist"
-
-    def read(name: str, offset: int) -> np.ndarray:
-        return np.frombuffer(gzip.decompress((folder / f"{name}-ubyte.gz").read_bytes()), np.uint8, offset=offset)
-
-    labels = read("train-labels-idx1", 8)
+    images, labels = read_mnist("train")
     pair = np.isin(labels, (3, 8))
-    return read("train-images-idx3", 16).reshape(-1, 28, 28)[pair] / 255.0, labels[pair], 100.0
+    return images[pair] / 255.0, labels[pair], 100.0
 
 
 def volumes() -> tuple[np.ndarray, np.ndarray, float]:
