@@ -8,7 +8,7 @@ from conftest import low_rank_classes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensormargin.alternate import Task, alternate
+from tensormargin.alternate import Start, Task, alternate
 from tensormargin.formats import FORMATS
 from tensormargin.problem import Objective
 from tensormargin.samples import Samples
@@ -21,7 +21,7 @@ def run(name, X, signs, seed=0, tol=1e-4, max_iter=50, solver=SOLVERS["dual_cd"]
     rng = np.random.RandomState(seed)
     start = FORMATS[name].from_dense(rng.standard_normal(X.shape[1:]), FORMATS[name].valid_rank(None, X.shape[1:]), rng)
     task = Task(Samples(X), signs, Objective(lam, mu, mu, np.full(len(X), 1 / len(X))), bias)
-    return alternate(task, start, solver, tol, max_iter), task
+    return alternate(task, Start(start), solver, tol, max_iter), task
 
 
 @pytest.mark.parametrize("name", FORMATS)

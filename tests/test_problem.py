@@ -23,7 +23,7 @@ def test_agrees_with_eq_13_and_14_solved_by_a_general_qp_solver(shape, mu1, mu2)
     weights = np.full(shape[0], 1 / shape[0])
     problem = block_problem(design, signs, Objective(lam, mu1, mu2, weights), 0.0)
     solution = SOLVERS["dual_cd"](problem, tol=1e-10)
-    np.testing.assert_allclose(problem.recover(solution.u).vector, expected, atol=2e-5)
+    np.testing.assert_allclose(problem.recover(solution.u, solution.margins).vector, expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("shape", SIDES)
@@ -35,7 +35,7 @@ def test_primal_value_is_the_objective_of_eq_7(shape, bias_scale, mu1):
     objective = Objective(3.0, mu1, 0.5, weights / weights.sum())
     problem = block_problem(design + 5.0, signs, objective, bias_scale)
     solution = SOLVERS["dual_cd"](problem, tol=1e-6)
-    found = problem.recover(solution.u)
+    found = problem.recover(solution.u, solution.margins)
     margins = signs * ((design + 5.0) @ found.vector + found.intercept)
     np.testing.assert_allclose(margins, solution.margins, atol=1e-8)
     assert objective.value(found.squared_norm, margins) == pytest.approx(solution.certificate.primal, rel=1e-9)
@@ -50,7 +50,7 @@ def test_both_sides_give_the_same_block():
     for matrix in (design, wide):
         problem = block_problem(matrix, signs, objective, 0.0)
         solution = SOLVERS["dual_cd"](problem, tol=1e-11)
-        found.append(problem.recover(solution.u).vector[:19])
+        found.append(problem.recover(solution.u, solution.margins).vector[:19])
     np.testing.assert_allclose(found[0], found[1], atol=1e-7)
 
 
@@ -82,7 +82,7 @@ def test_adding_a_constant_row_changes_nothing_with_an_intercept():
     for shift in (0.0, 1e4):
         problem = block_problem(design + shift, signs, objective, 1.5)
         solution = SOLVERS["dual_cd"](problem, tol=1e-10)
-        found = problem.recover(solution.u)
+        found = problem.recover(solution.u, solution.margins)
         scores.append((design + shift) @ found.vector + found.intercept)
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
 
@@ -94,7 +94,7 @@ def test_the_intercept_is_penalised_as_documented():
     objective = Objective(0.1, 0.0, 0.0, np.full(4, 0.25))
     problem = block_problem(design, signs, objective, 0.5)
     solution = SOLVERS["dual_cd"](problem, tol=1e-10)
-    b = problem.recover(solution.u).intercept
+    b = problem.recover(solution.u, solution.margins).intercept
     # stationary where b / c^2 = lam * (share of + minus share of -) as long as |b| < 1
     assert b == pytest.approx(0.1 * 0.5 * 0.5**2)
 

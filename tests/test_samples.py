@@ -98,7 +98,7 @@ def test_moments(centred):
     weights = rng.rand(50)
     weights /= weights.sum()
     signs = np.where(rng.rand(50) > 0.3, 1.0, -1.0)
-    moments = Samples(X).moments(weights, signs, centred)
+    moments = Samples(X).first_pass(weights, signs, centred)
     shifted = X - np.tensordot(weights, X, 1) if centred else X
     np.testing.assert_allclose(moments.signed_mean, np.tensordot(weights * signs, shifted, 1), atol=1e-12)
     np.testing.assert_allclose(moments.mean_square, weights @ (shifted**2).sum(axis=(1, 2)), rtol=1e-12)
@@ -109,6 +109,6 @@ def test_moments_survive_a_large_offset_in_single_precision():
     noise = rng.standard_normal((200, 10, 10))
     weights, signs = np.full(200, 1 / 200), np.where(np.arange(200) % 2, 1.0, -1.0)
     shifted = (noise + 1000).astype(np.float32)
-    plain = Samples(noise).moments(weights, signs, centred=True)
-    offset = Samples(shifted).moments(weights, signs, centred=True)
+    plain = Samples(noise).first_pass(weights, signs, centred=True)
+    offset = Samples(shifted).first_pass(weights, signs, centred=True)
     assert offset.mean_square == pytest.approx(plain.mean_square, rel=1e-3)

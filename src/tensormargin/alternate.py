@@ -9,13 +9,16 @@ from time import perf_counter
 import numpy as np
 
 from ._typing import Array, FloatArray
-from .formats import Weight
+from .formats import Block, Weight
 from .problem import Certificate, Objective, Recovered, block_problem
 from .samples import Samples
 from .solvers import Solver
 
 _LOOSEST_GAP = 1e-2
+_LOOSEST_GAP_IF_GOOD = 1e-3
 _GAP_SHARE = 0.1
+_REST_SHARE = 0.5
+_SLOWEST = 0.99  # ratio of one decrease to the one before it
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,28 @@ class Task:
     signs: FloatArray
     objective: Objective
     bias_scale: float
+
+    def subset(self, rows: Array) -> Task:
+        """Return the problem of some of the samples, which stand for all of them."""
+        weights = self.objective.weights[rows]
+        objective = replace(self.objective, weights=weights / weights.sum())
+        return Task(self.samples.take(rows), self.signs[rows], objective, self.bias_scale)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to begin.
+
+    Attributes
+    ----------
+    weight : Weight
+        Only the blocks that the first solve holds fixed matter.
+    beta : ndarray of shape (n_samples,), optional
+        A guess of the dual point, known where the weight is known to be good; blocks are then solved less loosely.
+    """
+
+    weight: Weight
+    beta: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +90,7 @@ class Fit:
 
 def alternate(
     task: Task,
-    start: Weight,
+    start: Start,
     solver: Solver,
     tol: float,
     max_iter: int,
@@ -80,8 +105,7 @@ def alternate(
     Parameters
     ----------
     task : Task
-    start : Weight
-        Only the blocks that the first solve holds fixed matter.
+    start : Start
     solver : Solver
     tol : float
         Bound on the relative change of W over a sweep.
@@ -92,8 +116,9 @@ def alternate(
     """
     state = _State(start)
     final_gap = _GAP_SHARE * tol
-    one_block = len(start.block_names) == 1
-    gap_tol = final_gap if one_block else max(final_gap, _LOOSEST_GAP)
+    one_block = len(start.weight.block_names) == 1
+    loosest = final_gap if one_block else _LOOSEST_GAP if start.beta is None else _LOOSEST_GAP_IF_GOOD
+    gap_tol = max(final_gap, loosest)
     sweeps: list[Sweep] = []
     converged = False
     while not converged and len(sweeps) < max_iter:
@@ -102,46 +127,108 @@ def alternate(
         if report is not None:
             report(len(sweeps), sweep)
         exact = max(sweep.gaps) <= final_gap
-        converged = exact and (one_block or sweep.change <= tol or sweep.decrease <= final_gap)
+        converged = exact and (one_block or sweep.change <= tol or _left_to_fall(sweeps) <= _REST_SHARE * tol)
         gap_tol = max(final_gap, min(gap_tol, _GAP_SHARE * sweep.decrease))
     return Fit(state.weight, state.intercept, state.objective, tuple(sweeps), converged)
 
 
-class _State:
-    """What a sweep carries from block to block."""
+def _left_to_fall(sweeps: list[Sweep]) -> float:
+    """Estimate how far the objective would still fall: its last decreases, continued as a geometric series.
 
-    def __init__(self, weight: Weight) -> None:
-        self.weight = weight
+    One small decrease alone says little. Where alternation is slow, a hundred of them follow; where it is fast, three
+    sweeps could have been saved (rank-1 fit of MNIST: 4 sweeps instead of 7 at an objective 0.05 % higher).
+    """
+    falls = [sweep.decrease for sweep in sweeps[1:][-3:]]  # nothing is known about the fall of the first sweep
+    if not falls:
+        return np.inf
+    known = len(falls) == 3 and min(falls) > 0.0
+    ratio = max(falls[1] / falls[0], falls[2] / falls[1]) if known else _SLOWEST
+    return falls[-1] / (1.0 / min(ratio, _SLOWEST) - 1.0)
+
+
+class _State:
+    """What a sweep carries from block to block, and from one sweep to the next."""
+
+    def __init__(self, start: Start) -> None:
+        self.weight = start.weight
         self.intercept = 0.0
         self.objective = np.inf
         self.scale = np.inf
-        self.beta: Array | None = None  # the dual point; close to the next block's, so a warm start
+        self.beta = start.beta  # the dual point; close to the next block's, so a warm start
+        self.trial: Weight | None = None  # where the last sweeps point to
+        self._entry = self._exit = np.empty(0)
 
-    def accept(self, weight: Weight, recovered: Recovered, certificate: Certificate) -> None:
-        self.weight = weight
-        self.intercept = recovered.intercept
-        self.objective = certificate.primal
-        self.scale = certificate.scale
+    def try_block(self, solved: _Solved) -> bool:
+        """Take a solved block unless it would raise the objective; tell whether it was taken."""
+        if solved.certificate.primal > self.objective:
+            return False
+        self.weight = solved.block.replace(solved.recovered.vector)
+        self.intercept = solved.recovered.intercept
+        self.objective = solved.certificate.primal
+        self.scale = solved.certificate.scale
+        return True
+
+    def extrapolate(self, entry: Weight) -> None:
+        """Propose where to begin the next sweep, given where the last one began (Anderson's method of depth one).
+
+        Two sweeps in one direction, the second a shorter way than the first, are followed to where that series ends. It
+        saves a third to a half of the sweeps where alternation is slow (Tensor-Train, 60 samples of 20x20x20: 18 to 14,
+        with ``tol=1e-5`` 124 to 66) and none where it is fast.
+        """
+        begin, end = entry.coordinates(), self.weight.coordinates()
+        self.trial = None
+        if self._exit.size:
+            step, turn = end - begin, (end - begin) - (self._exit - self._entry)
+            length = float(turn @ turn)
+            if length > 0:
+                self.trial = self.weight.at_coordinates(end - float(step @ turn) / length * (end - self._exit))
+        self._entry, self._exit = begin, end
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """A block with its solution, and the proof of how good the vector is that would be kept."""
+
+    block: Block
+    beta: FloatArray
+    recovered: Recovered
+    certificate: Certificate
+    gap: float
+
+
+def _solve(task: Task, block: Block, beta: FloatArray | None, solver: Solver, gap_tol: float) -> _Solved:
+    problem = block_problem(block.design(task.samples), task.signs, task.objective, task.bias_scale, gap_tol)
+    solution = solver(problem, beta, gap_tol)
+    recovered = problem.recover(solution.u, solution.margins)
+    primal = task.objective.value(recovered.squared_norm, recovered.margins)
+    certificate = replace(solution.certificate, primal=primal)
+    gap = max(certificate.relative_gap, solution.certificate.relative_gap)
+    return _Solved(block, solution.beta, recovered, certificate, gap)
 
 
 def _sweep(task: Task, state: _State, solver: Solver, gap_tol: float) -> Sweep:
     began = perf_counter()
-    before, objective_before = state.weight.to_dense(), state.objective
+    entry, before, objective_before = state.weight, state.weight.to_dense(), state.objective
     objectives, gaps = [], []
-    for index in range(len(state.weight.block_names)):
-        block = state.weight.block(index)
-        design = block.design(task.samples)
-        problem = block_problem(design, task.signs, task.objective, task.bias_scale)
-        solution = solver(problem, state.beta, gap_tol)
-        state.beta = solution.beta
-        recovered = problem.recover(solution.u)
-        # Judge the vector that is kept, not its whitened coordinates: what recovering it lost counts as gap.
-        margins = task.signs * (design @ recovered.vector.astype(design.dtype) + recovered.intercept)
-        certificate = replace(solution.certificate, primal=task.objective.value(recovered.squared_norm, margins))
-        if certificate.primal <= state.objective:
-            state.accept(block.replace(recovered.vector), recovered, certificate)
+
+    def solve(weight: Weight, index: int) -> bool:
+        solved = _solve(task, weight.block(index), state.beta, solver, gap_tol)
+        state.beta = solved.beta
+        taken = state.try_block(solved)
+        gaps.append(solved.gap)
         objectives.append(state.objective)
-        gaps.append(max(certificate.relative_gap, solution.certificate.relative_gap))
+        return taken
+
+    for index in range(len(entry.block_names)):
+        if index == 0 and state.trial is not None:
+            if solve(state.trial, 0):
+                entry = state.trial
+                continue
+            gaps.clear()
+            objectives.clear()
+        solve(state.weight, index)
+    if np.isfinite(objective_before):  # the start's scale is arbitrary, so the first sweep tells no direction
+        state.extrapolate(entry)
     after = state.weight.to_dense()
     length = float(np.linalg.norm(before))
     change = float(np.linalg.norm(after - before)) / length if length > 0 else np.inf

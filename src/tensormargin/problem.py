@@ -16,16 +16,22 @@ larger, the rows of a Cholesky factor of the N x N Gram matrix stand in for thos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from ._typing import Array, FloatArray
+from .threads import over_parts
 
+SMALL_DESIGN = 2**15  # entries; such a problem is solved exactly whatever tolerance is asked for
 _CHUNK_ENTRIES = 2**18  # temporaries of 2 MB stay in the processor's cache
 _GRAM_ENTRIES = 2**21
+_TALL = 2  # rows a column, so that adding up d x d moments is little beside computing them
+_GAP_SHARE = 0.1
 _MANY_SAMPLES = 1000
 _FAR_MORE = 20
 
@@ -78,23 +84,43 @@ class Certificate:
         return max(self.primal - self.dual, 0.0) / self.scale if self.scale > 0 else 0.0
 
 
-class BlockProblem:
+class BlockProblem(ABC):
     """One convex block problem in whitened coordinates (see the module's head).
 
     Attributes
     ----------
-    rows : ndarray of shape (n_samples, n_columns)
-        The matrix ``A``.
     lower, upper : ndarray of shape (n_samples,)
         Bounds of ``beta``.
+    shape : tuple of int
+        Number of samples and of columns of ``A``.
     """
 
-    def __init__(self, rows: Array, objective: Objective, recover: Callable[[Array], Recovered]) -> None:
-        self.rows = rows
+    def __init__(self, shape: tuple[int, int], objective: Objective) -> None:
+        self.shape = shape
         self.objective = objective
         self.lower = objective.mu2 * objective.weights
         self.upper = (objective.mu2 + objective.lam) * objective.weights
-        self._recover = recover
+
+    @abstractmethod
+    def rows_at(self, which: Array) -> Array:
+        """Return some rows of ``A``."""
+
+    @abstractmethod
+    def primal_point(self, beta: Array) -> FloatArray:
+        """Return ``u = A'beta``, summed in float64 whatever the dtype of the samples."""
+
+    @abstractmethod
+    def margins(self, u: Array) -> FloatArray:
+        """Return ``A u``, in float64 whatever the dtype of the samples."""
+
+    @abstractmethod
+    def recover(self, u: Array, margins: Array) -> Recovered:
+        """Return the block's vector and the intercept that belong to a point with its margins (Eq. 14)."""
+
+    @property
+    def rows(self) -> Array:
+        """The whole of ``A``."""
+        return self.rows_at(np.arange(self.shape[0]))
 
     def certify(self, u: Array, beta: Array, margins: Array) -> Certificate:
         """Return primal and dual value for ``u = A'beta`` and ``margins = A u``."""
@@ -108,35 +134,30 @@ class BlockProblem:
             scale=half_square + abs(mean_term) + hinge_term,
         )
 
-    def recover(self, u: Array) -> Recovered:
-        """Return the block's vector and the intercept that belong to a point (Eq. 14)."""
-        return self._recover(u)
-
-    def primal_point(self, beta: Array) -> FloatArray:
-        """Return ``u = A'beta``, summed in float64 whatever the dtype of the rows."""
-        u = np.zeros(self.rows.shape[1])
-        for where in _row_slices(self.rows.shape):
-            u += beta[where] @ self.rows[where].astype(np.float64, copy=False)
-        return u
-
-    def margins(self, u: Array) -> FloatArray:
-        """Return ``A u``, in float64 whatever the dtype of the rows."""
-        margins = np.empty(len(self.rows))
-        for where in _row_slices(self.rows.shape):
-            margins[where] = self.rows[where].astype(np.float64, copy=False) @ u
-        return margins
-
 
 @dataclass(frozen=True)
 class Recovered:
-    """A solved block: its vector, the intercept, and the squared norm of both (the intercept as it is penalised)."""
+    """A solved block.
+
+    Attributes
+    ----------
+    vector : ndarray of shape (d,)
+    intercept : float
+    squared_norm : float
+        Of the vector and the intercept, the latter as it is penalised.
+    margins : ndarray of shape (n_samples,)
+        Those of the vector and the intercept, computed from them.
+    """
 
     vector: FloatArray
     intercept: float
     squared_norm: float
+    margins: FloatArray
 
 
-def block_problem(design: Array, signs: Array, objective: Objective, bias_scale: float) -> BlockProblem:
+def block_problem(
+    design: Array, signs: Array, objective: Objective, bias_scale: float, tol: float = 0.0
+) -> BlockProblem:
     """Build the block problem of a design matrix.
 
     Parameters
@@ -150,9 +171,16 @@ def block_problem(design: Array, signs: Array, objective: Objective, bias_scale:
         Zero for no intercept. Otherwise the design's columns are centred and one constant column of this value is
         added; its coefficient is penalised like the others, that is, the intercept b' of the centred samples costs
         ``1/2 (b' / bias_scale)^2``.
+    tol : float
+        The relative duality gap that the problem will be solved to. Second moments of a float32 design are summed in
+        float32 where their rounding is far below it.
     """
+    if design.size <= SMALL_DESIGN:
+        design = design.astype(np.float64, copy=False)  # costs nothing, and allows to solve the problem exactly
     signed = _SignedDesign(design, signs, objective.weights, bias_scale)
-    return _by_features(signed, objective) if _few_columns(signed.shape, objective) else _by_samples(signed, objective)
+    if _few_columns(signed.shape, objective):
+        return _FeatureSide(signed, objective, tol)
+    return _SampleSide(signed, objective)
 
 
 def _few_columns(shape: tuple[int, int], objective: Objective) -> bool:
@@ -166,65 +194,158 @@ def _few_columns(shape: tuple[int, int], objective: Objective) -> bool:
     return n_columns <= n_samples or unwhitened
 
 
-def _by_features(signed: _SignedDesign, objective: Objective) -> BlockProblem:
-    """Whiten the d columns of Y; costs N d^2 + d^3, and nothing when mu1 = 0."""
-    rows = signed.matrix()
-    whitening = _whiten(rows, objective)
+class _FeatureSide(BlockProblem):
+    """The d columns of Y are whitened: N d^2 for their second moments and d^3, and nothing when mu1 = 0.
 
-    def recover(u: Array) -> Recovered:
-        return signed.as_block(u if whitening is None else whitening @ u)
+    ``A`` itself is never formed as a whole. Its products with vectors go through ``Y`` and ``L^-T`` one after the
+    other, and the solver asks for the rows that it works on, most often a fraction of them.
+    """
 
-    return BlockProblem(rows, objective, recover)
+    def __init__(self, signed: _SignedDesign, objective: Objective, tol: float) -> None:
+        super().__init__(signed.shape, objective)
+        self._signed = signed
+        self._whitening: Array | None = None  # L^-T
+        if objective.mu1 > 0.0:
+            mean, second = signed.second_moments(signed.dtype)
+            # An error e of the second moments shows as 2 mu1 e beside the 1 of the identity in Q, and so in the gap.
+            # Single precision halves the time where it can be had: 9 instead of 16 ms for 12k x 257 on two cores.
+            largest = float(second.diagonal()[: signed.width].max())
+            if 2.0 * objective.mu1 * largest * np.finfo(signed.dtype).eps > _GAP_SHARE * tol:
+                mean, second = signed.second_moments(np.dtype(np.float64))
+            self._whitening = _whitening(mean, second, objective.mu1)
+
+    def rows_at(self, which: Array) -> Array:
+        rows = np.empty((len(which), self.shape[1]), self._signed.dtype)
+        whitening = None if self._whitening is None else self._whitening.astype(rows.dtype, copy=False)
+
+        def whiten(part: slice) -> None:
+            for where in _row_slices(rows.shape, part):
+                signed = self._signed.take(which[where])
+                rows[where] = signed if whitening is None else signed @ whitening
+
+        over_parts(whiten, len(which), rows.nbytes)
+        return rows
+
+    def primal_point(self, beta: Array) -> FloatArray:
+        combined = self._signed.combine(beta)
+        return combined if self._whitening is None else combined @ self._whitening
+
+    def margins(self, u: Array) -> FloatArray:
+        return self._signed.times(self._unwhitened(u))
+
+    def recover(self, u: Array, margins: Array) -> Recovered:
+        vector, intercept, squared_norm = self._signed.as_block(self._unwhitened(u))
+        return Recovered(vector, intercept, squared_norm, margins)  # `margins` used this very vector
+
+    def _unwhitened(self, u: Array) -> FloatArray:
+        return u if self._whitening is None else self._whitening @ u
 
 
-def _by_samples(signed: _SignedDesign, objective: Objective) -> BlockProblem:
-    """Whiten a Cholesky factor of the Gram matrix YY'; costs N^2 d + N^3 and holds nothing of size d."""
-    rows, chosen = _cholesky_rows(signed.gram())
-    triangle = rows[chosen]
-    whitening = _whiten(rows, objective)
+class _SampleSide(BlockProblem):
+    """A Cholesky factor of the Gram matrix YY' is whitened; costs N^2 d + N^3 and holds nothing of size d."""
 
-    def recover(u: Array) -> Recovered:
+    def __init__(self, signed: _SignedDesign, objective: Objective) -> None:
+        rows, self._chosen = _cholesky_rows(signed.gram())
+        super().__init__(rows.shape, objective)
+        self._signed = signed
+        self._triangle = rows[self._chosen]
+        self._whitening: Array | None = None
+        self._rows = rows
+        if objective.mu1 > 0.0:
+            mean = objective.weights @ rows
+            weighted = rows * np.sqrt(objective.weights)[:, None]
+            self._whitening = _whitening(mean, weighted.T @ weighted, objective.mu1)
+            self._rows = rows @ self._whitening
+
+    @property
+    def rows(self) -> Array:
+        return self._rows
+
+    def rows_at(self, which: Array) -> Array:
+        return self._rows[which]
+
+    def primal_point(self, beta: Array) -> FloatArray:
+        return beta @ self._rows
+
+    def margins(self, u: Array) -> FloatArray:
+        return self._rows @ u
+
+    def recover(self, u: Array, margins: Array) -> Recovered:
         # v = Y'c lies in the span of the rows that the factorisation chose, and there F'c = L^-T u. (Solving Q v =
         # Y'beta for v instead would subtract numbers that differ in the last digits only when mu1 is large.)
-        coefficients = np.zeros(len(rows))
-        target = u if whitening is None else whitening @ u
-        coefficients[chosen] = solve_triangular(triangle, target, lower=True, trans=1)
-        return signed.as_block(signed.combine(coefficients))
-
-    return BlockProblem(rows, objective, recover)
+        coefficients = np.zeros(self.shape[0])
+        target = u if self._whitening is None else self._whitening @ u
+        coefficients[self._chosen] = solve_triangular(self._triangle, target, lower=True, trans=1)
+        combined = self._signed.combine(coefficients)
+        # Judge the vector that is kept, not its whitened coordinates: what recovering it lost counts as gap.
+        return Recovered(*self._signed.as_block(combined), self._signed.times(combined))
 
 
 class _SignedDesign:
-    """The matrix ``Y``: rows ``t_i (z_i - mean, bias_scale)``, made chunk by chunk in float64."""
+    """The matrix ``Y``: rows ``t_i (z_i - mean, bias_scale)``, used without being formed."""
 
     def __init__(self, design: Array, signs: Array, weights: Array, bias_scale: float) -> None:
         self._design = design
         self._signs = signs
+        self._weights = weights
         self._bias = bias_scale
-        self._mean = _column_means(design, weights) if bias_scale else np.zeros(design.shape[1])
-        self.shape = (len(design), design.shape[1] + bool(bias_scale))
+        self.dtype = design.dtype
+        self.width = design.shape[1]
+        self.shape = (len(design), self.width + bool(bias_scale))
+        self._mean = self._weighted_sum(weights) if bias_scale else np.zeros(design.shape[1])
 
-    def matrix(self) -> Array:
-        """Return ``Y`` in the design's dtype."""
-        out = np.empty(self.shape, self._design.dtype)
-        width = self._design.shape[1]
-        for rows in _row_slices(self.shape):
-            chunk = np.subtract(self._design[rows], self._mean, dtype=np.float64)
-            chunk *= self._signs[rows, None]
-            out[rows, :width] = chunk
+    def take(self, which: Array | slice) -> FloatArray:
+        """Return some rows of ``Y`` in the design's dtype."""
+        signs = self._signs[which].astype(self.dtype)
+        width = self.width
+        out = np.empty((len(signs), self.shape[1]), self.dtype)
+        np.subtract(self._design[which], self._mean.astype(self.dtype), out=out[:, :width])
+        out[:, :width] *= signs[:, None]
         if self._bias:
-            out[:, width] = self._bias * self._signs
+            out[:, width] = self._bias * signs
         return out
+
+    def second_moments(self, dtype: np.dtype) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted mean and second moments of the rows of ``Y``, computed in ``dtype`` chunk by chunk.
+
+        The signs cancel in the second moments, and centred columns are orthogonal to the constant one.
+        """
+        width = self.width
+        centre, roots = self._mean.astype(dtype), np.sqrt(self._weights).astype(dtype)
+        signed_roots = self._signs.astype(dtype) * roots
+
+        def add_up(part: slice) -> tuple[FloatArray, FloatArray]:
+            mean, second = np.zeros(width), np.zeros((width, width))
+            for where in _row_slices(self._design.shape, part, at_least=_TALL * width):
+                chunk = self._design[where].astype(dtype, copy=False) - centre
+                chunk *= roots[where, None]
+                mean += signed_roots[where] @ chunk
+                second += chunk.T @ chunk
+            return mean, second
+
+        answers = over_parts(add_up, self.shape[0], self._design.nbytes)
+        mean, second = np.zeros(self.shape[1]), np.zeros((self.shape[1], self.shape[1]))
+        mean[:width] = _sum(part_mean for part_mean, _ in answers)
+        second[:width, :width] = _sum(part_second for _, part_second in answers)
+        if self._bias:
+            mean[width] = self._bias * float(self._weights @ self._signs)
+            second[width, width] = self._bias**2
+        return mean, second
 
     def gram(self) -> FloatArray:
         """Return ``YY'``, summed over chunks of columns that are centred in float64 first."""
         n_samples, width = self._design.shape
-        total = np.full((n_samples, n_samples), self._bias**2)
-        step = max(1, _GRAM_ENTRIES // n_samples)
-        for start in range(0, width, step):
-            columns = slice(start, start + step)
-            chunk = np.subtract(self._design[:, columns], self._mean[columns], dtype=np.float64)
-            total += chunk @ chunk.T
+
+        def add_up(part: slice) -> FloatArray:
+            total = np.zeros((n_samples, n_samples))
+            step = max(1, _GRAM_ENTRIES // n_samples)
+            for start in range(part.start, part.stop, step):
+                columns = slice(start, min(start + step, part.stop))
+                chunk = np.subtract(self._design[:, columns], self._mean[columns], dtype=np.float64)
+                total += chunk @ chunk.T
+            return total
+
+        total = _sum(over_parts(add_up, width, self._design.nbytes)) + self._bias**2
         total *= self._signs
         total *= self._signs[:, None]
         return total
@@ -233,51 +354,56 @@ class _SignedDesign:
         """Return ``Y'coefficients``."""
         signed = self._signs * coefficients
         total = float(signed.sum())
-        vector = (signed.astype(self._design.dtype) @ self._design).astype(np.float64) - total * self._mean
+        vector = self._weighted_sum(signed) - total * self._mean
         return np.append(vector, total * self._bias) if self._bias else vector
 
-    def as_block(self, solution: Array) -> Recovered:
-        """Split a solution into vector and intercept, and undo the centring."""
-        vector = solution[: self._design.shape[1]]
-        bias = float(self._bias * solution[-1] - self._mean @ vector) if self._bias else 0.0
-        return Recovered(vector, bias, float(solution @ solution))
+    def times(self, vector: Array) -> FloatArray:
+        """Return ``Y vector``."""
+        width = self.width
+        offset = float(self._bias * vector[-1] - self._mean @ vector[:width]) if self._bias else 0.0
+        products = np.empty(self.shape[0])
+
+        factor = vector[:width].astype(self.dtype)
+
+        def multiply(part: slice) -> None:
+            products[part] = self._design[part] @ factor
+
+        over_parts(multiply, self.shape[0], self._design.nbytes)
+        products += offset
+        products *= self._signs
+        return products
+
+    def as_block(self, solution: Array) -> tuple[FloatArray, float, float]:
+        """Return vector and intercept with the centring undone, and the squared norm of the solution."""
+        vector = solution[: self.width]
+        intercept = float(self._bias * solution[-1] - self._mean @ vector) if self._bias else 0.0
+        return vector, intercept, float(solution @ solution)
+
+    def _weighted_sum(self, weights: Array) -> FloatArray:
+        """Return ``sum_i weights_i z_i``: in the design's dtype within a chunk, in float64 between them."""
+        weights = weights.astype(self.dtype)
+
+        def add_up(part: slice) -> FloatArray:
+            total = np.zeros(self._design.shape[1])
+            for where in _row_slices(self._design.shape, part):
+                total += weights[where] @ self._design[where]
+            return total
+
+        return _sum(over_parts(add_up, len(self._design), self._design.nbytes))
 
 
-def _whiten(rows: Array, objective: Objective) -> Array | None:
-    """Replace ``Y`` by ``A = Y L^-T`` in place and return ``L^-T``; None for the identity (mu1 = 0).
-
-    Written with NumPy's products alone: alternating between NumPy's and SciPy's own copies of BLAS makes their threads
-    wait for each other (a Tucker fit on MNIST took 1.6 times as long).
-    """
-    if objective.mu1 == 0.0:
-        return None
-    n_columns = rows.shape[1]
-    second = np.zeros((n_columns, n_columns))
-    mean = np.zeros(n_columns)
-    for where in _row_slices(rows.shape):
-        chunk = rows[where].astype(np.float64, copy=False)
-        mean += objective.weights[where] @ chunk
-        weighted = chunk * np.sqrt(objective.weights[where])[:, None]
-        second += weighted.T @ weighted
-    quadratic = 2.0 * objective.mu1 * (second - np.outer(mean, mean))
-    quadratic.flat[:: n_columns + 1] += 1.0
-    whitening: Array = np.linalg.inv(_cholesky(quadratic, objective.mu1)).T
-    for where in _row_slices(rows.shape):
-        rows[where] = rows[where].astype(np.float64, copy=False) @ whitening
-    return whitening
-
-
-def _cholesky(quadratic: FloatArray, mu1: float) -> Array:
-    try:
-        factor: Array = np.linalg.cholesky(quadratic)
-    except np.linalg.LinAlgError:
-        factor = np.full_like(quadratic, np.nan)
-    if not np.all(np.isfinite(factor)):
+def _whitening(mean: FloatArray, second: FloatArray, mu1: float) -> FloatArray:
+    """Return ``L^-T`` with ``LL' = Q = I + 2 mu1 (second - mean mean')``."""
+    quadratic = 2.0 * mu1 * (second - np.outer(mean, mean))
+    quadratic.flat[:: len(mean) + 1] += 1.0
+    factor, failed = lapack.dpotrf(quadratic, lower=1)
+    inverse, singular = lapack.dtrtri(factor, lower=1)
+    if failed or singular or not np.all(np.isfinite(inverse)):
         raise FloatingPointError(
             f"the block's quadratic form is not positive definite: mu1 = {mu1:g} is too large for samples of this "
             "magnitude; scale the samples or lower mu1"
         )
-    return factor
+    return np.ascontiguousarray(inverse.T)
 
 
 def _cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
@@ -298,14 +424,11 @@ def _cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
     return rows, order[:rank]
 
 
-def _column_means(design: Array, weights: Array) -> FloatArray:
-    means = np.zeros(design.shape[1])
-    for rows in _row_slices(design.shape):
-        means += weights[rows] @ design[rows].astype(np.float64)
-    return means
+def _sum(arrays: Iterable[FloatArray]) -> FloatArray:
+    return reduce(np.add, arrays)
 
 
-def _row_slices(shape: tuple[int, int]) -> Iterator[slice]:
-    step = max(1, _CHUNK_ENTRIES // max(1, shape[1]))
-    for start in range(0, shape[0], step):
-        yield slice(start, min(start + step, shape[0]))
+def _row_slices(shape: tuple[int, int], within: slice, at_least: int = 1) -> Iterator[slice]:
+    step = max(at_least, _CHUNK_ENTRIES // max(1, shape[1]))
+    for start in range(within.start, within.stop, step):
+        yield slice(start, min(start + step, within.stop))

@@ -1,33 +1,38 @@
 """Read access to N tensor samples: chunks, moments, and contractions shared between blocks.
 
-Samples stay where and as they are. Every pass walks over them in chunks of whole samples and casts a chunk only
-if it has to, so that integer arrays, row subsets and memory maps are not copied as a whole (except by `Samples.matrix`,
-for a full weight). NumPy's ``matmul``
-contracts samples-first arrays at the speed of memory (MNIST, 12k images, one mode: 2 ms in float32; reordering them
-to samples-last would cost 51 ms once).
+Samples are read in chunks of whole samples. Float32 arrays are used where they lie; others are cast once, in the first
+pass, to a working copy of at most about half their size, and chunk by chunk in every pass where that copy would be too
+large (small integers, memory maps). NumPy's ``matmul`` contracts samples-first arrays at the speed of memory (MNIST,
+12k images, one mode: 2 ms in float32; reordering them to samples-last would cost 51 ms once).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
+from mmap import mmap
 
 import numpy as np
 
 from ._typing import Array
+from .threads import over_parts
 
-_CHUNK_BYTES = 16 * 2**20
-_CACHED_CHUNK_BYTES = 2**20
+_CHUNK_BYTES = 4 * 2**20
+_CACHED_CHUNK_BYTES = 2**19
+_CHUNK_SAMPLES = 8  # fewer, and adding up the moments of a chunk costs more than reading it
+_COPY_SHARE = 0.55
+_COPY_BYTES = 64 * 2**20
+_OFFSET_LOSS = 1e-4  # in units of the spread; what rounding may take from samples with a common offset, squared
 _KRONECKER_COLUMNS = 16
 _WASTEFUL_PRODUCT = 20_000
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the floating type in which samples of ``dtype`` are contracted.
+    """Return the floating type that holds samples of ``dtype`` without loss.
 
-    Types whose values float32 holds exactly (float32, float16, integers of 16 bits, booleans) use float32.
+    That is float32 for float32, float16, integers of 16 bits and booleans, and float64 for all others.
     """
     exact_in_single = np.can_cast(dtype, np.float32, casting="safe")
     return np.dtype(np.float32 if exact_in_single else np.float64)
@@ -43,13 +48,10 @@ class Moments:
         ``sum_i p_i t_i (Z_i - centre)``.
     mean_square : float
         ``sum_i p_i ||Z_i - centre||^2``.
-    offset_square : float
-        Squared norm of a sample, to hold against the others' distances from it.
     """
 
     signed_mean: Array
     mean_square: float
-    offset_square: float
 
 
 class Samples:
@@ -60,32 +62,67 @@ class Samples:
     array : ndarray of shape (n_total, I_1, ..., I_M)
         Any real dtype; may be read-only or memory-mapped.
     rows : ndarray of int, optional
-        The samples to use, in this order; all of them by default. They are gathered chunk by chunk.
+        The samples to use, in this order; all of them by default.
+    dtype : dtype, optional
+        What to compute in; by default the type that holds the samples without loss.
+
+    Attributes
+    ----------
+    pivot : ndarray of shape (I_1, ..., I_M) or None
+        What `first_pass` has decided to subtract from every sample that is read from then on; None for nothing.
     """
 
-    def __init__(self, array: Array, rows: Array | None = None) -> None:
+    def __init__(self, array: Array, rows: Array | None = None, dtype: np.dtype | None = None) -> None:
         self._array = array
         self._rows = rows
         self.shape: tuple[int, ...] = array.shape[1:]
-        self.dtype = working_dtype(array.dtype)
+        self.dtype = working_dtype(array.dtype) if dtype is None else dtype
         self.split = _best_split(self.shape)
+        self.pivot: Array | None = None
+        self._shifted = False  # whether the array in use has had the pivot subtracted
         self._question: tuple[str, list[Array]] = ("", [])
         self._answer = np.empty(0, self.dtype)
 
     def __len__(self) -> int:
         return len(self._array) if self._rows is None else len(self._rows)
 
-    def chunks(self, n_bytes: int = _CHUNK_BYTES) -> Iterator[tuple[slice, Array]]:
-        """Yield (positions, samples) with the samples C-contiguous and in the working dtype."""
-        step = max(1, n_bytes // max(1, prod(self.shape) * self.dtype.itemsize))
-        for start in range(0, len(self), step):
-            where = slice(start, min(start + step, len(self)))
+    @property
+    def nbytes(self) -> int:
+        """Size of all samples in the dtype that is computed in."""
+        return len(self) * prod(self.shape) * self.dtype.itemsize
+
+    def take(self, rows: Array) -> Samples:
+        """Return some of the samples, gathered into a new array."""
+        positions = rows if self._rows is None else self._rows[rows]
+        chosen = Samples(np.empty((len(rows), *self.shape), self.dtype))
+        chosen.pivot, chosen._shifted = self.pivot, True
+        for where in _slices(len(rows), self._samples_in(_CHUNK_BYTES)):
+            self._cast(self._array[positions[where]], chosen._array[where])
+        return chosen
+
+    def chunks(self, n_bytes: int = _CHUNK_BYTES, within: slice | None = None) -> Iterator[tuple[slice, Array]]:
+        """Yield (positions, samples) with the samples C-contiguous, in the working dtype and less the pivot."""
+        for where in _slices(len(self), self._samples_in(n_bytes), within):
             part = self._array[where] if self._rows is None else self._array[self._rows[where]]
-            yield where, np.ascontiguousarray(part, dtype=self.dtype)
+            yield where, self._cast(part)
+
+    def _samples_in(self, n_bytes: int) -> int:
+        return max(1, n_bytes // max(1, prod(self.shape) * self.dtype.itemsize))
+
+    def _cast(self, part: Array, out: Array | None = None) -> Array:
+        """Return samples as they are computed with: less the pivot, and in the working dtype (in ``out`` if given)."""
+        if self.pivot is None or self._shifted:
+            if out is None:
+                return np.ascontiguousarray(part, dtype=self.dtype)
+            np.copyto(out, part, casting="same_kind")
+            return out
+        out = np.empty(part.shape, self.dtype) if out is None else out
+        return np.subtract(part, self.pivot, out=out, casting="same_kind")
 
     def matrix(self) -> Array:
         """Return the samples as rows of an N x prod(I) matrix; a view where the array allows it."""
-        if self._rows is None and self._array.dtype == self.dtype:
+        as_it_is = self._rows is None and self._array.dtype == self.dtype and (self.pivot is None or self._shifted)
+        if as_it_is:
             return self._array.reshape(len(self), -1)
         flat = np.empty((len(self), prod(self.shape)), self.dtype)
         for where, part in self.chunks():
@@ -97,25 +134,67 @@ class Samples:
         reference = next(self.chunks(1))[1][0] if centred else 0.0
         return any(bool(np.any(part != reference)) for _, part in self.chunks())
 
-    def moments(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return signed mean and mean squared norm in one pass.
+    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
+        """Return signed mean and mean squared norm, and settle how the samples are read from now on.
 
-        Distances are taken from the first sample, so that a large common offset does not cancel digits.
+        Distances are taken from the first sample, the pivot, so that a large common offset does not cancel digits. What
+        the pass has cast it keeps as a working copy, unless that is too large; the pivot stays subtracted from it, and
+        from float32 samples whose offset would cost digits. Reading, casting and adding up in one go while a chunk is
+        in the cache: 13 instead of 21 ms for 12k MNIST images.
         """
-        first = next(self.chunks(1))[1][0].ravel()
-        pivot = first if centred else np.zeros_like(first)
-        sums = np.zeros((2, pivot.size))
-        square = 0.0
-        for where, part in self.chunks(_CACHED_CHUNK_BYTES):
-            offset = part.reshape(len(part), -1) - pivot
-            square += float(weights[where] @ np.einsum("ij,ij->i", offset, offset))
-            sums += np.stack([weights[where], weights[where] * signs[where]]).astype(self.dtype) @ offset
-        mean, signed = sums
+        first = next(self.chunks(1))[1][0]
+        raw = self._rows is None and self._array.dtype == self.dtype
+        copy = None if raw or not self._may_copy() else np.empty((len(self), *self.shape), self.dtype)
+        if centred and not raw:
+            self.pivot = np.asarray(self._array[0 if self._rows is None else self._rows[0]], np.float64)
+        local_pivot = first.ravel() if centred and raw else None
+
+        def add_up(part: slice) -> tuple[Array, float]:
+            return self._add_up(part, weights, signs, local_pivot, copy)
+
+        answers = over_parts(add_up, len(self), self.nbytes)
+        mean, signed = np.sum([sums for sums, _ in answers], axis=0)
+        square = float(sum(part_square for _, part_square in answers))
         if centred:
             signed = signed - float(weights @ signs) * mean
             square -= float(mean @ mean)
-        offset_square = float(np.square(first, dtype=np.float64).sum())
-        return Moments(signed.reshape(self.shape), max(square, 0.0), offset_square)
+        if copy is not None:
+            self._array, self._rows, self._shifted = copy, None, True
+        elif local_pivot is not None:
+            offset_square = float(np.square(first, dtype=np.float64).sum())
+            if offset_square * np.finfo(self.dtype).eps > _OFFSET_LOSS * square:
+                self.pivot = first
+        return Moments(signed.reshape(self.shape), max(square, 0.0))
+
+    def _add_up(
+        self, part: slice, weights: Array, signs: Array, pivot: Array | None, copy: Array | None
+    ) -> tuple[Array, float]:
+        """Return the weighted and signed sums and the weighted square of one part; fill its part of the copy."""
+        sums, square = np.zeros((2, prod(self.shape))), 0.0
+        step = max(_CHUNK_SAMPLES, self._samples_in(_CACHED_CHUNK_BYTES))
+        for where in _slices(len(self), step, part):
+            raw = self._array[where] if self._rows is None else self._array[self._rows[where]]
+            samples = self._cast(raw, None if copy is None else copy[where]).reshape(len(raw), -1)
+            offset = samples if pivot is None else samples - pivot
+            square += float(weights[where] @ np.einsum("ij,ij->i", offset, offset))
+            sums += np.stack([weights[where], weights[where] * signs[where]]).astype(self.dtype) @ offset
+        return sums, square
+
+    def _may_copy(self) -> bool:
+        """Tell whether a working copy is small beside the samples, and these are in memory anyway."""
+        return not _is_mapped(self._array) and self.nbytes <= max(_COPY_BYTES, _COPY_SHARE * self._array.nbytes)
+
+    def scores(self, weight: Array) -> Array:
+        """Return ``<W, Z_i>`` for a dense weight."""
+        vector = weight.ravel().astype(self.dtype)
+        scores = np.empty(len(self))
+
+        def multiply(within: slice) -> None:
+            for where, part in self.chunks(within=within):
+                scores[where] = part.reshape(len(part), -1) @ vector
+
+        over_parts(multiply, len(self), self.nbytes)
+        return scores
 
     def contract_head(self, matrices: Sequence[Array]) -> Array:
         """Contract the modes before ``split``; return an N x q x (tail sizes) array.
@@ -152,11 +231,15 @@ class Samples:
         columns = prod(matrix.shape[1] for matrix in merged)
         size = len(self) * outer * columns * inner
         out = (memory if memory.size == size else np.empty(size, self.dtype)).reshape(len(self), -1)
-        for where, part in self.chunks():
-            tensors = part.reshape(len(part) * outer, *sizes, inner)
-            for axis in range(len(merged), 1, -1):
-                tensors = _mode_product(tensors, axis, merged[axis - 1])
-            _mode_product(tensors, 1, merged[0], out[where])
+
+        def contract_part(within: slice) -> None:
+            for where, part in self.chunks(within=within):
+                tensors = part.reshape(len(part) * outer, *sizes, inner)
+                for axis in range(len(merged), 1, -1):
+                    tensors = _mode_product(tensors, axis, merged[axis - 1])
+                _mode_product(tensors, 1, merged[0], out[where])
+
+        over_parts(contract_part, len(self), self.nbytes)
         return out
 
 
@@ -191,18 +274,38 @@ def contract_around(partial: Array, size: int, kernel: Array) -> Array:
     """
     lead, trail, columns = kernel.shape
     kernel = kernel.astype(partial.dtype, copy=False)
-    n_samples = partial.size // (lead * size * trail)
+    partial = partial.reshape(-1, lead * size * trail)
+    product = _around_product(size, kernel)
+    out = np.empty((len(partial), size * columns), partial.dtype)
+
+    def contract_part(part: slice) -> None:
+        product(partial[part], out[part])
+
+    over_parts(contract_part, len(partial), partial.nbytes)
+    return out
+
+
+def _around_product(size: int, kernel: Array) -> Callable[[Array, Array], object]:
+    """Return the function ``(partial, out) -> None`` that contracts some samples in the way that suits the sizes."""
+    lead, trail, columns = kernel.shape
+    if kernel.size == 1:
+        return lambda partial, out: np.multiply(partial, kernel.item(), out=out)
     if lead == 1:
-        out = partial.reshape(-1, trail) @ kernel[0]
-    elif lead * trail * columns * size**2 <= _WASTEFUL_PRODUCT:
+        return lambda partial, out: np.matmul(partial.reshape(-1, trail), kernel[0], out=out.reshape(-1, columns))
+    if lead * trail * columns * size**2 <= _WASTEFUL_PRODUCT:
         # One product with a matrix that is mostly zero beats thousands of tiny ones (MNIST, Tucker: 5 against 20 ms).
         spread = np.einsum("ltr,ij->litjr", kernel, np.eye(size, dtype=kernel.dtype))
-        out = partial.reshape(n_samples, -1) @ spread.reshape(lead * size * trail, size * columns)
-    elif trail == 1:
-        out = np.matmul(kernel[:, 0, :].T, partial.reshape(n_samples, lead, size)).transpose(0, 2, 1)
-    else:
-        out = np.matmul(partial.reshape(n_samples, lead, size, trail), kernel).sum(axis=1)
-    return out.reshape(n_samples, size * columns)
+        spread = spread.reshape(lead * size * trail, size * columns)
+        return lambda partial, out: np.matmul(partial, spread, out=out)
+    if trail == 1:
+        transposed = kernel[:, 0, :].T
+        return lambda partial, out: np.copyto(
+            out.reshape(-1, size, columns),
+            np.matmul(transposed, partial.reshape(-1, lead, size)).transpose(0, 2, 1),
+        )
+    return lambda partial, out: np.sum(
+        np.matmul(partial.reshape(-1, lead, size, trail), kernel), axis=1, out=out.reshape(-1, size, columns)
+    )
 
 
 def _merge_small(matrices: list[Array]) -> list[Array]:
@@ -224,3 +327,20 @@ def _best_split(shape: tuple[int, ...]) -> int:
 
 def _same(kept: list[Array], asked: Sequence[Array]) -> bool:
     return len(kept) == len(asked) and all(np.array_equal(a, b) for a, b in zip(kept, asked, strict=True))
+
+
+def _slices(n_items: int, step: int, within: slice | None = None) -> Iterator[slice]:
+    """Yield slices of ``step`` items that cover ``within`` (everything by default)."""
+    start, stop = (0, n_items) if within is None else (within.start, within.stop)
+    for begin in range(start, stop, step):
+        yield slice(begin, min(begin + step, stop))
+
+
+def _is_mapped(array: Array) -> bool:
+    """Tell whether an array is, or is a view of, a file mapped into memory."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return isinstance(base, mmap)

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, compute_class_weight
@@ -22,6 +22,7 @@ from .._typing import Array
 from ..alternate import Fit
 from ..formats import FORMATS, Weight
 from ..samples import Samples, working_dtype
+from ..threads import worker_threads
 from ._binary import BinarySettings, fit_binary
 from ._multiclass import BinaryTask, binary_tasks, combine_scores
 from ._scale import parse_strength
@@ -313,8 +314,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
             delayed(fit_binary)(X, task, weights, settings, start, seed)
             for task, start, seed in zip(tasks, starts, seeds, strict=True)
         )
-        large_products = len(tasks) == 1 and settings.format.name == "full"
-        with _blas_threads(None if large_products else 1):
+        with _one_blas_thread(), worker_threads(cpu_count() // n_jobs):
             return list(Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
 
     def _store(self, fits: list[Fit], dtype: np.dtype) -> None:
@@ -345,13 +345,9 @@ def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()  # finding the libraries takes milliseconds, so only once
 
 
-def _blas_threads(count: int | None) -> Any:
-    """Limit the threads of BLAS while fitting; None leaves them as they are.
-
-    Sweeps make thousands of small products. On a machine that is busy with something else the threads wait for each
-    other: a Tucker fit of 160 volumes then took 36 s instead of 1.1 s. On an idle one two threads gain 1.7 at most.
-    """
-    return _threadpools().limit(limits=count, user_api="blas")
+def _one_blas_thread() -> Any:
+    """Keep BLAS to one thread while `tensormargin.threads` share out the samples."""
+    return _threadpools().limit(limits=1, user_api="blas")
 
 
 def _history(fit: Fit) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -61,14 +62,30 @@ class Weight(ABC):
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
         """Return the matching TensorLy container of arrays of this dtype, or an array for a full weight."""
 
-    @abstractmethod
     def to_dense(self) -> FloatArray:
-        """Return the weight as an array of ``shape``."""
+        """Return the weight as an array of ``shape``, made once: not to be written to."""
+        return self._dense
+
+    @cached_property
+    def _dense(self) -> FloatArray:
+        return self._expanded()
+
+    @abstractmethod
+    def _expanded(self) -> FloatArray:
+        """Make the array of ``shape``."""
+
+    def coordinates(self) -> FloatArray:
+        """Return a vector that moves little where the weight moves little, to extrapolate in."""
+        return self.to_dense().ravel()
+
+    def at_coordinates(self, vector: Array) -> Weight:
+        """Return the weight of the same rank that is, or is near to, the one with these `coordinates`."""
+        return self.from_dense(vector.reshape(self.shape), self.rank, np.random.RandomState(0))
 
     @property
     @abstractmethod
     def block_names(self) -> tuple[str, ...]:
-        """Names of the blocks, in the order of a sweep."""
+        """Names of the blocks, in the order of a sweep, which may come back to a block."""
 
     @abstractmethod
     def block(self, index: int) -> Block:

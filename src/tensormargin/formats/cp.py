@@ -67,7 +67,8 @@ class CPWeight(Weight):
             unit, lengths = _unit_columns(np.asarray(factor, np.float64))
             units.append(unit)
             scales = scales * lengths
-        return cls(scales, units)
+        units[0] = np.where(scales < 0, -units[0], units[0])
+        return cls(np.abs(scales), units)
 
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
         from tensorly.cp_tensor import CPTensor
@@ -75,8 +76,23 @@ class CPWeight(Weight):
         with numpy_backend():
             return CPTensor((self.scales.astype(dtype), [factor.astype(dtype) for factor in self.factors]))
 
-    def to_dense(self) -> FloatArray:
+    def _expanded(self) -> FloatArray:
         return (_columns(self.factors) @ self.scales).reshape(self.shape)
+
+    def coordinates(self) -> FloatArray:
+        """Return the factors with the scales spread evenly over them.
+
+        Alternation changes them continuously, and a point between or beyond two sets of factors is one again, which is
+        not so for dense tensors.
+        """
+        shares = self.scales ** (1.0 / len(self.factors))  # scales are lengths, so never negative
+        return np.concatenate([(factor * shares).ravel() for factor in self.factors])
+
+    def at_coordinates(self, vector: Array) -> CPWeight:
+        count = len(self.scales)
+        ends = np.cumsum([size * count for size in self.shape])[:-1]
+        factors = [part.reshape(-1, count) for part in np.split(vector, ends)]
+        return self.from_tensorly((np.ones(count), factors), self.shape)
 
     @property
     def block_names(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class FullWeight(Weight):
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Array:
         return self.tensor.astype(dtype)
 
-    def to_dense(self) -> FloatArray:
+    def _expanded(self) -> FloatArray:
         return self.tensor
 
     @property

@@ -73,7 +73,7 @@ class TTWeight(Weight):
         with numpy_backend():
             return TTTensor([core.astype(dtype) for core in self.cores])
 
-    def to_dense(self) -> FloatArray:
+    def _expanded(self) -> FloatArray:
         return _left_matrix(self.cores).reshape(self.shape)
 
     @property

@@ -9,15 +9,15 @@ coordinate descent crawls, an interior-point method finds the bounds instead.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from .._typing import Array, FloatArray
-from ..problem import BlockProblem
+from ..problem import SMALL_DESIGN, BlockProblem
 from .base import Solution, solution_at, starting_point
 from .interior_point import solve_interior_point
 
-_SMALL_PROBLEM = 2**15
 _EXACT_TOL = 1e-12
 _DESCENT_TOL = 1e-7  # from here on the exact solve is faster
 _FIRST_ROUND = 10
@@ -28,6 +28,8 @@ _PATIENCE = 200  # epochs; more columns make an interior point costlier and so b
 _INTERIOR_ITERATIONS = 80
 _AT_BOUND = 1e-6
 _MOST_FREE = 1000
+_NEAR = 0.1  # in units of the margin
+_NEARLY_ALL = 0.6
 _FACE_EPOCHS = 30  # multiplications that the exact solve may use, in epochs
 _FACE_WORK_IF_SMALL = 100_000_000
 
@@ -39,10 +41,10 @@ def solve_dual_cd(
 
     See `tensormargin.solvers.base.Solver` for the arguments.
     """
-    small = problem.rows.size <= _SMALL_PROBLEM
+    small = _is_small(problem)
     goal = min(tol, _EXACT_TOL) if small else tol
     needed = min(tol, _SMALL_TOL) if small else tol
-    patience = max(_PATIENCE, problem.rows.shape[1])
+    patience = max(_PATIENCE, problem.shape[1])
     first = solution_at(problem, starting_point(problem, start), 0, goal)
     solution = _descend(problem, first, goal, needed, min(patience, max_epochs))
     if solution.certificate.relative_gap > needed and patience < max_epochs:
@@ -51,29 +53,86 @@ def solve_dual_cd(
     return replace(solution, converged=converged)
 
 
+def _is_small(problem: BlockProblem) -> bool:
+    return prod(problem.shape) <= SMALL_DESIGN
+
+
 def _descend(problem: BlockProblem, solution: Solution, goal: float, needed: float, max_epochs: int) -> Solution:
     """Alternate rounds of coordinate descent with the exact solve on the free coordinates."""
-    from ._kernels import descend
-
-    rows = problem.rows
-    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    order = np.arange(len(rows))
+    working = _WorkingSet(problem)
     seed = np.array([0x9E3779B97F4A7C15], np.uint64)
     round_length = _FIRST_ROUND_IF_SMALL if goal < needed else _FIRST_ROUND
     aim, stalls = max(goal, _DESCENT_TOL), 0
     while not solution.converged and solution.n_epochs < max_epochs and stalls < _MOST_STALLS:
         before = solution.certificate.relative_gap
-        beta, u = solution.beta.copy(), solution.u.copy()
         target = 0.5 * aim * solution.certificate.scale
         budget = min(round_length, max_epochs - solution.n_epochs)
-        used = descend(rows, squares, problem.lower, problem.upper, beta, u, order, seed, target, budget)
+        working.grow(solution)
+        beta, used = working.descend(solution, seed, target, budget)
         solution = solution_at(problem, beta, solution.n_epochs + used, goal)
         if not solution.converged:
-            solution = _face_minimum(problem, solution, goal)
+            solution = _face_minimum(problem, working, solution, goal)
         if 0.5 * before < solution.certificate.relative_gap <= needed:
             stalls += 1  # good enough, and rounding may forbid more
         aim, round_length = goal, 2 * round_length
     return solution
+
+
+class _WorkingSet:
+    """The coordinates that coordinate descent visits, with their rows of ``A``.
+
+    A sample that sits at the bound where its margin puts it stays out. Whether it still does is seen from its new
+    margin after each round, which decides what is added; so the answer is that of descent over all of them. Whitening
+    a row costs d^2, a margin d: on MNIST a Tucker core then whitens 1 sample in 5 (6 ms instead of 33 a solve).
+    """
+
+    def __init__(self, problem: BlockProblem) -> None:
+        self._problem = problem
+        n_samples, n_columns = problem.shape
+        self._which = np.empty(0, int)
+        self._position = np.full(n_samples, -1)
+        self._rows: Array = np.empty((0, n_columns))
+        self._squares = np.empty(0)
+
+    def grow(self, solution: Solution) -> None:
+        """Add the coordinates that a new point calls for."""
+        outside = self._position < 0
+        wanted = outside if _is_small(self._problem) else outside & _unsettled(self._problem, solution)
+        if np.count_nonzero(wanted) > _NEARLY_ALL * np.count_nonzero(outside):
+            wanted = outside
+        new = np.flatnonzero(wanted)
+        if new.size:
+            rows = self._problem.rows_at(new)
+            self._position[new] = len(self._which) + np.arange(new.size)
+            self._which = np.concatenate([self._which, new])
+            self._rows = np.vstack([self._rows, rows]) if len(self._rows) else rows
+            squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+            self._squares = np.concatenate([self._squares, squares])
+
+    def rows_at(self, which: Array) -> FloatArray:
+        """Return rows of ``A`` for coordinates in the set."""
+        return self._rows[self._position[which]].astype(np.float64)
+
+    def descend(self, solution: Solution, seed: Array, target: float, max_epochs: int) -> tuple[FloatArray, int]:
+        """Run coordinate descent from a point; return the new dual point and the epochs used."""
+        from ._kernels import descend
+
+        which, problem = self._which, self._problem
+        inner, u = solution.beta[which], solution.u.copy()
+        bounds = problem.lower[which], problem.upper[which]
+        order = np.arange(len(which))
+        used = descend(self._rows, self._squares, *bounds, inner, u, order, seed, target, max_epochs)
+        beta = solution.beta.copy()
+        beta[which] = inner
+        return beta, used
+
+
+def _unsettled(problem: BlockProblem, solution: Solution) -> Array:
+    """Tell which coordinates are free, at the wrong bound, or so near to margin 1 that they may well move."""
+    at_lower = (solution.beta <= problem.lower) & (solution.margins > 1.0 + _NEAR)
+    at_upper = (solution.beta >= problem.upper) & (solution.margins < 1.0 - _NEAR)
+    unsettled: Array = ~(at_lower | at_upper)
+    return unsettled
 
 
 def _rescue(problem: BlockProblem, solution: Solution, goal: float, max_epochs: int) -> Solution:
@@ -86,12 +145,15 @@ def _rescue(problem: BlockProblem, solution: Solution, goal: float, max_epochs: 
     margin = _AT_BOUND * (problem.upper - problem.lower)
     beta = np.where(inside.beta - problem.lower < margin, problem.lower, inside.beta)
     beta = np.where(problem.upper - beta < margin, problem.upper, beta)
-    snapped = _face_minimum(problem, solution_at(problem, beta, inside.n_epochs, goal), goal)
+    at_bounds = solution_at(problem, beta, inside.n_epochs, goal)
+    working = _WorkingSet(problem)
+    working.grow(at_bounds)
+    snapped = _face_minimum(problem, working, at_bounds, goal)
     best = min((solution, inside, snapped), key=lambda candidate: candidate.certificate.relative_gap)
     return replace(best, n_epochs=used + inside.n_epochs)
 
 
-def _face_minimum(problem: BlockProblem, solution: Solution, tol: float) -> Solution:
+def _face_minimum(problem: BlockProblem, working: _WorkingSet, solution: Solution, tol: float) -> Solution:
     """Minimise over the free coordinates with the others fixed, setting those that reach a bound aside.
 
     On the face of the optimum every free sample has margin 1: ``A_F A_F' step = 1 - m_F``. A step that would leave the
@@ -100,10 +162,10 @@ def _face_minimum(problem: BlockProblem, solution: Solution, tol: float) -> Solu
     """
     beta, u = solution.beta.copy(), solution.u.copy()
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
-    work = _FACE_WORK_IF_SMALL if problem.rows.size <= _SMALL_PROBLEM else _FACE_EPOCHS * problem.rows.size
+    work = _FACE_WORK_IF_SMALL if _is_small(problem) else _FACE_EPOCHS * prod(problem.shape)
     while 0 < free.size <= _MOST_FREE and work > 0:
-        work -= free.size**2 * (free.size + problem.rows.shape[1])
-        rows = problem.rows[free].astype(np.float64)
+        work -= free.size**2 * (free.size + problem.shape[1])
+        rows = working.rows_at(free)
         step = _solve_semidefinite(rows, 1.0 - rows @ u)
         share, hit = _longest_step(beta[free], step, problem.lower[free], problem.upper[free])
         moved = beta[free] + share * step

@@ -32,7 +32,7 @@ def solve_interior_point(
     if best.converged or max_epochs < 1:
         return best
     rows = problem.rows.astype(np.float64, copy=False)
-    point = _Point(problem)
+    point = _Point(problem, rows)
     for epoch in range(1, max_epochs + 1):
         system = _NewtonSystem(rows, point)
         predictor = system.step(target=0.0)
@@ -63,11 +63,13 @@ class _Step:
 class _Point:
     """A dual point strictly inside the box with the multipliers of its lower and upper bounds."""
 
-    def __init__(self, problem: BlockProblem) -> None:
+    def __init__(self, problem: BlockProblem, rows: FloatArray) -> None:
         self.lower, self.upper = problem.lower, problem.upper
         self.beta = (self.lower + self.upper) / 2
-        self.below = np.ones_like(self.beta)
-        self.above = np.ones_like(self.beta)
+        gradient = rows @ (self.beta @ rows) - 1.0
+        slack = float(np.mean(np.abs(gradient))) + np.finfo(float).tiny
+        self.below = np.maximum(gradient, 0.0) + slack  # below - above = gradient: a feasible start
+        self.above = np.maximum(-gradient, 0.0) + slack
 
     @property
     def complementarity(self) -> float:
@@ -98,7 +100,11 @@ def _room(distance: FloatArray, step: FloatArray) -> float:
 
 
 class _NewtonSystem:
-    """``(AA' + D) x = r`` with diagonal D, solved through the k x k matrix ``I + A'D^-1 A`` (Woodbury)."""
+    """``(AA' + D) x = r`` with diagonal D.
+
+    Solved as it stands if A has as many columns as rows, otherwise through the k x k matrix ``I + A'D^-1 A``
+    (Woodbury).
+    """
 
     def __init__(self, rows: FloatArray, point: _Point) -> None:
         floor = np.finfo(float).eps * (point.upper - point.lower)  # rounding may have put a coordinate on the wall
@@ -107,8 +113,12 @@ class _NewtonSystem:
         self._high = np.maximum(point.upper - point.beta, floor)
         self._diagonal = point.below / self._low + point.above / self._high
         self._gradient = rows @ (point.beta @ rows) - 1.0
-        scaled = rows / np.sqrt(self._diagonal)[:, None]
-        self._inner = np.linalg.inv(np.eye(rows.shape[1]) + scaled.T @ scaled)
+        self._direct = rows.shape[0] <= rows.shape[1]
+        if self._direct:
+            self._inverse = np.linalg.inv(rows @ rows.T + np.diag(self._diagonal))
+        else:
+            scaled = rows / np.sqrt(self._diagonal)[:, None]
+            self._inverse = np.linalg.inv(np.eye(rows.shape[1]) + scaled.T @ scaled)
 
     def step(self, target: float, predictor: _Step | None = None) -> _Step:
         """Return the step towards complementarity ``target``, with second-order terms of the predictor."""
@@ -124,10 +134,12 @@ class _NewtonSystem:
         )
 
     def _solve(self, right: FloatArray) -> FloatArray:
-        solution = self._woodbury(right)
+        solution = self._rough_solution(right)
         residual = right - self._diagonal * solution - self._rows @ (solution @ self._rows)
-        return solution + self._woodbury(residual)
+        return solution + self._rough_solution(residual)
 
-    def _woodbury(self, right: FloatArray) -> FloatArray:
+    def _rough_solution(self, right: FloatArray) -> FloatArray:
+        if self._direct:
+            return self._inverse @ right
         scaled = right / self._diagonal
-        return scaled - (self._rows @ (self._inner @ (scaled @ self._rows))) / self._diagonal
+        return scaled - (self._rows @ (self._inverse @ (scaled @ self._rows))) / self._diagonal

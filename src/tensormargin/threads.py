@@ -1,0 +1,54 @@
+"""Threads over parts of the samples.
+
+Our own threads, with one BLAS thread in each: the threads of BLAS synchronise thousands of times a fit, and on a
+machine that is busy with something else they wait for each other (a Tucker fit of 160 volumes took 36 s instead of
+1.1 s). Parts that nobody waits for in the middle degrade gracefully. Two threads gain 1.3 to 1.7 on two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+_pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
+
+_WORTH_SHARING = 2**22  # bytes; less is read through before a second thread has begun
+_MANY_BYTES = 2**24
+_FEW_PARTS, _MANY_PARTS = 4, 16
+
+Answer = TypeVar("Answer")
+
+
+@contextmanager
+def worker_threads(count: int) -> Iterator[None]:
+    """Let `over_parts` use this many threads inside the context; they end with it."""
+    if count <= 1:
+        yield
+        return
+    with ThreadPoolExecutor(count) as pool:
+        token = _pool.set(pool)
+        try:
+            yield
+        finally:
+            _pool.reset(token)
+
+
+def over_parts(function: Callable[[slice], Answer], n_items: int, n_bytes: int) -> list[Answer]:
+    """Call a function on consecutive slices of ``n_items`` and return its answers in order.
+
+    The slices depend on ``n_bytes`` (the size of what the function reads) alone, so that sums over the answers have the
+    same bits whatever the number of threads.
+    """
+    n_parts = 1 if n_bytes < _WORTH_SHARING else _FEW_PARTS if n_bytes < _MANY_BYTES else _MANY_PARTS
+    bounds = np.linspace(0, n_items, min(n_parts, max(n_items, 1)) + 1).astype(int).tolist()
+    parts = [slice(start, stop) for start, stop in pairwise(bounds)]
+    pool = _pool.get()
+    if pool is None or len(parts) == 1:
+        return [function(part) for part in parts]
+    return list(pool.map(function, parts))
