@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from time import perf_counter
 
 import numpy as np
@@ -16,6 +17,7 @@ from .solvers import Solver
 
 _LOOSEST_GAP = 1e-2
 _LOOSEST_GAP_IF_GOOD = 1e-3
+_CHEAP_SOLVES = 100  # entries of a sample for every parameter
 _GAP_SHARE = 0.1
 _REST_SHARE = 0.5
 _SLOWEST = 0.99  # ratio of one decrease to the one before it
@@ -117,8 +119,7 @@ def alternate(
     state = _State(start)
     final_gap = _GAP_SHARE * tol
     one_block = len(start.weight.block_names) == 1
-    loosest = final_gap if one_block else _LOOSEST_GAP if start.beta is None else _LOOSEST_GAP_IF_GOOD
-    gap_tol = max(final_gap, loosest)
+    gap_tol = max(final_gap, 0.0 if one_block else _loosest_gap(start))
     sweeps: list[Sweep] = []
     converged = False
     while not converged and len(sweeps) < max_iter:
@@ -130,6 +131,13 @@ def alternate(
         converged = exact and (one_block or sweep.change <= tol or _left_to_fall(sweeps) <= _REST_SHARE * tol)
         gap_tol = max(final_gap, min(gap_tol, _GAP_SHARE * sweep.decrease))
     return Fit(state.weight, state.intercept, state.objective, tuple(sweeps), converged)
+
+
+def _loosest_gap(start: Start) -> float:
+    """Return how loosely the first sweep solves its blocks: tightly where that is cheap beside contracting."""
+    if prod(start.weight.shape) >= _CHEAP_SOLVES * start.weight.n_parameters:
+        return 0.0
+    return _LOOSEST_GAP if start.beta is None else _LOOSEST_GAP_IF_GOOD
 
 
 def _left_to_fall(sweeps: list[Sweep]) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from typing import TypeVar
 
@@ -51,4 +51,5 @@ def over_parts(function: Callable[[slice], Answer], n_items: int, n_bytes: int) 
     pool = _pool.get()
     if pool is None or len(parts) == 1:
         return [function(part) for part in parts]
-    return list(pool.map(function, parts))
+    # each part in its caller's context, which holds NumPy's error settings
+    return [future.result() for future in [pool.submit(copy_context().run, function, part) for part in parts]]

@@ -23,9 +23,11 @@ from ..alternate import Fit
 from ..formats import FORMATS, Weight
 from ..samples import Samples, working_dtype
 from ..threads import worker_threads
-from ._binary import BinarySettings, fit_binary
+from ._binary import BinarySettings, NotFiniteError, fit_binary
 from ._multiclass import BinaryTask, binary_tasks, combine_scores
 from ._scale import parse_strength
+
+_LARGE = 2**24
 
 
 class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
@@ -186,7 +188,11 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         settings = self._binary_settings(X.shape[1:])
         tasks = binary_tasks(codes, len(classes), self.multi_class)
         starts = self._warm_starts(X.shape[1:], classes, settings.rank, len(tasks))
-        fits = self._fit_tasks(X, tasks, weights, settings, starts)
+        try:
+            fits = self._fit_tasks(X, tasks, weights, settings, starts)
+        except NotFiniteError:
+            check_array(X, dtype="numeric", allow_nd=True, estimator=self, input_name="X")  # NaN: scikit-learn's words
+            raise
         self.classes_ = classes
         self.sample_shape_ = X.shape[1:]
         self.multi_class_ = self.multi_class
@@ -228,7 +234,9 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _validated_training_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array, Array]:
         """Return samples, classes, class indices and weights of any sum; raise before any work is done."""
-        X, y = validate_data(self, X, y, dtype="numeric", allow_nd=True)
+        # The first pass of a fit notices NaN as well; looking for it before would read large samples once more.
+        look_for_nan = getattr(X, "nbytes", 0) < _LARGE
+        X, y = validate_data(self, X, y, dtype="numeric", allow_nd=True, ensure_all_finite=look_for_nan)
         _reject_empty(X.shape[1:])
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -21,6 +21,7 @@ from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_num
 
 _DEFAULT_RANK = 2
 _NULL = 1e-10
+_REFINEMENTS = 10
 
 
 class CPWeight(Weight):
@@ -56,7 +57,24 @@ class CPWeight(Weight):
             vectors = leading_vectors(tensor, mode, min(count, size))
             extra = rng.standard_normal((size, count - vectors.shape[1]))
             factors.append(_unit_columns(np.hstack([vectors, extra]))[0])
-        return cls(np.ones(count), factors)
+        return cls._refined(tensor, factors)
+
+    @classmethod
+    def _refined(cls, tensor: Array, factors: list[Array]) -> Self:
+        """Improve the factors of a dense tensor by alternating least squares.
+
+        Singular vectors of different unfoldings are good directions, but nothing says which belong together. Finding
+        out on one tensor is cheap beside doing so on all samples (AdrenalMNIST3D at 64^3, rank 2: 4 sweeps instead of
+        7).
+        """
+        scales = np.ones(factors[0].shape[1])
+        for _ in range(_REFINEMENTS if len(factors) > 1 else 0):
+            for mode in range(len(factors)):
+                others = factors[:mode] + factors[mode + 1 :]
+                unfolded = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
+                solution = unfolded @ _columns(others) @ np.linalg.pinv(_gram(others))
+                factors[mode], scales = _unit_columns(solution)
+        return cls(scales, factors)
 
     @classmethod
     def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
@@ -108,8 +126,7 @@ class CPWeight(Weight):
 
     def block(self, index: int) -> Block:
         others = [factor for mode, factor in enumerate(self.factors) if mode != index]
-        gram = reduce(np.multiply, (factor.T @ factor for factor in others), np.ones((len(self.scales),) * 2))
-        values, vectors = np.linalg.eigh(gram)
+        values, vectors = np.linalg.eigh(_gram(others) if others else np.ones((len(self.scales),) * 2))
         kept = values > _NULL * values[-1]
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
         free = (self.factors[index] * self.scales) @ (vectors * roots)
@@ -137,6 +154,11 @@ class CPWeight(Weight):
         kernel = np.einsum(entries, _columns(lead, count), _columns(trail, count), whitening)
         n_trail = prod(len(factor) for factor in trail) * (partial.shape[-1] if mode < split else 1)
         return partial, kernel.reshape(-1, n_trail, whitening.shape[1])
+
+
+def _gram(factors: list[Array]) -> Array:
+    """Return the inner products of the rank-one tensors that the factors' columns make."""
+    return reduce(np.multiply, (factor.T @ factor for factor in factors))
 
 
 def _columns(factors: list[Array], count: int = 1) -> Array:

@@ -115,7 +115,7 @@ class _WorkingSet:
 
     def descend(self, solution: Solution, seed: Array, target: float, max_epochs: int) -> tuple[FloatArray, int]:
         """Run coordinate descent from a point; return the new dual point and the epochs used."""
-        from ._kernels import descend
+        from .._kernels import descend
 
         which, problem = self._which, self._problem
         inner, u = solution.beta[which], solution.u.copy()

@@ -1,4 +1,4 @@
-"""The compiled inner loop of dual coordinate descent.
+"""The compiled inner loops: moments of the samples and dual coordinate descent.
 
 Kept apart so that importing the package does not import numba; the compiled code is cached on disk.
 """
@@ -9,6 +9,39 @@ import numpy as np
 from numba import njit
 
 _REORDER = {"reassoc", "contract", "nsz"}  # lets the dot product use vector registers
+
+
+_TILE = 2048  # columns; their sums stay in the innermost cache
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def add_moments(samples, pivot, weights, signed_weights, sums):  # type: ignore[no-untyped-def]
+    """Add weighted sums of ``samples - pivot`` to the two rows of ``sums``; return the weighted sum of squares.
+
+    Each sample is read once, at the speed of memory, where NumPy makes temporaries and four passes (64 samples of 1 MB:
+    9 instead of 34 ms). Four samples at a time, so that the sums are written a quarter as often; what is missing in the
+    last four counts with weight zero.
+    """
+    n_samples, n_columns = samples.shape
+    last = n_samples - 1
+    w, s = np.zeros(n_samples + 3), np.zeros(n_samples + 3)
+    w[:n_samples], s[:n_samples] = weights, signed_weights
+    total = 0.0
+    for start in range(0, n_columns, _TILE):
+        tile = slice(start, min(start + _TILE, n_columns))
+        pivots, plain, signed = pivot[tile], sums[0, tile], sums[1, tile]
+        for i in range(0, n_samples, 4):
+            rows = samples[i, tile], samples[min(i + 1, last), tile], samples[min(i + 2, last), tile]
+            final_row = samples[min(i + 3, last), tile]
+            square = 0.0
+            for j in range(pivots.size):
+                a, b, c = rows[0][j] - pivots[j], rows[1][j] - pivots[j], rows[2][j] - pivots[j]
+                d = final_row[j] - pivots[j]
+                square += w[i] * a * a + w[i + 1] * b * b + w[i + 2] * c * c + w[i + 3] * d * d
+                plain[j] += w[i] * a + w[i + 1] * b + w[i + 2] * c + w[i + 3] * d
+                signed[j] += s[i] * a + s[i + 1] * b + s[i + 2] * c + s[i + 3] * d
+            total += square
+    return total
 
 
 @njit(cache=True, nogil=True)
