@@ -14,8 +14,6 @@ from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from typing import TypeVar
 
-import numpy as np
-
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
 
 _WORTH_SHARING = 2**22  # bytes; less is read through before a second thread has begun
@@ -45,11 +43,13 @@ def over_parts(function: Callable[[slice], Answer], n_items: int, n_bytes: int) 
     The slices depend on ``n_bytes`` (the size of what the function reads) alone, so that sums over the answers have the
     same bits whatever the number of threads.
     """
-    n_parts = 1 if n_bytes < _WORTH_SHARING else _FEW_PARTS if n_bytes < _MANY_BYTES else _MANY_PARTS
-    bounds = np.linspace(0, n_items, min(n_parts, max(n_items, 1)) + 1).astype(int).tolist()
+    if n_bytes < _WORTH_SHARING or n_items < 2:
+        return [function(slice(0, n_items))]
+    n_parts = min(n_items, _FEW_PARTS if n_bytes < _MANY_BYTES else _MANY_PARTS)
+    bounds = [n_items * k // n_parts for k in range(n_parts + 1)]
     parts = [slice(start, stop) for start, stop in pairwise(bounds)]
     pool = _pool.get()
-    if pool is None or len(parts) == 1:
+    if pool is None:
         return [function(part) for part in parts]
     # each part in its caller's context, which holds NumPy's error settings
     return [future.result() for future in [pool.submit(copy_context().run, function, part) for part in parts]]

@@ -1,0 +1,207 @@
+"""Fit time and memory of every method, side by side in one run.
+
+``TENSORMARGIN_DATA=... python -m benchmarks.speed [--cases mnist volumes ...] [--runs 5] [--out benchmarks/results]``
+
+Each contender is measured in a process of its own, on the same data with the same lambda: the median of several fits
+after one to warm up, in two rounds through all contenders. It is given in seconds, as a ratio to LinearSVC (among the
+peers: to the fastest peer with the same model) and to the time that reading the samples once takes. The objective that
+was reached is evaluated by one function for all and compared with that of the same model fitted on to convergence; the
+peak of memory is the one during a fit, over what was there before. Rows go to a CSV file and two figures; ratios and
+exponents above their bounds are listed, and make the exit status 1. Cases whose data is not at hand and peers that are
+not installed are left out by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tensormargin.experiments.versions import software_versions
+
+from .cases import CASES, LARGEST_EXPONENT
+from .picture import draw
+from .startup import measure_startup
+
+ROUNDS = 2
+FIELDS = (
+    "case", "method", "size", "seconds", "spread", "runs", "ratio", "bound", "reference", "read_ratio", "memory_ratio",
+    "memory_bytes", "sample_bytes", "sweeps", "objective", "excess", "accuracy", "accuracy_loss", "versions",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Run the cases asked for, then draw and judge all rows that the CSV file holds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--cases", nargs="+", metavar="CASE", default=[*CASES, "startup"])
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    arguments = parser.parse_args()
+    unknown = set(arguments.cases) - {*CASES, "startup"}
+    if unknown:
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join([*CASES, 'startup'])}")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    table = arguments.out / "speed.csv"
+    for case in arguments.cases:
+        rows = run_startup() if case == "startup" else run_case(case, arguments.runs)
+        store(table, case, rows)
+    rows = load(table)
+    draw(rows, arguments.out)
+    broken = [*broken_bounds(rows), *broken_exponents(rows)]
+    print("\n" + ("\n".join(broken) if broken else "all bounds hold"))
+    sys.exit(bool(broken))
+
+
+def run_case(name: str, runs: int) -> list[dict]:
+    """Measure every contender of a case and print a line for each."""
+    case = CASES[name]
+    if case.needs_data and "TENSORMARGIN_DATA" not in os.environ:
+        print(f"\n{name}: left out, TENSORMARGIN_DATA is not set")
+        return []
+    print(f"\n{name}: {getattr(case.load, 'func', case.load).__doc__}", flush=True)
+    print("         method  seconds    ratio  bound    reads  memory  sweeps  objective   excess  accuracy     loss")
+    measured: dict[str, dict] = {}
+    contenders = list(case.contenders)
+    for _ in range(ROUNDS):
+        for method in list(contenders):
+            result = run_contender(name, method, runs)
+            if "failed" in result:
+                print(f"{method:>15}  left out: {result['failed']}", flush=True)
+                contenders.remove(method)
+            else:
+                result["times"] += measured[method]["times"] if method in measured else []
+                measured[method] = {**result, "seconds": float(np.median(result["times"]))}
+    rows = [finished(name, method, measured) for method in measured]
+    for row in rows:
+        print(line(row), flush=True)
+    return rows
+
+
+def run_contender(case: str, method: str, runs: int) -> dict:
+    """Measure in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.speed.measure", case, method, str(runs)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        return {"failed": answer.stderr.strip().splitlines()[-1]}
+    result = json.loads(answer.stdout.splitlines()[-1])
+    return {"failed": f"{result['missing']} is not installed"} if "missing" in result else result
+
+
+def finished(name: str, method: str, measured: dict[str, dict]) -> dict:
+    """Add to a measurement what it is compared with."""
+    case, result = CASES[name], measured[method]
+    references = [r for r in case.references.get(method, case.references.get("", ())) if r in measured]
+    reference = min(references, key=lambda r: measured[r]["seconds"], default="")
+    scale = max(abs(result["converged_objective"]), 1e-12)
+    return {
+        **{field: result[field] for field in result if field in FIELDS},
+        "case": name,
+        "method": method,
+        "size": case.size,
+        "spread": float(np.ptp(result["times"])),
+        "runs": len(result["times"]),
+        "reference": reference,
+        "ratio": result["seconds"] / measured[reference]["seconds"] if reference else float("nan"),
+        "bound": case.bounds.get(method, float("nan")),
+        "read_ratio": result["seconds"] / result["read_seconds"],
+        "memory_ratio": result["memory_bytes"] / result["sample_bytes"],
+        "excess": (result["objective"] - result["converged_objective"]) / scale,
+        "accuracy_loss": result["converged_accuracy"] - result["accuracy"],
+        "versions": json.dumps(software_versions()),
+    }
+
+
+def line(row: dict) -> str:
+    """Return a row of the table that is printed."""
+    bound = f"{row['bound']:5g}" if np.isfinite(row["bound"]) else "    –"
+    return (
+        f"{row['method']:>15} {row['seconds']:8.3f} {row['ratio']:8.3f}  {bound} {row['read_ratio']:8.1f}"
+        f" {row['memory_ratio']:7.2f} {row['sweeps']:7d} {row['objective']:10.4g} {100 * row['excess']:7.2f}%"
+        f" {100 * row['accuracy']:8.2f}% {100 * row['accuracy_loss']:7.2f}%"
+    )
+
+
+def run_startup() -> list[dict]:
+    """Compare import times, and the first fit of a process with a later one."""
+    print("\nstartup: seconds, bound")
+    rows = []
+    for method, (seconds, ratio, bound) in measure_startup().items():
+        print(f"{method:>40} {seconds:8.3f}  ratio or difference {ratio:6.3f}  bound {bound:g}", flush=True)
+        row = dict.fromkeys(FIELDS, float("nan"))
+        rows.append({**row, "case": "startup", "method": method, "seconds": seconds, "ratio": ratio, "bound": bound})
+    return rows
+
+
+def store(table: Path, case: str, rows: list[dict]) -> None:
+    """Replace the rows of a case in the CSV file; it is written anew and then renamed."""
+    if not rows:
+        return
+    kept = [row for row in load(table) if row["case"] != case] if table.exists() else []
+    order = [*CASES, "startup"]
+    everything = sorted([*kept, *rows], key=lambda row: order.index(row["case"]))
+    partial = table.with_suffix(".part")
+    with partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        writer.writerows({key: _short(value) for key, value in row.items()} for row in everything)
+    partial.replace(table)
+
+
+def load(table: Path) -> list[dict]:
+    """Read the CSV file; cases that no longer exist are dropped."""
+    with table.open(newline="") as file:
+        rows = [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    return [row for row in rows if row["case"] in {*CASES, "startup"}]
+
+
+def broken_bounds(rows: list[dict]) -> list[str]:
+    """Return a line for every ratio above its bound."""
+    return [
+        f"{row['case']}, {row['method']}: {row['ratio']:.3g} is above the bound of {row['bound']:g}"
+        for row in rows
+        if row["ratio"] > row["bound"]
+    ]
+
+
+def broken_exponents(rows: list[dict]) -> list[str]:
+    """Print how time grows in each family of cases; return a line for every exponent above its bound."""
+    broken = []
+    for family in ("samples", "entries", "rank"):
+        members = [row for row in rows if row["case"].startswith(f"{family}-")]
+        methods = dict.fromkeys(row["method"].split("-")[0] if family == "rank" else row["method"] for row in members)
+        for method in methods:
+            found = [row for row in members if row["method"].startswith(method)]
+            exponent = growth_exponent(found)
+            bound = LARGEST_EXPONENT.get(family, np.inf)
+            print(f"time of {method:>10} grows like ({family})^{exponent:.2f}")
+            if exponent > bound:
+                broken.append(f"{family}, {method}: exponent {exponent:.2f} is above {bound}")
+    return broken
+
+
+def growth_exponent(rows: list[dict]) -> float:
+    """Return the slope of log time over log size, over the three largest sizes (the first are all overhead)."""
+    rows = sorted(rows, key=lambda row: row["size"])[-3:]
+    sizes, seconds = (np.log([row[key] for row in rows]) for key in ("size", "seconds"))
+    return float(np.polyfit(sizes, seconds, 1)[0]) if len(rows) > 1 else float("nan")
+
+
+def _short(value: object) -> object:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+if __name__ == "__main__":
+    main()
