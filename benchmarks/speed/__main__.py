@@ -28,6 +28,7 @@ from tensormargin.experiments.versions import software_versions
 from .cases import CASES, LARGEST_EXPONENT
 from .picture import draw
 from .startup import measure_startup
+from .tables import write_tables
 
 ROUNDS = 2
 FIELDS = (
@@ -52,8 +53,10 @@ def main() -> None:
         rows = run_startup() if case == "startup" else run_case(case, arguments.runs)
         store(table, case, rows)
     rows = load(table)
+    exponents = growth_exponents(rows)
+    write_tables(rows, exponents, arguments.out)
     draw(rows, arguments.out)
-    broken = [*broken_bounds(rows), *broken_exponents(rows)]
+    broken = [*broken_bounds(rows), *broken_exponents(exponents)]
     print("\n" + ("\n".join(broken) if broken else "all bounds hold"))
     sys.exit(bool(broken))
 
@@ -98,7 +101,6 @@ def finished(name: str, method: str, measured: dict[str, dict]) -> dict:
     case, result = CASES[name], measured[method]
     references = [r for r in case.references.get(method, case.references.get("", ())) if r in measured]
     reference = min(references, key=lambda r: measured[r]["seconds"], default="")
-    scale = max(abs(result["converged_objective"]), 1e-12)
     return {
         **{field: result[field] for field in result if field in FIELDS},
         "case": name,
@@ -111,7 +113,7 @@ def finished(name: str, method: str, measured: dict[str, dict]) -> dict:
         "bound": case.bounds.get(method, float("nan")),
         "read_ratio": result["seconds"] / result["read_seconds"],
         "memory_ratio": result["memory_bytes"] / result["sample_bytes"],
-        "excess": (result["objective"] - result["converged_objective"]) / scale,
+        "excess": (result["objective"] - result["converged_objective"]) / result["converged_scale"],
         "accuracy_loss": result["converged_accuracy"] - result["accuracy"],
         "versions": json.dumps(software_versions()),
     }
@@ -169,27 +171,31 @@ def broken_bounds(rows: list[dict]) -> list[str]:
     ]
 
 
-def broken_exponents(rows: list[dict]) -> list[str]:
-    """Print how time grows in each family of cases; return a line for every exponent above its bound."""
-    broken = []
-    for family in ("samples", "entries", "rank"):
-        members = [row for row in rows if row["case"].startswith(f"{family}-")]
-        methods = dict.fromkeys(row["method"].split("-")[0] if family == "rank" else row["method"] for row in members)
-        for method in methods:
-            found = [row for row in members if row["method"].startswith(method)]
-            exponent = growth_exponent(found)
-            bound = LARGEST_EXPONENT.get(family, np.inf)
-            print(f"time of {method:>10} grows like ({family})^{exponent:.2f}")
-            if exponent > bound:
-                broken.append(f"{family}, {method}: exponent {exponent:.2f} is above {bound}")
-    return broken
+def broken_exponents(exponents: dict[tuple[str, str], float]) -> list[str]:
+    """Return a line for every exponent above its bound."""
+    return [
+        f"{family}, {method}: exponent {exponent:.2f} is above {LARGEST_EXPONENT[family]}"
+        for (family, method), exponent in exponents.items()
+        if exponent > LARGEST_EXPONENT.get(family, np.inf)
+    ]
 
 
-def growth_exponent(rows: list[dict]) -> float:
+def growth_exponents(rows: list[dict]) -> dict[tuple[str, str], float]:
+    """Return how time grows in each family of cases, by family and method."""
+    found: dict[tuple[str, str], list[dict]] = {}
+    for row in rows:
+        family = row["case"].split("-")[0]
+        if family in ("samples", "entries", "rank"):
+            method = row["method"].split("-")[0] if family == "rank" else row["method"]
+            found.setdefault((family, method), []).append(row)
+    return {key: _slope(members) for key, members in found.items() if len(members) > 1}
+
+
+def _slope(rows: list[dict]) -> float:
     """Return the slope of log time over log size, over the three largest sizes (the first are all overhead)."""
     rows = sorted(rows, key=lambda row: row["size"])[-3:]
     sizes, seconds = (np.log([row[key] for row in rows]) for key in ("size", "seconds"))
-    return float(np.polyfit(sizes, seconds, 1)[0]) if len(rows) > 1 else float("nan")
+    return float(np.polyfit(sizes, seconds, 1)[0])
 
 
 def _short(value: object) -> object:

@@ -38,16 +38,20 @@ class Model:
 Fit = Callable[[], Model]
 
 
-def value(model: Model, data: Data) -> float:
-    """Return Eq. 7, without the penalty of the intercept, for any model: the one function that all are judged by."""
+def value(model: Model, data: Data) -> tuple[float, float]:
+    """Return Eq. 7, without the penalty of the intercept, and the sum of the absolute values of its terms.
+
+    The one function that all models are judged by.
+    """
     if model.weight is None:
-        return float("nan")
+        return float("nan"), float("nan")
     positive = data.y == np.unique(data.y)[1]
     scores = data.X.reshape(len(data.X), -1) @ model.weight.ravel().astype(data.X.dtype) + model.intercept
     margins = np.where(positive, scores, -scores).astype(np.float64)
     hinge = np.mean(np.maximum(0.0, 1.0 - margins))
-    squared = float(np.sum(np.square(model.weight, dtype=np.float64)))
-    return float(0.5 * squared + model.mu * (np.var(margins) - np.mean(margins)) + data.lam * hinge)
+    squared = np.sum(np.square(model.weight, dtype=np.float64))
+    terms = [0.5 * squared, model.mu * np.var(margins), -model.mu * np.mean(margins), data.lam * hinge]
+    return float(np.sum(terms)), float(np.sum(np.abs(terms)))
 
 
 def accuracy(model: Model, data: Data) -> float:

@@ -40,7 +40,7 @@ def measure(case: Case, name: str, runs: int) -> dict:
         "sample_bytes": data.X.nbytes,
         "memory_bytes": memory,
         "sweeps": model.sweeps,
-        "objective": value(model, data),
+        "objective": value(model, data)[0],
         "accuracy": accuracy(model, data),
     }
     return {**row, **_converged(model.converge, data)}
@@ -49,9 +49,14 @@ def measure(case: Case, name: str, runs: int) -> dict:
 def _converged(converge: Callable | None, data: Data) -> dict[str, float]:
     """Return objective and accuracy of the model fitted on to the end, where there is such a thing."""
     if converge is None:
-        return {"converged_objective": float("nan"), "converged_accuracy": float("nan")}
+        return dict.fromkeys(("converged_objective", "converged_scale", "converged_accuracy"), float("nan"))
     model = converge()
-    return {"converged_objective": value(model, data), "converged_accuracy": accuracy(model, data)}
+    objective, scale = value(model, data)
+    return {
+        "converged_objective": objective,
+        "converged_scale": scale,
+        "converged_accuracy": accuracy(model, data),
+    }
 
 
 def _reshaped(X: np.ndarray, case: Case) -> np.ndarray:

@@ -17,15 +17,14 @@ larger, the rows of a Cholesky factor of the N x N Gram matrix stand in for thos
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from ._typing import Array, FloatArray
-from .threads import over_parts
+from .threads import over_parts, sum_over_parts
 
 SMALL_DESIGN = 2**15  # entries; such a problem is solved exactly whatever tolerance is asked for
 _CHUNK_ENTRIES = 2**18  # temporaries of 2 MB stay in the processor's cache
@@ -314,19 +313,18 @@ class _SignedDesign:
         centre, roots = self._mean.astype(dtype), np.sqrt(self._weights).astype(dtype)
         signed_roots = self._signs.astype(dtype) * roots
 
-        def add_up(part: slice) -> tuple[FloatArray, FloatArray]:
-            mean, second = np.zeros(width), np.zeros((width, width))
+        def add_up(part: slice) -> FloatArray:
+            total = np.zeros((width + 1, width))  # the mean above the second moments
             for where in _row_slices(self._design.shape, part, at_least=_TALL * width):
                 chunk = self._design[where].astype(dtype, copy=False) - centre
                 chunk *= roots[where, None]
-                mean += signed_roots[where] @ chunk
-                second += chunk.T @ chunk
-            return mean, second
+                total[0] += signed_roots[where] @ chunk
+                total[1:] += chunk.T @ chunk
+            return total
 
-        answers = over_parts(add_up, self.shape[0], self._design.nbytes)
+        total = sum_over_parts(add_up, self.shape[0], self._design.nbytes)
         mean, second = np.zeros(self.shape[1]), np.zeros((self.shape[1], self.shape[1]))
-        mean[:width] = _sum(part_mean for part_mean, _ in answers)
-        second[:width, :width] = _sum(part_second for _, part_second in answers)
+        mean[:width], second[:width, :width] = total[0], total[1:]
         if self._bias:
             mean[width] = self._bias * float(self._weights @ self._signs)
             second[width, width] = self._bias**2
@@ -345,7 +343,8 @@ class _SignedDesign:
                 total += chunk @ chunk.T
             return total
 
-        total = _sum(over_parts(add_up, width, self._design.nbytes)) + self._bias**2
+        total = sum_over_parts(add_up, width, self._design.nbytes)
+        total += self._bias**2
         total *= self._signs
         total *= self._signs[:, None]
         return total
@@ -389,7 +388,7 @@ class _SignedDesign:
                 total += weights[where] @ self._design[where]
             return total
 
-        return _sum(over_parts(add_up, len(self._design), self._design.nbytes))
+        return sum_over_parts(add_up, len(self._design), self._design.nbytes)
 
 
 def _whitening(mean: FloatArray, second: FloatArray, mu1: float) -> FloatArray:
@@ -422,10 +421,6 @@ def _cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
     if not rows.any():
         rows[order[0], 0] = np.finfo(float).tiny  # all samples are zero: keep the triangle invertible
     return rows, order[:rank]
-
-
-def _sum(arrays: Iterable[FloatArray]) -> FloatArray:
-    return reduce(np.add, arrays)
 
 
 def _row_slices(shape: tuple[int, int], within: slice, at_least: int = 1) -> Iterator[slice]:

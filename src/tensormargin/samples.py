@@ -17,7 +17,7 @@ from mmap import mmap
 import numpy as np
 
 from ._typing import Array
-from .threads import over_parts
+from .threads import over_parts, sum_over_parts
 
 _CHUNK_BYTES = 4 * 2**20
 _CACHED_CHUNK_BYTES = 2**19
@@ -153,18 +153,17 @@ class Samples:
         pivot = first.ravel() if centred and as_it_is else np.zeros(first.size, self.dtype)
         signed_weights = weights * signs
 
-        def add_up(part: slice) -> tuple[Array, float]:
-            sums, square = np.zeros((2, pivot.size)), 0.0
+        def add_up(part: slice) -> Array:
+            total = np.zeros((3, pivot.size))  # weighted sum, signed sum, and the sum of squares in the corner
             for where in _slices(len(self), max(_CHUNK_SAMPLES, self._samples_in(_CACHED_CHUNK_BYTES)), part):
                 samples = self._cast(self._raw(where), None if copy is None else copy[where])
-                square += add_moments(
-                    samples.reshape(len(samples), -1), pivot, weights[where], signed_weights[where], sums
+                total[2, 0] += add_moments(
+                    samples.reshape(len(samples), -1), pivot, weights[where], signed_weights[where], total
                 )
-            return sums, square
+            return total
 
-        answers = over_parts(add_up, len(self), self.nbytes)
-        mean, signed = reduce(np.add, (sums for sums, _ in answers))
-        square = float(sum(part_square for _, part_square in answers))
+        mean, signed, squares = sum_over_parts(add_up, len(self), self.nbytes)
+        square = float(squares[0])
         if centred:
             signed = signed - float(weights @ signs) * mean
             square -= float(mean @ mean)

@@ -7,12 +7,15 @@ machine that is busy with something else they wait for each other (a Tucker fit 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from typing import TypeVar
+
+from ._typing import Array
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
 
@@ -43,13 +46,30 @@ def over_parts(function: Callable[[slice], Answer], n_items: int, n_bytes: int) 
     The slices depend on ``n_bytes`` (the size of what the function reads) alone, so that sums over the answers have the
     same bits whatever the number of threads.
     """
+    return list(_answers(function, n_items, n_bytes))
+
+
+def sum_over_parts(function: Callable[[slice], Array], n_items: int, n_bytes: int) -> Array:
+    """Call a function on consecutive slices and add up the arrays that it returns; not all of them exist at a time."""
+    answers = _answers(function, n_items, n_bytes)
+    total = next(answers)
+    for answer in answers:
+        total += answer
+    return total
+
+
+def _answers(function: Callable[[slice], Answer], n_items: int, n_bytes: int) -> Iterator[Answer]:
     if n_bytes < _WORTH_SHARING or n_items < 2:
-        return [function(slice(0, n_items))]
+        yield function(slice(0, n_items))
+        return
     n_parts = min(n_items, _FEW_PARTS if n_bytes < _MANY_BYTES else _MANY_PARTS)
     bounds = [n_items * k // n_parts for k in range(n_parts + 1)]
     parts = [slice(start, stop) for start, stop in pairwise(bounds)]
     pool = _pool.get()
     if pool is None:
-        return [function(part) for part in parts]
+        yield from map(function, parts)
+        return
     # each part in its caller's context, which holds NumPy's error settings
-    return [future.result() for future in [pool.submit(copy_context().run, function, part) for part in parts]]
+    futures = deque(pool.submit(copy_context().run, function, part) for part in parts)
+    while futures:
+        yield futures.popleft().result()

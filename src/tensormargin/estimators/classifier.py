@@ -64,8 +64,9 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
     n_init : int, default=1
         Number of starts, the second and further ones random; the lowest objective is kept.
     tol : float, default=1e-3
-        Stop when W changes by at most this over a sweep, relatively (Eq. 15), or the objective falls by at most a tenth
-        of it; every block is then solved to a relative duality gap of a tenth of it.
+        Stop when W changes by at most this over a sweep, relatively (Eq. 15), or the objective, by the way it has been
+        falling, has at most half of it left to fall; every block is then solved to a relative duality gap of a tenth of
+        it. Below 5e-4 large float64 samples are contracted in float64 instead of float32.
     max_iter : int, default=100
         Most sweeps over all blocks.
     class_weight : dict, "balanced" or None, default=None
@@ -73,7 +74,8 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
     multi_class : {"ovo", "ovr"}, default="ovo"
         One problem for every pair of classes (the paper's way), or for every class against the rest.
     n_jobs : int or None, default=None
-        Binary problems fitted at the same time, in threads that share the samples.
+        Binary problems fitted at the same time, in threads that share the samples. One at a time (None or 1), large
+        samples are shared out between as many threads as BLAS may use.
     warm_start : bool, default=False
         Start from the weights of the last fit where classes, sample shape, decomposition and rank are the same.
     random_state : int, RandomState or None, default=None
@@ -176,9 +178,9 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M)
-            Samples of any order M >= 1. float32 and float64 stay as they are. Types that float32 holds exactly
-            (float16, bool, integers of up to 16 bits) are computed with in float32 and all others in float64, converted
-            piece by piece; only a full weight needs a converted copy.
+            Samples of any order M >= 1, read-only and memory-mapped ones included. float32 is used as it lies. Other
+            types are converted once to a working copy (float32 for large samples or types that it holds exactly), or
+            piece by piece where that copy would be larger than the samples; a full weight needs it whole.
         y : array-like of shape (n_samples,)
             Labels of two or more classes.
         sample_weight : array-like of shape (n_samples,), optional
@@ -322,7 +324,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
             delayed(fit_binary)(X, task, weights, settings, start, seed)
             for task, start, seed in zip(tasks, starts, seeds, strict=True)
         )
-        with _one_blas_thread(), worker_threads(cpu_count() // n_jobs):
+        with worker_threads(_available_threads() if n_jobs == 1 else 1), _one_blas_thread():
             return list(Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
 
     def _store(self, fits: list[Fit], dtype: np.dtype) -> None:
@@ -351,6 +353,12 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
 @cache
 def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()  # finding the libraries takes milliseconds, so only once
+
+
+def _available_threads() -> int:
+    """Return as many threads as BLAS may use here: that follows from the user's settings and from joblib's."""
+    of_blas = [library["num_threads"] for library in _threadpools().info() if library["user_api"] == "blas"]
+    return min(max(of_blas, default=cpu_count()), cpu_count())
 
 
 def _one_blas_thread() -> Any:

@@ -1,0 +1,290 @@
+"""What makes a fit fast must not change its answer: each shortcut against the long way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+from reference import random_block
+from sklearn.exceptions import ConvergenceWarning
+
+import tensormargin.alternate as alternate_module
+import tensormargin.coarse as coarse
+import tensormargin.estimators._binary as binary
+import tensormargin.estimators.classifier as classifier
+import tensormargin.problem as problem_module
+import tensormargin.solvers.dual_cd as dual_cd
+from tensormargin import TensorMarginClassifier
+from tensormargin.alternate import Sweep, _left_to_fall
+from tensormargin.formats import FORMATS
+from tensormargin.formats.tucker import TuckerWeight
+from tensormargin.problem import Objective, block_problem
+from tensormargin.samples import Samples
+from tensormargin.solvers import SOLVERS
+
+WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
+
+
+def images(n=6000, shape=(14, 14), seed=0, delta=2.0):
+    return low_rank_classes(seed, n, shape, delta)
+
+
+class TestSinglePrecision:
+    @pytest.mark.parametrize(("name", "rank"), WEIGHTS)
+    def test_large_samples_in_double_give_the_same_in_single(self, name, rank, monkeypatch):
+        X, y = images()
+        short = TensorMarginClassifier(name, rank).fit(X + 3.0, y)
+        monkeypatch.setattr(binary, "_MANY_ENTRIES", np.inf)
+        full = TensorMarginClassifier(name, rank).fit(X + 3.0, y)
+        assert short.coef_.dtype == full.coef_.dtype == np.float64
+        assert short.objective_[0] == pytest.approx(full.objective_[0], rel=1e-4)
+        np.testing.assert_allclose(short.coef_, full.coef_, atol=5e-3 * np.abs(full.coef_).max())
+
+    @pytest.mark.parametrize(("tol", "dtype"), [(1e-3, np.float32), (1e-4, np.float64)])
+    def test_a_small_tol_asks_for_double(self, tol, dtype, monkeypatch):
+        seen = []
+        first_pass = Samples.first_pass
+        monkeypatch.setattr(
+            Samples, "first_pass", lambda self, *rest: seen.append(self.dtype) or first_pass(self, *rest)
+        )
+        X, y = images()
+        TensorMarginClassifier("cp", 1, tol=tol).fit(X, y)
+        assert seen[0] == dtype
+
+    @pytest.mark.parametrize("scale", [1e-30, 1e30])
+    def test_values_outside_its_range_stay_double(self, scale):
+        X, y = images()
+        clf = TensorMarginClassifier("cp", 1).fit(scale * X, y)
+        plain = TensorMarginClassifier("cp", 1).fit(X, y)
+        np.testing.assert_allclose(clf.decision_function(scale * X), plain.decision_function(X), atol=2e-2)
+
+    @pytest.mark.parametrize("mu1", [0.5, 50.0])
+    def test_second_moments_in_single_where_their_rounding_is_far_below_the_gap(self, mu1):
+        design, signs = random_block(4000, 30, seed=0)
+        design = design.astype(np.float32)
+        objective = Objective(20.0, mu1, 1.0, np.full(4000, 1 / 4000))
+        values = []
+        for tol in (1e-3, 0.0):
+            problem = block_problem(design, signs, objective, 1.0, tol)
+            solution = SOLVERS["dual_cd"](problem, tol=1e-5)
+            found = problem.recover(solution.u, solution.margins)
+            values.append(objective.value(found.squared_norm, found.margins))
+        assert values[0] == pytest.approx(values[1], rel=2e-5)
+
+    @pytest.mark.parametrize(("mu1", "tol", "passes"), [(1.0, 1e-2, 1), (1e5, 1e-2, 2), (1.0, 1e-9, 2)])
+    def test_otherwise_in_double(self, mu1, tol, passes, monkeypatch):
+        calls = []
+        moments = problem_module._SignedDesign.second_moments
+        monkeypatch.setattr(
+            problem_module._SignedDesign,
+            "second_moments",
+            lambda self, dtype: calls.append(dtype) or moments(self, dtype),
+        )
+        design, signs = random_block(4000, 30, seed=0)
+        objective = Objective(20.0, mu1, 1.0, np.full(4000, 1 / 4000))
+        block_problem(design.astype(np.float32), signs, objective, 1.0, tol)
+        assert len(calls) == passes
+
+
+class TestWorkingSet:
+    @pytest.mark.parametrize("mu", [0.0, 1.0])
+    @pytest.mark.parametrize("start", ["cold", "warm"])
+    def test_it_finds_what_descent_over_all_samples_finds(self, mu, start, monkeypatch):
+        design, signs = random_block(5000, 20, seed=1)
+        problem = block_problem(design, signs, Objective(30.0, mu, mu, np.full(5000, 1 / 5000)), 1.0)
+        beta = None
+        if start == "warm":
+            nearby = block_problem(design, signs, Objective(20.0, mu, mu, np.full(5000, 1 / 5000)), 1.0)
+            beta = SOLVERS["dual_cd"](nearby, tol=1e-6).beta * 1.5
+        some = SOLVERS["dual_cd"](problem, beta, tol=1e-8)
+        monkeypatch.setattr(dual_cd, "_NEAR", np.inf)
+        everything = SOLVERS["dual_cd"](problem, beta, tol=1e-8)
+        assert some.converged
+        assert everything.converged
+        assert some.certificate.dual == pytest.approx(everything.certificate.dual, rel=1e-7)
+        np.testing.assert_allclose(some.u, everything.u, atol=1e-3 * np.abs(everything.u).max())
+
+    def test_a_warm_start_whitens_few_rows(self, monkeypatch):
+        design, signs = random_block(5000, 20, seed=1)
+        design += 1.5 * signs[:, None] * (np.arange(20) < 2)  # few samples are near the boundary
+        problem = block_problem(design, signs, Objective(30.0, 1.0, 1.0, np.full(5000, 1 / 5000)), 1.0)
+        solution = SOLVERS["dual_cd"](problem, tol=1e-3)
+        asked = []
+        rows_at = type(problem).rows_at
+        monkeypatch.setattr(
+            type(problem), "rows_at", lambda self, which: asked.append(len(which)) or rows_at(self, which)
+        )
+        assert SOLVERS["dual_cd"](problem, solution.beta, tol=1e-8).converged
+        assert 0 < sum(asked) < 2500
+
+    def test_a_wrong_guess_of_the_dual_point_costs_time_only(self):
+        design, signs = random_block(5000, 20, seed=2)
+        problem = block_problem(design, signs, Objective(30.0, 1.0, 1.0, np.full(5000, 1 / 5000)), 1.0)
+        right = SOLVERS["dual_cd"](problem, tol=1e-8)
+        for guess in (problem.upper, problem.lower, problem.lower + problem.upper - right.beta):
+            found = SOLVERS["dual_cd"](problem, guess, tol=1e-8)
+            assert found.converged
+            assert found.certificate.dual == pytest.approx(right.certificate.dual, rel=1e-7)
+
+
+class TestCoarseStart:
+    @pytest.mark.parametrize(("name", "rank"), WEIGHTS)
+    def test_many_samples_end_where_they_would_have_ended_anyway(self, name, rank, monkeypatch):
+        X, y = images(20000, (8, 8))
+        short = TensorMarginClassifier(name, rank).fit(X, y)
+        monkeypatch.setattr(coarse, "_FEWEST", np.inf)
+        full = TensorMarginClassifier(name, rank).fit(X, y)
+        assert short.objective_[0] == pytest.approx(full.objective_[0], rel=2e-3)
+        assert np.mean(short.predict(X) == full.predict(X)) > 0.99
+
+    def test_it_is_left_out_for_few_samples(self, monkeypatch):
+        def fail(*_):
+            raise AssertionError("few samples need no coarse start")
+
+        monkeypatch.setattr(coarse, "_dual_guess", fail)
+        X, y = images(3000, (8, 8))
+        TensorMarginClassifier("cp", 1).fit(X, y)
+        with pytest.raises(AssertionError, match="few samples"):
+            TensorMarginClassifier("cp", 1).fit(*images(20000, (8, 8)))
+
+    def test_both_classes_are_drawn_and_the_same_way_every_time(self):
+        signs = np.where(np.arange(20000) < 9, 1.0, -1.0)
+        rows = coarse._draw(signs)
+        assert np.sum(signs[rows] > 0) == 1
+        assert len(rows) == 1 + 19991 // 8
+        np.testing.assert_array_equal(rows, coarse._draw(signs))
+
+    def test_weights_go_along(self):
+        """Samples of weight two count like two samples, in the subset as well."""
+        X, y = images(20000, (6, 6))
+        weights = 1.0 + (np.arange(20000) % 3 == 0)
+        clf = TensorMarginClassifier("cp", 1).fit(X, y, sample_weight=weights)
+        copies = np.repeat(np.arange(20000), weights.astype(int))
+        same = TensorMarginClassifier("cp", 1).fit(X[copies], y[copies])
+        assert clf.objective_[0] == pytest.approx(same.objective_[0], rel=2e-3)
+
+
+class TestExtrapolation:
+    @pytest.mark.parametrize("name", sorted(FORMATS))
+    def test_coordinates_lead_back_to_the_weight(self, name):
+        shape = (4, 5, 6)
+        rng = np.random.RandomState(0)
+        weight = FORMATS[name].from_dense(rng.standard_normal(shape), FORMATS[name].valid_rank(None, shape), rng)
+        again = weight.at_coordinates(weight.coordinates())
+        np.testing.assert_allclose(again.to_dense(), weight.to_dense(), atol=1e-10)
+        assert again.rank == weight.rank
+
+    @pytest.mark.parametrize("name", ["cp", "tucker", "tt"])
+    def test_nonsense_is_refused(self, name, monkeypatch):
+        """A trial that does not lower the objective is thrown away; the descent goes on from the weight before it."""
+        X, y = low_rank_classes(0, 60, (6, 7, 5), 2.0)
+        at_coordinates = FORMATS[name].at_coordinates
+        monkeypatch.setattr(FORMATS[name], "at_coordinates", lambda self, vector: at_coordinates(self, 0 * vector + 1))
+        clf = TensorMarginClassifier(name, 2, max_iter=500).fit(X, y)
+        monkeypatch.undo()
+        monkeypatch.setattr(alternate_module._State, "extrapolate", lambda *_: None)
+        plain = TensorMarginClassifier(name, 2, max_iter=500).fit(X, y)
+        assert np.all(np.diff(clf.history_["block_objective"].ravel()) <= 0)
+        assert clf.objective_[0] == pytest.approx(plain.objective_[0], rel=1e-2)
+
+    @pytest.mark.parametrize("name", ["cp", "tucker", "tt"])
+    def test_it_ends_where_plain_alternation_ends_in_fewer_sweeps(self, name, monkeypatch):
+        X, y = low_rank_classes(3, 60, (10, 10, 10), 3.0)
+        fast = TensorMarginClassifier(name, 3, tol=1e-5, max_iter=1000).fit(X, y)
+        monkeypatch.setattr(alternate_module._State, "extrapolate", lambda *_: None)
+        plain = TensorMarginClassifier(name, 3, tol=1e-5, max_iter=1000).fit(X, y)
+        assert fast.objective_[0] == pytest.approx(plain.objective_[0], rel=1e-2)
+        assert fast.n_iter_ < plain.n_iter_
+
+
+class TestStopping:
+    def sweeps(self, *falls):
+        return [Sweep((0.0,), (0.0,), 1.0, fall, 0.0) for fall in falls]
+
+    def test_a_geometric_series_is_summed(self):
+        assert _left_to_fall(self.sweeps(1.0, 0.08, 0.04, 0.02)) == pytest.approx(0.02)
+        assert _left_to_fall(self.sweeps(1.0, 0.9, 0.09, 0.009)) == pytest.approx(0.001)
+
+    def test_steady_progress_is_not_taken_for_the_end(self):
+        assert _left_to_fall(self.sweeps(1.0, 1e-3, 1e-3, 1e-3)) > 0.09
+        assert _left_to_fall(self.sweeps(1.0, 1e-4, 1e-3, 1e-3)) > 0.09
+
+    def test_little_is_known_after_few_sweeps(self):
+        assert _left_to_fall(self.sweeps(1.0)) == np.inf
+        assert _left_to_fall(self.sweeps(1.0, 1e-4)) == pytest.approx(99e-4)
+
+    def test_no_progress_is_the_end(self):
+        assert _left_to_fall(self.sweeps(1.0, 0.0)) == 0.0
+        assert _left_to_fall(self.sweeps(1.0, 1e-3, 1e-4, 0.0)) == 0.0
+
+    @pytest.mark.parametrize(("name", "rank"), [("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)])
+    @pytest.mark.parametrize("seed", [0, 1, 2])
+    def test_the_default_ends_within_one_percent(self, name, rank, seed):
+        X, y = low_rank_classes(seed, 400, (8, 9, 10), 3.0)
+        clf = TensorMarginClassifier(name, rank, warm_start=True).fit(X, y)
+        objective = clf.objective_[0]
+        clf.set_params(tol=1e-6, max_iter=2000).fit(X, y)
+        assert objective - clf.objective_[0] <= 1e-2 * abs(clf.objective_[0])
+
+
+class TestTuckerBlocks:
+    def test_square_factors_are_left_out_and_could_not_improve_anything(self):
+        X, y = low_rank_classes(0, 300, (6, 3, 7), 2.0)
+        clf = TensorMarginClassifier("tucker", (3, 3, 3), lam=5.0, tol=1e-7, max_iter=2000).fit(X, y)
+        assert clf.history_["blocks"] == ["core", "factor 3", "factor 1"]
+        weight = TuckerWeight.from_tensorly(clf.weight_, X.shape[1:])
+        block = weight._factor_block(1)
+        spread = np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=(1, 2, 3)))
+        objective = Objective(5.0, 1.0, 1.0, np.full(300, 1 / 300))
+        problem = block_problem(block.design(Samples(X)), y, objective, float(np.sqrt(spread)))
+        best = SOLVERS["dual_cd"](problem, tol=1e-9).certificate
+        assert clf.objective_[0] - best.primal <= 1e-5 * best.scale
+
+    def test_a_small_core_is_refreshed_before_each_factor(self):
+        X, y = low_rank_classes(0, 40, (9, 10, 11), 2.0)
+        clf = TensorMarginClassifier("tucker", 2).fit(X, y)
+        assert clf.history_["blocks"] == ["core", "factor 3", "core", "factor 2", "core", "factor 1"]
+
+    @pytest.mark.parametrize(("shape", "rank"), [((3, 4), (3, 3)), ((2, 2, 2), (2, 2, 2)), ((3, 3), (3, 3))])
+    def test_a_weight_of_full_rank_is_the_flat_one(self, shape, rank):
+        X, y = low_rank_classes(0, 60, shape, 2.0)
+        clf = TensorMarginClassifier("tucker", rank).fit(X, y)
+        flat = TensorMarginClassifier("full").fit(X, y)
+        assert clf.objective_[0] == pytest.approx(flat.objective_[0], rel=1e-6)
+
+
+class TestMissingValues:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize(("value", "message"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")])
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_the_first_pass_over_large_samples_finds_them(self, dtype, value, message, n_classes, monkeypatch):
+        monkeypatch.setattr(classifier, "_LARGE", 0)
+        monkeypatch.setattr(binary, "_MANY_ENTRIES", 0)
+        X = np.random.RandomState(0).standard_normal((60, 5, 6)).astype(dtype)
+        X[17, 2, 3] = value
+        with pytest.raises(ValueError, match=message):
+            TensorMarginClassifier("cp").fit(X, np.arange(60) % n_classes)
+
+    def test_samples_too_large_for_single_precision_are_told_apart(self, monkeypatch):
+        monkeypatch.setattr(classifier, "_LARGE", 0)
+        X = np.random.RandomState(0).standard_normal((60, 5, 6)).astype(np.float32)
+        with pytest.raises(ValueError, match="overflow float32"):
+            TensorMarginClassifier("cp").fit(np.float32(1e30) * X, np.arange(60) % 2)
+
+
+@pytest.mark.filterwarnings("ignore", category=ConvergenceWarning)
+def test_the_mean_tensor_is_approximated_better_than_by_singular_vectors(monkeypatch):
+    """CP starts are refined by least squares; without that the components of different modes are paired at random."""
+    import tensormargin.formats.cp as cp
+
+    rng = np.random.RandomState(0)
+    tensor = sum(scale * np.einsum("i,j,k", *(rng.standard_normal(n) for n in (8, 9, 10))) for scale in (3, 2.5, 2))
+
+    def distance():
+        fitted = cp.CPWeight.from_dense(tensor, 3, np.random.RandomState(0)).to_dense()
+        cosine = np.sum(fitted * tensor) / np.linalg.norm(fitted) / np.linalg.norm(tensor)
+        return 1 - cosine
+
+    refined = distance()
+    monkeypatch.setattr(cp, "_REFINEMENTS", 0)
+    assert refined < 0.5 * distance()
