@@ -81,7 +81,7 @@ def test_a_read_only_memory_map_larger_than_the_memory_allowed(name, dtype, shap
 @pytest.mark.parametrize("name", ["full", "cp", "tucker", "tt"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
 def test_the_peak_of_a_fit(name, dtype):
-    """At most 1.1 times the samples plus 50 MB; small integers, whose working copy is larger than they are, get 300 MB."""
+    """At most 1.1 times the samples plus 50 MB; for small integers, whose working copy is larger than they, 300 MB."""
     n_bytes = 32000 * 28 * 28 * np.dtype(dtype).itemsize
     allowed = 1.3 * n_bytes + 300e6 if dtype == "uint8" else 1.1 * n_bytes + 50e6
     assert run(PEAK, dtype, name) * n_bytes <= allowed
