@@ -6,9 +6,9 @@ Each contender is measured in a process of its own, on the same data with the sa
 after one to warm up, in two rounds through all contenders. It is given in seconds, as a ratio to LinearSVC (among the
 peers: to the fastest peer with the same model) and to the time that reading the samples once takes. The objective that
 was reached is evaluated by one function for all and compared with that of the same model fitted on to convergence; the
-peak of memory is the one during a fit, over what was there before. Rows go to a CSV file and two figures; ratios and
-exponents above their bounds are listed, and make the exit status 1. Cases whose data is not at hand and peers that are
-not installed are left out by name.
+peak of memory is the one during a fit, over what was there before. Rows go to a CSV file, a table and two figures. What
+breaks its bound (a ratio, an exponent, the excess of an objective, memory) is listed and makes the exit status 1. Cases
+whose data is not at hand and peers that are not installed are left out by name. All of it takes about 20 minutes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from tensormargin.experiments.versions import software_versions
 
-from .cases import CASES, LARGEST_EXPONENT
+from .cases import CASES, LARGEST_EXCESS, LARGEST_EXPONENT, LARGEST_LOSS, PEERS
 from .picture import draw
 from .startup import measure_startup
 from .tables import write_tables
@@ -56,7 +56,7 @@ def main() -> None:
     exponents = growth_exponents(rows)
     write_tables(rows, exponents, arguments.out)
     draw(rows, arguments.out)
-    broken = [*broken_bounds(rows), *broken_exponents(exponents)]
+    broken = [*broken_bounds(rows), *broken_promises(rows), *broken_exponents(exponents)]
     print("\n" + ("\n".join(broken) if broken else "all bounds hold"))
     sys.exit(bool(broken))
 
@@ -168,6 +168,21 @@ def broken_bounds(rows: list[dict]) -> list[str]:
         f"{row['case']}, {row['method']}: {row['ratio']:.3g} is above the bound of {row['bound']:g}"
         for row in rows
         if row["ratio"] > row["bound"]
+    ]
+
+
+def broken_promises(rows: list[dict]) -> list[str]:
+    """Return a line for every fit of ours that is fast because it stopped too early, or takes too much memory."""
+    ours = [row for row in rows if row["case"] in CASES and row["method"] not in ("LinearSVC", *PEERS)]
+    return [
+        f"{row['case']}, {row['method']}: {what} is {row[field]:.3g}, above {bound:.3g}"
+        for row in ours
+        for what, field, bound in (
+            ("the objective's excess", "excess", LARGEST_EXCESS),
+            ("the loss of accuracy", "accuracy_loss", LARGEST_LOSS if row["case"] == "mnist" else np.inf),
+            ("the peak of memory", "memory_bytes", 1.3 * row["sample_bytes"] + 300e6),
+        )
+        if row[field] > bound
     ]
 
 

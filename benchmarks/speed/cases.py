@@ -204,3 +204,5 @@ CASES: dict[str, Case] = {
 }
 
 LARGEST_EXPONENT = {"samples": 1.1}  # of the time in the number of samples
+LARGEST_EXCESS = 0.01  # of an objective over the converged one, relatively
+LARGEST_LOSS = 0.002  # of accuracy on MNIST against the converged model

@@ -59,6 +59,8 @@ def _draw_ratios(rows: list[dict], path: Path) -> None:
                     axes.plot([at - width / 2, at + width / 2], [row["bound"]] * 2, color="black", linewidth=1.5)
     axes.axhline(1.0, color="#666666", linewidth=1, linestyle=":")
     axes.set_yscale("log")
+    axes.set_yticks((0.1, 0.3, 1, 3, 10), ("0.1", "0.3", "1", "3", "10"))
+    axes.minorticks_off()
     axes.set_xticks(range(len(cases)), [_RATIO_CASES[case] for case in cases])
     axes.set_ylabel("fit time / LinearSVC")
     axes.set_title("Fit time against flat LinearSVC (dotted: the same; black: bound)", fontsize=11)
@@ -83,6 +85,10 @@ def _draw_growth(rows: list[dict], path: Path) -> None:
                 axes.plot(*zip(*points, strict=True), marker="o", markersize=4, color=colour, label=method)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        if family == "rank":
+            axes.set_xticks(sizes := sorted({row["size"] for row in members}), [f"{size:g}" for size in sizes])
+        axes.set_yticks((0.01, 0.1, 1), ("0.01", "0.1", "1"))
+        axes.minorticks_off()
         axes.set_xlabel(label)
         axes.spines[["top", "right"]].set_visible(False)
         if members:
