@@ -147,6 +147,18 @@ class TestCoarseStart:
         with pytest.raises(AssertionError, match="few samples"):
             TensorMarginClassifier("cp", 1).fit(*images(20000, (8, 8)))
 
+    def test_a_warm_start_is_not_spoiled_by_it(self, monkeypatch):
+        X, y = images(20000, (8, 8))
+        clf = TensorMarginClassifier("cp", 1, warm_start=True).fit(X, y)
+        objective = clf.objective_[0]
+
+        def fail(*_):
+            raise AssertionError("a warm start needs no coarse one")
+
+        monkeypatch.setattr(binary, "coarse_start", fail)
+        clf.fit(X, y)
+        assert clf.objective_[0] <= objective * (1 + 1e-6)
+
     def test_both_classes_are_drawn_and_the_same_way_every_time(self):
         signs = np.where(np.arange(20000) < 9, 1.0, -1.0)
         rows = coarse._draw(signs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._typing import Array
-from ..alternate import Fit, Sweep, Task, alternate
+from ..alternate import Fit, Start, Sweep, Task, alternate
 from ..coarse import coarse_start
 from ..formats import Weight
 from ..formats.base import Rank
@@ -58,17 +58,17 @@ def fit_binary(
     )
 
     solver = SOLVERS["dual_cd"]
+    report = _print_sweep if settings.verbose else None
     fits = []
     for attempt in range(settings.n_init):
         if attempt == 0 and warm is not None:
-            start = warm
+            start = Start(warm)  # fitted to all samples: fewer could only spoil it
         else:
             random = attempt > 0 or settings.init == "random"
             direction = rng.standard_normal(samples.shape) if random else moments.signed_mean
-            start = settings.format.from_dense(direction, settings.rank, rng)
-        report = _print_sweep if settings.verbose else None
-        begin = coarse_start(task, start, solver, settings.tol, settings.max_iter)
-        fits.append(alternate(task, begin, solver, settings.tol, settings.max_iter, report))
+            weight = settings.format.from_dense(direction, settings.rank, rng)
+            start = coarse_start(task, weight, solver, settings.tol, settings.max_iter)
+        fits.append(alternate(task, start, solver, settings.tol, settings.max_iter, report))
     best = min(fits, key=lambda fit: fit.objective)
     if samples.pivot is None:
         return best
