@@ -173,3 +173,33 @@ def test_the_users_choice_of_tensorly_backend_does_not_matter(name, monkeypatch)
     monkeypatch.setattr(tl, "backend_context", lambda *a, **k: entered.append(a) or original(*a, **k))
     TensorMarginClassifier(name).fit(X, y)
     assert entered == [("numpy",)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["full", "cp"])
+def test_it_does_not_matter_which_sample_comes_first(name, dtype):
+    """An outlier in front must not become what all others are measured from."""
+    X, y = low_rank_classes(0, 20000, (8, 8), 3.0)
+    X[0] += 1e6
+    X = X.astype(dtype)
+    weights = np.ones(20000)
+    weights[0] = 1e-9
+    first = TensorMarginClassifier(name).fit(X, y, weights)
+    last = TensorMarginClassifier(name).fit(np.roll(X, -1, 0), np.roll(y, -1), np.roll(weights, -1))
+    assert first.objective_[0] == pytest.approx(last.objective_[0], rel=1e-3)
+    np.testing.assert_allclose(first.coef_, last.coef_, atol=0.02 * np.abs(last.coef_).max())
+
+
+@pytest.mark.parametrize("lam", [1e2, 1e4, 1e6])
+def test_single_precision_reaches_the_gap_whatever_lam_on_few_large_samples(lam):
+    X = np.random.RandomState(0).standard_normal((200, 20, 20, 20))
+    clf = TensorMarginClassifier("full", lam=lam, mu1=0, mu2=0).fit(X, np.arange(200) % 2)  # warnings are errors
+    assert clf.objective_[0] == pytest.approx(0.0128356, rel=1e-3)  # separable: the hard margin, whatever lam
+
+
+def test_single_precision_reaches_the_gap_with_a_large_lam_on_many_samples():
+    rng = np.random.RandomState(0)
+    X, w = rng.standard_normal((20000, 8, 8)), rng.standard_normal((8, 8))
+    y = (np.sum(X * w, axis=(1, 2)) + rng.standard_normal(20000) > 0).astype(int)
+    clf = TensorMarginClassifier("full", lam=1e7).fit(X, y)
+    assert clf.history_["gap"][-1].max() <= 1e-4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import low_rank_classes
@@ -141,7 +143,7 @@ class TestCoarseStart:
         def fail(*_):
             raise AssertionError("few samples need no coarse start")
 
-        monkeypatch.setattr(coarse, "_dual_guess", fail)
+        monkeypatch.setattr(coarse, "dual_guess", fail)
         X, y = images(3000, (8, 8))
         TensorMarginClassifier("cp", 1).fit(X, y)
         with pytest.raises(AssertionError, match="few samples"):
@@ -229,6 +231,21 @@ class TestStopping:
         assert _left_to_fall(self.sweeps(1.0, 0.0)) == 0.0
         assert _left_to_fall(self.sweeps(1.0, 1e-3, 1e-4, 0.0)) == 0.0
 
+    def test_a_solver_that_gets_no_further_is_not_asked_forever(self, monkeypatch):
+        """Rounding may keep a gap above the goal; sweeps that change nothing end, and the fit warns."""
+        X, y = low_rank_classes(0, 60, (4, 5), 2.0)
+        solve = SOLVERS["dual_cd"]
+
+        def never_good_enough(problem, start=None, tol=1e-4, max_epochs=1000):
+            solution = solve(problem, start, tol, max_epochs)
+            worse = replace(solution.certificate, dual=solution.certificate.dual - 0.1 * solution.certificate.scale)
+            return replace(solution, certificate=worse)
+
+        monkeypatch.setitem(SOLVERS, "dual_cd", never_good_enough)
+        with pytest.warns(ConvergenceWarning, match="left a duality gap of 1"):
+            clf = TensorMarginClassifier("full").fit(X, y)
+        assert clf.n_iter_ <= 4
+
     @pytest.mark.parametrize(("name", "rank"), [("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)])
     @pytest.mark.parametrize("seed", [0, 1, 2])
     def test_the_default_ends_within_one_percent(self, name, rank, seed):
@@ -276,6 +293,13 @@ class TestMissingValues:
         X[17, 2, 3] = value
         with pytest.raises(ValueError, match=message):
             TensorMarginClassifier("cp").fit(X, np.arange(60) % n_classes)
+
+    def test_a_sample_of_weight_zero_is_looked_at_as_well(self, monkeypatch):
+        monkeypatch.setattr(classifier, "_LARGE", 0)
+        X = np.random.RandomState(0).standard_normal((60, 5, 6))
+        X[17, 2, 3] = np.nan
+        with pytest.raises(ValueError, match="contains NaN"):
+            TensorMarginClassifier("cp").fit(X, np.arange(60) % 2, sample_weight=np.arange(60) != 17)
 
     def test_samples_too_large_for_single_precision_are_told_apart(self, monkeypatch):
         monkeypatch.setattr(classifier, "_LARGE", 0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from conftest import low_rank_classes
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import tensormargin.estimators.classifier as classifier
 from tensormargin import TensorMarginClassifier
@@ -68,7 +70,28 @@ def test_any_number_of_threads_gives_the_same_bits(name, rank, dtype, monkeypatc
 
 
 def test_as_many_threads_as_blas_was_allowed():
-    from threadpoolctl import threadpool_limits
-
     with threadpool_limits(1):
         assert classifier._available_threads() == 1
+
+
+def test_fits_that_overlap_leave_the_threads_of_blas_as_they_were():
+    X, y = low_rank_classes(0, 400, (10, 10, 10), 1.0)
+    before = [library["num_threads"] for library in threadpool_info()]
+    with ThreadPoolExecutor(4) as pool:
+        tols = (1e-3, 1e-5, 1e-4, 1e-6)
+        fits = [pool.submit(TensorMarginClassifier("cp", tol=tol, max_iter=500).fit, X, y) for tol in tols]
+    assert all(fit.result().score(X, y) > 0.5 for fit in fits)
+    assert [library["num_threads"] for library in threadpool_info()] == before
+
+
+def test_the_limit_is_lifted_by_the_last_one_out():
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    before = threads()
+    limit = classifier._OneBlasThread()
+    with limit:
+        with limit:
+            assert set(threads()) == {1}
+        assert set(threads()) == {1}
+    assert threads() == before

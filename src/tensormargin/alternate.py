@@ -122,7 +122,7 @@ def alternate(
     gap_tol = max(final_gap, 0.0 if one_block else _loosest_gap(start))
     sweeps: list[Sweep] = []
     converged = False
-    while not converged and len(sweeps) < max_iter:
+    while not converged and len(sweeps) < max_iter and not _stalled(sweeps, final_gap, gap_tol):
         sweep = _sweep(task, state, solver, gap_tol)
         sweeps.append(sweep)
         if report is not None:
@@ -138,6 +138,11 @@ def _loosest_gap(start: Start) -> float:
     if prod(start.weight.shape) >= _CHEAP_SOLVES * start.weight.n_parameters:
         return 0.0
     return _LOOSEST_GAP if start.beta is None else _LOOSEST_GAP_IF_GOOD
+
+
+def _stalled(sweeps: list[Sweep], final_gap: float, gap_tol: float) -> bool:
+    """Tell whether rounding keeps the blocks from being solved any better: two sweeps that changed nothing."""
+    return gap_tol <= final_gap and len(sweeps) > 1 and all(sweep.change == 0.0 for sweep in sweeps[-2:])
 
 
 def _left_to_fall(sweeps: list[Sweep]) -> float:

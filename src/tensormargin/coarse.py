@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._typing import Array
-from .alternate import Fit, Start, Task, alternate
+from .alternate import Start, Task, alternate
 from .formats import Weight
 from .solvers import Solver
 
@@ -32,7 +32,7 @@ def coarse_start(task: Task, weight: Weight, solver: Solver, tol: float, max_ite
     some = task.subset(rows)
     start = coarse_start(some, weight, solver, tol, max_iter)
     fit = alternate(some, start, solver, max(tol, _TOL), max_iter)
-    return Start(fit.weight, _dual_guess(task, fit))
+    return Start(fit.weight, dual_guess(task, fit.weight, fit.intercept))
 
 
 def _draw(signs: Array) -> Array:
@@ -42,8 +42,8 @@ def _draw(signs: Array) -> Array:
     return np.sort(np.concatenate(drawn))
 
 
-def _dual_guess(task: Task, fit: Fit) -> Array:
+def dual_guess(task: Task, weight: Weight, intercept: float) -> Array:
     """Return the dual point in which every sample sits at the bound that its margin asks for."""
-    margins = task.signs * (task.samples.scores(fit.weight.to_dense()) + fit.intercept)
+    margins = task.signs * (task.samples.scores(weight.to_dense()) + intercept)
     objective = task.objective
     return (objective.mu2 + objective.lam * (margins < 1.0)) * objective.weights

@@ -101,8 +101,8 @@ class BlockProblem(ABC):
         self.upper = (objective.mu2 + objective.lam) * objective.weights
 
     @abstractmethod
-    def rows_at(self, which: Array) -> Array:
-        """Return some rows of ``A``."""
+    def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
+        """Return some rows of ``A``, in the dtype of the samples unless told otherwise."""
 
     @abstractmethod
     def primal_point(self, beta: Array) -> FloatArray:
@@ -118,8 +118,8 @@ class BlockProblem(ABC):
 
     @property
     def rows(self) -> Array:
-        """The whole of ``A``."""
-        return self.rows_at(np.arange(self.shape[0]))
+        """The whole of ``A`` in float64."""
+        return self.rows_at(np.arange(self.shape[0]), np.dtype(np.float64))
 
     def certify(self, u: Array, beta: Array, margins: Array) -> Certificate:
         """Return primal and dual value for ``u = A'beta`` and ``margins = A u``."""
@@ -213,13 +213,13 @@ class _FeatureSide(BlockProblem):
                 mean, second = signed.second_moments(np.dtype(np.float64))
             self._whitening = _whitening(mean, second, objective.mu1)
 
-    def rows_at(self, which: Array) -> Array:
-        rows = np.empty((len(which), self.shape[1]), self._signed.dtype)
+    def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
+        rows = np.empty((len(which), self.shape[1]), dtype or self._signed.dtype)
         whitening = None if self._whitening is None else self._whitening.astype(rows.dtype, copy=False)
 
         def whiten(part: slice) -> None:
             for where in _row_slices(rows.shape, part):
-                signed = self._signed.take(which[where])
+                signed = self._signed.take(which[where], rows.dtype)
                 rows[where] = signed if whitening is None else signed @ whitening
 
         over_parts(whiten, len(which), rows.nbytes)
@@ -260,7 +260,7 @@ class _SampleSide(BlockProblem):
     def rows(self) -> Array:
         return self._rows
 
-    def rows_at(self, which: Array) -> Array:
+    def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
         return self._rows[which]
 
     def primal_point(self, beta: Array) -> FloatArray:
@@ -293,12 +293,12 @@ class _SignedDesign:
         self.shape = (len(design), self.width + bool(bias_scale))
         self._mean = self._weighted_sum(weights) if bias_scale else np.zeros(design.shape[1])
 
-    def take(self, which: Array | slice) -> FloatArray:
-        """Return some rows of ``Y`` in the design's dtype."""
-        signs = self._signs[which].astype(self.dtype)
+    def take(self, which: Array, dtype: np.dtype) -> Array:
+        """Return some rows of ``Y`` in ``dtype``."""
+        signs = self._signs[which].astype(dtype)
         width = self.width
-        out = np.empty((len(signs), self.shape[1]), self.dtype)
-        np.subtract(self._design[which], self._mean.astype(self.dtype), out=out[:, :width])
+        out = np.empty((len(signs), self.shape[1]), dtype)
+        np.subtract(self._design[which], self._mean.astype(dtype), out=out[:, :width])
         out[:, :width] *= signs[:, None]
         if self._bias:
             out[:, width] = self._bias * signs
@@ -357,17 +357,19 @@ class _SignedDesign:
         return np.append(vector, total * self._bias) if self._bias else vector
 
     def times(self, vector: Array) -> FloatArray:
-        """Return ``Y vector``."""
+        """Return ``Y vector``, in float64."""
+        from ._kernels import multiply
+
         width = self.width
         offset = float(self._bias * vector[-1] - self._mean @ vector[:width]) if self._bias else 0.0
         products = np.empty(self.shape[0])
 
-        factor = vector[:width].astype(self.dtype)
+        factor = np.ascontiguousarray(vector[:width])
 
-        def multiply(part: slice) -> None:
-            products[part] = self._design[part] @ factor
+        def multiply_part(part: slice) -> None:
+            multiply(self._design[part], factor, products[part])
 
-        over_parts(multiply, self.shape[0], self._design.nbytes)
+        over_parts(multiply_part, self.shape[0], self._design.nbytes)
         products += offset
         products *= self._signs
         return products
@@ -379,13 +381,12 @@ class _SignedDesign:
         return vector, intercept, float(solution @ solution)
 
     def _weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``: in the design's dtype within a chunk, in float64 between them."""
-        weights = weights.astype(self.dtype)
+        """Return ``sum_i weights_i z_i``, in float64: with a large lambda the terms cancel almost completely."""
+        from ._kernels import combine
 
         def add_up(part: slice) -> FloatArray:
             total = np.zeros(self._design.shape[1])
-            for where in _row_slices(self._design.shape, part):
-                total += weights[where] @ self._design[where]
+            combine(self._design[part], weights[part], total)
             return total
 
         return sum_over_parts(add_up, len(self._design), self._design.nbytes)

@@ -21,6 +21,7 @@ from .threads import over_parts, sum_over_parts
 
 _CHUNK_BYTES = 4 * 2**20
 _CACHED_CHUNK_BYTES = 2**19
+_TYPICAL_OF = 5
 _CHUNK_SAMPLES = 8  # fewer, and adding up the moments of a chunk costs more than reading it
 _COPY_SHARE = 0.55
 _COPY_BYTES = 64 * 2**20
@@ -139,18 +140,18 @@ class Samples:
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
         """Return signed mean and mean squared norm, and settle how the samples are read from now on.
 
-        Distances are taken from the first sample, the pivot, so that a large common offset does not cancel digits. What
+        Distances are taken from a typical sample, the pivot, so that a large common offset does not cancel digits. What
         the pass has cast it keeps as a working copy, unless that is too large; the pivot stays subtracted from it, and
         from samples whose offset would cost digits otherwise.
         """
         from ._kernels import add_moments
 
-        first = next(self.chunks(1))[1][0]
         as_it_is = self._rows is None and self._array.dtype == self.dtype
         copy = None if as_it_is or not self._may_copy() else np.empty((len(self), *self.shape), self.dtype)
+        typical = self._typical_sample() if centred else np.zeros(self.shape)
         if centred and not as_it_is:
-            self.pivot = np.asarray(self._array[0 if self._rows is None else self._rows[0]], np.float64)
-        pivot = first.ravel() if centred and as_it_is else np.zeros(first.size, self.dtype)
+            self.pivot = typical
+        pivot = (typical if as_it_is else np.zeros(self.shape)).astype(self.dtype).ravel()
         signed_weights = weights * signs
 
         def add_up(part: slice) -> Array:
@@ -169,11 +170,16 @@ class Samples:
             square -= float(mean @ mean)
         if copy is not None:
             self._array, self._rows, self._shifted = copy, None, True
-        elif centred and as_it_is:
-            offset_square = float(np.square(first, dtype=np.float64).sum())
-            if offset_square * np.finfo(self.dtype).eps > _OFFSET_LOSS * square:
-                self.pivot = first
+        elif as_it_is and float(np.sum(typical**2)) * np.finfo(self.dtype).eps > _OFFSET_LOSS * square:
+            self.pivot = typical.astype(self.dtype)
         return Moments(signed.reshape(self.shape), max(square, 0.0))
+
+    def _typical_sample(self) -> Array:
+        """Return the entrywise median of a few samples: near the others even where one of the few is far from them."""
+        few = np.unique(np.linspace(0, len(self) - 1, _TYPICAL_OF).astype(int))
+        positions = few if self._rows is None else self._rows[few]
+        typical: Array = np.median(self._array[positions].astype(np.float64), axis=0)
+        return typical
 
     def _may_copy(self) -> bool:
         """Tell whether a working copy is small beside the samples, and these are in memory anyway."""

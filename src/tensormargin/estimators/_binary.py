@@ -8,7 +8,7 @@ import numpy as np
 
 from .._typing import Array
 from ..alternate import Fit, Start, Sweep, Task, alternate
-from ..coarse import coarse_start
+from ..coarse import coarse_start, dual_guess
 from ..formats import Weight
 from ..formats.base import Rank
 from ..problem import Objective
@@ -40,8 +40,16 @@ class BinarySettings:
     verbose: int
 
 
+@dataclass(frozen=True)
+class LastFit:
+    """Where a warm start begins."""
+
+    weight: Weight
+    intercept: float
+
+
 def fit_binary(
-    X: Array, pair: BinaryTask, weights: Array, settings: BinarySettings, warm: Weight | None, seed: int
+    X: Array, pair: BinaryTask, weights: Array, settings: BinarySettings, last: LastFit | None, seed: int
 ) -> Fit:
     """Fit one binary problem; the best of ``n_init`` starts."""
     rng = np.random.RandomState(seed)
@@ -61,8 +69,8 @@ def fit_binary(
     report = _print_sweep if settings.verbose else None
     fits = []
     for attempt in range(settings.n_init):
-        if attempt == 0 and warm is not None:
-            start = Start(warm)  # fitted to all samples: fewer could only spoil it
+        if attempt == 0 and last is not None:  # fitted to all samples: beginning on fewer could only spoil it
+            start = Start(last.weight, dual_guess(task, last.weight, last.intercept + _at_pivot(last.weight, samples)))
         else:
             random = attempt > 0 or settings.init == "random"
             direction = rng.standard_normal(samples.shape) if random else moments.signed_mean
@@ -70,9 +78,12 @@ def fit_binary(
             start = coarse_start(task, weight, solver, settings.tol, settings.max_iter)
         fits.append(alternate(task, start, solver, settings.tol, settings.max_iter, report))
     best = min(fits, key=lambda fit: fit.objective)
-    if samples.pivot is None:
-        return best
-    return replace(best, intercept=best.intercept - float(np.sum(best.weight.to_dense() * samples.pivot)))
+    return replace(best, intercept=best.intercept - _at_pivot(best.weight, samples))
+
+
+def _at_pivot(weight: Weight, samples: Samples) -> float:
+    """Return the score of what is subtracted from every sample: by that the intercept of the samples differs."""
+    return 0.0 if samples.pivot is None else float(np.sum(weight.to_dense() * samples.pivot))
 
 
 def _read(

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 from numbers import Integral, Real
+from threading import Lock
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,10 +21,10 @@ from threadpoolctl import ThreadpoolController
 
 from .._typing import Array
 from ..alternate import Fit
-from ..formats import FORMATS, Weight
+from ..formats import FORMATS
 from ..samples import Samples, working_dtype
 from ..threads import worker_threads
-from ._binary import BinarySettings, NotFiniteError, fit_binary
+from ._binary import BinarySettings, LastFit, NotFiniteError, fit_binary
 from ._multiclass import BinaryTask, binary_tasks, combine_scores
 from ._scale import parse_strength
 
@@ -236,8 +237,9 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _validated_training_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array, Array]:
         """Return samples, classes, class indices and weights of any sum; raise before any work is done."""
-        # The first pass of a fit notices NaN as well; looking for it before would read large samples once more.
-        look_for_nan = getattr(X, "nbytes", 0) < _LARGE
+        # The first pass of a fit notices NaN as well; looking for it before would read large samples once more. (It
+        # does not read samples of weight zero.)
+        look_for_nan = getattr(X, "nbytes", 0) < _LARGE or sample_weight is not None
         X, y = validate_data(self, X, y, dtype="numeric", allow_nd=True, ensure_all_finite=look_for_nan)
         _reject_empty(X.shape[1:])
         check_classification_targets(y)
@@ -294,8 +296,8 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
             verbose=self.verbose,
         )
 
-    def _warm_starts(self, shape: tuple[int, ...], classes: Array, rank: Any, n_tasks: int) -> Sequence[Weight | None]:
-        """Return the last fit's weights where they fit the problem at hand, otherwise None for each problem."""
+    def _warm_starts(self, shape: tuple[int, ...], classes: Array, rank: Any, n_tasks: int) -> Sequence[LastFit | None]:
+        """Return the last fit where it fits the problem at hand, otherwise None for each binary problem."""
         cold = [None] * n_tasks
         if not (self.warm_start and hasattr(self, "weight_")):
             return cold
@@ -308,7 +310,8 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
             matching = all(start.shape == shape and start.rank == rank for start in starts)
         except (TypeError, ValueError):  # a weight of another decomposition
             return cold
-        return starts if matching else cold
+        lasts = [LastFit(start, float(b)) for start, b in zip(starts, self.intercept_, strict=True)]
+        return lasts if matching else cold
 
     def _fit_tasks(
         self,
@@ -316,7 +319,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         tasks: list[BinaryTask],
         weights: Array,
         settings: BinarySettings,
-        starts: Sequence[Weight | None],
+        starts: Sequence[LastFit | None],
     ) -> list[Fit]:
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=len(tasks))
         n_jobs = min(effective_n_jobs(self.n_jobs), len(tasks))
@@ -324,7 +327,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
             delayed(fit_binary)(X, task, weights, settings, start, seed)
             for task, start, seed in zip(tasks, starts, seeds, strict=True)
         )
-        with worker_threads(_available_threads() if n_jobs == 1 else 1), _one_blas_thread():
+        with worker_threads(_available_threads() if n_jobs == 1 else 1), _one_blas_thread:
             return list(Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
 
     def _store(self, fits: list[Fit], dtype: np.dtype) -> None:
@@ -344,7 +347,8 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(
                 f"{len(unfinished)} of {len(fits)} binary problems did not converge to tol={self.tol:g} in "
                 f"max_iter={self.max_iter} sweeps: the last sweep changed the weight by {last.change:.1e} (relative) "
-                f"and left a duality gap of {max(last.gaps):.1e}. Increase max_iter or tol, lower lam, or scale X",
+                f"and left a duality gap of {max(last.gaps):.1e}. Increase max_iter or tol, lower lam, or scale X "
+                "(or, for large float64 samples, set tol below 5e-4 to compute in float64)",
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of fit, past scikit-learn's wrapper
             )
@@ -361,9 +365,31 @@ def _available_threads() -> int:
     return min(max(of_blas, default=cpu_count()), cpu_count())
 
 
-def _one_blas_thread() -> Any:
-    """Keep BLAS to one thread while `tensormargin.threads` share out the samples."""
-    return _threadpools().limit(limits=1, user_api="blas")
+class _OneBlasThread:
+    """Keep BLAS to one thread while `tensormargin.threads` share out the samples.
+
+    The limit is the process's, and fits may overlap: the first one in sets it, the last one out lifts it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._limits = _threadpools().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limits.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
 
 
 def _history(fit: Fit) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def solve_interior_point(
     best = solution_at(problem, starting_point(problem, start), 0, tol)
     if best.converged or max_epochs < 1:
         return best
-    rows = problem.rows.astype(np.float64, copy=False)
+    rows = problem.rows
     point = _Point(problem, rows)
     for epoch in range(1, max_epochs + 1):
         system = _NewtonSystem(rows, point)
