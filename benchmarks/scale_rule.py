@@ -7,13 +7,11 @@ and the mean loss against each set's best setting.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import numpy as np
-from mnist import read_mnist
+from mnist import data_folder, read_mnist
 from scipy.signal import detrend
 from sklearn.datasets import load_digits
 from sklearn.model_selection import (
@@ -30,13 +28,6 @@ MUS = (0.0, 10.0, 30.0, 100.0, 300.0)
 WEIGHTS = (("full", None), ("cp", 1), ("cp", 2), ("tucker", None))
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-def data_folder() -> Path:
-    folder = os.environ.get("TENSORMARGIN_DATA")
-    if not folder:
-        raise SystemExit("set TENSORMARGIN_DATA to the folder with the data sets")
-    return Path(folder)
 
 
 def digits() -> Iterator[Split]:

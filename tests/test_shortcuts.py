@@ -73,8 +73,11 @@ class TestSinglePrecision:
             values.append(objective.value(found.squared_norm, found.margins))
         assert values[0] == pytest.approx(values[1], rel=2e-5)
 
-    @pytest.mark.parametrize(("mu1", "tol", "passes"), [(1.0, 1e-2, 1), (1e5, 1e-2, 2), (1.0, 1e-9, 2)])
-    def test_otherwise_in_double(self, mu1, tol, passes, monkeypatch):
+    @pytest.mark.parametrize(
+        ("mu1", "tol", "dtype", "passes"),
+        [(1.0, 1e-2, "f4", 1), (1e5, 1e-2, "f4", 2), (1.0, 1e-9, "f4", 2), (1e5, 0.0, "f8", 1)],
+    )
+    def test_otherwise_in_double(self, mu1, tol, dtype, passes, monkeypatch):
         calls = []
         moments = problem_module._SignedDesign.second_moments
         monkeypatch.setattr(
@@ -84,7 +87,7 @@ class TestSinglePrecision:
         )
         design, signs = random_block(4000, 30, seed=0)
         objective = Objective(20.0, mu1, 1.0, np.full(4000, 1 / 4000))
-        block_problem(design.astype(np.float32), signs, objective, 1.0, tol)
+        block_problem(design.astype(dtype), signs, objective, 1.0, tol)
         assert len(calls) == passes
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
-from ..mnist import read_mnist
+from ..mnist import data_folder, read_mnist
 
 LOW_RANK = ("SPMD-LRT", "HSPMD-LRT", "TuSPMD-LRT")
 FLAT = ("LMDM", "SVM")
@@ -96,7 +94,7 @@ def volumes() -> Data:
 
 def adrenal() -> Data:
     """AdrenalMNIST3D at 64^3: its 1,188 training volumes in float32 (1.2 GB) and its 298 test volumes."""
-    stored = np.load(_data_folder() / "adrenalmnist3d" / "adrenalmnist3d_64.npz")
+    stored = np.load(data_folder() / "adrenalmnist3d" / "adrenalmnist3d_64.npz")
     X, X_test = (stored[f"{part}_images"].astype(np.float32) for part in ("train", "test"))
     for array in (X, X_test):
         array /= 255.0
@@ -105,7 +103,7 @@ def adrenal() -> Data:
 
 def eeg() -> Data:
     """61 recordings of 64 electrodes x 64 time points."""
-    stored = np.load(_data_folder() / "eeg_alcoholism" / "eeg_alcoholism_61x64x64.npz")
+    stored = np.load(data_folder() / "eeg_alcoholism" / "eeg_alcoholism_61x64x64.npz")
     return _by_scale(stored["X"], stored["y"], stored["X"], stored["y"])
 
 
@@ -140,10 +138,6 @@ def _by_scale(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarr
     n = len(X)
     spread = Samples(X).first_pass(np.full(n, 1 / n), np.ones(n), centred=True).mean_square
     return Data(X, y, X_test, y_test, lam=300.0 / spread, mu=100.0 / spread)
-
-
-def _data_folder() -> Path:
-    return Path(os.environ["TENSORMARGIN_DATA"])
 
 
 CASES: dict[str, Case] = {

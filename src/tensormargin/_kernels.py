@@ -1,6 +1,7 @@
 """The compiled inner loops: moments of the samples, products in double precision, dual coordinate descent.
 
-Kept apart so that importing the package does not import numba; the compiled code is cached on disk.
+Kept apart so that importing the package does not import numba; the compiled code is cached on disk. The functions carry
+no annotations, and are marked so for mypy: numba derives the types from each call and compiles one version for each.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ def _draw(signs: Array) -> Array:
 
 def dual_guess(task: Task, weight: Weight, intercept: float) -> Array:
     """Return the dual point in which every sample sits at the bound that its margin asks for."""
-    margins = task.signs * (task.samples.scores(weight.to_dense()) + intercept)
+    scores = task.samples.scores(weight.to_dense()[None].astype(task.samples.dtype))[:, 0]
+    margins = task.signs * (scores + intercept)
     objective = task.objective
     return (objective.mu2 + objective.lam * (margins < 1.0)) * objective.weights

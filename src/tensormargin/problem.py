@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from ._typing import Array, FloatArray
-from .threads import over_parts, sum_over_parts
+from .threads import over_parts, slices, sum_over_parts
 
 SMALL_DESIGN = 2**15  # entries; such a problem is solved exactly whatever tolerance is asked for
 _CHUNK_ENTRIES = 2**18  # temporaries of 2 MB stay in the processor's cache
@@ -99,6 +99,11 @@ class BlockProblem(ABC):
         self.objective = objective
         self.lower = objective.mu2 * objective.weights
         self.upper = (objective.mu2 + objective.lam) * objective.weights
+        self._whitening: Array | None = None  # L^-T, None for the identity (mu1 = 0)
+
+    def _unwhitened(self, u: Array) -> FloatArray:
+        """Return ``L^-T u``."""
+        return u if self._whitening is None else self._whitening @ u
 
     @abstractmethod
     def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
@@ -203,13 +208,12 @@ class _FeatureSide(BlockProblem):
     def __init__(self, signed: _SignedDesign, objective: Objective, tol: float) -> None:
         super().__init__(signed.shape, objective)
         self._signed = signed
-        self._whitening: Array | None = None  # L^-T
         if objective.mu1 > 0.0:
             mean, second = signed.second_moments(signed.dtype)
             # An error e of the second moments shows as 2 mu1 e beside the 1 of the identity in Q, and so in the gap.
             # Single precision halves the time where it can be had: 9 instead of 16 ms for 12k x 257 on two cores.
-            largest = float(second.diagonal()[: signed.width].max())
-            if 2.0 * objective.mu1 * largest * np.finfo(signed.dtype).eps > _GAP_SHARE * tol:
+            rounding = float(second.diagonal()[: signed.width].max()) * np.finfo(signed.dtype).eps
+            if signed.dtype != np.float64 and 2.0 * objective.mu1 * rounding > _GAP_SHARE * tol:
                 mean, second = signed.second_moments(np.dtype(np.float64))
             self._whitening = _whitening(mean, second, objective.mu1)
 
@@ -236,9 +240,6 @@ class _FeatureSide(BlockProblem):
         vector, intercept, squared_norm = self._signed.as_block(self._unwhitened(u))
         return Recovered(vector, intercept, squared_norm, margins)  # `margins` used this very vector
 
-    def _unwhitened(self, u: Array) -> FloatArray:
-        return u if self._whitening is None else self._whitening @ u
-
 
 class _SampleSide(BlockProblem):
     """A Cholesky factor of the Gram matrix YY' is whitened; costs N^2 d + N^3 and holds nothing of size d."""
@@ -248,7 +249,6 @@ class _SampleSide(BlockProblem):
         super().__init__(rows.shape, objective)
         self._signed = signed
         self._triangle = rows[self._chosen]
-        self._whitening: Array | None = None
         self._rows = rows
         if objective.mu1 > 0.0:
             mean = objective.weights @ rows
@@ -273,8 +273,7 @@ class _SampleSide(BlockProblem):
         # v = Y'c lies in the span of the rows that the factorisation chose, and there F'c = L^-T u. (Solving Q v =
         # Y'beta for v instead would subtract numbers that differ in the last digits only when mu1 is large.)
         coefficients = np.zeros(self.shape[0])
-        target = u if self._whitening is None else self._whitening @ u
-        coefficients[self._chosen] = solve_triangular(self._triangle, target, lower=True, trans=1)
+        coefficients[self._chosen] = solve_triangular(self._triangle, self._unwhitened(u), lower=True, trans=1)
         combined = self._signed.combine(coefficients)
         # Judge the vector that is kept, not its whitened coordinates: what recovering it lost counts as gap.
         return Recovered(*self._signed.as_block(combined), self._signed.times(combined))
@@ -336,9 +335,7 @@ class _SignedDesign:
 
         def add_up(part: slice) -> FloatArray:
             total = np.zeros((n_samples, n_samples))
-            step = max(1, _GRAM_ENTRIES // n_samples)
-            for start in range(part.start, part.stop, step):
-                columns = slice(start, min(start + step, part.stop))
+            for columns in slices(part, max(1, _GRAM_ENTRIES // n_samples)):
                 chunk = np.subtract(self._design[:, columns], self._mean[columns], dtype=np.float64)
                 total += chunk @ chunk.T
             return total
@@ -363,7 +360,6 @@ class _SignedDesign:
         width = self.width
         offset = float(self._bias * vector[-1] - self._mean @ vector[:width]) if self._bias else 0.0
         products = np.empty(self.shape[0])
-
         factor = np.ascontiguousarray(vector[:width])
 
         def multiply_part(part: slice) -> None:
@@ -425,6 +421,4 @@ def _cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
 
 
 def _row_slices(shape: tuple[int, int], within: slice, at_least: int = 1) -> Iterator[slice]:
-    step = max(at_least, _CHUNK_ENTRIES // max(1, shape[1]))
-    for start in range(within.start, within.stop, step):
-        yield slice(start, min(start + step, within.stop))
+    return slices(within, max(at_least, _CHUNK_ENTRIES // max(1, shape[1])))

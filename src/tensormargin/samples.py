@@ -17,7 +17,7 @@ from mmap import mmap
 import numpy as np
 
 from ._typing import Array
-from .threads import over_parts, sum_over_parts
+from .threads import over_parts, slices, sum_over_parts
 
 _CHUNK_BYTES = 4 * 2**20
 _CACHED_CHUNK_BYTES = 2**19
@@ -97,13 +97,13 @@ class Samples:
         positions = rows if self._rows is None else self._rows[rows]
         chosen = Samples(np.empty((len(rows), *self.shape), self.dtype))
         chosen.pivot, chosen._shifted = self.pivot, True
-        for where in _slices(len(rows), self._samples_in(_CHUNK_BYTES)):
+        for where in slices(slice(0, len(rows)), self._samples_in(_CHUNK_BYTES)):
             self._cast(self._array[positions[where]], chosen._array[where])
         return chosen
 
     def chunks(self, n_bytes: int = _CHUNK_BYTES, within: slice | None = None) -> Iterator[tuple[slice, Array]]:
         """Yield (positions, samples) with the samples C-contiguous, in the working dtype and less the pivot."""
-        for where in _slices(len(self), self._samples_in(n_bytes), within):
+        for where in slices(within or slice(0, len(self)), self._samples_in(n_bytes)):
             yield where, self._cast(self._raw(where))
 
     def _raw(self, where: slice) -> Array:
@@ -156,7 +156,7 @@ class Samples:
 
         def add_up(part: slice) -> Array:
             total = np.zeros((3, pivot.size))  # weighted sum, signed sum, and the sum of squares in the corner
-            for where in _slices(len(self), max(_CHUNK_SAMPLES, self._samples_in(_CACHED_CHUNK_BYTES)), part):
+            for where in slices(part, max(_CHUNK_SAMPLES, self._samples_in(_CACHED_CHUNK_BYTES))):
                 samples = self._cast(self._raw(where), None if copy is None else copy[where])
                 total[2, 0] += add_moments(
                     samples.reshape(len(samples), -1), pivot, weights[where], signed_weights[where], total
@@ -185,14 +185,14 @@ class Samples:
         """Tell whether a working copy is small beside the samples, and these are in memory anyway."""
         return not _is_mapped(self._array) and self.nbytes <= max(_COPY_BYTES, _COPY_SHARE * self._array.nbytes)
 
-    def scores(self, weight: Array) -> Array:
-        """Return ``<W, Z_i>`` for a dense weight."""
-        vector = weight.ravel().astype(self.dtype)
-        scores = np.empty(len(self))
+    def scores(self, weights: Array) -> Array:
+        """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
+        columns = weights.reshape(len(weights), -1).T
+        scores = np.empty((len(self), len(weights)), np.result_type(weights, self.dtype))
 
         def multiply(within: slice) -> None:
             for where, part in self.chunks(within=within):
-                scores[where] = part.reshape(len(part), -1) @ vector
+                scores[where] = part.reshape(len(part), -1) @ columns
 
         over_parts(multiply, len(self), self.nbytes)
         return scores
@@ -328,13 +328,6 @@ def _best_split(shape: tuple[int, ...]) -> int:
 
 def _same(kept: list[Array], asked: Sequence[Array]) -> bool:
     return len(kept) == len(asked) and all(np.array_equal(a, b) for a, b in zip(kept, asked, strict=True))
-
-
-def _slices(n_items: int, step: int, within: slice | None = None) -> Iterator[slice]:
-    """Yield slices of ``step`` items that cover ``within`` (everything by default)."""
-    start, stop = (0, n_items) if within is None else (within.start, within.stop)
-    for begin in range(start, stop, step):
-        yield slice(begin, min(begin + step, stop))
 
 
 def _is_mapped(array: Array) -> bool:

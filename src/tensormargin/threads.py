@@ -58,6 +58,12 @@ def sum_over_parts(function: Callable[[slice], Array], n_items: int, n_bytes: in
     return total
 
 
+def slices(within: slice, step: int) -> Iterator[slice]:
+    """Yield consecutive slices of at most ``step`` items that cover ``within``."""
+    for start in range(within.start, within.stop, step):
+        yield slice(start, min(start + step, within.stop))
+
+
 def _answers(function: Callable[[slice], Answer], n_items: int, n_bytes: int) -> Iterator[Answer]:
     if n_bytes < _WORTH_SHARING or n_items < 2:
         yield function(slice(0, n_items))

@@ -214,12 +214,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         """Return ``<W, Z> + b`` for every sample and binary problem, an array of shape (n_samples, n_problems)."""
         check_is_fitted(self)
         X = self._validated_samples(X)
-        scores = np.empty((len(X), len(self.coef_)), np.result_type(self.coef_, working_dtype(X.dtype)))
-        flat = self.coef_.reshape(len(self.coef_), -1).T
-        for where, part in Samples(X).chunks():
-            scores[where] = part.reshape(len(part), -1) @ flat
-        scores += self.intercept_
-        return scores
+        return Samples(X).scores(self.coef_) + self.intercept_
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels."""
