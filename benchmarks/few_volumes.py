@@ -9,24 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from tensormargin import TensorMarginClassifier
+from tensormargin.datasets import make_low_rank_classes
 
 WEIGHTS = (("cp", 2), ("tucker", (2, 2, 2)), ("tt", 2), ("tucker", None), ("full", None))
-
-
-def make(seed: int, n: int = 2200, size: int = 30) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.RandomState(seed)
-    vectors = rng.standard_normal((2, 3, size))
-    difference = sum(np.einsum("i,j,k", *triple) for triple in vectors)
-    difference *= 6 / np.linalg.norm(difference)
-    signs = np.where(np.arange(n) % 2, 1.0, -1.0)
-    noise = rng.standard_normal((n, size, size, size))
-    return (noise + np.multiply.outer(signs / 2, difference)).astype(np.float32), signs
 
 
 def main() -> None:
     print("seed  " + "  ".join(f"{name} {rank}".rjust(16) for name, rank in WEIGHTS))
     for seed in range(4):
-        X, y = make(seed)
+        bunch = make_low_rank_classes(2200, (30, 30, 30), dtype=np.float32, random_state=seed)
+        X, y = bunch.data, bunch.target
         scores = [TensorMarginClassifier(*weight).fit(X[:200], y[:200]).score(X[200:], y[200:]) for weight in WEIGHTS]
         print(f"{seed:4}  " + "  ".join(f"{100 * score:16.2f}" for score in scores), flush=True)
 

@@ -10,18 +10,18 @@ import time
 from itertools import combinations
 
 import numpy as np
-from mnist import read_mnist
 
 from tensormargin import METHODS, make_method
+from tensormargin.datasets import fetch_mnist
 
 IMAGES_A_CLASS = 1000
 
 
 def pairwise_accuracies(method: str, lam: float) -> list[float]:
     shape = (7, 4, 7, 4) if "Tu" in method else (28, 28)
-    X, y = read_mnist("train")
-    X_test, y_test = read_mnist("t10k")
-    X, X_test = X.reshape(-1, *shape), X_test.reshape(-1, *shape)
+    train, test_set = fetch_mnist("train"), fetch_mnist("test")
+    X, X_test = train.data.reshape(-1, *shape), test_set.data.reshape(-1, *shape)
+    y, y_test = train.target, test_set.target
     first = {digit: np.flatnonzero(y == digit)[:IMAGES_A_CLASS] for digit in range(10)}
     accuracies = []
     for pair in combinations(range(10), 2):

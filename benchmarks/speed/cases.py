@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from ..mnist import data_folder, read_mnist
+from tensormargin import datasets
 
 LOW_RANK = ("SPMD-LRT", "HSPMD-LRT", "TuSPMD-LRT")
 FLAT = ("LMDM", "SVM")
@@ -63,72 +63,50 @@ class Case:
 
 def mnist_pair() -> Data:
     """3 against 8: 11,982 images in [0, 1] as float64, lambda = 100 and mu = 1."""
-    images, labels = read_mnist("train")
-    test_images, test_labels = read_mnist("t10k")
-    pair, test_pair = np.isin(labels, (3, 8)), np.isin(test_labels, (3, 8))
-    return Data(
-        images[pair] / 255.0, labels[pair], test_images[test_pair] / 255.0, test_labels[test_pair], lam=100.0, mu=1.0
-    )
+    return _mnist((3, 8))
 
 
 def mnist_all_pairs() -> Data:
     """All 60,000 images, ten classes, 45 one-vs-one problems."""
-    images, labels = read_mnist("train")
-    test_images, test_labels = read_mnist("t10k")
-    return Data(images / 255.0, labels, test_images / 255.0, test_labels, lam=100.0, mu=1.0)
+    return _mnist(range(10))
+
+
+def _mnist(digits: Iterable[int]) -> Data:
+    arrays = []
+    for part in (datasets.fetch_mnist("train"), datasets.fetch_mnist("test")):
+        rows = np.isin(part.target, list(digits))
+        arrays += [part.data[rows] / 255.0, part.target[rows]]
+    return Data(*arrays, lam=100.0, mu=1.0)
 
 
 def volumes() -> Data:
     """160 smooth noise volumes of 49x58x47 in float32, a blob in half of them."""
-    from scipy.ndimage import gaussian_filter
-
-    rng = np.random.RandomState(0)
-    labels = np.arange(160) % 2
-    X = np.empty((160, 49, 58, 47), np.float32)
-    blob = np.zeros(X.shape[1:])
-    blob[20:28, 30:40, 15:25] = 0.05
-    for volume, label in zip(X, labels, strict=True):
-        volume[:] = gaussian_filter(rng.standard_normal(volume.shape), 1.5) + label * blob
-    return _by_scale(X, labels, X, labels)
+    bunch = datasets.make_fmri_like(160, random_state=0)
+    return _by_scale(bunch.data, bunch.target, bunch.data, bunch.target)
 
 
 def adrenal() -> Data:
     """AdrenalMNIST3D at 64^3: its 1,188 training volumes in float32 (1.2 GB) and its 298 test volumes."""
-    stored = np.load(data_folder() / "adrenalmnist3d" / "adrenalmnist3d_64.npz")
-    X, X_test = (stored[f"{part}_images"].astype(np.float32) for part in ("train", "test"))
-    for array in (X, X_test):
-        array /= 255.0
-    return _by_scale(X, stored["train_labels"][:, 0], X_test, stored["test_labels"][:, 0])
+    bunch = datasets.load_adrenal(64)
+    arrays = []
+    for part in ("train", "test"):
+        rows = bunch.split == part
+        images = bunch.data[rows].astype(np.float32)
+        images /= 255.0
+        arrays += [images, bunch.target[rows]]
+    return _by_scale(*arrays)
 
 
 def eeg() -> Data:
     """61 recordings of 64 electrodes x 64 time points."""
-    stored = np.load(data_folder() / "eeg_alcoholism" / "eeg_alcoholism_61x64x64.npz")
-    return _by_scale(stored["X"], stored["y"], stored["X"], stored["y"])
+    bunch = datasets.load_eeg()
+    return _by_scale(bunch.data, bunch.target, bunch.data, bunch.target)
 
 
 def noise(n: int, shape: tuple[int, ...], dtype: str = "f4", distance: float = 3.0) -> Data:
     """Make unit noise whose class means differ by a tensor of rank two."""
-    rng = np.random.RandomState(0)
-    vectors = rng.standard_normal((2, len(shape), max(shape)))
-    difference = sum(_outer([vector[:size] for vector, size in zip(one, shape, strict=True)]) for one in vectors)
-    difference *= distance / np.linalg.norm(difference)
-    labels = np.arange(n) % 2
-    X = np.empty((n, *shape), dtype)
-    step = max(1, 2**22 // int(np.prod(shape)))
-    for start in range(0, n, step):  # piece by piece: a million samples must not be there twice
-        part = slice(start, min(start + step, n))
-        chunk = rng.standard_normal((part.stop - part.start, *shape))
-        chunk[labels[part] == 1] += difference
-        X[part] = chunk
-    return _by_scale(X, labels, X, labels)
-
-
-def _outer(vectors: list[np.ndarray]) -> np.ndarray:
-    product = np.ones(())
-    for vector in vectors:
-        product = np.multiply.outer(product, vector)
-    return product
+    bunch = datasets.make_low_rank_classes(n, shape, 2, distance, dtype, random_state=0)
+    return _by_scale(bunch.data, bunch.target, bunch.data, bunch.target)
 
 
 def _by_scale(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> Data:

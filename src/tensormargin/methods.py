@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -43,3 +43,10 @@ def make_method(name: str, **overrides: Any) -> TensorMarginClassifier:
     if name not in METHODS:
         raise ValueError(f"unknown method {name!r}; the paper's methods are {', '.join(METHODS)}")
     return TensorMarginClassifier(**{**METHODS[name], **overrides})
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """Raise ValueError unless all names are keys of `METHODS`, and there is at least one."""
+    unknown = [name for name in names if name not in METHODS]
+    if unknown or not names:
+        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; the methods are {', '.join(METHODS)}")

@@ -6,6 +6,7 @@ import click
 
 from .. import __version__
 from .compare import compare_command
+from .reproduce import reproduce_command, results_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,4 +18,5 @@ def main() -> None:
     """
 
 
-main.add_command(compare_command)
+for _command in (compare_command, reproduce_command, results_command):
+    main.add_command(_command)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ._options import jobs_option, methods_option, names, progress_bar, seed_option
+
 if TYPE_CHECKING:
     from .._typing import Array
     from ..experiments import CompareRow, CompareSettings, Summary
@@ -23,15 +25,9 @@ Examples:
 """
 
 
-def _nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
-    if value == 0:
-        raise click.BadParameter("must be a number of processes, or -1 for one a core; got 0")
-    return value
-
-
 @click.command("compare", epilog=_EXAMPLES)
 @click.argument("data", required=False, type=click.Path(path_type=Path))
-@click.option("--methods", help="Names separated by commas; all seven of the paper by default.")
+@methods_option
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Random stratified splits.")
 @click.option(
     "--test-size",
@@ -41,10 +37,8 @@ def _nonzero(context: click.Context, parameter: click.Parameter, value: int) -> 
     help="Share of the samples to test on.",
 )
 @click.option("--folds", type=click.IntRange(2), default=3, show_default=True, help="Folds that choose lambda.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits.")
-@click.option(
-    "--jobs", type=int, default=-1, show_default=True, callback=_nonzero, help="Processes; -1 for one a core."
-)
+@seed_option
+@jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON instead of a table.")
 def compare_command(
     data: Path | None,
@@ -64,7 +58,7 @@ def compare_command(
     from ..methods import METHODS
 
     settings = CompareSettings(
-        methods=tuple(METHODS) if methods is None else _names(methods),
+        methods=tuple(METHODS) if methods is None else names(methods),
         repeats=repeats,
         test_size=test_size,
         folds=folds,
@@ -84,11 +78,6 @@ def compare_command(
         _print_table(name, X, y, settings, rows, summaries)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    """Split names at commas; each once, in their order."""
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
 def _load(path: Path | None) -> tuple[str, Array, Array]:
     if path is None:
         from ..datasets import load_digits_tensor
@@ -102,16 +91,11 @@ def _load(path: Path | None) -> tuple[str, Array, Array]:
 
 def _with_progress(rows: Iterable[CompareRow], total: int) -> list[CompareRow]:
     """Collect the rows under a progress bar on standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     collected: list[CompareRow] = []
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("comparing", total=total)
+    with progress_bar() as show:
         for row in rows:
             collected.append(row)
-            progress.update(task, advance=1, description=f"{row.method:>10}")
+            show(len(collected), total, f"{len(collected)} of {total} fits, {row.method}")
     return collected
 
 

@@ -1,5 +1,25 @@
-"""Data sets as tensors."""
+"""Data sets as tensors: loaders of real ones, makers of synthetic ones. Each returns scikit-learn's Bunch."""
 
+from ._store import DataUnavailableError
+from .brain import load_adhd, load_adni, load_eeg, load_haxby_slice, standardise_runs
 from .builtin import load_digits_tensor
+from .images import fetch_mnist, fetch_orl
+from .sensors import load_adrenal, load_basic_motions, load_indian_pines
+from .synthetic import make_fmri_like, make_low_rank_classes
 
-__all__ = ["load_digits_tensor"]
+__all__ = [
+    "DataUnavailableError",
+    "fetch_mnist",
+    "fetch_orl",
+    "load_adhd",
+    "load_adni",
+    "load_adrenal",
+    "load_basic_motions",
+    "load_digits_tensor",
+    "load_eeg",
+    "load_haxby_slice",
+    "load_indian_pines",
+    "make_fmri_like",
+    "make_low_rank_classes",
+    "standardise_runs",
+]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import Array
 from ..margins import MarginReport, margin_report
-from ..methods import METHODS, make_method
+from ..methods import METHODS, check_methods, make_method
+from .fitting import watched_fit
 
 LAM_GRID = ("0.01*scale", "0.1*scale", "scale", "10*scale")
 
@@ -103,9 +103,7 @@ def compare(X: Array, y: Array, settings: CompareSettings, n_jobs: int = 1) -> I
 
 def _check_comparable(y: Array, settings: CompareSettings) -> None:
     """Raise ValueError for labels or settings with which no comparison is possible."""
-    unknown = [name for name in settings.methods if name not in METHODS]
-    if unknown or not settings.methods:
-        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; the methods are {', '.join(METHODS)}")
+    check_methods(settings.methods)
     check_classification_targets(y)
     labels, counts = np.unique(y, return_counts=True)
     if len(labels) < 2:
@@ -148,13 +146,11 @@ def summarise(rows: Sequence[CompareRow], methods: Sequence[str]) -> list[Summar
 def _row(
     X: Array, y: Array, train: Array, test: Array, method: str, repeat: int, settings: CompareSettings
 ) -> CompareRow:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a lam that was tried and not taken says nothing
         lam = _chosen_lam(X[train], y[train], method, settings)
-        caught.clear()  # a value of lam that was tried and not taken says nothing about the row
-        began = perf_counter()
-        clf = make_method(method, lam=lam).fit(X[train], y[train])
-        seconds = perf_counter() - began
+    fit = watched_fit(make_method(method, lam=lam), X[train], y[train])
+    clf = fit.classifier
     reports = margin_report(clf, X[test], y[test])
     margins = [reports] if isinstance(reports, MarginReport) else reports
     return CompareRow(
@@ -162,14 +158,14 @@ def _row(
         repeat=repeat,
         seed=settings.seed,
         accuracy=float(clf.score(X[test], y[test])),
-        fit_seconds=seconds,
+        fit_seconds=fit.seconds,
         lam=lam,
         n_parameters=clf.n_parameters_,
         margin_mean=float(np.mean([report.mean for report in margins])),
         margin_variance=float(np.mean([report.variance for report in margins])),
         n_train=len(train),
         n_test=len(test),
-        converged=not any(issubclass(item.category, ConvergenceWarning) for item in caught),
+        converged=fit.converged,
     )
 
 

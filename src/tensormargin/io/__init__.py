@@ -1,5 +1,7 @@
 """Files in and out."""
 
-from .npz import BadFileError, load_npz
+from .arrays import BadFileError, check_labelled, digest, read_arrays
+from .atomic import replacing
+from .npz import load_npz
 
-__all__ = ["BadFileError", "load_npz"]
+__all__ = ["BadFileError", "check_labelled", "digest", "load_npz", "read_arrays", "replacing"]

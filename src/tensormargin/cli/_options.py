@@ -1,0 +1,72 @@
+"""What several commands share: options, and progress on standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import click
+
+_PLAIN_SECONDS = 30.0  # between lines of progress where there is no terminal
+
+
+def nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    """Refuse zero jobs."""
+    if value == 0:
+        raise click.BadParameter("must be a number of processes, or -1 for one a core; got 0")
+    return value
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split names at commas; each once, in their order."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+jobs_option = click.option(
+    "--jobs", type=int, default=-1, show_default=True, callback=nonzero, help="Processes; -1 for one a core."
+)
+seed_option = click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits."
+)
+methods_option = click.option("--methods", help="Names separated by commas; all seven of the paper by default.")
+
+
+class Meter(Protocol):
+    """Takes the state of a long piece of work."""
+
+    def __call__(self, done: float, total: float, text: str) -> None:
+        """Show it."""
+
+
+@contextmanager
+def progress_bar() -> Iterator[Meter]:
+    """Yield a function that shows progress with the time left; now and then a line where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns: Any = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    began, first, last = time.monotonic(), [-1.0], [time.monotonic()]
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(done: float, total: float, text: str) -> None:
+            now = time.monotonic()
+            if first[0] < 0:
+                first[0] = done  # what a run before this one did took none of this run's time
+            text = f"{_time_left(now - began, done - first[0], total - done)}{text}"
+            bar.update(task, completed=done, total=total, description=text)
+            if not console.is_terminal and now - last[0] >= _PLAIN_SECONDS:
+                last[0] = now
+                console.print(f"{done / (total or 1.0):4.0%}  {text}", highlight=False)
+
+        yield show
+
+
+def _time_left(spent: float, done: float, left: float) -> str:
+    if done <= 0 or left <= 0:
+        return ""
+    seconds = spent / done * left
+    return f"{seconds:.0f} s left, " if seconds < 90 else f"{seconds / 60:.0f} min left, "

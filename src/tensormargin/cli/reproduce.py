@@ -1,0 +1,142 @@
+"""``tensormargin reproduce`` and ``tensormargin results``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._options import jobs_option, methods_option, names, progress_bar, seed_option
+
+if TYPE_CHECKING:
+    from ..experiments import Evaluation, Run
+
+TABLES = ("table2", "table4", "table5", "table6", "open")
+
+_EXAMPLES = """
+\b
+Examples:
+  tensormargin reproduce table2 --quick              under a minute, to see that it works
+  tensormargin reproduce table2                      all of Table 2, half an hour or more on two cores
+  tensormargin reproduce table4 --methods SVM,STM --repeats 2 --out my-results
+  tensormargin reproduce table6 --adni adni.mat      with files that you bring
+  tensormargin results --out my-results -o results.md
+
+A run that was stopped goes on where it stopped: give the same command again.
+"""
+
+
+def _out_option(text: str) -> Any:
+    folder = click.Path(path_type=Path, file_okay=False)
+    return click.option("--out", type=folder, default=Path("results"), show_default=True, help=text)
+
+
+@click.command("reproduce", epilog=_EXAMPLES)
+@click.argument("table", type=click.Choice(TABLES))
+@click.option("--quick", is_flag=True, help="A few pairs, one repeat, fewer samples: a check that everything runs.")
+@methods_option
+@click.option("--sizes", help="Training sizes separated by commas; those of the paper by default.")
+@click.option("--repeats", type=click.IntRange(1), help="Random repeats; those of the paper by default.")
+@click.option("--tune-mu", is_flag=True, help="Choose mu1 = mu2 as well, in rows of their own.")
+@seed_option
+@jobs_option
+@_out_option("Folder for rows and summaries; one folder a table is made in it.")
+@click.option("--adni", type=click.Path(path_type=Path), help="table6: file with the ADNI arrays (.mat or .npz).")
+@click.option("--adhd", type=click.Path(path_type=Path), help="table6: file with the ADHD-200 arrays (.mat or .npz).")
+def reproduce_command(
+    table: str,
+    quick: bool,
+    methods: str | None,
+    sizes: str | None,
+    repeats: int | None,
+    tune_mu: bool,
+    seed: int,
+    jobs: int,
+    out: Path,
+    adni: Path | None,
+    adhd: Path | None,
+) -> None:
+    """Run the paper's evaluation: seven methods on real data, all tuned alike.
+
+    TABLE is table2 (MNIST), table4 or table5 (ORL faces), table6 (ADNI and ADHD-200, files that you bring), or open
+    (Haxby, EEG, Indian Pines, AdrenalMNIST3D). Rows go to OUT/TABLE/rows.parquet, means and paired differences to
+    summary.csv, differences.csv and summary.md beside it.
+    """
+    from ..experiments import Run, RunSettings, write_summaries
+    from ..methods import METHODS
+
+    try:
+        settings = RunSettings(
+            table=table,
+            methods=tuple(METHODS) if methods is None else names(methods),
+            seed=seed,
+            tune_mu=tune_mu,
+            sizes=None if sizes is None else _numbers(sizes),
+            repeats=repeats,
+        )
+        evaluations = _evaluations(table, quick, adni, adhd)
+        run = Run(evaluations, settings, out / (f"{table}-quick" if quick else table))
+    except (ValueError, OSError, ImportError) as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        _go(run, jobs)
+    except KeyboardInterrupt:
+        click.echo("Stopped. What is done is kept: give the same command to go on.", err=True)
+        raise SystemExit(130) from None
+    _print_summary(run, write_summaries(run))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(name) for name in names(text))
+    except ValueError as error:
+        raise ValueError(f"--sizes must be whole numbers separated by commas; got {text!r}") from error
+
+
+def _evaluations(table: str, cut_down: bool, adni: Path | None, adhd: Path | None) -> list[Evaluation]:
+    from ..experiments import PROTOCOLS, quick
+
+    if table != "table6" and (adni or adhd):
+        raise ValueError(f"--adni and --adhd belong to table6; {table} fetches its own data")
+    evaluations = PROTOCOLS[table](adni, adhd) if table == "table6" else PROTOCOLS[table]()
+    return quick(evaluations) if cut_down else evaluations
+
+
+def _go(run: Run, jobs: int) -> None:
+    with progress_bar() as show:
+        for state in run.go(jobs):
+            show(state.work, state.all_work, f"{state.rows} of {state.all_rows} rows, {state.doing}")
+
+
+def _print_summary(run: Run, text: str) -> None:
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    console.print(Markdown(text) if console.is_terminal else text, highlight=False)
+    console.print(f"Rows and summaries are in {run.folder}", highlight=False)
+
+
+@click.command("results")
+@_out_option("Folder that `tensormargin reproduce` filled.")
+@click.option(
+    "-o",
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("results.md"),
+    show_default=True,
+    help="Markdown file to write; its figures go to a folder of that name beside it.",
+)
+def results_command(out: Path, page: Path) -> None:
+    """Write the page of results: tables beside the paper's figures, paired differences, fit times, figures.
+
+    Example: tensormargin results --out results -o docs/results.md
+    """
+    from ..experiments import write_page
+
+    try:
+        write_page(out, page)
+    except (ValueError, ImportError) as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(f"Wrote {page}")

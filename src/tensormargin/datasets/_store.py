@@ -1,0 +1,124 @@
+"""Where data lie: the folder of TENSORMARGIN_DATA, then the cache, then the public original, checked and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import numpy as np
+
+from .._typing import Array
+from ..io import BadFileError, digest, replacing
+
+_TIMEOUT = 60.0  # seconds without a byte
+_CHUNK = 1 << 20
+
+
+class DataUnavailableError(OSError):
+    """Data that are neither here nor within reach; the message names both ways out."""
+
+
+def data_folder() -> Path | None:
+    """Return the folder that TENSORMARGIN_DATA names, or None where it is not set."""
+    folder = os.environ.get("TENSORMARGIN_DATA")
+    return Path(folder).expanduser() if folder else None
+
+
+def cache_folder(data_home: str | Path | None = None) -> Path:
+    """Return where fetched data are kept: ``data_home``, TENSORMARGIN_CACHE, or the user's cache directory."""
+    chosen = data_home or os.environ.get("TENSORMARGIN_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "tensormargin"
+
+
+def found(relative: str, data_home: str | Path | None = None) -> Path | None:
+    """Return the path of a data file in TENSORMARGIN_DATA or in the cache, None where it is in neither."""
+    for folder in (data_folder(), cache_folder(data_home)):
+        if folder is not None and (folder / relative).is_file():
+            return folder / relative
+    return None
+
+
+def obtain(
+    relative: str,
+    fetch: Callable[[Path], None],
+    data_home: str | Path | None = None,
+    origin: str = "the public original",
+) -> Path:
+    """Return the path of a data file; fetch it into the cache where it is neither there nor in TENSORMARGIN_DATA.
+
+    Parameters
+    ----------
+    relative : str
+        Place of the file below either folder, such as "mnist/train-images-idx3-ubyte.gz".
+    fetch : callable
+        Writes the file to the path that it is given, and raises where it is not what it should be.
+    data_home : str or Path, optional
+        Cache directory.
+    origin : str
+        What is fetched, for the error message.
+    """
+    here = found(relative, data_home)
+    if here is not None:
+        return here
+    cached = cache_folder(data_home) / relative
+    try:
+        with replacing(cached) as temporary:
+            fetch(temporary)
+    except (OSError, ImportError, BadFileError) as error:
+        raise unavailable(relative, origin, data_home, error) from error
+    return cached
+
+
+def unavailable(
+    relative: str, origin: str, data_home: str | Path | None, reason: BaseException
+) -> DataUnavailableError:
+    """Return the error for a file that is nowhere; it names both ways out."""
+    shared = data_folder()
+    return DataUnavailableError(
+        f"{relative} is not in {shared or 'TENSORMARGIN_DATA (which is not set)'} nor in {cache_folder(data_home)}, "
+        f"and {origin} could not be fetched ({reason}). Connect to the network and try again, or set "
+        f"TENSORMARGIN_DATA to a folder that holds {relative}"
+    )
+
+
+def download(urls: Sequence[str], sha256: str | None) -> Callable[[Path], None]:
+    """Return a function that writes the first of ``urls`` that answers with the right content."""
+
+    def fetch(path: Path) -> None:
+        failures = []
+        for url in urls:
+            try:
+                with urlopen(url, timeout=_TIMEOUT) as answer, path.open("wb") as file:
+                    shutil.copyfileobj(answer, file, _CHUNK)
+                check_sha256(path, sha256)
+            except (URLError, OSError, BadFileError) as error:
+                failures.append(f"{url}: {error}")
+            else:
+                return
+        raise OSError("; ".join(failures))
+
+    return fetch
+
+
+def check_sha256(path: Path, expected: str | None) -> None:
+    """Raise `BadFileError` unless the file's checksum is the expected one (None: any)."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if expected is not None and found != expected:
+        raise BadFileError(f"its SHA-256 is {found}, expected {expected}: cut short, or another version of the file")
+
+
+def save_checked(path: Path, arrays: Mapping[str, Array], expected: str) -> None:
+    """Write arrays to an .npz file if their contents are what they should be."""
+    found = digest(arrays)
+    if found != expected:
+        raise BadFileError(f"the converted arrays have the checksum {found}, expected {expected}")
+    with path.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)

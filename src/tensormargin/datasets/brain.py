@@ -1,0 +1,243 @@
+"""Brain data: an open fMRI slice, EEG recordings, and the paper's fMRI sets for those who have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.signal import detrend
+from sklearn.utils import Bunch
+
+from .._typing import Array
+from ..io import BadFileError, check_labelled, read_arrays
+from ._store import download, obtain, save_checked
+
+_PYMVPA = tuple(
+    f"https://raw.githubusercontent.com/PyMVPA/PyMVPA/{version}/mvpa2/data/" for version in ("20f0335f", "master")
+)
+_TRES = tuple(
+    f"https://raw.githubusercontent.com/cran/TRES/{version}/data/EEG.rda" for version in ("9b095c1c", "master")
+)
+_VIEWS = {
+    "slice": ("haxby_slice/haxby2001_sub001_slice_40x20.npz", "40x20 pixels of one axial slice"),
+    "brain": ("haxby_slice/haxby2001_sub001_25mm_6x10x10.npz", "6x10x10 voxels of 25 mm, the whole brain"),
+}
+_HAXBY_SLICE_DIGEST = "23c3f0e63e1d7883ceba4e831438ec94e84fb7ef38f819a27f57567a20f26847"
+_EEG_DIGEST = "1fe1143892b436e64c9e988e12a2f0342b605ac1c44f702a67c14ac07e8278aa"
+
+_ROUNDING = 1e-9
+
+_HAXBY_DESCR = """Haxby et al. 2001, subject 1: fMRI while looking at pictures of eight categories or at nothing.
+
+{samples} volumes in 12 runs of 121, {view}. {prepared}
+``groups`` has the run of each volume: validate by leaving runs out.
+Haxby et al.: Distributed and overlapping representations of faces and objects in ventral temporal cortex. Science 293,
+2001. As shipped with PyMVPA; licence CC BY-SA 3.0.
+"""
+
+_EEG_DESCR = """EEG alcoholism study: 61 people, 64 electrodes x 64 time points (256 Hz averaged by four).
+
+``target`` is 1 for alcoholics (39) and 0 for controls (22). A random half of the 122 people of the UCI EEG Database, as
+shipped in the R package TRES.
+Zhang et al.: Event related potentials during object recognition tasks. Brain Research Bulletin 38(6), 1995. Li, Zhang:
+Parsimonious tensor response regression. JASA 112, 2017.
+"""
+
+_FMRI_DESCR = """{name}: {samples} resting-state fMRI volumes of {shape}, from {file}.
+
+``target`` as in the file; the paper has -1 for patients and +1 for controls.
+Preparation: He et al., DuSK: a dual structure-preserving kernel for supervised tensor learning. SDM 2014.
+"""
+
+
+def load_haxby_slice(
+    view: str = "slice",
+    categories: Sequence[str] | None = None,
+    standardise: bool = True,
+    data_home: str | Path | None = None,
+) -> Bunch:
+    """Return fMRI volumes of one person looking at pictures (Haxby et al. 2001).
+
+    Parameters
+    ----------
+    view : {"slice", "brain"}, default="slice"
+        40x20 pixels of one axial slice, or the whole brain at 25 mm (6x10x10).
+    categories : sequence of str, optional
+        Keep these only; by default the eight categories of pictures, without "rest".
+    standardise : bool, default=True
+        Remove each voxel's linear trend within each run and scale it to unit variance there, as usual for fMRI. Every
+        run is treated by itself, so a run that is left out tells the others nothing.
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data``, ``target`` (names of the categories), ``groups`` (runs 0 to 11), ``DESCR``.
+    """
+    if view not in _VIEWS:
+        raise ValueError(f"view must be one of {', '.join(map(repr, _VIEWS))}; got {view!r}")
+    relative, description = _VIEWS[view]
+    fetch = _fetch_haxby_slice if view == "slice" else _only_at_hand
+    stored = read_arrays(obtain(relative, fetch, data_home, "PyMVPA's copy"), ("X", "y", "run"))
+    data, target, runs = stored["X"], stored["y"], stored["run"]
+    if standardise:
+        data = standardise_runs(data, runs)
+    known = sorted(set(target.tolist()))
+    chosen = [name for name in known if name != "rest"] if categories is None else list(categories)
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        raise ValueError(f"unknown category {', '.join(map(repr, unknown))}; the categories are {', '.join(known)}")
+    kept = np.isin(target, chosen)
+    prepared = "Detrended and scaled to unit variance within each run." if standardise else "Raw signal."
+    descr = _HAXBY_DESCR.format(samples=len(data), view=description, prepared=prepared)
+    return Bunch(data=data[kept], target=target[kept], groups=runs[kept].astype(int), DESCR=descr)
+
+
+def standardise_runs(data: Array, runs: Array) -> Array:
+    """Remove each entry's linear trend within each run and scale it to unit variance there (float32)."""
+    standardised = np.empty(data.shape, np.float32)
+    for run in np.unique(runs):
+        raw = data[runs == run].astype(np.float64)
+        part = detrend(raw, axis=0)
+        spread = part.std(axis=0)
+        constant = spread <= _ROUNDING * np.abs(raw).max(axis=0)  # what is left of a constant is rounding, not signal
+        standardised[runs == run] = np.where(constant, 0.0, part / np.where(constant, 1.0, spread))
+    return standardised
+
+
+def _fetch_haxby_slice(path: Path) -> None:
+    """Write PyMVPA's example slice in the form of this project's file."""
+    try:
+        import nibabel
+    except ImportError as error:
+        raise ImportError("reading NIfTI needs nibabel: pip install 'tensormargin[neuro]'") from error
+    volumes, labels = path.with_suffix(".nii.gz"), path.with_suffix(".txt")
+    try:
+        download([folder + "bold.nii.gz" for folder in _PYMVPA], None)(volumes)
+        download([folder + "attributes_literal.txt" for folder in _PYMVPA], None)(labels)
+        images = np.asarray(nibabel.Nifti1Image.from_filename(volumes).dataobj)
+        rows = [line.split() for line in labels.read_text().splitlines() if line.strip()]
+    finally:
+        for temporary in (volumes, labels):
+            temporary.unlink(missing_ok=True)
+    arrays = {
+        "X": np.moveaxis(images, -1, 0).reshape(len(rows), 40, 20).astype(np.int16),
+        "y": np.array([name for name, _ in rows], "<U12"),
+        "run": np.array([int(run) for _, run in rows], np.uint8),
+    }
+    save_checked(path, arrays, _HAXBY_SLICE_DIGEST)
+
+
+def _only_at_hand(path: Path) -> None:
+    raise OSError("it is distributed as one file a run and has to be put there by hand; view='slice' can be fetched")
+
+
+def load_eeg(data_home: str | Path | None = None) -> Bunch:
+    """Return the EEG recordings of 61 people, alcoholics and controls (electrodes x time).
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (61, 64, 64), ``target`` (1 alcoholic, 0 control), ``DESCR``.
+    """
+    path = obtain("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", _fetch_eeg, data_home, "TRES's copy")
+    stored = read_arrays(path, ("X", "y"))
+    return Bunch(data=stored["X"], target=stored["y"].astype(int), DESCR=_EEG_DESCR)
+
+
+def _fetch_eeg(path: Path) -> None:
+    try:
+        import rdata
+    except ImportError as error:
+        raise ImportError("reading R's files needs rdata: pip install 'tensormargin[neuro]'") from error
+    original = path.with_suffix(".rda")
+    try:
+        download(_TRES, None)(original)
+        study = rdata.read_rda(original)["EEG"]
+    finally:
+        original.unlink(missing_ok=True)
+    recordings, labels = np.asarray(study["x"]), np.asarray(study["y"]).ravel()
+    arrays: dict[str, Array] = {"X": np.moveaxis(recordings, -1, 0).astype(np.float32), "y": labels.astype(np.uint8)}
+    save_checked(path, arrays, _EEG_DIGEST)
+
+
+def load_adni(path: str | Path | None = None, samples: str | None = None, labels: str | None = None) -> Bunch:
+    """Return the ADNI volumes of the paper's Table 6 (33 of 61x73x61) from a file that the user brings.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.mat`` (MATLAB 5 to 7.3) or ``.npz`` with an array of volumes (samples first or last, or a cell array of
+        volumes) and a vector of labels.
+    samples, labels : str, optional
+        Names of the two arrays; found by their shapes where they are not given.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (n, I_1, I_2, I_3), ``target``, ``DESCR``.
+    """
+    return _load_fmri("ADNI", "33 x 61x73x61", path, samples, labels)
+
+
+def load_adhd(path: str | Path | None = None, samples: str | None = None, labels: str | None = None) -> Bunch:
+    """Return the ADHD-200 volumes of the paper's Table 6 (200 of 49x58x47) from a file that the user brings.
+
+    Parameters and result are those of `load_adni`.
+    """
+    return _load_fmri("ADHD-200", "200 x 49x58x47", path, samples, labels)
+
+
+def _load_fmri(name: str, form: str, path: str | Path | None, samples: str | None, labels: str | None) -> Bunch:
+    if path is None:
+        raise ValueError(
+            f"the {name} arrays of He et al. ({form}) may not be redistributed: ask their authors or the study for "
+            "them and pass path='file.mat' or path='file.npz'. For an open counterpart use load_haxby_slice, or "
+            "make_fmri_like for volumes of that size"
+        )
+    arrays = read_arrays(path, [key for key in (samples, labels) if key] if samples and labels else None)
+    volumes_key = samples or _the_one(path, arrays, 4, "volumes", "samples")
+    labels_key = labels or _the_one(path, {k: a for k, a in arrays.items() if k != volumes_key}, 1, "labels", "labels")
+    for key in (volumes_key, labels_key):
+        if key not in arrays:
+            raise BadFileError(f"{path}: has no array {key}; it holds {', '.join(arrays) or 'none'}")
+    target = arrays[labels_key].ravel()
+    volumes = _samples_first(path, arrays[volumes_key], len(target))
+    volumes, target = check_labelled(path, volumes, target, volumes_key, labels_key)
+    shape = "x".join(map(str, volumes.shape[1:]))
+    descr = _FMRI_DESCR.format(name=name, samples=len(volumes), shape=shape, file=Path(path).name)
+    return Bunch(data=volumes, target=target, DESCR=descr)
+
+
+def _the_one(path: str | Path, arrays: dict[str, Array], order: int, what: str, parameter: str) -> str:
+    """Return the name of the only array of this order; MATLAB's vectors have one more axis, of length 1."""
+    names = [name for name, array in arrays.items() if len([n for n in array.shape if n > 1]) == order]
+    if len(names) != 1:
+        held = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+        raise BadFileError(
+            f"{path}: {len(names)} of its arrays could be the {what} (order {order}); it holds {held}. "
+            f"Name one with {parameter}="
+        )
+    return names[0]
+
+
+def _samples_first(path: str | Path, volumes: Array, n: int) -> Array:
+    """Return the volumes with samples along the first axis; MATLAB's files have them last."""
+    first, last = volumes.shape[0] == n, volumes.shape[-1] == n
+    if not (first or last):
+        raise BadFileError(
+            f"{path}: {n} labels, but volumes of shape {volumes.shape}: the first or the last axis must have length {n}"
+        )
+    if first and last:
+        raise BadFileError(
+            f"{path}: the volumes' shape {volumes.shape} does not tell which axis of length {n} counts the samples; "
+            "put samples first and save as .npz with the arrays X and y, and load it with load_npz"
+        )
+    return volumes if first else np.ascontiguousarray(np.moveaxis(volumes, -1, 0))

@@ -1,0 +1,174 @@
+"""Shapes from CT, movements from a watch, a landscape from the air."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.utils import Bunch
+
+from .._typing import Array
+from ..io import BadFileError, read_arrays
+from ._store import download, found, obtain, save_checked
+
+_MEDMNIST = "https://zenodo.org/records/10519652/files/"
+_ADRENAL_FILES = {
+    28: ("adrenalmnist3d.npz", "8ffd78c0f000265deb7cf4ee0b454136fb3170f9839ecaa7bb01adf9f88aa7d1"),
+    64: ("adrenalmnist3d_64.npz", "124a53ea2c66c8ac1985a4c98ea6f34d1ab35bdab1dc50947f80d4a87e54057d"),
+}
+_AEON = tuple(
+    f"https://raw.githubusercontent.com/aeon-toolkit/aeon/{version}/aeon/datasets/data/BasicMotions/BasicMotions_"
+    for version in ("v1.0.0", "main")
+)
+_BASIC_MOTIONS_DIGEST = "a11d9e3defbe757cfde1ad16caedd68154184539501ee744f448e6b522de2bd8"
+
+_ADRENAL_DESCR = """AdrenalMNIST3D (MedMNIST v2): adrenal glands from CT, {size}x{size}x{size}, values 0 or 255.
+
+``target`` is 0 for normal glands and 1 for a mass or hyperplasia; ``split`` says "train", "val" or "test" as published.
+Yang et al.: MedMNIST v2. Scientific Data 10:41, 2023. Licence CC BY 4.0.
+"""
+
+_MOTIONS_DESCR = """BasicMotions: accelerometer and gyroscope of a watch, 6 channels x 100 time points, four activities.
+
+``split`` says "train" or "test" as published, 40 recordings each.
+Bagnall et al.: The UEA multivariate time series classification archive, 2018.
+"""
+
+_PINES_DESCR = """Indian Pines: patches of {size}x{size} pixels x 200 bands around labelled pixels of an AVIRIS scene.
+
+``target`` has the class of the central pixel (1 to 16), ``positions`` its row and column. Neighbouring patches share
+pixels: split by place (see ``groups``, squares of {tile}x{tile} pixels), or the test samples are partly known.
+Baumgardner, Biehl, Landgrebe: 220 band AVIRIS hyperspectral image data set, 2015, doi:10.4231/R7RX991C. Licence CC BY
+3.0. The scene comes with TensorLy.
+"""
+_TILE = 16
+
+
+def load_adrenal(size: int = 28, data_home: str | Path | None = None) -> Bunch:
+    """Return AdrenalMNIST3D: 1,584 binary volumes, two classes.
+
+    Parameters
+    ----------
+    size : {28, 64}, default=28
+        Side of the volumes.
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (1584, size, size, size) (uint8), ``target``, ``split`` ("train", "val", "test"), ``DESCR``.
+    """
+    if size not in _ADRENAL_FILES:
+        raise ValueError(f"size must be 28 or 64; got {size}")
+    name, checksum = _ADRENAL_FILES[size]
+    path = obtain(f"adrenalmnist3d/{name}", download([f"{_MEDMNIST}{name}?download=1"], checksum), data_home)
+    stored = read_arrays(path)
+    parts = ("train", "val", "test")
+    return Bunch(
+        data=np.concatenate([stored[f"{part}_images"] for part in parts]),
+        target=np.concatenate([stored[f"{part}_labels"].ravel() for part in parts]).astype(int),
+        split=np.repeat(parts, [len(stored[f"{part}_labels"]) for part in parts]),
+        DESCR=_ADRENAL_DESCR.format(size=size),
+    )
+
+
+def load_basic_motions(data_home: str | Path | None = None) -> Bunch:
+    """Return BasicMotions: 80 recordings of 6 channels x 100 time points, four activities.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (80, 6, 100), ``target`` (names of the activities), ``split`` ("train", "test"), ``DESCR``.
+    """
+    path = obtain("basic_motions/basic_motions_6x100.npz", _fetch_basic_motions, data_home, "aeon's copy")
+    stored = read_arrays(path)
+    parts = ("train", "test")
+    return Bunch(
+        data=np.concatenate([stored[f"X_{part}"] for part in parts]),
+        target=np.concatenate([stored[f"y_{part}"] for part in parts]),
+        split=np.repeat(parts, [len(stored[f"y_{part}"]) for part in parts]),
+        DESCR=_MOTIONS_DESCR,
+    )
+
+
+def _fetch_basic_motions(path: Path) -> None:
+    arrays: dict[str, Array] = {}
+    for part in ("train", "test"):
+        original = path.with_suffix(f".{part}.ts")
+        try:
+            download([f"{start}{part.upper()}.ts" for start in _AEON], None)(original)
+            arrays[f"X_{part}"], arrays[f"y_{part}"] = read_ts(original)
+        finally:
+            original.unlink(missing_ok=True)
+    save_checked(path, arrays, _BASIC_MOTIONS_DIGEST)
+
+
+def read_ts(path: str | Path) -> tuple[Array, Array]:
+    """Read recordings of equal length from the text format of the UEA archive: one a line, channels split by colons."""
+    lines = Path(path).read_text().splitlines()
+    recordings = [line.split(":") for line in lines if line.strip() and line[0] not in "@#"]
+    try:
+        values = [[[float(value) for value in channel.split(",")] for channel in one[:-1]] for one in recordings]
+        return np.array(values, np.float32), np.array([one[-1].strip() for one in recordings])
+    except ValueError as error:
+        raise BadFileError(f"{path}: not recordings of one length in the .ts format ({error})") from error
+
+
+def load_indian_pines(
+    patch: int = 5, classes: tuple[int, ...] | None = None, data_home: str | Path | None = None
+) -> Bunch:
+    """Return hyperspectral patches around the labelled pixels of the Indian Pines scene.
+
+    Parameters
+    ----------
+    patch : int, default=5
+        Side of the patches, odd; the scene is mirrored at its border.
+    classes : tuple of int, optional
+        Classes (1 to 16) to keep, all by default: the 10,249 patches of 5x5x200 need 100 MB.
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (n, patch, patch, 200) (uint16), ``target``, ``positions`` of shape (n, 2), ``groups``
+        (squares of the scene), ``DESCR``.
+    """
+    if patch < 1 or patch % 2 == 0:
+        raise ValueError(f"patch must be an odd number of pixels; got {patch}")
+    cube, truth = _indian_pines_scene(data_home)
+    known = sorted(set(truth.ravel().tolist()) - {0})
+    unknown = sorted(set(classes or ()) - set(known))
+    if unknown:
+        raise ValueError(f"unknown class {', '.join(map(str, unknown))}; the classes are {known[0]} to {known[-1]}")
+    positions = np.argwhere(np.isin(truth, known if classes is None else list(classes)))
+    border = patch // 2
+    padded = np.pad(cube, ((border, border), (border, border), (0, 0)), mode="reflect")
+    windows = sliding_window_view(padded, (patch, patch), axis=(0, 1))
+    rows, columns = positions.T
+    tiles = (rows // _TILE) * (truth.shape[1] // _TILE + 1) + columns // _TILE
+    return Bunch(
+        data=np.ascontiguousarray(np.moveaxis(windows[rows, columns], 1, -1)),
+        target=truth[rows, columns].astype(int),
+        positions=positions,
+        groups=tiles,
+        DESCR=_PINES_DESCR.format(size=patch, tile=_TILE),
+    )
+
+
+def _indian_pines_scene(data_home: str | Path | None) -> tuple[Array, Array]:
+    path = found("indian_pines/indian_pines_145x145x200.npz", data_home)
+    if path is not None:
+        stored = read_arrays(path, ("cube", "gt"))
+        return stored["cube"], stored["gt"]
+    from tensorly.datasets import load_indian_pines as load_scene
+
+    scene = load_scene()
+    return np.asarray(scene.tensor).astype(np.uint16), np.asarray(scene.ticks[0])

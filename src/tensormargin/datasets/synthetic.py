@@ -1,0 +1,145 @@
+"""Samples made to order, with a truth that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+from .._typing import Array
+
+_ENTRIES_AT_ONCE = 2**22  # a million samples must not be there twice
+
+_LOW_RANK_DESCR = """Unit noise of {shape}; the class means differ by a tensor of CP rank {rank} and norm {distance}.
+
+The best possible accuracy is that of the weight ``difference``: {best:.2%}.
+"""
+
+_FMRI_DESCR = """fMRI-like volumes of shape {shape}: smooth noise of unit variance, a blob in one class.
+
+The blob (``blob``) has its peak at {centre}, a height of {height} standard deviations and a radius of {radius} voxels.
+"""
+
+
+def make_low_rank_classes(
+    n_samples: int = 200,
+    shape: Sequence[int] = (30, 30, 30),
+    rank: int = 2,
+    distance: float = 6.0,
+    dtype: Any = np.float64,
+    random_state: int | np.random.RandomState | None = None,
+) -> Bunch:
+    """Make unit noise whose two class means differ by a tensor of low CP rank.
+
+    Parameters
+    ----------
+    n_samples : int, default=200
+        Half of them in each class, alternating.
+    shape : sequence of int, default=(30, 30, 30)
+    rank : int, default=2
+        CP rank of the difference of the means.
+    distance : float, default=6.0
+        Its norm, in standard deviations of an entry's noise.
+    dtype : dtype, default=float64
+    random_state : int, RandomState instance or None
+
+    Returns
+    -------
+    Bunch
+        ``data``, ``target`` (-1 and 1), ``difference`` (the mean of class 1 minus that of class -1), ``best_accuracy``
+        (that of the Bayes classifier), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> make_low_rank_classes(10, (4, 5), random_state=0).data.shape
+    (10, 4, 5)
+    """
+    from scipy.stats import norm
+
+    shape = _checked(n_samples, shape)
+    if rank < 1:
+        raise ValueError(f"rank must be at least 1; got {rank}")
+    rng = check_random_state(random_state)
+    difference = np.zeros(shape)
+    for _ in range(rank):
+        difference += _outer([rng.standard_normal(size) for size in shape])
+    difference *= distance / np.linalg.norm(difference)
+    signs = np.where(np.arange(n_samples) % 2, 1, -1)
+    data = np.empty((n_samples, *shape), dtype)
+    step = max(1, _ENTRIES_AT_ONCE // difference.size)
+    for start in range(0, n_samples, step):
+        part = slice(start, start + step)
+        halves = np.multiply.outer(signs[part] / 2, difference)
+        halves += rng.standard_normal(halves.shape)
+        data[part] = halves
+    best = float(norm.cdf(distance / 2))
+    descr = _LOW_RANK_DESCR.format(shape="x".join(map(str, shape)), rank=rank, distance=distance, best=best)
+    return Bunch(data=data, target=signs, difference=difference, best_accuracy=best, DESCR=descr)
+
+
+def make_fmri_like(
+    n_samples: int = 160,
+    shape: Sequence[int] = (49, 58, 47),
+    height: float = 0.5,
+    radius: float = 4.0,
+    smoothness: float = 1.5,
+    dtype: Any = np.float32,
+    random_state: int | np.random.RandomState | None = None,
+) -> Bunch:
+    """Make volumes of smooth noise with a blob in those of class 1, as activation maps have them.
+
+    Parameters
+    ----------
+    n_samples : int, default=160
+        Half of them in each class, alternating.
+    shape : sequence of int, default=(49, 58, 47)
+        That of the paper's ADHD-200 volumes by default.
+    height : float, default=0.5
+        The blob's peak in standard deviations of the noise.
+    radius : float, default=4.0
+        The blob's standard deviation in voxels.
+    smoothness : float, default=1.5
+        Standard deviation of the Gaussian that smooths the noise, in voxels.
+    dtype : dtype, default=float32
+    random_state : int, RandomState instance or None
+
+    Returns
+    -------
+    Bunch
+        ``data``, ``target`` (0 and 1), ``blob`` (what class 1 has more), ``DESCR``.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    shape = _checked(n_samples, shape)
+    rng = check_random_state(random_state)
+    centre = tuple(int(rng.randint(size // 4, size - size // 4)) for size in shape)
+    profiles = [np.exp(-0.5 * ((np.arange(n) - c) / radius) ** 2) for n, c in zip(shape, centre, strict=True)]
+    blob = height * _outer(profiles)
+    target = np.arange(n_samples) % 2
+    data = np.empty((n_samples, *shape), dtype)
+    impulse = np.zeros(shape)
+    impulse[tuple(size // 2 for size in shape)] = 1.0
+    spread = np.linalg.norm(gaussian_filter(impulse, smoothness, mode="wrap"))  # of unit noise after smoothing
+    for position, label in enumerate(target):
+        noise = gaussian_filter(rng.standard_normal(shape), smoothness, mode="wrap")
+        data[position] = noise / spread + label * blob
+    descr = _FMRI_DESCR.format(shape="x".join(map(str, shape)), centre=centre, height=height, radius=radius)
+    return Bunch(data=data, target=target, blob=blob.astype(dtype), DESCR=descr)
+
+
+def _checked(n_samples: int, shape: Sequence[int]) -> tuple[int, ...]:
+    if n_samples < 2:
+        raise ValueError(f"n_samples must be at least 2, one for each class; got {n_samples}")
+    if not len(shape) or min(shape) < 1:
+        raise ValueError(f"shape must have one size of at least 1 for each mode; got {tuple(shape)}")
+    return tuple(int(size) for size in shape)
+
+
+def _outer(vectors: Sequence[Array]) -> Array:
+    product = np.ones(())
+    for vector in vectors:
+        product = np.multiply.outer(product, vector)
+    return product

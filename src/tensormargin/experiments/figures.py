@@ -1,0 +1,148 @@
+"""Figures of a table of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..io import replacing
+from ..methods import METHODS
+
+if TYPE_CHECKING:
+    from .page import TableResults
+    from .summary import CellSummary
+
+# One hue a form of the weight (flat, rank one, CP, Tucker), dashed without margin terms: the seven read in pairs.
+_STYLES = {
+    "SVM": ("#6b6b6b", "--", "s"),
+    "LMDM": ("#6b6b6b", "-", "s"),
+    "STM": ("#d1495b", "--", "o"),
+    "SPMD-LRT": ("#d1495b", "-", "o"),
+    "HSPMD-LRT": ("#e39b2d", "-", "D"),
+    "STuM": ("#1f78b4", "--", "^"),
+    "TuSPMD-LRT": ("#1f78b4", "-", "^"),
+}
+
+
+def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
+    """Draw the table's figures into a folder; return captions and paths relative to the folder above."""
+    one_data = len({data for data, _ in one.columns}) == 1
+    drawn = []
+    if one_data and len(one.columns) > 1:
+        drawn.append(_save(accuracy_against_size(one), folder / f"{one.name}-accuracy.png"))
+        drawn.append(_save(time_against_size(one), folder / f"{one.name}-time.png"))
+        captions = ["Accuracy against training size", "Seconds of one fit against training size"]
+    else:
+        drawn.append(_save(accuracies(one), folder / f"{one.name}-accuracy.png"))
+        captions = ["Accuracy of each method"]
+    return [(caption, f"{folder.name}/{path.name}") for caption, path in zip(captions, drawn, strict=True)]
+
+
+def accuracy_against_size(one: TableResults) -> Any:
+    """Return a figure: mean accuracy with standard deviations, and beside it what the paper reports."""
+    figure = _figure(9.6, 4.2)
+    left, right = figure.subplots(1, 2, sharey=True)
+    for method in _present(one):
+        cells = _cells_of(one, method)
+        spread = [0 if np.isnan(cell.sd) else cell.sd for cell in cells]
+        style = _line_style(method)
+        left.errorbar([c.size for c in cells], [c.accuracy for c in cells], spread, capsize=2, label=method, **style)
+        known = [cell for cell in cells if not np.isnan(cell.paper)]
+        right.plot([c.size for c in known], [c.paper for c in known], **style)
+    for axes, title in ((left, "measured here, all methods tuned alike"), (right, "as the paper reports")):
+        _against_size(axes, one, title)
+    left.set_ylabel("mean accuracy of the pairs, %")
+    figure.legend(loc="outside right center", frameon=False)
+    return figure
+
+
+def time_against_size(one: TableResults) -> Any:
+    """Return a figure: median seconds of a fit on logarithmic axes."""
+    figure = _figure(6.4, 4.2)
+    axes = figure.subplots()
+    for method in _present(one):
+        cells = _cells_of(one, method)
+        axes.plot([c.size for c in cells], [c.fit_seconds for c in cells], label=method, **_line_style(method))
+    axes.set_yscale("log")
+    _against_size(axes, one, "one pair, one core")
+    axes.set_ylabel("seconds of one fit (median)")
+    figure.legend(loc="outside right center", frameon=False)
+    return figure
+
+
+def _cells_of(one: TableResults, method: str) -> list[CellSummary]:
+    return [cell for column in one.columns if (cell := one.cell(column, method)) is not None]
+
+
+def _line_style(method: str) -> dict[str, Any]:
+    colour, dash, marker = _STYLES[method]
+    return {"color": colour, "linestyle": dash, "marker": marker, "markersize": 5}
+
+
+def accuracies(one: TableResults) -> Any:
+    """Return a figure: for each data set the methods' accuracies with standard deviations, the paper's as crosses."""
+    columns = one.columns
+    wide = min(len(columns), 3)
+    tall = int(np.ceil(len(columns) / wide))
+    figure = _figure(1.2 + 3.4 * wide, 0.5 + 2.6 * tall)
+    grid = figure.subplots(tall, wide, squeeze=False, sharey=True)
+    methods = _present(one)
+    for axes, column in zip(grid.ravel(), columns, strict=False):
+        for position, method in enumerate(methods):
+            cell = one.cell(column, method)
+            if cell is None:
+                continue
+            colour, _, marker = _STYLES[method]
+            filled = colour if method not in ("SVM", "STM", "STuM") else "white"
+            spread = 0 if np.isnan(cell.sd) else cell.sd
+            axes.errorbar(
+                cell.accuracy, position, xerr=spread, color=colour, marker=marker, markerfacecolor=filled, capsize=2
+            )
+            if not np.isnan(cell.paper):
+                axes.plot(cell.paper, position, "x", color="black", markersize=5)
+        axes.set_title(f"{column[0]} ({column[1]})" if len(columns) > 1 else column[0], fontsize=10)
+        axes.grid(axis="x", color="#e6e6e6")
+        axes.set_axisbelow(True)
+        axes.set_xlabel("accuracy, %  (x: the paper's)" if any(_papers(one, column)) else "accuracy, %")
+    grid[0, 0].set_yticks(range(len(methods)), methods)
+    grid[0, 0].invert_yaxis()
+    for axes in grid.ravel()[len(columns) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _papers(one: TableResults, column: tuple[str, int]) -> list[bool]:
+    return [not np.isnan(cell.paper) for cell in one.cells if (cell.data, cell.size) == column]
+
+
+def _against_size(axes: Any, one: TableResults, title: str) -> None:
+    sizes = [size for _, size in one.columns]
+    axes.set_xscale("log")
+    axes.set_xticks(sizes, [f"{size // 1000}k" if size >= 1000 else str(size) for size in sizes])
+    axes.minorticks_off()
+    axes.set_xlabel("training images")
+    axes.set_title(title, fontsize=10)
+    axes.grid(color="#e6e6e6")
+    axes.set_axisbelow(True)
+
+
+def _present(one: TableResults) -> list[str]:
+    held = {cell.method for cell in one.cells}
+    return [method for method in METHODS if method in held]
+
+
+def _figure(width: float, height: float) -> Any:
+    """Return an empty figure that no window and no global state of matplotlib knows of."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'tensormargin[reproduce]'") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Any, path: Path) -> Path:
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=130, metadata={"Software": None})
+    return path

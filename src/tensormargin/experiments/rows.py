@@ -1,0 +1,177 @@
+"""Rows of results and where they are kept: small Parquet files that are only ever added, each whole or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from ..io import BadFileError, replacing
+from ..io.atomic import TEMPORARY
+from .protocols import Pair
+from .versions import software_versions
+
+_STALE = 60.0  # seconds; a part is written in milliseconds, so an older temporary file has lost its process
+
+
+@dataclass(frozen=True, order=True)
+class CellKey:
+    """One method on one division of one data set; ``tuned`` says what was chosen, "lam" or "lam+mu"."""
+
+    data: str
+    size: int
+    repeat: int
+    fold: int
+    method: str
+    tuned: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class _OfPair(CellKey):
+    first: str
+    second: str
+
+    @property
+    def cell(self) -> CellKey:
+        return CellKey(self.data, self.size, self.repeat, self.fold, self.method, self.tuned, self.seed)
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.first, self.second
+
+    @classmethod
+    def of(cls, cell: CellKey, pair: Pair, **values: Any) -> Self:
+        """Return the row of a cell and a pair of classes; the other fields as in the constructor."""
+        return cls(**asdict(cell), first=str(pair[0]), second=str(pair[1]), **values)
+
+
+@cache
+def versions_text() -> str:
+    """Return the versions that go into each row, as a JSON object."""
+    return json.dumps(software_versions(), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class TuningRow(_OfPair):
+    """How often one strength was right inside the training part of one pair; ``seconds`` is the time of its fits."""
+
+    lam: float
+    mu: float
+    n_correct: int
+    n_tested: int
+    seconds: float
+    TIMES: ClassVar[frozenset[str]] = frozenset({"seconds"})
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells this row from all others."""
+        return self.cell, self.pair, self.lam, self.mu
+
+
+@dataclass(frozen=True)
+class Row(_OfPair):
+    """One pair of classes, fitted on the whole training part and scored by the runner on the test part.
+
+    ``lam`` and ``mu`` are the chosen strengths (``relative``: in units of one over the mean squared norm of the centred
+    samples). ``gap`` is the largest relative duality gap of the last sweep, ``versions`` a JSON object.
+    """
+
+    n_train: int
+    n_test: int
+    n_correct: int
+    lam: float
+    mu: float
+    relative: bool
+    fit_seconds: float
+    predict_seconds: float
+    sweeps: int
+    gap: float
+    objective: float
+    converged: bool
+    n_parameters: int
+    accuracy: float
+    versions: str
+    TIMES: ClassVar[frozenset[str]] = frozenset({"fit_seconds", "predict_seconds"})
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells this row from all others."""
+        return self.cell, self.pair
+
+
+RowType = TypeVar("RowType", Row, TuningRow)
+
+
+class RowStore(Generic[RowType]):
+    """Rows of one kind in a folder.
+
+    Rows are added as a new file that appears in one step, and no file is changed afterwards, so a process that is
+    killed at any moment leaves whole files only, and two that write at once do not disturb each other. `export` writes
+    all rows to one file beside the folder, which `read` takes into account, so that the folder may be thrown away.
+    """
+
+    def __init__(self, folder: str | Path, kind: type[RowType]) -> None:
+        self.folder = Path(folder)
+        self.exported = self.folder.with_suffix(".parquet")
+        self._kind: type[RowType] = kind
+
+    def add(self, rows: Sequence[RowType]) -> None:
+        """Add rows in one step."""
+        name = hashlib.sha256(repr([row.key for row in rows]).encode()).hexdigest()[:24]
+        self._write(self.folder / f"{name}.parquet", rows)
+
+    def read(self) -> list[RowType]:
+        """Return all rows, each key once, in the order of the keys."""
+        paths = [self.exported] if self.exported.is_file() else []
+        paths += sorted(self.folder.glob("[!.]*.parquet"))
+        rows = {row.key: row for path in paths for row in self._read(path)}
+        return [rows[key] for key in sorted(rows)]
+
+    def export(self) -> Path:
+        """Write all rows to one file, sorted, and return its path."""
+        self._write(self.exported, self.read())
+        return self.exported
+
+    def sweep(self) -> None:
+        """Remove what killed processes left half-written."""
+        for path in self.folder.glob(f".*{TEMPORARY}"):
+            if time.time() - path.stat().st_mtime > _STALE:
+                path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, rows: Iterable[RowType]) -> None:
+        pyarrow, parquet = _arrow()
+        table = pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=self._schema())
+        with replacing(path) as temporary:
+            parquet.write_table(table, temporary, compression="zstd")
+
+    def _read(self, path: Path) -> list[RowType]:
+        pyarrow, parquet = _arrow()
+        try:
+            table = parquet.read_table(path, schema=self._schema(), partitioning=None)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise BadFileError(
+                f"{path}: not a file of results ({error}); remove it to have its rows made again"
+            ) from error
+        return [self._kind(**values) for values in table.to_pylist()]
+
+    def _schema(self) -> Any:
+        pyarrow, _ = _arrow()
+        types = {"int": pyarrow.int64(), "float": pyarrow.float64(), "str": pyarrow.string(), "bool": pyarrow.bool_()}
+        return pyarrow.schema([(field.name, types[str(field.type)]) for field in fields(self._kind)])
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(
+            "rows are kept as Parquet, which needs pyarrow: pip install 'tensormargin[reproduce]'"
+        ) from error
+    return pyarrow, parquet

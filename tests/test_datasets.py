@@ -1,0 +1,396 @@
+"""Loaders and makers: what they return, where they look, what they say when there is nothing."""
+
+from __future__ import annotations
+
+import gzip
+import urllib.request
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from tensormargin import TensorMarginClassifier, datasets
+from tensormargin.datasets import _store, brain, images, sensors
+from tensormargin.io import BadFileError, digest, read_arrays
+
+REAL = {
+    datasets.fetch_mnist: ((70000, 28, 28), 10),
+    datasets.fetch_orl: ((400, 32, 32), 40),
+    datasets.load_adrenal: ((1584, 28, 28, 28), 2),
+    datasets.load_basic_motions: ((80, 6, 100), 4),
+    datasets.load_eeg: ((61, 64, 64), 2),
+    datasets.load_haxby_slice: ((864, 40, 20), 8),
+    datasets.load_indian_pines: ((10249, 5, 5, 200), 16),
+}
+FETCHED = [load for load in REAL if load is not datasets.load_indian_pines]
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """No data folder, an empty cache, no network."""
+
+    def refuse(url, *args, **kwargs):
+        raise URLError("no network in this test")
+
+    monkeypatch.delenv("TENSORMARGIN_DATA", raising=False)
+    monkeypatch.setenv("TENSORMARGIN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "sklearn"))
+    monkeypatch.setattr(_store, "urlopen", refuse)
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    import sklearn.datasets._base as base
+
+    monkeypatch.setattr(base, "urlretrieve", refuse)
+    return tmp_path
+
+
+@pytest.mark.parametrize("load", REAL, ids=lambda load: load.__name__)
+def test_real_data_have_their_shapes(load, data_folder):
+    bunch = load()
+    shape, n_classes = REAL[load]
+    assert bunch.data.shape == shape
+    assert bunch.target.shape == shape[:1]
+    assert len(np.unique(bunch.target)) == n_classes
+    assert len(bunch.DESCR) > 100
+    if "groups" in bunch:
+        assert bunch.groups.shape == shape[:1]
+
+
+@pytest.mark.parametrize("load", FETCHED, ids=lambda load: load.__name__)
+def test_offline_without_data_the_error_names_both_ways_out(load, nowhere):
+    with pytest.raises(datasets.DataUnavailableError) as caught:
+        load()
+    message = str(caught.value)
+    assert "Connect to the network" in message
+    assert "set TENSORMARGIN_DATA to a folder that holds" in message
+    left = [path for path in nowhere.rglob("*") if path.is_file()]
+    assert left == []
+
+
+def test_indian_pines_comes_with_tensorly(nowhere, data_folder_or_none):
+    bunch = datasets.load_indian_pines(3, (1, 9))
+    assert bunch.data.shape == (66, 3, 3, 200)
+    if data_folder_or_none:
+        stored = read_arrays(data_folder_or_none / "indian_pines" / "indian_pines_145x145x200.npz")
+        row, column = bunch.positions[5]
+        assert np.array_equal(bunch.data[5], stored["cube"][row - 1 : row + 2, column - 1 : column + 2])
+
+
+@pytest.fixture
+def data_folder_or_none():
+    return _store.data_folder()
+
+
+def idx(array):
+    head = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
+    return gzip.compress(head + array.tobytes())
+
+
+@pytest.fixture
+def mirror(nowhere, monkeypatch):
+    """A small MNIST on a mirror of its own, the first of two; the other one has nothing."""
+    rng = np.random.RandomState(0)
+    folder = nowhere / "mirror"
+    folder.mkdir()
+    checksums = {}
+    for part, n in (("train", 30), ("t10k", 10)):
+        for name, array in (("images-idx3", rng.randint(0, 256, (n, 28, 28))), ("labels-idx1", np.arange(n) % 10)):
+            path = folder / f"{part}-{name}-ubyte.gz"
+            path.write_bytes(idx(array.astype(np.uint8)))
+            import hashlib
+
+            checksums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    monkeypatch.undo()
+    monkeypatch.delenv("TENSORMARGIN_DATA", raising=False)
+    monkeypatch.setenv("TENSORMARGIN_CACHE", str(nowhere / "cache"))
+    monkeypatch.setattr(images, "_MNIST_MIRRORS", (f"{(nowhere / 'empty').as_uri()}/", f"{folder.as_uri()}/"))
+    monkeypatch.setattr(images, "_MNIST_FILES", checksums)
+    return folder
+
+
+def test_mnist_is_fetched_once_checked_and_cached(mirror, nowhere):
+    bunch = datasets.fetch_mnist()
+    assert bunch.data.shape == (40, 28, 28)
+    assert bunch.n_train == 30
+    for path in mirror.iterdir():
+        path.unlink()
+    again = datasets.fetch_mnist("test")  # from the cache
+    assert np.array_equal(again.data, bunch.data[30:])
+    assert sorted(path.name for path in (nowhere / "cache" / "mnist").iterdir()) == sorted(images._MNIST_FILES)
+
+
+def test_a_download_with_the_wrong_content_is_refused_and_not_kept(mirror, nowhere):
+    path = mirror / "train-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(datasets.DataUnavailableError, match="SHA-256"):
+        datasets.fetch_mnist()
+    assert not list((nowhere / "cache").rglob("*images*"))
+
+
+def test_a_damaged_file_in_the_data_folder_is_named(mirror, nowhere, monkeypatch):
+    folder = nowhere / "own" / "mnist"
+    folder.mkdir(parents=True)
+    for path in mirror.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes()[:-20])
+    monkeypatch.setenv("TENSORMARGIN_DATA", str(nowhere / "own"))
+    with pytest.raises(BadFileError, match=r"train-images.*damaged"):
+        datasets.fetch_mnist()
+
+
+def test_the_data_folder_goes_before_the_cache(data_folder, tmp_path):
+    assert _store.found("mnist/train-labels-idx1-ubyte.gz", tmp_path).is_relative_to(data_folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("relative", "expected"),
+    [
+        ("haxby_slice/haxby2001_sub001_slice_40x20.npz", brain._HAXBY_SLICE_DIGEST),
+        ("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", brain._EEG_DIGEST),
+        ("basic_motions/basic_motions_6x100.npz", sensors._BASIC_MOTIONS_DIGEST),
+    ],
+)
+def test_checksums_of_converted_originals_are_those_of_the_data_at_hand(relative, expected, data_folder):
+    assert digest(read_arrays(data_folder / relative)) == expected
+
+
+def serve(monkeypatch, nowhere, files):
+    """Let downloads find these contents by the end of their address."""
+
+    def download(urls, sha256):
+        def fetch(path):
+            for url in urls:
+                for name, content in files.items():
+                    if url.endswith(name):
+                        path.write_bytes(content)
+                        return
+            raise URLError("not served")
+
+        return fetch
+
+    for module in (brain, sensors):
+        monkeypatch.setattr(module, "download", download)
+
+
+def test_the_watch_recordings_are_read_from_the_archives_text(monkeypatch, nowhere, data_folder_env):
+    stored = read_arrays(data_folder_env / "basic_motions" / "basic_motions_6x100.npz")
+    files = {}
+    for part in ("train", "test"):
+        lines = ["@problemName BasicMotions", "@data"]
+        for recording, label in zip(stored[f"X_{part}"], stored[f"y_{part}"], strict=True):
+            channels = [",".join(repr(float(value)) for value in channel) for channel in recording]
+            lines.append(":".join([*channels, label]))
+        files[f"{part.upper()}.ts"] = "\n".join(lines).encode()
+    serve(monkeypatch, nowhere, files)
+    bunch = datasets.load_basic_motions()
+    assert np.array_equal(bunch.data[bunch.split == "test"], stored["X_test"])
+    assert [path.name for path in (nowhere / "cache" / "basic_motions").iterdir()] == ["basic_motions_6x100.npz"]
+
+
+@pytest.fixture
+def data_folder_env(data_folder):
+    return data_folder
+
+
+def test_the_fmri_slice_is_read_from_nifti(monkeypatch, data_folder, nowhere):
+    import nibabel
+
+    stored = read_arrays(data_folder / "haxby_slice" / "haxby2001_sub001_slice_40x20.npz")
+    volumes = np.moveaxis(stored["X"], 0, -1)[:, :, None, :]
+    path = nowhere / "bold.nii.gz"
+    nibabel.Nifti1Image(volumes, np.eye(4)).to_filename(path)
+    labels = "\n".join(f"{name} {run}" for name, run in zip(stored["y"], stored["run"], strict=True))
+    serve(monkeypatch, nowhere, {"bold.nii.gz": path.read_bytes(), "attributes_literal.txt": labels.encode()})
+    bunch = datasets.load_haxby_slice(standardise=False, categories=("face", "rest"))
+    assert np.array_equal(bunch.data, stored["X"][np.isin(stored["y"], ("face", "rest"))])
+
+
+def test_runs_are_standardised_each_by_itself():
+    rng = np.random.RandomState(0)
+    runs = np.repeat([0, 1], 30)
+    data = rng.standard_normal((60, 3, 4)) + np.arange(60)[:, None, None] * 0.1
+    data[:, 0, 0] = 7.0
+    both = datasets.standardise_runs(data, runs)
+    assert np.allclose(both[runs == 0].mean(axis=0), 0, atol=1e-6)
+    assert np.allclose(both[runs == 1][:, 1:].std(axis=0), 1, atol=1e-6)
+    assert np.all(both[:, 0, 0] == 0)
+    spoiled = data.copy()
+    spoiled[runs == 1] = 100
+    assert np.array_equal(datasets.standardise_runs(spoiled, runs)[runs == 0], both[runs == 0])
+
+
+def test_faces_are_scaled_by_area_means(data_folder):
+    small, large = datasets.fetch_orl(32), datasets.fetch_orl(64)
+    assert large.data.shape == (400, 64, 64)
+    assert 0 <= large.data.min() < large.data.max() <= 1
+    halved = large.data.reshape(400, 32, 2, 32, 2).mean(axis=(2, 4))
+    assert np.allclose(halved, small.data, atol=1e-6)  # areas nest, whatever the original size
+
+
+def test_faces_come_from_scikit_learn_where_the_original_is_not_at_hand(nowhere, monkeypatch):
+    from sklearn.utils import Bunch
+
+    faces = Bunch(images=np.random.RandomState(0).rand(400, 64, 64).astype("f4"), target=np.repeat(np.arange(40), 10))
+    monkeypatch.setattr("sklearn.datasets.fetch_olivetti_faces", lambda **kwargs: faces)
+    bunch = datasets.fetch_orl(32)
+    assert bunch.data.shape == (400, 32, 32)
+    assert set(bunch.target) == set(range(1, 41))
+    assert "Olivetti" in bunch.DESCR
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: datasets.fetch_mnist("validation"), "subset must be"),
+        (lambda: datasets.fetch_orl(0), "size must be"),
+        (lambda: datasets.load_adrenal(32), "28 or 64"),
+        (lambda: datasets.load_haxby_slice("volume"), "view must be"),
+        (lambda: datasets.load_indian_pines(4), "odd number"),
+        (lambda: datasets.load_indian_pines(5, (2, 17)), "unknown class 17"),
+        (lambda: datasets.make_low_rank_classes(1), "at least 2"),
+        (lambda: datasets.make_low_rank_classes(10, (3, 0)), "at least 1"),
+        (lambda: datasets.make_low_rank_classes(10, rank=0), "rank must be"),
+        (lambda: datasets.load_adni(), "may not be redistributed"),
+        (lambda: datasets.load_adhd(), "may not be redistributed"),
+    ],
+)
+def test_bad_arguments_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_an_unknown_category_is_refused(data_folder):
+    with pytest.raises(ValueError, match="unknown category 'dog'"):
+        datasets.load_haxby_slice(categories=("face", "dog"))
+
+
+# ------------------------------------------------------------------------------------- files that the user brings
+
+
+def fmri():
+    rng = np.random.RandomState(0)
+    return rng.standard_normal((9, 4, 5, 6)), np.array([1, -1, 1, -1, 1, -1, 1, -1, 1])
+
+
+def write_fmri(path, form):
+    volumes, labels = fmri()
+    last = np.moveaxis(volumes, 0, -1)
+    cells = np.empty((1, 9), object)
+    for position, volume in enumerate(volumes):
+        cells[0, position] = volume
+    if form == "npz":
+        np.savez(path / "a.npz", X=volumes, y=labels)
+    elif form == "mat, samples last":
+        savemat(path / "a.mat", {"fmri": last, "label": labels[:, None], "info": {"site": 3}})
+    elif form == "mat, cells":
+        savemat(path / "a.mat", {"X": cells, "Y": labels[None, :]})
+    else:
+        import h5py
+
+        with h5py.File(path / "a.mat", "w", userblock_size=512) as file:
+            file["label"] = labels[None, :].astype(float)
+            if form == "mat 7.3, samples last":
+                file["fmri"] = last.T
+            else:
+                group = file.create_group("#refs#")
+                references = file.create_dataset("X", (9, 1), h5py.ref_dtype)
+                for position, volume in enumerate(volumes):
+                    references[position, 0] = group.create_dataset(f"v{position}", data=volume.T).ref
+    return next(path.iterdir())
+
+
+@pytest.mark.parametrize("form", ["npz", "mat, samples last", "mat, cells", "mat 7.3, samples last", "mat 7.3, cells"])
+@pytest.mark.parametrize("load", [datasets.load_adni, datasets.load_adhd])
+def test_the_papers_fmri_files_are_read_in_every_form(form, load, tmp_path):
+    bunch = load(write_fmri(tmp_path, form))
+    volumes, labels = fmri()
+    assert np.array_equal(bunch.data, volumes)
+    assert np.array_equal(bunch.target, labels)
+    assert "9 resting-state fMRI volumes of 4x5x6" in bunch.DESCR
+    TensorMarginClassifier("cp").fit(bunch.data, bunch.target)
+
+
+def bad_fmri(path):
+    volumes, labels = fmri()
+    np.savez(path / "two.npz", X=volumes, Z=volumes, y=labels)
+    np.savez(path / "nolabels.npz", X=volumes)
+    np.savez(path / "lengths.npz", X=volumes, y=labels[:7])
+    np.savez(path / "both.npz", X=volumes[:4, :, :, :4], y=labels[:4])
+    np.savez(path / "nan.npz", X=np.full_like(volumes, np.nan), y=labels)
+    savemat(path / "struct.mat", {"X": {"a": 1}, "y": labels})
+    mixed = np.empty((1, 2), object)
+    mixed[0, 0], mixed[0, 1] = volumes[0], volumes[0, :2]
+    savemat(path / "mixed.mat", {"X": mixed, "y": labels[:2]})
+    (path / "short.mat").write_bytes((path / "mixed.mat").read_bytes()[:200])
+    (path / "nonsense.mat").write_bytes(b"nothing" * 100)
+    (path / "nonsense.txt").write_bytes(b"nothing")
+
+
+BAD = {
+    "absent.mat": "no such file",
+    "two.npz": "2 of its arrays could be the volumes",
+    "nolabels.npz": "0 of its arrays could be the labels",
+    "lengths.npz": "7 labels, but volumes of shape",
+    "both.npz": "does not tell which axis",
+    "nan.npz": "NaN or infinity",
+    "struct.mat": "could be the volumes",
+    "mixed.mat": "must have one shape",
+    "short.mat": "not a MATLAB file, or damaged",
+    "nonsense.mat": "not a MATLAB file, or damaged",
+    "nonsense.txt": "unknown kind of file",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_fmri_files_are_refused_by_name(name, tmp_path):
+    bad_fmri(tmp_path)
+    with pytest.raises(BadFileError) as caught:
+        datasets.load_adni(tmp_path / name)
+    assert BAD[name] in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_arrays_can_be_named(tmp_path):
+    bad_fmri(tmp_path)
+    bunch = datasets.load_adni(tmp_path / "two.npz", samples="Z", labels="y")
+    assert bunch.data.shape == (9, 4, 5, 6)
+    assert datasets.load_adni(tmp_path / "two.npz", samples="Z").data.shape == (9, 4, 5, 6)
+    with pytest.raises(BadFileError, match="has no array W"):
+        datasets.load_adni(tmp_path / "two.npz", samples="W", labels="y")
+    with pytest.raises(BadFileError, match="X is a structure"):
+        datasets.load_adni(tmp_path / "struct.mat", samples="X", labels="y")
+
+
+# ------------------------------------------------------------------------------------------------------- synthetic
+
+
+def test_low_rank_classes_have_the_difference_they_claim():
+    bunch = datasets.make_low_rank_classes(4000, (6, 5, 4), rank=2, distance=4.0, random_state=0)
+    assert np.linalg.norm(bunch.difference) == pytest.approx(4.0)
+    unfolded = bunch.difference.reshape(6, -1)
+    assert np.linalg.matrix_rank(unfolded) == 2
+    seen = bunch.data[bunch.target == 1].mean(axis=0) - bunch.data[bunch.target == -1].mean(axis=0)
+    assert np.abs(seen - bunch.difference).max() < 0.2
+    scores = bunch.data.reshape(4000, -1) @ bunch.difference.ravel()
+    accuracy = np.mean((scores > 0) == (bunch.target == 1))
+    assert accuracy == pytest.approx(bunch.best_accuracy, abs=0.01)
+
+
+def test_large_sets_are_made_piece_by_piece_with_the_same_numbers(monkeypatch):
+    from tensormargin.datasets import synthetic
+
+    whole = datasets.make_low_rank_classes(50, (4, 5), random_state=3)
+    monkeypatch.setattr(synthetic, "_ENTRIES_AT_ONCE", 60)
+    assert np.array_equal(datasets.make_low_rank_classes(50, (4, 5), random_state=3).data, whole.data)
+
+
+def test_fmri_like_volumes_are_smooth_and_carry_the_blob():
+    bunch = datasets.make_fmri_like(200, (12, 14, 10), height=0.6, radius=2.0, random_state=0)
+    assert bunch.data.dtype == np.float32
+    noise = bunch.data[bunch.target == 0]
+    assert noise.std() == pytest.approx(1, abs=0.02)
+    neighbours = np.mean(noise[:, 1:] * noise[:, :-1])
+    assert neighbours > 0.5
+    seen = bunch.data[bunch.target == 1].mean(axis=0) - noise.mean(axis=0)
+    assert np.corrcoef(seen.ravel(), bunch.blob.ravel())[0, 1] > 0.5
+    assert bunch.blob.max() == pytest.approx(0.6, abs=1e-6)

@@ -1,0 +1,142 @@
+"""Every table of `tensormargin reproduce --quick`, end to end as a command: all rows there, means in their bands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tensormargin import METHODS
+from tensormargin.datasets import make_fmri_like
+from tensormargin.experiments import PROTOCOLS, Row, RowStore, quick, read_results
+
+
+def run(*arguments, **kwargs):
+    command = [sys.executable, "-m", "tensormargin.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, **kwargs)
+
+
+# Mean accuracy in percent of the seven methods, in the order of METHODS, as measured; and how far off a run may be. The
+# quick tables are small (a thousand images, six pairs, two folds), so that is as wide as a few test samples.
+BANDS = {
+    "table2": {"MNIST": ((98.03, 97.84, 96.90, 98.07, 96.89, 97.81, 97.81), 0.5)},
+    "table4": {"ORL 32x32": ((100.0,) * 7, 1.0)},
+    "table5": {"ORL 64x64": ((100.0,) * 7, 1.0)},
+    "open": {
+        "Haxby slice": ((89.81, 89.81, 89.35, 91.20, 89.35, 89.35, 91.20), 2.5),
+        "EEG": ((67.95, 67.95, 80.13, 75.64, 80.13, 71.79, 75.64), 6.0),
+        "Indian Pines": ((90.97, 90.73, 93.22, 91.30, 93.18, 92.10, 91.05), 2.0),
+        "AdrenalMNIST3D, own split": ((76.85,) * 7, 2.0),
+    },
+}
+
+
+@pytest.mark.parametrize("table", ["table2", "table4", "table5", "open"])
+def test_quick_tables_are_complete_and_in_their_bands(table, data_folder, tmp_path):
+    result = run("reproduce", table, "--quick", "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    evaluations = quick(PROTOCOLS[table]())
+    rows = RowStore(tmp_path / f"{table}-quick" / "rows", Row).read()
+    assert len(rows) == sum(
+        len(METHODS) * e.repeats * len(e.sizes) * e.folds * len(e.class_pairs(e.load().target)) for e in evaluations
+    )
+    assert all(row.converged and row.gap <= 1e-4 for row in rows)
+    for data, (measured, width) in BANDS[table].items():
+        for method, expected in zip(METHODS, measured, strict=True):
+            mean = 100 * np.mean([row.accuracy for row in rows if (row.data, row.method) == (data, method)])
+            assert mean == pytest.approx(expected, abs=width), (data, method)
+    assert set(BANDS[table]) == {evaluation.data for evaluation in evaluations}
+
+
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory):
+    """Small files of the form of the paper's fMRI arrays."""
+    from scipy.io import savemat
+
+    folder = tmp_path_factory.mktemp("brought")
+    adni = make_fmri_like(18, (8, 9, 7), height=5.0, radius=2.0, random_state=0)
+    savemat(folder / "adni.mat", {"fmri": np.moveaxis(adni.data, 0, -1), "label": 2.0 * adni.target[:, None] - 1})
+    adhd = make_fmri_like(40, (8, 9, 7), height=5.0, radius=2.0, random_state=1)
+    np.savez(folder / "adhd.npz", X=adhd.data, y=2 * adhd.target - 1)
+    return folder
+
+
+def test_table6_runs_on_files_that_the_user_brings(brought, tmp_path):
+    arguments = ["--adni", brought / "adni.mat", "--adhd", brought / "adhd.npz", "--out", tmp_path]
+    result = run("reproduce", "table6", "--quick", *arguments)
+    assert result.returncode == 0, result.stderr
+    rows = RowStore(tmp_path / "table6-quick" / "rows", Row).read()
+    assert len(rows) == 2 * 2 * len(METHODS)
+    adhd = [row for row in rows if row.data == "ADHD-200"]
+    assert {(row.n_train, row.n_test) for row in adhd} == {(32, 8)}
+    assert np.mean([row.accuracy for row in adhd]) > 0.9  # the blob is plain to see
+    assert "(66.67)" in result.stdout  # the paper's figure beside ours
+
+
+def test_table6_whole_leaves_each_subject_out(brought, tmp_path):
+    arguments = ["--adni", brought / "adni.mat", "--methods", "SVM,SPMD-LRT", "--out", tmp_path, "--jobs", 1]
+    result = run("reproduce", "table6", *arguments)
+    assert result.returncode == 0, result.stderr
+    rows = RowStore(tmp_path / "table6" / "rows", Row).read()
+    assert sorted(row.fold for row in rows if row.method == "SVM") == list(range(18))
+    assert {row.n_test for row in rows} == {1}
+    page = run("results", "--out", tmp_path, "-o", tmp_path / "page.md")
+    assert page.returncode == 0, page.stderr
+    assert "Table 6: resting-state fMRI" in (tmp_path / "page.md").read_text()
+    (one,) = read_results(tmp_path)
+    assert one.columns == [("ADNI", 17)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table6",), "may not be redistributed"),
+        (("table6", "--adni", "absent.mat"), "no such file"),
+        (("table4", "--adhd", "a.mat"), "belong to table6"),
+        (("table3",), "'table3' is not one of"),
+        (("table6", "--adni", "ADNI", "--methods", "KSTM"), "unknown method KSTM"),
+        (("table6", "--adni", "ADNI", "--sizes", "many"), "whole numbers"),
+        (("table6", "--adni", "ADNI", "--sizes", "5"), "the sizes are [17]"),
+        (("table6", "--adni", "ADNI", "--repeats", "0"), "repeats"),
+        (("table6", "--adni", "ADNI", "--jobs", "0"), "number of processes"),
+    ],
+)
+def test_bad_options_are_refused_before_any_work(arguments, message, brought, tmp_path):
+    arguments = [str(brought / "adni.mat") if argument == "ADNI" else argument for argument in arguments]
+    result = run("reproduce", *arguments, "--out", tmp_path / "out", cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_data_the_command_says_what_to_do(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "TENSORMARGIN_DATA"}
+    environment |= {"TENSORMARGIN_CACHE": str(tmp_path / "cache"), "http_proxy": "", "https_proxy": ""}
+    code = (
+        "import tensormargin.datasets._store as store\n"
+        "def refuse(*args, **kwargs): raise OSError('no network in this test')\n"
+        "store.urlopen = refuse\n"
+        "from tensormargin.cli import main\n"
+        f"main(['reproduce', 'table2', '--out', {str(tmp_path / 'out')!r}])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+    assert result.returncode == 2
+    assert "set TENSORMARGIN_DATA" in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
+def test_help_shows_examples():
+    result = run("reproduce", "--help")
+    assert "tensormargin reproduce table2 --quick" in result.stdout
+    assert run("results", "--help").returncode == 0
+
+
+def test_results_without_summaries_are_refused(tmp_path):
+    result = run("results", "--out", tmp_path, "-o", tmp_path / "page.md")
+    assert result.returncode == 2
+    assert "reproduce" in result.stderr
+    assert not (tmp_path / "page.md").exists()
