@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import urllib.request
 from urllib.error import URLError
 
@@ -135,6 +136,37 @@ def test_a_damaged_file_in_the_data_folder_is_named(mirror, nowhere, monkeypatch
     monkeypatch.setenv("TENSORMARGIN_DATA", str(nowhere / "own"))
     with pytest.raises(BadFileError, match=r"train-images.*damaged"):
         datasets.fetch_mnist()
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>sorry</html>", gzip.compress(b"x" * 5000)[:40]])
+@pytest.mark.parametrize("load", [datasets.load_eeg, datasets.load_haxby_slice, datasets.load_basic_motions])
+def test_a_strange_answer_is_refused_and_nothing_of_it_kept(load, content, nowhere, monkeypatch):
+    import io
+
+    monkeypatch.setattr(_store, "urlopen", lambda *args, **kwargs: io.BytesIO(content))
+    with pytest.raises(datasets.DataUnavailableError, match="could not be fetched"):
+        load()
+    assert [path for path in nowhere.rglob("*") if path.is_file()] == []
+
+
+def test_labels_that_do_not_belong_to_the_images_are_refused(mirror, nowhere, monkeypatch):
+    folder = nowhere / "own" / "mnist"
+    folder.mkdir(parents=True)
+    for path in mirror.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(idx(np.zeros(7, np.uint8)))
+    monkeypatch.setenv("TENSORMARGIN_DATA", str(nowhere / "own"))
+    with pytest.raises(BadFileError, match=r"do not belong together.*\(10, 7\)"):
+        datasets.fetch_mnist()
+    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x09abc"))
+    with pytest.raises(BadFileError, match="not a whole file"):
+        datasets.fetch_mnist()
+
+
+def test_a_missing_reader_is_named_with_its_remedy(nowhere, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdata", None)
+    with pytest.raises(datasets.DataUnavailableError, match=r"tensormargin\[neuro\].*Install it and try again"):
+        datasets.load_eeg()
 
 
 def test_the_data_folder_goes_before_the_cache(data_folder, tmp_path):
@@ -312,10 +344,10 @@ def test_the_papers_fmri_files_are_read_in_every_form(form, load, tmp_path):
 
 def bad_fmri(path):
     volumes, labels = fmri()
-    np.savez(path / "two.npz", X=volumes, Z=volumes, y=labels)
+    np.savez(path / "two.npz", A=volumes, Z=volumes, y=labels)
     np.savez(path / "nolabels.npz", X=volumes)
     np.savez(path / "lengths.npz", X=volumes, y=labels[:7])
-    np.savez(path / "both.npz", X=volumes[:4, :, :, :4], y=labels[:4])
+    savemat(path / "both.mat", {"X": volumes[:4, :, :, :4], "y": labels[:4]})
     np.savez(path / "nan.npz", X=np.full_like(volumes, np.nan), y=labels)
     savemat(path / "struct.mat", {"X": {"a": 1}, "y": labels})
     mixed = np.empty((1, 2), object)
@@ -331,10 +363,10 @@ BAD = {
     "two.npz": "2 of its arrays could be the volumes",
     "nolabels.npz": "0 of its arrays could be the labels",
     "lengths.npz": "7 labels, but volumes of shape",
-    "both.npz": "does not tell which axis",
+    "both.mat": "does not tell which axis",
     "nan.npz": "NaN or infinity",
     "struct.mat": "could be the volumes",
-    "mixed.mat": "must have one shape",
+    "mixed.mat": "could be the volumes",
     "short.mat": "not a MATLAB file, or damaged",
     "nonsense.mat": "not a MATLAB file, or damaged",
     "nonsense.txt": "unknown kind of file",
@@ -357,8 +389,24 @@ def test_arrays_can_be_named(tmp_path):
     assert datasets.load_adni(tmp_path / "two.npz", samples="Z").data.shape == (9, 4, 5, 6)
     with pytest.raises(BadFileError, match="has no array W"):
         datasets.load_adni(tmp_path / "two.npz", samples="W", labels="y")
+    with pytest.raises(BadFileError, match="the cells of X must have one shape"):
+        datasets.load_adni(tmp_path / "mixed.mat", samples="X", labels="y")
     with pytest.raises(BadFileError, match="X is a structure"):
         datasets.load_adni(tmp_path / "struct.mat", samples="X", labels="y")
+
+
+def test_usual_names_and_unrelated_variables(tmp_path):
+    volumes, labels = fmri()
+    ragged = np.empty((1, 2), object)
+    ragged[0, 0], ragged[0, 1] = np.ones(3), np.ones(4)
+    savemat(
+        tmp_path / "a.mat", {"X": np.moveaxis(volumes, 0, -1), "Y": labels, "age": np.arange(9.0), "motion": ragged}
+    )
+    bunch = datasets.load_adhd(tmp_path / "a.mat")
+    assert np.array_equal(bunch.data, volumes)
+    assert np.array_equal(bunch.target, labels)
+    np.savez(tmp_path / "a.npz", X=volumes[:6], y=labels[:6])  # six samples of 4x5x6: an .npz has samples first
+    assert np.array_equal(datasets.load_adni(tmp_path / "a.npz").data, volumes[:6])
 
 
 # ------------------------------------------------------------------------------------------------------- synthetic

@@ -21,17 +21,13 @@ from sklearn.utils import Bunch
 from tensormargin import METHODS, datasets, make_method
 from tensormargin.experiments import PROTOCOLS, Evaluation, Grid, Row, RowStore, Run, RunSettings, TuningRow, quick
 from tensormargin.experiments.evaluate import loaded
-from tensormargin.experiments.page import (
-    TableResults,
-    accuracy_table,
-    findings,
-    page_text,
-    read_results,
-    write_page,
-    write_summaries,
-)
+from tensormargin.experiments.findings import findings
+from tensormargin.experiments.page import page_text, read_results, write_page, write_summaries
 from tensormargin.experiments.paper import reported
-from tensormargin.experiments.protocols import (
+from tensormargin.experiments.protocols import spread
+from tensormargin.experiments.rows import CellKey
+from tensormargin.experiments.runner import choose
+from tensormargin.experiments.splits import (
     Where,
     balanced_subset,
     group_out,
@@ -40,12 +36,10 @@ from tensormargin.experiments.protocols import (
     one_out,
     places_apart,
     published_split,
-    spread,
     stratified_fold,
 )
-from tensormargin.experiments.rows import CellKey
-from tensormargin.experiments.runner import choose
 from tensormargin.experiments.summary import CellSummary, Difference, differences, read_csv, summarise_rows
+from tensormargin.experiments.tables import TableResults, accuracy_table
 from tensormargin.io import BadFileError
 
 DIGITS = Evaluation(
@@ -179,6 +173,8 @@ def test_summaries_take_in_what_was_done_before_but_no_half_filled_cells(tmp_pat
     run = make_run(tmp_path, methods=("SVM",), repeats=1)
     finish(run)
     run.rows.add([a_row("LMDM")])  # one pair of six
+    other_seed = replace(run.wanted_rows()[0], method="LMDM", seed=1)
+    run.rows.add([replace(other_seed, first=str(n)) for n in range(6)])
     assert {row.method for row in run.complete_rows()} == {"SVM", "STM"}
     assert "STM" in write_summaries(run)
 
@@ -186,8 +182,10 @@ def test_summaries_take_in_what_was_done_before_but_no_half_filled_cells(tmp_pat
 def test_more_repeats_than_the_paper_can_be_asked_for(tmp_path):
     run = make_run(tmp_path, methods=("SVM",), repeats=3)
     assert {key[0].repeat for key in run.wanted_keys()} == {0, 1, 2}
-    once = make_run(tmp_path / "b", replace(DIGITS, repeats=1), methods=("SVM",), repeats=3)
-    assert {key[0].repeat for key in once.wanted_keys()} == {0}  # nothing random to repeat
+    once = make_run(tmp_path / "b", replace(DIGITS, repeatable=False), methods=("SVM",), repeats=3)
+    assert {key[0].repeat for key in once.wanted_keys()} == {0, 1}
+    whole_size = make_run(tmp_path / "c", replace(DIGITS, once=(1437,)), methods=("SVM",))
+    assert {key[0].repeat for key in whole_size.wanted_keys()} == {0}  # nothing random to repeat
 
 
 KILLED = """
@@ -225,15 +223,16 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path):
 
 def test_rows_of_another_run_are_not_mixed_in(tmp_path):
     make_run(tmp_path)
-    with pytest.raises(ValueError, match="holds rows of another run: seed differ"):
+    with pytest.raises(ValueError, match="holds rows of another run, with another seed"):
         make_run(tmp_path, seed=5)
-    with pytest.raises(ValueError, match="digits differ"):
+    with pytest.raises(ValueError, match="another digits"):
         make_run(tmp_path, replace(DIGITS, grid=Grid(lams=(1.0,))))
-    with pytest.raises(ValueError, match="digits differ"):
+    with pytest.raises(ValueError, match="another digits"):
         make_run(tmp_path, replace(DIGITS, load=partial(spoiled_digits, 3)))
-    (tmp_path / "settings.json").write_text("{")
-    with pytest.raises(BadFileError, match="damaged"):
-        make_run(tmp_path)
+    for text, message in (("{", "damaged"), ("[1]", "not the settings of a run")):
+        (tmp_path / "settings.json").write_text(text)
+        with pytest.raises(BadFileError, match=message):
+            make_run(tmp_path)
 
 
 def test_unknown_methods_and_sizes_are_refused(tmp_path):
@@ -284,6 +283,18 @@ def test_half_written_files_are_not_read_and_swept_away(tmp_path):
     os.utime(left, (1, 1))
     store.sweep()
     assert not left.exists()
+
+
+def test_rows_of_another_form_are_refused(tmp_path):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    store = RowStore(tmp_path / "rows", Row)
+    store.add([a_row()])
+    path = next((tmp_path / "rows").iterdir())
+    parquet.write_table(pyarrow.Table.from_pylist([{"data": "digits"}]), path)
+    with pytest.raises(BadFileError, match="remove it to have its rows made again"):
+        store.read()
 
 
 def test_a_damaged_file_of_rows_is_named(tmp_path):
@@ -376,19 +387,27 @@ def test_patches_of_the_two_parts_share_no_pixel(size):
     ]
     assert not pixels[0] & pixels[1]
     assert np.unique(bunch.target[test], return_counts=True)[1].min() >= 20
+    for pair in combinations(np.unique(bunch.target), 2):
+        rows = train[np.isin(bunch.target[train], pair)]
+        for inner, validation in inner_splits(
+            "places", *(a[rows] for a in (bunch.target, bunch.groups, bunch.positions)), 0
+        ):
+            assert len(np.unique(bunch.target[rows[inner]])) == 2
+            gaps = np.abs(bunch.positions[rows[inner]][:, None] - bunch.positions[rows[validation]][None]).max(axis=2)
+            assert gaps.min() >= 5
 
 
 def test_validation_parts_stay_inside_the_training_part_and_keep_groups():
     target, groups = np.arange(60) % 2, np.arange(60) // 10
     for kind, n in (("holdout", 1), ("folds", 5), ("groups", 3)):
-        splits = inner_splits(kind, target, groups, 0)
+        splits = inner_splits(kind, target, groups, None, 0)
         assert len(splits) == n
         for train, validation in splits:
             assert not set(train) & set(validation)
             assert len(np.unique(target[train])) == 2
             if kind == "groups":
                 assert not set(groups[train]) & set(groups[validation])
-    (split,) = inner_splits("holdout", np.repeat([0, 1], 8), None, 0)
+    (split,) = inner_splits("holdout", np.repeat([0, 1], 8), None, None, 0)
     assert [len(part) for part in split] == [12, 4]
 
 
@@ -403,7 +422,7 @@ def test_the_papers_protocols_are_as_it_says():
         assert len(orl.class_pairs(np.arange(40))) == 780
     for name in ("table2", "table4", "table5", "open"):
         for evaluation in PROTOCOLS[name]():
-            assert evaluation.grid.mus == (1.0,)
+            assert evaluation.grid.mus == ((100.0,) if evaluation.grid.relative else (1.0,))
             assert evaluation.grid.lams == (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
         assert len(quick(PROTOCOLS[name]())) > 0
     with pytest.raises(ValueError, match="may not be redistributed"):
@@ -442,7 +461,7 @@ def test_cells_are_means_over_pairs_then_splits():
     assert cell.accuracy == pytest.approx(100 * np.mean([0.7, 2.2 / 3]))
     assert cell.sd == pytest.approx(100 * np.std([0.7, 2.2 / 3], ddof=1))
     assert (cell.n_splits, cell.n_fits, cell.unconverged) == (2, 6, 0)
-    assert cell.at_edge == 1.0
+    assert (cell.at_low, cell.at_high) == (1.0, 0.0)
     assert np.isnan(cell.paper)
 
 
@@ -548,8 +567,8 @@ def test_the_page_has_tables_findings_and_figures(whole, tmp_path):
 def a_cell(method, accuracy, paper, size=10_000, **values):
     defaults = {
         "tuned": "lam", "sd": 0.1, "n_splits": 5, "n_fits": 225, "fit_seconds": 0.1, "lam": 100.0, "mu": 1.0,
-        "at_edge": 0.0, "sweeps": 5.0, "largest_gap": 1e-5, "unconverged": 0, "n_parameters": 60, "seed": 0,
-        "versions": '{"python": "3"}',
+        "at_low": 0.0, "at_high": 0.0, "sweeps": 5.0, "largest_gap": 1e-5, "unconverged": 0, "n_parameters": 60,
+        "seed": 0, "versions": '{"python": "3"}',
     }  # fmt: skip
     return CellSummary("MNIST", size, method, accuracy=accuracy, paper=paper, **{**defaults, **values})
 
@@ -559,7 +578,7 @@ def test_findings_say_what_is_below_the_paper_at_the_edge_or_unconverged(tmp_pat
         a_cell("TuSPMD-LRT", 98.0, 98.09),
         a_cell("SPMD-LRT", 97.0, 95.66),
         a_cell("STuM", 98.0, float("nan"), 30_000),
-        a_cell("SVM", 98.5, 91.64, at_edge=0.8, unconverged=2),
+        a_cell("SVM", 98.5, 91.64, at_high=0.8, unconverged=2),
     ]
     one = TableResults("table2", cells, [])
     text = " ".join(findings(one))
@@ -567,7 +586,7 @@ def test_findings_say_what_is_below_the_paper_at_the_edge_or_unconverged(tmp_pat
     assert "below it: TuSPMD-LRT on MNIST 10000" in text
     assert "at or above the paper's figure in 1 of the 1 cells" in text
     assert "2 of 900 fits stopped before they converged" in text
-    assert "end of the grid" in text
+    assert "end of the grid: the largest for SVM on MNIST 10000" in text
     table = accuracy_table(one)
     assert "98.00 ± 0.10 (98.09)" in table
     assert "98.00 ± 0.10** (-)" in table

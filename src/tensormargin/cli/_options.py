@@ -60,7 +60,7 @@ def progress_bar() -> Iterator[Meter]:
             bar.update(task, completed=done, total=total, description=text)
             if not console.is_terminal and now - last[0] >= _PLAIN_SECONDS:
                 last[0] = now
-                console.print(f"{done / (total or 1.0):4.0%}  {text}", highlight=False)
+                console.print(f"{done / (total or 1.0):4.0%}  {text}", highlight=False, soft_wrap=True)
 
         yield show
 

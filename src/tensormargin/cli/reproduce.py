@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ _EXAMPLES = """
 \b
 Examples:
   tensormargin reproduce table2 --quick              under a minute, to see that it works
-  tensormargin reproduce table2                      all of Table 2, half an hour or more on two cores
+  tensormargin reproduce table2                      all of Table 2, about an hour on two cores
   tensormargin reproduce table4 --methods SVM,STM --repeats 2 --out my-results
   tensormargin reproduce table6 --adni adni.mat      with files that you bring
   tensormargin results --out my-results -o results.md
@@ -64,9 +66,10 @@ def reproduce_command(
     summary.csv, differences.csv and summary.md beside it.
     """
     from ..experiments import Run, RunSettings, write_summaries
+    from ..io import BadFileError
     from ..methods import METHODS
 
-    try:
+    with _refusals(ValueError):
         settings = RunSettings(
             table=table,
             methods=tuple(METHODS) if methods is None else names(methods),
@@ -77,14 +80,22 @@ def reproduce_command(
         )
         evaluations = _evaluations(table, quick, adni, adhd)
         run = Run(evaluations, settings, out / (f"{table}-quick" if quick else table))
-    except (ValueError, OSError, ImportError) as error:
-        raise click.UsageError(str(error)) from error
+    with _refusals(BadFileError):
+        try:
+            _go(run, jobs)
+        except KeyboardInterrupt:
+            click.echo("Stopped. What is done is kept: give the same command to go on.", err=True)
+            raise SystemExit(130) from None
+        _print_summary(run, write_summaries(run))
+
+
+@contextmanager
+def _refusals(kind: type[Exception]) -> Iterator[None]:
+    """Turn what the user can mend, and missing files and packages, into one message and exit code 2."""
     try:
-        _go(run, jobs)
-    except KeyboardInterrupt:
-        click.echo("Stopped. What is done is kept: give the same command to go on.", err=True)
-        raise SystemExit(130) from None
-    _print_summary(run, write_summaries(run))
+        yield
+    except (kind, OSError, ImportError) as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -114,8 +125,11 @@ def _print_summary(run: Run, text: str) -> None:
     from rich.markdown import Markdown
 
     console = Console()
-    console.print(Markdown(text) if console.is_terminal else text, highlight=False)
-    console.print(f"Rows and summaries are in {run.folder}", highlight=False)
+    if console.is_terminal:
+        console.print(Markdown(text))
+    else:
+        click.echo(text)
+    click.echo(f"Rows and summaries are in {run.folder}")
 
 
 @click.command("results")
@@ -134,9 +148,8 @@ def results_command(out: Path, page: Path) -> None:
     Example: tensormargin results --out results -o docs/results.md
     """
     from ..experiments import write_page
+    from ..io import BadFileError
 
-    try:
+    with _refusals(BadFileError):
         write_page(out, page)
-    except (ValueError, ImportError) as error:
-        raise click.UsageError(str(error)) from error
     click.echo(f"Wrote {page}")

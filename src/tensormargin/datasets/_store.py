@@ -6,8 +6,8 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import numpy as np
@@ -71,7 +71,9 @@ def obtain(
     try:
         with replacing(cached) as temporary:
             fetch(temporary)
-    except (OSError, ImportError, BadFileError) as error:
+    except (
+        Exception
+    ) as error:  # parsers of damaged downloads raise anything; nothing of it may be kept or go unexplained
         raise unavailable(relative, origin, data_home, error) from error
     return cached
 
@@ -81,9 +83,10 @@ def unavailable(
 ) -> DataUnavailableError:
     """Return the error for a file that is nowhere; it names both ways out."""
     shared = data_folder()
+    way = "Install it" if isinstance(reason, ImportError) else "Connect to the network"
     return DataUnavailableError(
         f"{relative} is not in {shared or 'TENSORMARGIN_DATA (which is not set)'} nor in {cache_folder(data_home)}, "
-        f"and {origin} could not be fetched ({reason}). Connect to the network and try again, or set "
+        f"and {origin} could not be fetched ({reason}). {way} and try again, or set "
         f"TENSORMARGIN_DATA to a folder that holds {relative}"
     )
 
@@ -98,7 +101,7 @@ def download(urls: Sequence[str], sha256: str | None) -> Callable[[Path], None]:
                 with urlopen(url, timeout=_TIMEOUT) as answer, path.open("wb") as file:
                     shutil.copyfileobj(answer, file, _CHUNK)
                 check_sha256(path, sha256)
-            except (URLError, OSError, BadFileError) as error:
+            except (OSError, HTTPException, BadFileError) as error:
                 failures.append(f"{url}: {error}")
             else:
                 return

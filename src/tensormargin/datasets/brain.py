@@ -203,8 +203,8 @@ def _load_fmri(name: str, form: str, path: str | Path | None, samples: str | Non
             "make_fmri_like for volumes of that size"
         )
     arrays = read_arrays(path, [key for key in (samples, labels) if key] if samples and labels else None)
-    volumes_key = samples or _the_one(path, arrays, 4, "volumes", "samples")
-    labels_key = labels or _the_one(path, {k: a for k, a in arrays.items() if k != volumes_key}, 1, "labels", "labels")
+    volumes_key = samples or _the_one(path, arrays, 4, "volumes", ("x", "samples", "data", "fmri"))
+    labels_key = labels or _the_one(path, arrays, 1, "labels", ("y", "labels", "label", "target"))
     for key in (volumes_key, labels_key):
         if key not in arrays:
             raise BadFileError(f"{path}: has no array {key}; it holds {', '.join(arrays) or 'none'}")
@@ -216,28 +216,32 @@ def _load_fmri(name: str, form: str, path: str | Path | None, samples: str | Non
     return Bunch(data=volumes, target=target, DESCR=descr)
 
 
-def _the_one(path: str | Path, arrays: dict[str, Array], order: int, what: str, parameter: str) -> str:
-    """Return the name of the only array of this order; MATLAB's vectors have one more axis, of length 1."""
+def _the_one(path: str | Path, arrays: dict[str, Array], order: int, what: str, usual: Sequence[str]) -> str:
+    """Return the name of the only array of this order, or of the only one among them with a usual name.
+
+    MATLAB's vectors have one more axis, of length 1.
+    """
     names = [name for name, array in arrays.items() if len([n for n in array.shape if n > 1]) == order]
-    if len(names) != 1:
-        held = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
-        raise BadFileError(
-            f"{path}: {len(names)} of its arrays could be the {what} (order {order}); it holds {held}. "
-            f"Name one with {parameter}="
-        )
-    return names[0]
+    usually = [name for name in names if name.lower() in usual]
+    if len(names) == 1 or len(usually) == 1:
+        return (usually or names)[0]
+    held = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    raise BadFileError(
+        f"{path}: {len(names)} of its arrays could be the {what} (order {order}); it holds {held}. Give one of them "
+        f"the name {usual[0]}, or name it in the call"
+    )
 
 
 def _samples_first(path: str | Path, volumes: Array, n: int) -> Array:
-    """Return the volumes with samples along the first axis; MATLAB's files have them last."""
+    """Return the volumes with samples along the first axis; MATLAB's files mostly have them last."""
     first, last = volumes.shape[0] == n, volumes.shape[-1] == n
     if not (first or last):
         raise BadFileError(
             f"{path}: {n} labels, but volumes of shape {volumes.shape}: the first or the last axis must have length {n}"
         )
-    if first and last:
+    if first and last and Path(path).suffix.lower() != ".npz":
         raise BadFileError(
             f"{path}: the volumes' shape {volumes.shape} does not tell which axis of length {n} counts the samples; "
-            "put samples first and save as .npz with the arrays X and y, and load it with load_npz"
+            "save it as .npz, samples first"
         )
     return volumes if first else np.ascontiguousarray(np.moveaxis(volumes, -1, 0))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import warnings
+import zlib
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,9 @@ def fetch_mnist(subset: str = "all", data_home: str | Path | None = None) -> Bun
     parts = {"all": ("train", "t10k"), "train": ("train",), "test": ("t10k",)}[subset]
     images = [_read_idx(f"{part}-images-idx3-ubyte.gz", data_home) for part in parts]
     labels = [_read_idx(f"{part}-labels-idx1-ubyte.gz", data_home) for part in parts]
+    counts = [(len(some), len(other)) for some, other in zip(images, labels, strict=True)]
+    if any(n_images != n_labels for n_images, n_labels in counts):
+        raise BadFileError(f"MNIST's files do not belong together: (images, labels) are {counts}; fetch them again")
     return Bunch(
         data=images[0] if len(images) == 1 else np.concatenate(images),
         target=labels[0] if len(labels) == 1 else np.concatenate(labels),
@@ -74,14 +79,12 @@ def _read_idx(name: str, data_home: str | Path | None) -> Array:
     path = obtain(f"mnist/{name}", download(urls, _MNIST_FILES[name]), data_home)
     try:
         raw = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise BadFileError(f"{path}: damaged ({error}); remove it to have it fetched again") from error
-    if raw[:3] != b"\0\0\x08":
-        raise BadFileError(
-            f"{path}: not a file of unsigned bytes in MNIST's format; remove it to have it fetched again"
-        )
-    order = raw[3]
-    shape = tuple(np.frombuffer(raw, ">i4", order, 4))
+    order = raw[3] if raw[:3] == b"\0\0\x08" else 0
+    shape = tuple(int.from_bytes(raw[4 * axis : 4 * axis + 4]) for axis in range(1, order + 1))
+    if not shape or len(raw) != 4 + 4 * order + prod(shape):
+        raise BadFileError(f"{path}: not a whole file in MNIST's format; remove it to have it fetched again")
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * order).reshape(shape)
 
 

@@ -26,6 +26,7 @@ _BASIC_MOTIONS_DIGEST = "a11d9e3defbe757cfde1ad16caedd68154184539501ee744f448e6b
 _ADRENAL_DESCR = """AdrenalMNIST3D (MedMNIST v2): adrenal glands from CT, {size}x{size}x{size}, values 0 or 255.
 
 ``target`` is 0 for normal glands and 1 for a mass or hyperplasia; ``split`` says "train", "val" or "test" as published.
+The glands are the left and right ones of half as many people, who are not told: folds of one's own may divide them.
 Yang et al.: MedMNIST v2. Scientific Data 10:41, 2023. Licence CC BY 4.0.
 """
 
@@ -42,7 +43,7 @@ pixels: split by place (see ``groups``, squares of {tile}x{tile} pixels), or the
 Baumgardner, Biehl, Landgrebe: 220 band AVIRIS hyperspectral image data set, 2015, doi:10.4231/R7RX991C. Licence CC BY
 3.0. The scene comes with TensorLy.
 """
-_TILE = 16
+_TILE = 8
 
 
 def load_adrenal(size: int = 28, data_home: str | Path | None = None) -> Bunch:

@@ -19,8 +19,9 @@ from .._typing import Array
 from ..estimators import SCALE_LAM, SCALE_MU, TensorMarginClassifier
 from ..methods import METHODS, make_method
 from .fitting import watched_fit
-from .protocols import Evaluation, Pair, Where, inner_splits, seed_of
+from .protocols import Evaluation, Pair
 from .rows import CellKey, Row, TuningRow, versions_text
+from .splits import Where, inner_splits, seed_of
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,11 @@ def _tune(job: Job, bunch: Bunch, train: Array, pair: Pair) -> Iterator[TuningRo
     Along lambda each fit starts from the one before.
     """
     rows = _of_pair(bunch, train, pair)
-    labels, groups = bunch.target[rows], bunch.get("groups")
+    labels = bunch.target[rows]
+    groups, positions = (None if bunch.get(name) is None else bunch[name][rows] for name in ("groups", "positions"))
     samples = _samples(job, bunch, rows)
     seed = seed_of(job.cell.seed, "validation", job.cell.size, job.cell.repeat, job.cell.fold, pair)
-    splits = inner_splits(job.evaluation.validation, labels, None if groups is None else groups[rows], seed)
+    splits = inner_splits(job.evaluation.validation, labels, groups, positions, seed)
     grid = job.evaluation.grid
     for mu in grid.mus if has_margin_terms(job.cell.method) else (0.0,):
         correct, seconds = np.zeros(len(grid.lams), int), np.zeros(len(grid.lams))

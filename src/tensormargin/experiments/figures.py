@@ -11,8 +11,8 @@ from ..io import replacing
 from ..methods import METHODS
 
 if TYPE_CHECKING:
-    from .page import TableResults
     from .summary import CellSummary
+    from .tables import TableResults
 
 # One hue a form of the weight (flat, rank one, CP, Tucker), dashed without margin terms: the seven read in pairs.
 _STYLES = {

@@ -1,12 +1,11 @@
 """How the methods are evaluated, table by table: data, splits, forms of the weight, values to choose from.
 
-A protocol is a list of evaluations, one for each data set. To add a data set, write a split function (or take one that
-is here) and add an `Evaluation` to a table of `PROTOCOLS`.
+A protocol is a list of evaluations, one for each data set. To add a data set, take a split function from `splits`
+(or write one there) and add an `Evaluation` to a table of `PROTOCOLS`.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,27 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, LeaveOneOut, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.utils import Bunch
 
 from .. import datasets
 from .._typing import Array
+from ..estimators import SCALE_MU
+from .splits import (
+    Split,
+    balanced_subset,
+    group_out,
+    hold_out_two,
+    one_out,
+    places_apart,
+    published_split,
+    stratified_fold,
+)
 
 Pair = tuple[Any, Any]
-
-
-@dataclass(frozen=True)
-class Where:
-    """One division of a data set into training and test part."""
-
-    size: int
-    repeat: int
-    fold: int
-    seed: int
-
-
-Split = Callable[[Bunch, Where], tuple[Array, Array]]
-"""Takes a data set and a `Where`, returns the rows to train on and the rows to test on."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +72,17 @@ class Evaluation:
         Training sizes, in the unit that ``size_unit`` names.
     repeats, folds : int
         Random repetitions, and parts of each that are tested in turn.
+    repeatable : bool
+        Whether another repeat would draw another split.
+    once : tuple of int
+        Sizes that leave nothing to draw (all training images); they are done in the first repeat only.
     divisor : float
         The samples are divided by it.
     tucker_shape : tuple of int, optional
         Shape that the samples are given for Tucker weights, if it differs from their own.
     tucker_rank : tuple of int, optional
-    validation : {"holdout", "folds", "groups"}
-        How lambda is chosen inside the training part: on a fifth (a quarter where there are few) of it, by five-fold
-        cross-validation, or by cross-validation over three parts that keep groups together.
+    validation : {"holdout", "folds", "groups", "places"}
+        How lambda is chosen inside the training part; see `inner_splits`.
     tuning_pairs : int
         Pairs of classes on which it is chosen; the same lambda serves all pairs of the division.
     interval_over : {"classes", "splits"}
@@ -99,6 +97,8 @@ class Evaluation:
     sizes: tuple[int, ...]
     repeats: int
     folds: int = 1
+    repeatable: bool = True
+    once: tuple[int, ...] = ()
     size_unit: str = "training samples"
     divisor: float = 1.0
     tucker_shape: tuple[int, ...] | None = None
@@ -108,6 +108,10 @@ class Evaluation:
     tuning_pairs: int = 15
     interval_over: str = "classes"
     pairs: int | None = None
+
+    def sizes_of(self, repeat: int) -> tuple[int, ...]:
+        """Return the training sizes of one repeat."""
+        return tuple(size for size in self.sizes if repeat == 0 or size not in self.once)
 
     def class_pairs(self, target: Array) -> list[Pair]:
         """Return the pairs of classes that are told apart, one binary problem each."""
@@ -129,104 +133,7 @@ def spread(items: Sequence[Any], count: int | None) -> list[Any]:
     return [items[position] for position in np.linspace(0, len(items) - 1, count).round().astype(int)]
 
 
-def seed_of(*parts: Any) -> int:
-    """Return a seed that depends on all parts and on nothing else, the same on every machine."""
-    return zlib.crc32(repr(parts).encode())
-
-
-def inner_splits(validation: str, target: Array, groups: Array | None, seed: int) -> list[tuple[Array, Array]]:
-    """Return the (training, validation) rows by which lambda is chosen inside a training part."""
-    rows = np.zeros(len(target))
-    smallest = int(np.unique(target, return_counts=True)[1].min())
-    splitter: Any
-    if validation == "groups" and groups is not None:
-        splitter = GroupKFold(min(3, len(np.unique(groups))))
-        return list(splitter.split(rows, target, groups))
-    if validation == "folds":
-        splitter = StratifiedKFold(min(5, smallest), shuffle=True, random_state=seed)
-    else:
-        splitter = StratifiedShuffleSplit(1, test_size=0.2 if smallest >= 20 else 0.25, random_state=seed)
-    return list(splitter.split(rows, target))
-
-
-# ---------------------------------------------------------------------------------------------------------- splits
-
-
-def balanced_subset(bunch: Bunch, where: Where) -> tuple[Array, Array]:
-    """Train on equally many images of each class, drawn from the training images; test on all test images.
-
-    The largest size, the number of training images, takes all of them, as the paper does.
-    """
-    training = np.arange(bunch.n_train)
-    test = np.arange(bunch.n_train, len(bunch.target))
-    if where.size >= len(training):
-        return training, test
-    rng = np.random.RandomState(seed_of(where.seed, "subset", where.size, where.repeat))
-    labels = bunch.target[training]
-    classes = np.unique(labels)
-    each = where.size // len(classes)
-    chosen = [rng.choice(np.flatnonzero(labels == label), each, replace=False) for label in classes]
-    return np.sort(np.concatenate(chosen)), test
-
-
-def hold_out_two(bunch: Bunch, where: Where) -> tuple[Array, Array]:
-    """Test on two random images of each person, train on the others."""
-    rng = np.random.RandomState(seed_of(where.seed, "faces", where.repeat))
-    people = np.unique(bunch.target)
-    test = np.concatenate([rng.choice(np.flatnonzero(bunch.target == person), 2, replace=False) for person in people])
-    return np.setdiff1d(np.arange(len(bunch.target)), test), np.sort(test)
-
-
-def stratified_fold(bunch: Bunch, where: Where, n_splits: int = 5) -> tuple[Array, Array]:
-    """Test on one of several stratified parts, which every repeat cuts anew."""
-    seed = seed_of(where.seed, "folds", where.repeat)
-    splitter = StratifiedKFold(n_splits, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros(len(bunch.target)), bunch.target))[where.fold]
-
-
-def group_out(bunch: Bunch, where: Where) -> tuple[Array, Array]:
-    """Test on one group (run, session, subject), train on the others."""
-    return list(LeaveOneGroupOut().split(bunch.target, bunch.target, bunch.groups))[where.fold]
-
-
-def one_out(bunch: Bunch, where: Where) -> tuple[Array, Array]:
-    """Test on one sample, train on the others."""
-    return list(LeaveOneOut().split(bunch.target))[where.fold]
-
-
-def published_split(bunch: Bunch, where: Where) -> tuple[Array, Array]:
-    """Train and test as the data set's authors say; what they set aside for validation goes to the training part."""
-    training, test = np.flatnonzero(bunch.split != "test"), np.flatnonzero(bunch.split == "test")
-    if where.size >= len(training):
-        return training, test
-    rng = np.random.RandomState(seed_of(where.seed, "subset", where.size, where.repeat))
-    return np.sort(rng.choice(training, where.size, replace=False)), test
-
-
-def places_apart(bunch: Bunch, where: Where, patch: int = 5) -> tuple[Array, Array]:
-    """Train on a few patches a class from some squares of the scene; test on others that share no pixel with them.
-
-    For each class squares are drawn until they hold at least twice the patches that are needed; the rest of the class,
-    less what overlaps a training patch, is the test part.
-    """
-    rng = np.random.RandomState(seed_of(where.seed, "places", where.size, where.repeat))
-    training, rest = [], []
-    for label in np.unique(bunch.target):
-        own = np.flatnonzero(bunch.target == label)
-        squares = rng.permutation(np.unique(bunch.groups[own]))
-        held = np.cumsum([np.sum(bunch.groups[own] == square) for square in squares])
-        enough = min(int(np.searchsorted(held, 2 * where.size)) + 1, len(squares) - 1)
-        inside = np.isin(bunch.groups[own], squares[:enough])
-        training.append(rng.choice(own[inside], min(where.size, int(inside.sum())), replace=False))
-        rest.append(own[~inside])
-    train, test = np.sort(np.concatenate(training)), np.sort(np.concatenate(rest))
-    apart = np.abs(bunch.positions[test, None] - bunch.positions[None, train]).max(axis=2).min(axis=1)
-    return train, test[apart >= patch]
-
-
-# ------------------------------------------------------------------------------------------------------- the tables
-
-_OPEN_GRID = Grid(more_mus=(10.0, 100.0), relative=True)
+_OPEN_GRID = Grid(mus=(SCALE_MU,), more_mus=(1.0, 10.0), relative=True)  # the estimator's mu1 = mu2 = 1
 _PINES_CLASSES = (2, 3, 5, 6, 8, 10, 11, 12, 14)  # those with more than 400 labelled pixels
 
 
@@ -238,6 +145,7 @@ def _table2() -> list[Evaluation]:
             split=balanced_subset,
             sizes=(10_000, 20_000, 30_000, 60_000),
             repeats=5,
+            once=(60_000,),
             size_unit="training images",
             divisor=255.0,
             tucker_shape=(7, 4, 7, 4),
@@ -277,14 +185,23 @@ def _table6(adni: str | Path | None = None, adhd: str | Path | None = None) -> l
     }
     evaluations = []
     if adni is not None:
-        n = len(datasets.load_adni(adni).target)
+        n = _checked_labels(adni, datasets.load_adni(adni).target, 3)
         load = partial(datasets.load_adni, Path(adni))
-        evaluations.append(Evaluation("ADNI", load, one_out, sizes=(n - 1,), folds=n, **common))
+        evaluations.append(Evaluation("ADNI", load, one_out, sizes=(n - 1,), folds=n, repeatable=False, **common))
     if adhd is not None:
-        n = len(datasets.load_adhd(adhd).target)
+        n = _checked_labels(adhd, datasets.load_adhd(adhd).target, 5)
         load = partial(datasets.load_adhd, Path(adhd))
         evaluations.append(Evaluation("ADHD-200", load, stratified_fold, sizes=(n * 4 // 5,), folds=5, **common))
     return evaluations
+
+
+def _checked_labels(path: str | Path, target: Array, fewest: int) -> int:
+    """Return the number of samples; raise unless there are two classes with enough of them to be cut into parts."""
+    labels, counts = np.unique(target, return_counts=True)
+    if len(labels) != 2 or counts.min() < fewest:
+        held = ", ".join(f"{n} of {label}" for label, n in zip(labels.tolist(), counts, strict=True))
+        raise ValueError(f"{path}: must hold two classes with at least {fewest} samples each; it holds {held}")
+    return len(target)
 
 
 def _open() -> list[Evaluation]:
@@ -295,6 +212,7 @@ def _open() -> list[Evaluation]:
             split=group_out,
             sizes=(792,),
             repeats=1,
+            repeatable=False,
             folds=12,
             tucker_rank=(4, 4),
             grid=_OPEN_GRID,
@@ -323,7 +241,7 @@ def _open() -> list[Evaluation]:
             size_unit="training patches a class",
             tucker_rank=(4, 4, 4),
             grid=_OPEN_GRID,
-            validation="folds",
+            validation="places",
             tuning_pairs=9,
         ),
         Evaluation(
@@ -332,6 +250,7 @@ def _open() -> list[Evaluation]:
             split=published_split,
             sizes=(1286,),
             repeats=1,
+            repeatable=False,
             divisor=255.0,
             tucker_rank=(4, 4, 4),
             grid=_OPEN_GRID,

@@ -117,6 +117,7 @@ class RowStore(Generic[RowType]):
     """
 
     def __init__(self, folder: str | Path, kind: type[RowType]) -> None:
+        _arrow()  # without pyarrow nothing can be kept: say so before any work is done
         self.folder = Path(folder)
         self.exported = self.folder.with_suffix(".parquet")
         self._kind: type[RowType] = kind
@@ -140,7 +141,7 @@ class RowStore(Generic[RowType]):
 
     def sweep(self) -> None:
         """Remove what killed processes left half-written."""
-        for path in self.folder.glob(f".*{TEMPORARY}"):
+        for path in (*self.folder.glob(f".*{TEMPORARY}"), *self.folder.parent.glob(f".*{TEMPORARY}")):
             if time.time() - path.stat().st_mtime > _STALE:
                 path.unlink(missing_ok=True)
 
@@ -153,8 +154,8 @@ class RowStore(Generic[RowType]):
     def _read(self, path: Path) -> list[RowType]:
         pyarrow, parquet = _arrow()
         try:
-            table = parquet.read_table(path, schema=self._schema(), partitioning=None)
-        except (pyarrow.ArrowException, OSError) as error:
+            table = parquet.read_table(path, partitioning=None).cast(self._schema())
+        except (pyarrow.ArrowException, ValueError, OSError) as error:
             raise BadFileError(
                 f"{path}: not a file of results ({error}); remove it to have its rows made again"
             ) from error

@@ -97,7 +97,8 @@ class Run:
         """Return the rows of all cells of the folder that have every pair of classes, asked for now or before."""
         by_cell = defaultdict(list)
         for row in self.rows.read():
-            by_cell[row.cell].append(row)
+            if row.seed == self.settings.seed:
+                by_cell[row.cell].append(row)
         n_pairs = {
             one.data: len(one.class_pairs(loaded(one).target))
             for one in self.protocol
@@ -130,7 +131,7 @@ class Run:
         """Yield every cell with its evaluation; with ``tune_mu`` the methods that have mu come twice."""
         for evaluation in self.evaluations:
             for repeat in range(evaluation.repeats):
-                for size in evaluation.sizes:
+                for size in evaluation.sizes_of(repeat):
                     for fold in range(evaluation.folds):
                         for method in self.settings.methods:
                             key = CellKey(evaluation.data, size, repeat, fold, method, "lam", self.settings.seed)
@@ -238,13 +239,14 @@ def _selected(evaluations: Sequence[Evaluation], settings: RunSettings) -> list[
         if settings.sizes is not None:
             sizes = tuple(size for size in evaluation.sizes if size in settings.sizes)
         repeats = evaluation.repeats
-        if settings.repeats is not None and repeats > 1:  # a protocol of one repeat has nothing random to repeat
+        if settings.repeats is not None and evaluation.repeatable:
             repeats = settings.repeats
         if sizes:
             chosen.append(replace(evaluation, sizes=sizes, repeats=repeats))
-    if not chosen:
-        known = sorted({size for evaluation in evaluations for size in evaluation.sizes})
-        raise ValueError(f"no evaluation has one of the sizes {settings.sizes}; the sizes are {known}")
+    known = sorted({size for evaluation in evaluations for size in evaluation.sizes})
+    unknown = sorted(set(settings.sizes or ()) - set(known))
+    if unknown:
+        raise ValueError(f"unknown size {', '.join(map(str, unknown))}; the sizes are {known}")
     return chosen
 
 
@@ -256,11 +258,13 @@ def _check_same_run(path: Path, evaluations: Sequence[Evaluation], settings: Run
         before = json.loads(path.read_text()) if path.is_file() else {}
     except ValueError as error:
         raise BadFileError(f"{path}: damaged ({error}); remove the folder {path.parent} to start again") from error
+    if not isinstance(before, dict):
+        raise BadFileError(f"{path}: not the settings of a run; remove the folder {path.parent} to start again")
     differing = [key for key in now if key in before and before[key] != now[key]]
     if differing:
         raise ValueError(
-            f"{path.parent} holds rows of another run: {' and '.join(differing)} differ (see {path.name}). Give "
-            "another folder, or remove it to start again"
+            f"{path.parent} holds rows of another run, with another {' and another '.join(differing)} (see "
+            f"{path.name}). Give another folder, or remove it to start again"
         )
     if {**before, **now} != before:
         with replacing(path) as temporary:

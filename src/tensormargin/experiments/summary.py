@@ -29,8 +29,9 @@ class CellSummary:
 
     ``accuracy`` is the mean over the pairs of classes of each split, then over the splits; ``sd`` the standard
     deviation over the splits (NaN for one). ``fit_seconds`` is the median over all fits, on one core. ``lam`` and
-    ``mu`` are those chosen most often, ``at_edge`` the share of splits that chose the first or last value of lambda.
-    ``paper`` is the figure that the paper reports (NaN: none).
+    ``mu`` are those chosen most often, ``at_low`` and ``at_high`` the shares of splits that chose the smallest and the
+    largest lambda. ``paper`` is the figure that the paper reports (NaN: none, or not for this number of pairs).
+    ``versions`` are those of all rows, JSON objects separated by " | ".
     """
 
     data: str
@@ -45,7 +46,8 @@ class CellSummary:
     fit_seconds: float
     lam: float
     mu: float
-    at_edge: float
+    at_low: float
+    at_high: float
     sweeps: float
     largest_gap: float
     unconverged: int
@@ -109,8 +111,7 @@ def _summary(key: tuple[str, int, str, str], cell: Table, evaluation: Evaluation
     means = [np.mean([row.accuracy for row in pairs.values()]) for pairs in cell.values()]
     rows = [row for pairs in cell.values() for row in pairs.values()]
     chosen = [next(iter(pairs.values())).lam for pairs in cell.values()]
-    edges = (evaluation.grid.lams[0], evaluation.grid.lams[-1])
-    paper = reported(data, size, method)
+    paper = reported(data, size, method) if evaluation.pairs is None else None
     return CellSummary(
         data=data,
         size=size,
@@ -124,13 +125,14 @@ def _summary(key: tuple[str, int, str, str], cell: Table, evaluation: Evaluation
         fit_seconds=float(np.median([row.fit_seconds for row in rows])),
         lam=_most_common(chosen),
         mu=_most_common([row.mu for row in rows]),
-        at_edge=float(np.mean([lam in edges for lam in chosen])),
+        at_low=float(np.mean([lam == evaluation.grid.lams[0] for lam in chosen])),
+        at_high=float(np.mean([lam == evaluation.grid.lams[-1] for lam in chosen])),
         sweeps=float(np.mean([row.sweeps for row in rows])),
         largest_gap=max(row.gap for row in rows),
         unconverged=sum(not row.converged for row in rows),
         n_parameters=max(row.n_parameters for row in rows),
         seed=rows[0].seed,
-        versions=_most_common([row.versions for row in rows]),
+        versions=" | ".join(sorted({row.versions for row in rows})),
     )
 
 

@@ -68,7 +68,9 @@ def _read_mat(path: Path, names: Sequence[str] | None) -> dict[str, Array]:
     except Exception as error:
         raise BadFileError(f"{path}: not a MATLAB file, or damaged ({error}); save it again from MATLAB") from error
     wanted = _present(path, list(stored), names)
-    return {name: _stacked(path, name, stored[name]) for name in wanted if names or _is_plain(stored[name])}
+    if names is None:  # what cannot be an array of samples or labels does not make the others unreadable
+        wanted = [name for name in wanted if _is_plain(stored[name]) and len(_cell_shapes(stored[name])) == 1]
+    return {name: _stacked(path, name, stored[name]) for name in wanted}
 
 
 def _read_mat5(path: Path) -> dict[str, Any]:
@@ -113,11 +115,15 @@ def _stacked(path: Path, name: str, value: Any) -> Array:
         raise BadFileError(f"{path}: {name} is a structure, not an array; save its fields as variables of their own")
     if value.dtype != object:
         return value
-    cells = [np.asarray(cell) for cell in value.ravel(order="F")]
-    shapes = sorted({cell.shape for cell in cells})
+    shapes = _cell_shapes(value)
     if len(shapes) != 1:
         raise BadFileError(f"{path}: the cells of {name} must have one shape; they have {shapes[:4]}")
-    return np.stack(cells)
+    return np.stack([np.asarray(cell) for cell in value.ravel(order="F")])
+
+
+def _cell_shapes(value: Array) -> list[tuple[int, ...]]:
+    """Return the shapes of a cell array's cells, each once; that of an array that is none."""
+    return sorted({np.shape(cell) for cell in value.ravel()}) if value.dtype == object else [value.shape]
 
 
 def _present(path: Path, held: Sequence[str], names: Sequence[str] | None) -> Sequence[str]:

@@ -1,0 +1,111 @@
+"""What the numbers say, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+
+from .summary import CellSummary
+from .tables import LOW_RANK, MARGIN_TERMS, TableResults, variant_name
+
+BASELINES = ("SVM", "LMDM", "STM", "STuM")
+PROPOSED = ("SPMD-LRT", "HSPMD-LRT", "TuSPMD-LRT")
+_NEARLY_ALWAYS = 99.0  # percent
+
+
+def findings(one: TableResults) -> list[str]:
+    """Return what the numbers of one table say, in words."""
+    return [
+        sentence
+        for sentence in (
+            _against_paper(one.cells, PROPOSED, "The proposed methods"),
+            _against_paper(one.cells, BASELINES, "The baselines"),
+            _question([one], MARGIN_TERMS, "lam", "The margin terms (mu1 = mu2 = 1)"),
+            _question([one], MARGIN_TERMS, "lam+mu", "The margin terms with a chosen mu"),
+            _question([one], LOW_RANK, "lam", "The low-rank weight in place of the flat one"),
+            _ceiling(one.cells),
+            _edges(one.cells),
+            _unconverged(one.cells),
+        )
+        if sentence
+    ]
+
+
+def in_short(results: Sequence[TableResults]) -> list[str]:
+    """Return what all tables together say."""
+    cells = [cell for one in results for cell in one.cells]
+    sentences = (
+        _against_paper(cells, PROPOSED, "The proposed methods"),
+        _against_paper(cells, BASELINES, "The baselines"),
+        _question(results, MARGIN_TERMS, "lam", "The margin terms (mu1 = mu2 = 1)"),
+        _question(results, MARGIN_TERMS, "lam+mu", "The margin terms with a chosen mu"),
+        _question(results, LOW_RANK, "lam", "The low-rank weight in place of the flat one"),
+    )
+    return [sentence for sentence in sentences if sentence]
+
+
+def _against_paper(cells: Sequence[CellSummary], methods: Sequence[str], who: str) -> str:
+    """Say how a group of methods does beside the paper's figures."""
+    own = [cell for cell in cells if cell.method in methods and cell.tuned == "lam" and not isnan(cell.paper)]
+    if not own:
+        return ""
+    present = ", ".join(name for name in methods if any(cell.method == name for cell in own))
+    below = [cell for cell in own if round(cell.accuracy, 2) < cell.paper]
+    gains = [cell.accuracy - cell.paper for cell in own]
+    text = (
+        f"{who} ({present}) are at or above the paper's figure in {len(own) - len(below)} of the {len(own)} "
+        f"cells that it fills, by {min(gains):+.2f} to {max(gains):+.2f} points"
+    )
+    if below:
+        text += "; below it: " + ", ".join(f"{c.method} on {c.data} {c.size}" for c in below)
+    return text + "."
+
+
+def _question(results: Sequence[TableResults], pairs: Sequence[tuple[str, str]], tuned: str, what: str) -> str:
+    """Say in how many comparisons the first of each pair is better, worse, or not shown to differ."""
+    found = [
+        difference
+        for one in results
+        for column in one.columns
+        for first, second in pairs
+        if (difference := one.difference(column, first, second, tuned)) is not None
+    ]
+    if not found:
+        return ""
+    count = {
+        verdict: sum(difference.verdict == verdict for difference in found)
+        for verdict in ("better", "worse", "no difference shown", "no interval")
+    }
+    values = [difference.difference for difference in found]
+    text = (
+        f"{what}: better in {count['better']} of {len(found)} comparisons, worse in {count['worse']}, no difference "
+        f"shown in {count['no difference shown']}"
+    )
+    if count["no interval"]:
+        text += f", no interval (a single split) in {count['no interval']}"
+    return f"{text}; {min(values):+.2f} to {max(values):+.2f} points."
+
+
+def _ceiling(cells: Sequence[CellSummary]) -> str:
+    """Say so where every method is nearly always right."""
+    lowest = min(cell.accuracy for cell in cells)
+    if lowest < _NEARLY_ALWAYS:
+        return ""
+    return f"Every method is right in at least {lowest:.2f} % of the cases: this metric hardly tells them apart."
+
+
+def _edges(cells: Sequence[CellSummary]) -> str:
+    """Say where lambda was mostly chosen at an end of its grid."""
+    low = [cell for cell in cells if cell.at_low > 0.5]
+    high = [f"{variant_name(c.method, c.tuned)} on {c.data} {c.size}" for c in cells if c.at_high > 0.5]
+    parts = []
+    if low:
+        parts.append(f"the smallest value in {len(low)} of {len(cells)} cells (of equally good ones it is taken)")
+    if high:
+        parts.append("the largest for " + ", ".join(high))
+    return "lambda was mostly chosen at an end of the grid: " + "; ".join(parts) + "." if parts else ""
+
+
+def _unconverged(cells: Sequence[CellSummary]) -> str:
+    stopped, fits = sum(cell.unconverged for cell in cells), sum(cell.n_fits for cell in cells)
+    return f"{stopped} of {fits:,} fits stopped before they converged." if stopped else ""
