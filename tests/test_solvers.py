@@ -48,6 +48,19 @@ def test_the_gap_is_reached_and_certified(solver, name):
     assert again.primal == pytest.approx(solution.certificate.primal, rel=1e-5)
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e6])
+def test_equal_columns_do_not_end_in_a_singular_matrix(solver, scale):
+    """Near the optimum the Newton system of an interior point is singular in rounding (a few neighbouring bands)."""
+    for seed in range(20):
+        rng = np.random.RandomState(seed)
+        design = scale * np.repeat(rng.standard_normal((20, 3)), 2, axis=1)
+        signs = np.where(np.arange(20) % 2, 1.0, -1.0)
+        problem = block_problem(design, signs, Objective(1e3 / scale**2, 0.0, 0.0, np.full(20, 1 / 20)), scale)
+        solution = SOLVERS[solver](problem, tol=1e-12, max_epochs=500)
+        assert 0 <= solution.certificate.relative_gap < 1e-4
+
+
 @pytest.mark.parametrize(("solver", "name"), EACH)
 def test_kkt_conditions(solver, name):
     problem = PROBLEMS[name]()

@@ -34,7 +34,10 @@ def solve_interior_point(
     rows = problem.rows
     point = _Point(problem, rows)
     for epoch in range(1, max_epochs + 1):
-        system = _NewtonSystem(rows, point)
+        try:
+            system = _NewtonSystem(rows, point)
+        except np.linalg.LinAlgError:
+            break  # equal columns and entries so large that the unit matrix is lost in rounding
         predictor = system.step(target=0.0)
         reached = point.moved(predictor, 1.0).complementarity
         centring = (reached / point.complementarity) ** 3
