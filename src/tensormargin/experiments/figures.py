@@ -41,19 +41,24 @@ def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
 
 
 def accuracy_against_size(one: TableResults) -> Any:
-    """Return a figure: mean accuracy with standard deviations, and beside it what the paper reports."""
-    figure = _figure(9.6, 4.2)
-    left, right = figure.subplots(1, 2, sharey=True)
+    """Return a figure: what the paper reports, and what was measured on the same scale and enlarged."""
+    figure = _figure(12.6, 4.2)
+    paper, same_scale, enlarged = figure.subplots(1, 3)
     for method in _present(one):
-        cells = _cells_of(one, method)
-        spread = [0 if np.isnan(cell.sd) else cell.sd for cell in cells]
-        style = _line_style(method)
-        left.errorbar([c.size for c in cells], [c.accuracy for c in cells], spread, capsize=2, label=method, **style)
+        cells, style = _cells_of(one, method), _line_style(method)
         known = [cell for cell in cells if not np.isnan(cell.paper)]
-        right.plot([c.size for c in known], [c.paper for c in known], **style)
-    for axes, title in ((left, "measured here, all methods tuned alike"), (right, "as the paper reports")):
+        paper.plot([c.size for c in known], [c.paper for c in known], label=method, **style)
+        spread = [0 if np.isnan(cell.sd) else cell.sd for cell in cells]
+        for axes in (same_scale, enlarged):
+            axes.errorbar([c.size for c in cells], [c.accuracy for c in cells], spread, capsize=2, **style)
+    lowest = min(paper.get_ylim()[0], same_scale.get_ylim()[0])
+    highest = max(paper.get_ylim()[1], same_scale.get_ylim()[1])
+    titles = ("as the paper reports", "measured here, all methods tuned alike", "the same, enlarged")
+    for axes, title in zip((paper, same_scale, enlarged), titles, strict=True):
         _against_size(axes, one, title)
-    left.set_ylabel("mean accuracy of the pairs, %")
+        if axes is not enlarged:
+            axes.set_ylim(lowest, highest)
+    paper.set_ylabel("mean accuracy of the pairs, %")
     figure.legend(loc="outside right center", frameon=False)
     return figure
 

@@ -108,4 +108,7 @@ def _edges(cells: Sequence[CellSummary]) -> str:
 
 def _unconverged(cells: Sequence[CellSummary]) -> str:
     stopped, fits = sum(cell.unconverged for cell in cells), sum(cell.n_fits for cell in cells)
-    return f"{stopped} of {fits:,} fits stopped before they converged." if stopped else ""
+    if not stopped:
+        return ""
+    gap = max(cell.largest_gap for cell in cells)
+    return f"{stopped} of {fits:,} fits stopped before they converged; their largest relative duality gap is {gap:.1g}."
