@@ -94,12 +94,15 @@ def _counts(one: TableResults) -> str:
     for column, heading in zip(one.columns, _headings(one), strict=True):
         cells = [cell for cell in one.cells if (cell.data, cell.size) == column]
         splits = max(cell.n_splits for cell in cells)
-        text = (
-            f"{heading}: {splits} split{'s' * (splits > 1)} of {cells[0].n_fits // cells[0].n_splits} binary problems"
-        )
+        problems = cells[0].n_fits // cells[0].n_splits
+        text = f"{heading}: {_count(splits, 'split')} of {_count(problems, 'binary problem')}"
         fewer = [f"{variant_name(c.method, c.tuned)} {c.n_splits}" for c in cells if c.n_splits < splits]
         parts.append(text + (f" (but {', '.join(fewer)})" if fewer else ""))
     return "Means over: " + "; ".join(parts) + ".\n"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _accuracy(cell: CellSummary, best: float, with_paper: bool) -> str:
