@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import low_rank_classes
+from conftest import low_rank_classes, run
 
 from tensormargin import METHODS, make_method
 from tensormargin.experiments import CompareSettings, compare, summarise
@@ -22,12 +19,6 @@ def archive(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "samples.npz"
     np.savez(path, X=X, y=np.where(y > 0, "b", "a"))
     return path
-
-
-def run(*arguments, **kwargs):
-    command = [sys.executable, "-m", "tensormargin.cli", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "120"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, **kwargs)
 
 
 def without_times(rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import sys
 import urllib.request
 from urllib.error import URLError
@@ -68,18 +69,15 @@ def test_offline_without_data_the_error_names_both_ways_out(load, nowhere):
     assert left == []
 
 
-def test_indian_pines_comes_with_tensorly(nowhere, data_folder_or_none):
+def test_indian_pines_comes_with_tensorly(nowhere):
+    assert datasets.load_indian_pines(3, (1, 9)).data.shape == (66, 3, 3, 200)
+
+
+def test_tensorlys_indian_pines_are_those_of_the_data_folder(data_folder, nowhere):
     bunch = datasets.load_indian_pines(3, (1, 9))
-    assert bunch.data.shape == (66, 3, 3, 200)
-    if data_folder_or_none:
-        stored = read_arrays(data_folder_or_none / "indian_pines" / "indian_pines_145x145x200.npz")
-        row, column = bunch.positions[5]
-        assert np.array_equal(bunch.data[5], stored["cube"][row - 1 : row + 2, column - 1 : column + 2])
-
-
-@pytest.fixture
-def data_folder_or_none():
-    return _store.data_folder()
+    stored = read_arrays(data_folder / "indian_pines" / "indian_pines_145x145x200.npz")
+    row, column = bunch.positions[5]
+    assert np.array_equal(bunch.data[5], stored["cube"][row - 1 : row + 2, column - 1 : column + 2])
 
 
 def idx(array):
@@ -98,8 +96,6 @@ def mirror(nowhere, monkeypatch):
         for name, array in (("images-idx3", rng.randint(0, 256, (n, 28, 28))), ("labels-idx1", np.arange(n) % 10)):
             path = folder / f"{part}-{name}-ubyte.gz"
             path.write_bytes(idx(array.astype(np.uint8)))
-            import hashlib
-
             checksums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
     monkeypatch.undo()
     monkeypatch.delenv("TENSORMARGIN_DATA", raising=False)
@@ -189,7 +185,7 @@ def test_checksums_of_converted_originals_are_those_of_the_data_at_hand(relative
 def serve(monkeypatch, nowhere, files):
     """Let downloads find these contents by the end of their address."""
 
-    def download(urls, sha256):
+    def download(urls, sha256=None):
         def fetch(path):
             for url in urls:
                 for name, content in files.items():
@@ -200,12 +196,11 @@ def serve(monkeypatch, nowhere, files):
 
         return fetch
 
-    for module in (brain, sensors):
-        monkeypatch.setattr(module, "download", download)
+    monkeypatch.setattr(_store, "download", download)
 
 
-def test_the_watch_recordings_are_read_from_the_archives_text(monkeypatch, nowhere, data_folder_env):
-    stored = read_arrays(data_folder_env / "basic_motions" / "basic_motions_6x100.npz")
+def test_the_watch_recordings_are_read_from_the_archives_text(monkeypatch, nowhere, data_folder):
+    stored = read_arrays(data_folder / "basic_motions" / "basic_motions_6x100.npz")
     files = {}
     for part in ("train", "test"):
         lines = ["@problemName BasicMotions", "@data"]
@@ -217,11 +212,6 @@ def test_the_watch_recordings_are_read_from_the_archives_text(monkeypatch, nowhe
     bunch = datasets.load_basic_motions()
     assert np.array_equal(bunch.data[bunch.split == "test"], stored["X_test"])
     assert [path.name for path in (nowhere / "cache" / "basic_motions").iterdir()] == ["basic_motions_6x100.npz"]
-
-
-@pytest.fixture
-def data_folder_env(data_folder):
-    return data_folder
 
 
 def test_the_fmri_slice_is_read_from_nifti(monkeypatch, data_folder, nowhere):

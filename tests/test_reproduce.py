@@ -18,13 +18,12 @@ import pytest
 from scipy.stats import t as student
 from sklearn.utils import Bunch
 
-from tensormargin import METHODS, datasets, make_method
+from tensormargin import datasets, make_method
 from tensormargin.experiments import PROTOCOLS, Evaluation, Grid, Row, RowStore, Run, RunSettings, TuningRow, quick
-from tensormargin.experiments.evaluate import loaded
 from tensormargin.experiments.findings import findings
 from tensormargin.experiments.page import page_text, read_results, write_page, write_summaries
 from tensormargin.experiments.paper import reported
-from tensormargin.experiments.protocols import spread
+from tensormargin.experiments.protocols import load_once, spread
 from tensormargin.experiments.rows import CellKey
 from tensormargin.experiments.runner import choose
 from tensormargin.experiments.splits import (
@@ -175,7 +174,7 @@ def test_summaries_take_in_what_was_done_before_but_no_half_filled_cells(tmp_pat
     run.rows.add([a_row("LMDM")])  # one pair of six
     other_seed = replace(run.wanted_rows()[0], method="LMDM", seed=1)
     run.rows.add([replace(other_seed, first=str(n)) for n in range(6)])
-    assert {row.method for row in run.complete_rows()} == {"SVM", "STM"}
+    assert {row.method for row in run.complete(run.rows.read())} == {"SVM", "STM"}
     assert "STM" in write_summaries(run)
 
 
@@ -263,13 +262,13 @@ def test_rows_come_back_as_they_were(tmp_path):
     store.add(rows[:1])  # the same again
     expected = sorted(rows, key=lambda row: row.key)
     assert store.read() == expected
-    exported = store.export()
+    assert store.export() == expected
     for path in (tmp_path / "rows").iterdir():
         path.unlink()
     assert store.read() == expected
     import pyarrow.parquet as parquet
 
-    assert parquet.read_table(exported).num_rows == 3
+    assert parquet.read_table(store.exported).num_rows == 3
 
 
 def test_half_written_files_are_not_read_and_swept_away(tmp_path):
@@ -407,6 +406,9 @@ def test_validation_parts_stay_inside_the_training_part_and_keep_groups():
             assert len(np.unique(target[train])) == 2
             if kind == "groups":
                 assert not set(groups[train]) & set(groups[validation])
+    for kind in ("groups", "places", "nonsense"):
+        with pytest.raises(ValueError, match=f"got '{kind}' for data with groups: False"):
+            inner_splits(kind, target, None, None, 0)
     (split,) = inner_splits("holdout", np.repeat([0, 1], 8), None, None, 0)
     assert [len(part) for part in split] == [12, 4]
 
@@ -594,5 +596,5 @@ def test_findings_say_what_is_below_the_paper_at_the_edge_or_unconverged(tmp_pat
 
 
 def test_data_are_loaded_once_in_a_process():
-    assert loaded(DIGITS) is loaded(replace(DIGITS, repeats=1))
-    assert set(METHODS) >= {"SVM"}
+    assert load_once(DIGITS.load) is load_once(replace(DIGITS, repeats=1).load)
+    assert load_once(partial(spoiled_digits, 0)) is not load_once(partial(spoiled_digits, 1))

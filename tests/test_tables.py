@@ -8,16 +8,13 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import run
 
 from tensormargin import METHODS
+from tensormargin.cli.reproduce import TABLES
 from tensormargin.datasets import make_fmri_like
 from tensormargin.experiments import PROTOCOLS, Row, RowStore, quick, read_results
-
-
-def run(*arguments, **kwargs):
-    command = [sys.executable, "-m", "tensormargin.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, **kwargs)
-
+from tensormargin.experiments.page import TITLES
 
 # Mean accuracy in percent of the seven methods, in the order of METHODS, as measured; and how far off a run may be. The
 # quick tables are small (a thousand images, six pairs, two folds), so that is as wide as a few test samples.
@@ -145,6 +142,10 @@ def test_a_damaged_file_of_rows_gives_one_message(brought, tmp_path):
     assert result.returncode == 2
     assert "remove it to have its rows made again" in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+def test_the_command_knows_the_tables_that_there_are():
+    assert set(TABLES) == set(PROTOCOLS) == set(TITLES)
 
 
 def test_help_shows_examples():

@@ -1,7 +1,7 @@
 """The compiled inner loops: moments of the samples, products in double precision, dual coordinate descent.
 
 Kept apart so that importing the package does not import numba; the compiled code is cached on disk. The functions carry
-no annotations, and are marked so for mypy: numba derives the types from each call and compiles one version for each.
+no annotations (pyproject.toml tells mypy): numba derives the types from each call and compiles one version for each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TILE = 2048  # columns; their sums stay in the innermost cache
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def add_moments(samples, pivot, weights, signed_weights, sums):  # type: ignore[no-untyped-def]
+def add_moments(samples, pivot, weights, signed_weights, sums):
     """Add weighted sums of ``samples - pivot`` to the two rows of ``sums``; return the weighted sum of squares.
 
     Each sample is read once, at the speed of memory, where NumPy makes temporaries and four passes (64 samples of 1 MB:
@@ -46,7 +46,7 @@ def add_moments(samples, pivot, weights, signed_weights, sums):  # type: ignore[
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def multiply(rows, vector, out):  # type: ignore[no-untyped-def]
+def multiply(rows, vector, out):
     """Write ``rows @ vector`` to ``out``: float64 sums of float32 rows without a float64 copy of them."""
     for i in range(rows.shape[0]):
         row, total = rows[i], 0.0
@@ -56,7 +56,7 @@ def multiply(rows, vector, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def combine(rows, weights, out):  # type: ignore[no-untyped-def]
+def combine(rows, weights, out):
     """Add ``weights @ rows`` to ``out`` in float64, four rows at a time: ``out`` is written a quarter as often."""
     last = rows.shape[0] - 1
     w = np.zeros(rows.shape[0] + 3)
@@ -68,7 +68,7 @@ def combine(rows, weights, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def descend(rows, squares, lower, upper, beta, u, order, seed, target, max_epochs):  # type: ignore[no-untyped-def]
+def descend(rows, squares, lower, upper, beta, u, order, seed, target, max_epochs):
     """Run epochs of coordinate descent in place until the gap seen on the way is at most ``target``.
 
     A coordinate whose bound is active and whose gradient points outwards by more than any violation of the epoch
@@ -94,7 +94,7 @@ def descend(rows, squares, lower, upper, beta, u, order, seed, target, max_epoch
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _epoch(rows, squares, lower, upper, beta, u, order, n_active, low_bar, high_bar):  # type: ignore[no-untyped-def]
+def _epoch(rows, squares, lower, upper, beta, u, order, n_active, low_bar, high_bar):
     """Visit the active coordinates once; return the gap seen, the worst violations and how many stay active."""
     n_columns = rows.shape[1]
     gap, lowest, highest = 0.0, 0.0, 0.0
@@ -123,20 +123,20 @@ def _epoch(rows, squares, lower, upper, beta, u, order, n_active, low_bar, high_
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _settled(old, gradient, low, high, low_bar, high_bar):  # type: ignore[no-untyped-def]
+def _settled(old, gradient, low, high, low_bar, high_bar):
     """Tell whether a coordinate sits at a bound and is pushed there harder than any other is pulled away."""
     return (old <= low and gradient > high_bar) or (old >= high and gradient < low_bar)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _clipped_step(old, gradient, square, low, high):  # type: ignore[no-untyped-def]
+def _clipped_step(old, gradient, square, low, high):
     if square > 0.0:
         return min(max(old - gradient / square, low), high)
     return high if gradient < 0.0 else low  # a zero row has a linear objective
 
 
 @njit(cache=True, nogil=True)
-def _shuffle(order, n_active, seed):  # type: ignore[no-untyped-def]
+def _shuffle(order, n_active, seed):
     """Fisher-Yates with xorshift64; bits do not depend on any global generator."""
     state = seed[0]
     for last in range(n_active - 1, 0, -1):

@@ -93,6 +93,7 @@ def _with_progress(rows: Iterable[CompareRow], total: int) -> list[CompareRow]:
     """Collect the rows under a progress bar on standard error."""
     collected: list[CompareRow] = []
     with progress_bar() as show:
+        show(0, total, f"0 of {total} fits")
         for row in rows:
             collected.append(row)
             show(len(collected), total, f"{len(collected)} of {total} fits, {row.method}")

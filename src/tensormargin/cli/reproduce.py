@@ -14,6 +14,7 @@ from ._options import jobs_option, methods_option, names, progress_bar, seed_opt
 if TYPE_CHECKING:
     from ..experiments import Evaluation, Run
 
+# Those of `experiments.PROTOCOLS`, whose import would take a second of every --help; a test holds them together.
 TABLES = ("table2", "table4", "table5", "table6", "open")
 
 _EXAMPLES = """

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
 import numpy as np
@@ -71,9 +73,8 @@ def obtain(
     try:
         with replacing(cached) as temporary:
             fetch(temporary)
-    except (
-        Exception
-    ) as error:  # parsers of damaged downloads raise anything; nothing of it may be kept or go unexplained
+    # Parsers of damaged downloads raise anything: nothing of it may be kept or go unexplained.
+    except Exception as error:
         raise unavailable(relative, origin, data_home, error) from error
     return cached
 
@@ -91,8 +92,8 @@ def unavailable(
     )
 
 
-def download(urls: Sequence[str], sha256: str | None) -> Callable[[Path], None]:
-    """Return a function that writes the first of ``urls`` that answers with the right content."""
+def download(urls: Sequence[str], sha256: str | None = None) -> Callable[[Path], None]:
+    """Return a function that writes the first of ``urls`` that answers with the right content (None: with any)."""
 
     def fetch(path: Path) -> None:
         failures = []
@@ -100,7 +101,8 @@ def download(urls: Sequence[str], sha256: str | None) -> Callable[[Path], None]:
             try:
                 with urlopen(url, timeout=_TIMEOUT) as answer, path.open("wb") as file:
                     shutil.copyfileobj(answer, file, _CHUNK)
-                check_sha256(path, sha256)
+                if sha256 is not None:
+                    _check_sha256(path, sha256)
             except (OSError, HTTPException, BadFileError) as error:
                 failures.append(f"{url}: {error}")
             else:
@@ -110,18 +112,27 @@ def download(urls: Sequence[str], sha256: str | None) -> Callable[[Path], None]:
     return fetch
 
 
-def check_sha256(path: Path, expected: str | None) -> None:
-    """Raise `BadFileError` unless the file's checksum is the expected one (None: any)."""
+def _check_sha256(path: Path, expected: str) -> None:
+    """Raise `BadFileError` unless the file's checksum is the expected one."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if expected is not None and found != expected:
-        raise BadFileError(f"its SHA-256 is {found}, expected {expected}: cut short, or another version of the file")
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != expected:
+        raise BadFileError(f"its SHA-256 is {actual}, expected {expected}: cut short, or another version of the file")
+
+
+@contextmanager
+def downloaded(urls: Sequence[str]) -> Iterator[Path]:
+    """Yield the path of a download that is removed afterwards: an original that is to be converted."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / urls[0].rpartition("/")[2]  # readers go by the ending
+        download(urls)(path)
+        yield path
 
 
 def save_checked(path: Path, arrays: Mapping[str, Array], expected: str) -> None:
     """Write arrays to an .npz file if their contents are what they should be."""
-    found = digest(arrays)
-    if found != expected:
-        raise BadFileError(f"the converted arrays have the checksum {found}, expected {expected}")
+    actual = digest(arrays)
+    if actual != expected:
+        raise BadFileError(f"the converted arrays have the checksum {actual}, expected {expected}")
     with path.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 
 from .._typing import Array
 from ..io import BadFileError, check_labelled, read_arrays
-from ._store import download, obtain, save_checked
+from ._store import downloaded, obtain, save_checked
 
 _PYMVPA = tuple(
     f"https://raw.githubusercontent.com/PyMVPA/PyMVPA/{version}/mvpa2/data/" for version in ("20f0335f", "master")
@@ -113,15 +113,10 @@ def _fetch_haxby_slice(path: Path) -> None:
         import nibabel
     except ImportError as error:
         raise ImportError("reading NIfTI needs nibabel: pip install 'tensormargin[neuro]'") from error
-    volumes, labels = path.with_suffix(".nii.gz"), path.with_suffix(".txt")
-    try:
-        download([folder + "bold.nii.gz" for folder in _PYMVPA], None)(volumes)
-        download([folder + "attributes_literal.txt" for folder in _PYMVPA], None)(labels)
+    with downloaded([folder + "bold.nii.gz" for folder in _PYMVPA]) as volumes:
         images = np.asarray(nibabel.Nifti1Image.from_filename(volumes).dataobj)
+    with downloaded([folder + "attributes_literal.txt" for folder in _PYMVPA]) as labels:
         rows = [line.split() for line in labels.read_text().splitlines() if line.strip()]
-    finally:
-        for temporary in (volumes, labels):
-            temporary.unlink(missing_ok=True)
     arrays = {
         "X": np.moveaxis(images, -1, 0).reshape(len(rows), 40, 20).astype(np.int16),
         "y": np.array([name for name, _ in rows], "<U12"),
@@ -157,12 +152,8 @@ def _fetch_eeg(path: Path) -> None:
         import rdata
     except ImportError as error:
         raise ImportError("reading R's files needs rdata: pip install 'tensormargin[neuro]'") from error
-    original = path.with_suffix(".rda")
-    try:
-        download(_TRES, None)(original)
+    with downloaded(_TRES) as original:
         study = rdata.read_rda(original)["EEG"]
-    finally:
-        original.unlink(missing_ok=True)
     recordings, labels = np.asarray(study["x"]), np.asarray(study["y"]).ravel()
     arrays: dict[str, Array] = {"X": np.moveaxis(recordings, -1, 0).astype(np.float32), "y": labels.astype(np.uint8)}
     save_checked(path, arrays, _EEG_DIGEST)

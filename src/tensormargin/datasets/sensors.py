@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from .._typing import Array
 from ..io import BadFileError, read_arrays
-from ._store import download, found, obtain, save_checked
+from ._store import download, downloaded, found, obtain, save_checked
 
 _MEDMNIST = "https://zenodo.org/records/10519652/files/"
 _ADRENAL_FILES = {
@@ -102,12 +102,8 @@ def load_basic_motions(data_home: str | Path | None = None) -> Bunch:
 def _fetch_basic_motions(path: Path) -> None:
     arrays: dict[str, Array] = {}
     for part in ("train", "test"):
-        original = path.with_suffix(f".{part}.ts")
-        try:
-            download([f"{start}{part.upper()}.ts" for start in _AEON], None)(original)
+        with downloaded([f"{start}{part.upper()}.ts" for start in _AEON]) as original:
             arrays[f"X_{part}"], arrays[f"y_{part}"] = read_ts(original)
-        finally:
-            original.unlink(missing_ok=True)
     save_checked(path, arrays, _BASIC_MOTIONS_DIGEST)
 
 

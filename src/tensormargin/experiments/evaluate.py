@@ -5,7 +5,6 @@ Every job runs on one thread, so that its numbers do not depend on how many jobs
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
@@ -19,7 +18,7 @@ from .._typing import Array
 from ..estimators import SCALE_LAM, SCALE_MU, TensorMarginClassifier
 from ..methods import METHODS, make_method
 from .fitting import watched_fit
-from .protocols import Evaluation, Pair
+from .protocols import Evaluation, Pair, load_once
 from .rows import CellKey, Row, TuningRow, versions_text
 from .splits import Where, inner_splits, seed_of
 
@@ -50,22 +49,11 @@ def has_margin_terms(method: str) -> bool:
 def run_job(job: Job) -> list[Any]:
     """Return the job's rows: `TuningRow` without chosen strengths, `Row` with them."""
     with threadpool_limits(1):
-        bunch = loaded(job.evaluation)
+        bunch = load_once(job.evaluation.load)
         train, test = job.evaluation.split(bunch, _where(job.cell))
         if job.chosen is None:
             return [row for pair in job.pairs for row in _tune(job, bunch, train, pair)]
         return [_score(job, bunch, train, test, pair, job.chosen) for pair in job.pairs]
-
-
-_LOADED: dict[bytes, Bunch] = {}
-
-
-def loaded(evaluation: Evaluation) -> Bunch:
-    """Return the data set, loaded once in each process."""
-    key = pickle.dumps(evaluation.load)  # the function's name with its arguments
-    if key not in _LOADED:
-        _LOADED[key] = evaluation.load()
-    return _LOADED[key]
 
 
 def _where(cell: CellKey) -> Where:
@@ -138,8 +126,9 @@ def _score(job: Job, bunch: Bunch, train: Array, test: Array, pair: Pair, chosen
     train, test = _of_pair(bunch, train, pair), _of_pair(bunch, test, pair)
     samples, labels = _samples(job, bunch, train), bunch.target[train]
     fit = watched_fit(_classifier(job, chosen), samples, labels)
+    samples = _samples(job, bunch, test)
     began = perf_counter()
-    predicted = fit.classifier.predict(_samples(job, bunch, test))
+    predicted = fit.classifier.predict(samples)
     predict_seconds = perf_counter() - began
     n_correct = int(np.sum(predicted == bunch.target[test]))
     return Row.of(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .summary import CellSummary
     from .tables import TableResults
 
-# One hue a form of the weight (flat, rank one, CP, Tucker), dashed without margin terms: the seven read in pairs.
+# One hue a form of the weight (flat, rank one, CP, Tucker), dashed or hollow without margin terms: they read in pairs.
 _STYLES = {
     "SVM": ("#6b6b6b", "--", "s"),
     "LMDM": ("#6b6b6b", "-", "s"),
@@ -99,8 +99,8 @@ def accuracies(one: TableResults) -> Any:
             cell = one.cell(column, method)
             if cell is None:
                 continue
-            colour, _, marker = _STYLES[method]
-            filled = colour if method not in ("SVM", "STM", "STuM") else "white"
+            colour, dash, marker = _STYLES[method]
+            filled = "white" if dash == "--" else colour
             spread = 0 if np.isnan(cell.sd) else cell.sd
             axes.errorbar(
                 cell.accuracy, position, xerr=spread, color=colour, marker=marker, markerfacecolor=filled, capsize=2
@@ -110,16 +110,12 @@ def accuracies(one: TableResults) -> Any:
         axes.set_title(f"{column[0]} ({column[1]})" if len(columns) > 1 else column[0], fontsize=10)
         axes.grid(axis="x", color="#e6e6e6")
         axes.set_axisbelow(True)
-        axes.set_xlabel("accuracy, %  (x: the paper's)" if any(_papers(one, column)) else "accuracy, %")
+        axes.set_xlabel("accuracy, %  (x: the paper's)" if one.has_paper(column[0]) else "accuracy, %")
     grid[0, 0].set_yticks(range(len(methods)), methods)
     grid[0, 0].invert_yaxis()
     for axes in grid.ravel()[len(columns) :]:
         axes.set_visible(False)
     return figure
-
-
-def _papers(one: TableResults, column: tuple[str, int]) -> list[bool]:
-    return [not np.isnan(cell.paper) for cell in one.cells if (cell.data, cell.size) == column]
 
 
 def _against_size(axes: Any, one: TableResults, title: str) -> None:

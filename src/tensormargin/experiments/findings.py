@@ -15,24 +15,12 @@ _NEARLY_ALWAYS = 99.0  # percent
 
 def findings(one: TableResults) -> list[str]:
     """Return what the numbers of one table say, in words."""
-    return [
-        sentence
-        for sentence in (
-            _against_paper(one.cells, PROPOSED, "The proposed methods"),
-            _against_paper(one.cells, BASELINES, "The baselines"),
-            _question([one], MARGIN_TERMS, "lam", "The margin terms (mu1 = mu2 = 1)"),
-            _question([one], MARGIN_TERMS, "lam+mu", "The margin terms with a chosen mu"),
-            _question([one], LOW_RANK, "lam", "The low-rank weight in place of the flat one"),
-            _ceiling(one.cells),
-            _edges(one.cells),
-            _unconverged(one.cells),
-        )
-        if sentence
-    ]
+    remarks = (_ceiling(one.cells), _edges(one.cells), _unconverged(one.cells))
+    return in_short([one]) + [remark for remark in remarks if remark]
 
 
 def in_short(results: Sequence[TableResults]) -> list[str]:
-    """Return what all tables together say."""
+    """Return the answers to the questions that the paper asks, over all these tables together."""
     cells = [cell for one in results for cell in one.cells]
     sentences = (
         _against_paper(cells, PROPOSED, "The proposed methods"),

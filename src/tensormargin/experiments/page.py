@@ -75,9 +75,8 @@ def read_results(folder: str | Path) -> list[TableResults]:
 
 def write_summaries(run: Run) -> str:
     """Write the rows of a run's folder as one file, and summaries of its complete cells; return the Markdown."""
-    for store in (run.rows, run.tuning):
-        store.export()
-    rows = run.complete_rows()
+    run.tuning.export()
+    rows = run.complete(run.rows.export())
     cells, paired = summarise_rows(rows, run.protocol), differences(rows, run.protocol)
     cells, paired = _of_other_data(run, "summary.csv", cells), _of_other_data(run, "differences.csv", paired)
     write_csv(run.folder / "summary.csv", cells)

@@ -6,6 +6,7 @@ A protocol is a list of evaluations, one for each data set. To add a data set, t
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -69,7 +70,7 @@ class Evaluation:
     split : callable
         See `Split`.
     sizes : tuple of int
-        Training sizes, in the unit that ``size_unit`` names.
+        Training sizes, as the split function understands them.
     repeats, folds : int
         Random repetitions, and parts of each that are tested in turn.
     repeatable : bool
@@ -99,7 +100,6 @@ class Evaluation:
     folds: int = 1
     repeatable: bool = True
     once: tuple[int, ...] = ()
-    size_unit: str = "training samples"
     divisor: float = 1.0
     tucker_shape: tuple[int, ...] | None = None
     tucker_rank: tuple[int, ...] | None = None
@@ -126,6 +126,17 @@ class Evaluation:
         return spread(pairs, self.tuning_pairs)
 
 
+_LOADED: dict[bytes, Bunch] = {}
+
+
+def load_once(load: Callable[[], Bunch]) -> Bunch:
+    """Return the data set that a function loads; each is loaded once in a process."""
+    key = pickle.dumps(load)  # the function's name with its arguments
+    if key not in _LOADED:
+        _LOADED[key] = load()
+    return _LOADED[key]
+
+
 def spread(items: Sequence[Any], count: int | None) -> list[Any]:
     """Return ``count`` of the items, evenly spread over them; all where there are no more."""
     if count is None or count >= len(items):
@@ -146,7 +157,6 @@ def _table2() -> list[Evaluation]:
             sizes=(10_000, 20_000, 30_000, 60_000),
             repeats=5,
             once=(60_000,),
-            size_unit="training images",
             divisor=255.0,
             tucker_shape=(7, 4, 7, 4),
             tucker_rank=(4, 4, 4, 4),
@@ -162,7 +172,6 @@ def _orl(size: int, tucker_shape: tuple[int, ...]) -> list[Evaluation]:
             split=hold_out_two,
             sizes=(320,),
             repeats=5,
-            size_unit="training images",
             tucker_shape=tucker_shape,
             tucker_rank=(4, 4, 4, 4),
             tuning_pairs=60,
@@ -185,12 +194,12 @@ def _table6(adni: str | Path | None = None, adhd: str | Path | None = None) -> l
     }
     evaluations = []
     if adni is not None:
-        n = _checked_labels(adni, datasets.load_adni(adni).target, 3)
         load = partial(datasets.load_adni, Path(adni))
+        n = _checked_labels(adni, load_once(load).target, 3)
         evaluations.append(Evaluation("ADNI", load, one_out, sizes=(n - 1,), folds=n, repeatable=False, **common))
     if adhd is not None:
-        n = _checked_labels(adhd, datasets.load_adhd(adhd).target, 5)
         load = partial(datasets.load_adhd, Path(adhd))
+        n = _checked_labels(adhd, load_once(load).target, 5)
         evaluations.append(Evaluation("ADHD-200", load, stratified_fold, sizes=(n * 4 // 5,), folds=5, **common))
     return evaluations
 
@@ -236,9 +245,8 @@ def _open() -> list[Evaluation]:
             data="Indian Pines",
             load=partial(datasets.load_indian_pines, 5, _PINES_CLASSES),
             split=places_apart,
-            sizes=(10, 30),
+            sizes=(10, 30),  # training patches a class
             repeats=10,
-            size_unit="training patches a class",
             tucker_rank=(4, 4, 4),
             grid=_OPEN_GRID,
             validation="places",

@@ -134,10 +134,11 @@ class RowStore(Generic[RowType]):
         rows = {row.key: row for path in paths for row in self._read(path)}
         return [rows[key] for key in sorted(rows)]
 
-    def export(self) -> Path:
-        """Write all rows to one file, sorted, and return its path."""
-        self._write(self.exported, self.read())
-        return self.exported
+    def export(self) -> list[RowType]:
+        """Write all rows to one file, sorted, and return them."""
+        rows = self.read()
+        self._write(self.exported, rows)
+        return rows
 
     def sweep(self) -> None:
         """Remove what killed processes left half-written."""
@@ -147,7 +148,7 @@ class RowStore(Generic[RowType]):
 
     def _write(self, path: Path, rows: Iterable[RowType]) -> None:
         pyarrow, parquet = _arrow()
-        table = pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=self._schema())
+        table = pyarrow.Table.from_pylist([vars(row) for row in rows], schema=self._schema())
         with replacing(path) as temporary:
             parquet.write_table(table, temporary, compression="zstd")
 

@@ -14,8 +14,8 @@ from joblib import Parallel, delayed
 
 from ..io import BadFileError, digest, replacing
 from ..methods import METHODS, check_methods
-from .evaluate import Job, Strengths, has_margin_terms, loaded, run_job
-from .protocols import Evaluation, Pair
+from .evaluate import Job, Strengths, has_margin_terms, run_job
+from .protocols import Evaluation, Pair, load_once
 from .rows import CellKey, Row, RowStore, TuningRow
 
 # Seconds of a fit relative to a flat SVM's on Table 2, roughly: for the time left, and to begin with the longest jobs.
@@ -81,7 +81,7 @@ class Run:
         self.folder = Path(folder)
         self.rows = RowStore(self.folder / "rows", Row)
         self.tuning = RowStore(self.folder / "tuning", TuningRow)
-        self._pairs = {one.data: one.class_pairs(loaded(one).target) for one in self.evaluations}
+        self._pairs = {one.data: one.class_pairs(load_once(one.load).target) for one in self.evaluations}
         _check_same_run(self.folder / "settings.json", self.evaluations, settings)
 
     def wanted_keys(self) -> set[tuple[Any, ...]]:
@@ -93,18 +93,18 @@ class Run:
         wanted = self.wanted_keys()
         return [row for row in self.rows.read() if row.key in wanted]
 
-    def complete_rows(self) -> list[Row]:
-        """Return the rows of all cells of the folder that have every pair of classes, asked for now or before."""
+    def complete(self, rows: Iterable[Row]) -> list[Row]:
+        """Return those rows of the folder whose cells have every pair of classes, asked for now or before."""
         by_cell = defaultdict(list)
-        for row in self.rows.read():
+        for row in rows:
             if row.seed == self.settings.seed:
                 by_cell[row.cell].append(row)
         n_pairs = {
-            one.data: len(one.class_pairs(loaded(one).target))
+            one.data: len(one.class_pairs(load_once(one.load).target))
             for one in self.protocol
             if any(cell.data == one.data for cell in by_cell)
         }
-        return [row for cell, rows in by_cell.items() if len(rows) == n_pairs.get(cell.data) for row in rows]
+        return [row for cell, own in by_cell.items() if len(own) == n_pairs.get(cell.data) for row in own]
 
     def go(self, n_jobs: int = 1) -> Iterator[Progress]:
         """Make the missing rows, repeat by repeat; what is done is kept whatever happens next."""
@@ -273,7 +273,7 @@ def _check_same_run(path: Path, evaluations: Sequence[Evaluation], settings: Run
 
 def _fingerprint(evaluation: Evaluation) -> dict[str, Any]:
     """Return what decides an evaluation's rows beside the key: the samples and the way strengths are chosen."""
-    bunch = loaded(evaluation)
+    bunch = load_once(evaluation.load)
     return {
         "samples": digest({"data": bunch.data, "target": bunch.target}),
         "lams": list(evaluation.grid.lams),

@@ -50,19 +50,21 @@ def inner_splits(
     groups, positions : array, optional
     seed : int
     """
-    if validation == "places" and groups is not None and positions is not None:
-        return places_inside(target, groups, positions, seed)
     rows = np.zeros(len(target))
     smallest = int(np.unique(target, return_counts=True)[1].min())
-    splitter: Any
+    if validation == "places" and groups is not None and positions is not None:
+        return places_inside(target, groups, positions, seed)
     if validation == "groups" and groups is not None:
-        splitter = GroupKFold(min(3, len(np.unique(groups))))
-        return list(splitter.split(rows, target, groups))
+        return list(GroupKFold(min(3, len(np.unique(groups)))).split(rows, target, groups))
     if validation == "folds":
-        splitter = StratifiedKFold(min(5, smallest), shuffle=True, random_state=seed)
-    else:
-        splitter = StratifiedShuffleSplit(1, test_size=0.2 if smallest >= 20 else 0.25, random_state=seed)
-    return list(splitter.split(rows, target))
+        return list(StratifiedKFold(min(5, smallest), shuffle=True, random_state=seed).split(rows, target))
+    if validation == "holdout":
+        share = 0.2 if smallest >= 20 else 0.25
+        return list(StratifiedShuffleSplit(1, test_size=share, random_state=seed).split(rows, target))
+    raise ValueError(  # anything else in its place would let validation and training overlap unseen
+        f"validation must be 'holdout', 'folds', 'groups' (needs groups) or 'places' (needs groups and positions); got "
+        f"{validation!r} for data with groups: {groups is not None}, positions: {positions is not None}"
+    )
 
 
 def balanced_subset(bunch: Bunch, where: Where) -> tuple[Array, Array]:

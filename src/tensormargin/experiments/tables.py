@@ -48,6 +48,10 @@ class TableResults:
                 return one
         return None
 
+    def has_paper(self, data: str) -> bool:
+        """Tell whether the paper reports a figure for any cell of a data set."""
+        return any(not isnan(cell.paper) for cell in self.cells if cell.data == data)
+
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table; all but the first column to the right."""
@@ -82,9 +86,9 @@ def accuracy_table(one: TableResults) -> str:
         line = [variant_name(method, tuned)]
         for column in one.columns:
             cell = one.cell(column, method, tuned)
-            line.append("" if cell is None else _accuracy(cell, best[column], _has_paper(one, column[0])))
+            line.append("" if cell is None else _accuracy(cell, best[column], one.has_paper(column[0])))
         lines.append(line)
-    heading = "accuracy % (paper)" if any(_has_paper(one, data) for data, _ in one.columns) else "accuracy %"
+    heading = "accuracy % (paper)" if any(one.has_paper(data) for data, _ in one.columns) else "accuracy %"
     return markdown([heading, *_headings(one)], lines) + "\n" + _counts(one)
 
 
@@ -111,10 +115,6 @@ def _accuracy(cell: CellSummary, best: float, with_paper: bool) -> str:
     if cell.tuned != "lam" or not with_paper:
         return text
     return f"{text} ({'-' if isnan(cell.paper) else f'{cell.paper:.2f}'})"
-
-
-def _has_paper(one: TableResults, data: str) -> bool:
-    return any(not isnan(cell.paper) for cell in one.cells if cell.data == data)
 
 
 def time_table(one: TableResults) -> str:
