@@ -100,7 +100,7 @@ def test_the_command_prints_json(archive):
 
 def bad_archives(folder):
     X, y = low_rank_classes(0, 20, (3, 4), 3.0)
-    np.savez(folder / "nokey.npz", samples=X, y=y)
+    np.savez(folder / "nokey.npz", one=X, two=X, y=y)
     np.savez(folder / "nolabels.npz", X=X)
     np.savez(folder / "nan.npz", X=np.where(X > 2, np.nan, X), y=y)
     np.savez(folder / "text.npz", X=X.astype(str), y=y)
@@ -120,15 +120,15 @@ def bad_archives(folder):
 
 BAD = {
     "absent.npz": "no such file",
-    "nokey.npz": "has no array X; it holds samples, y",
-    "nolabels.npz": "has no array y",
+    "nokey.npz": "2 of its arrays could be the samples; it holds one",
+    "nolabels.npz": "has no labels under the names y",
     "nan.npz": "NaN or infinity",
     "text.npz": "must hold real numbers",
     "complex.npz": "must hold real numbers",
     "empty.npz": "none of them 0",
-    "nanlabels.npz": "y holds NaN",
-    "continuous.npz": "Unknown label type",
-    "lengths.npz": "one label a sample, 20 of them",
+    "nanlabels.npz": "row 2 has no value (NaN)",
+    "continuous.npz": "row 2 has a value that is not an integer",
+    "lengths.npz": "19 labels, but 20 samples",
     "flat.npz": r"(n_samples, I_1, ...)",
     "one.npz": "at least two classes",
     "few.npz": "Use fewer folds",

@@ -11,23 +11,76 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .anatomy import weight_maps as weight_maps
+    from .chance import permutation_test as permutation_test
     from .estimators import TensorMarginClassifier as TensorMarginClassifier
+    from .experiments import nested_evaluation as nested_evaluation
+    from .io import SampleSet as SampleSet
+    from .io import load_model as load_model
+    from .io import load_samples as load_samples
+    from .io import save_model as save_model
     from .margins import Bound as Bound
     from .margins import MarginReport as MarginReport
     from .margins import margin_report as margin_report
     from .methods import METHODS as METHODS
     from .methods import make_method as make_method
+    from .patterns import activation_pattern as activation_pattern
+    from .plots import save_map as save_map
+    from .preparation import Crop as Crop
+    from .preparation import Mask as Mask
+    from .preparation import Resize as Resize
+    from .preparation import Tensorize as Tensorize
+    from .preparation import TensorScaler as TensorScaler
+    from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
 
 _HOMES = {
+    "weight_maps": ".anatomy",
+    "permutation_test": ".chance",
     "TensorMarginClassifier": ".estimators",
-    "METHODS": ".methods",
-    "make_method": ".methods",
+    "nested_evaluation": ".experiments",
+    "SampleSet": ".io",
+    "load_model": ".io",
+    "load_samples": ".io",
+    "save_model": ".io",
     "Bound": ".margins",
     "MarginReport": ".margins",
     "margin_report": ".margins",
+    "METHODS": ".methods",
+    "make_method": ".methods",
+    "activation_pattern": ".patterns",
+    "save_map": ".plots",
+    "Crop": ".preparation",
+    "Mask": ".preparation",
+    "Resize": ".preparation",
+    "TensorScaler": ".preparation",
+    "Tensorize": ".preparation",
+    "TensorMarginClassifierCV": ".selection",
 }
 
-__all__ = ["METHODS", "Bound", "MarginReport", "TensorMarginClassifier", "__version__", "make_method", "margin_report"]
+__all__ = [
+    "METHODS",
+    "Bound",
+    "Crop",
+    "MarginReport",
+    "Mask",
+    "Resize",
+    "SampleSet",
+    "TensorMarginClassifier",
+    "TensorMarginClassifierCV",
+    "TensorScaler",
+    "Tensorize",
+    "__version__",
+    "activation_pattern",
+    "load_model",
+    "load_samples",
+    "make_method",
+    "margin_report",
+    "nested_evaluation",
+    "permutation_test",
+    "save_map",
+    "save_model",
+    "weight_maps",
+]
 
 
 def __getattr__(name: str) -> Any:

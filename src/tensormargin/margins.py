@@ -7,11 +7,11 @@ from math import log, sqrt
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length
 
 from ._typing import Array
 from .estimators import TensorMarginClassifier
-from .estimators._multiclass import binary_tasks
+from .estimators._multiclass import binary_tasks, class_codes
 from .samples import Samples
 
 
@@ -48,6 +48,8 @@ class MarginReport:
     classes : tuple
         (negative, positive) label; the negative one is None where it stands for all other classes.
     margins : ndarray of shape (n_samples,)
+    signs : ndarray of shape (n_samples,)
+        t_i: 1 for samples of the positive class, -1 for the others.
     mean, variance, minimum : float
         Of the margins (Eq. 5 and 6); the variance is divided by N.
     cantelli : Bound
@@ -67,6 +69,7 @@ class MarginReport:
 
     classes: tuple[Any, Any]
     margins: Array
+    signs: Array
     mean: float
     variance: float
     minimum: float
@@ -105,7 +108,7 @@ def margin_report(
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
     scores = clf.binary_scores(X)
-    codes = _class_codes(clf, y)
+    codes = class_codes(y, clf.classes_)
     check_consistent_length(scores, codes)
     norms = _norms(np.asarray(X))
     tasks = binary_tasks(codes, len(clf.classes_), clf.multi_class_)
@@ -116,7 +119,8 @@ def margin_report(
         reports.append(
             _report(
                 (negative, classes[task.positive]),
-                task.signs * scores[rows, k],
+                scores[rows, k],
+                task.signs,
                 float(np.linalg.norm(clf.coef_[k])),
                 abs(float(clf.intercept_[k])),
                 float(np.max(norms[rows], initial=0.0)),
@@ -128,12 +132,19 @@ def margin_report(
 
 
 def _report(
-    classes: tuple[Any, Any], margins: Array, weight: float, bias: float, radius: float, rho: float, delta: float
+    classes: tuple[Any, Any],
+    scores: Array,
+    signs: Array,
+    weight: float,
+    bias: float,
+    radius: float,
+    rho: float,
+    delta: float,
 ) -> MarginReport:
-    if margins.size == 0:
+    if scores.size == 0:
         raise ValueError(f"no sample of the classes {classes} was given; a margin report needs at least one")
-    n_samples = len(margins)
-    margins = margins.astype(np.float64)
+    n_samples = len(scores)
+    margins = signs * scores.astype(np.float64)
     mean, variance = float(margins.mean()), float(margins.var())
     wrong = float(np.mean(margins <= 0))
     margin_loss = float(np.mean(margins <= rho))
@@ -144,6 +155,7 @@ def _report(
     return MarginReport(
         classes=classes,
         margins=margins,
+        signs=signs,
         mean=mean,
         variance=variance,
         minimum=float(margins.min()),
@@ -166,15 +178,6 @@ def _augmented_norms(weight: float, bias: float, radius: float) -> tuple[float, 
         return bias, 1.0
     constant = sqrt(radius * bias / weight)
     return sqrt(weight**2 + (bias / constant) ** 2), sqrt(radius**2 + constant**2)
-
-
-def _class_codes(clf: TensorMarginClassifier, y: Any) -> Array:
-    labels = column_or_1d(y)
-    unknown = np.setdiff1d(labels, clf.classes_)
-    if unknown.size:
-        known = clf.classes_.tolist()
-        raise ValueError(f"y holds labels that were not seen in fit: {unknown.tolist()}; the known ones are {known}")
-    return np.searchsorted(clf.classes_, labels)
 
 
 def _norms(X: Array) -> Array:

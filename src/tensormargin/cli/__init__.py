@@ -1,22 +1,51 @@
-"""The command line: parses and prints, computes nothing. Heavy imports wait until a command runs."""
+"""Commands: they parse and print, and compute nothing. Heavy modules are imported when a command runs."""
 
-from __future__ import annotations
+import os
 
 import click
 
 from .. import __version__
 from .compare import compare_command
+from .completion import completion_command
+from .data import data_command
+from .fit import fit_command
+from .predict import inspect_command, predict_command
+from .report import report_command
 from .reproduce import reproduce_command, results_command
 
+_COMMANDS = (
+    compare_command,
+    fit_command,
+    predict_command,
+    inspect_command,
+    report_command,
+    data_command,
+    reproduce_command,
+    results_command,
+    completion_command,
+)
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _InOrder(click.Group):
+    """A group that lists its commands in the order in which one needs them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tensormargin")
 def main() -> None:
     """Classify tensor-valued samples with low-rank large margin distribution machines.
 
-    Example: tensormargin compare
-    """
+    \b
+    Examples:
+      tensormargin compare                            methods side by side, on built-in data
+      tensormargin fit eeg.npz -o eeg.skops --auto    choose, evaluate and fit a model; look at eeg.html
+      tensormargin predict eeg.skops new.npz -o predictions.csv
+    """  # noqa: D301 - click keeps lines apart after a backspace
+    os.environ.setdefault("MPLBACKEND", "Agg")  # figures go to files: no window, also where there is no screen
 
 
-for _command in (compare_command, reproduce_command, results_command):
+for _command in _COMMANDS:
     main.add_command(_command)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
 from typing import Any, Protocol
 
 import click
@@ -31,6 +33,40 @@ seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits."
 )
 methods_option = click.option("--methods", help="Names separated by commas; all seven of the paper by default.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def print_json(content: object) -> None:
+    """Print JSON that every parser reads: a number that is not finite becomes null."""
+    import json
+
+    click.echo(json.dumps(_finite(content), indent=2, allow_nan=False))
+
+
+def _finite(content: object) -> object:
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not isfinite(content) else content
+
+
+def say_written(as_json: bool, *paths: Path) -> None:
+    """Say which files were written."""
+    if as_json:
+        print_json({"written": [str(path) for path in paths]})
+    else:
+        click.echo("Wrote " + ", ".join(map(str, paths)))
+
+
+@contextmanager
+def refusals(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn what the user can mend, and missing files and packages, into one message and exit code 2."""
+    mendable: tuple[type[Exception], ...] = (*kinds, OSError, ImportError)
+    try:
+        yield
+    except mendable as error:
+        raise click.UsageError(str(error)) from error
 
 
 class Meter(Protocol):

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import jobs_option, methods_option, names, progress_bar, seed_option
+from ._data import FORMATS, load, loading_options, preparing_options, recipe_of
+from ._options import jobs_option, json_option, methods_option, names, print_json, progress_bar, refusals, seed_option
 
 if TYPE_CHECKING:
-    from .._typing import Array
     from ..experiments import CompareRow, CompareSettings, Summary
+    from ..io import SampleSet
 
-_EXAMPLES = """
+_EXAMPLES = f"""
+{FORMATS}
 \b
 Examples:
-  tensormargin compare                        the built-in digits, 8x8
-  tensormargin compare samples.npz            arrays X (n_samples, I_1, ...) and y
-  tensormargin compare --methods SVM,STuM --repeats 10 --json > result.json
+  tensormargin compare                                   the built-in digits, 8x8
+  tensormargin compare samples.npz --report page.html    a page with figures
+  tensormargin compare faces/ --size 64x64 --methods SVM,STuM,LinearSVC,CP-PLSR
+  tensormargin compare scans.nii.gz --labels-from runs.csv --by-group --json > result.json
+
+Besides the paper's methods: LinearSVC (scikit-learn, flat) and CP-PLSR (TensorLy).
 """
 
 
 @click.command("compare", epilog=_EXAMPLES)
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @methods_option
-@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Random stratified splits.")
+@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Random test parts.")
 @click.option(
     "--test-size",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -37,56 +40,69 @@ Examples:
     help="Share of the samples to test on.",
 )
 @click.option("--folds", type=click.IntRange(2), default=3, show_default=True, help="Folds that choose lambda.")
+@loading_options
+@preparing_options
 @seed_option
 @jobs_option
-@click.option("--json", "as_json", is_flag=True, help="Print all rows as JSON instead of a table.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page (HTML) with figures.")
+@json_option
 def compare_command(
     data: Path | None,
     methods: str | None,
     repeats: int,
     test_size: float,
     folds: int,
+    loading: dict[str, Any],
+    preparing: dict[str, Any],
     seed: int,
     jobs: int,
+    report: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the paper's methods on DATA, an .npz file with arrays X and y.
+    """Compare the paper's methods on DATA, all tuned alike.
 
     Every method gets the same splits and chooses lambda from the same values, by cross-validation on the training part.
+    Groups, where there are any, are never on both sides of a split.
     """
-    from ..experiments import CompareSettings, compare, summarise
+    from ..experiments import CompareSettings, compare, comparison_content, summarise
     from ..methods import METHODS
 
-    settings = CompareSettings(
-        methods=tuple(METHODS) if methods is None else names(methods),
-        repeats=repeats,
-        test_size=test_size,
-        folds=folds,
-        seed=seed,
-    )
-    try:
-        name, X, y = _load(data)
-        results = compare(X, y, settings, jobs)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    with refusals(ValueError):
+        recipe = recipe_of(preparing)
+        settings = CompareSettings(
+            methods=tuple(METHODS) if methods is None else names(methods),
+            repeats=repeats,
+            test_size=test_size,
+            folds=folds,
+            seed=seed,
+            preparation=recipe.inner(),
+        )
+        samples = _digits() if data is None else load(data, loading)
+        X = recipe.scaled_by_group(samples.data, samples.groups)
+        results = compare(X, samples.labels, settings, jobs, samples.groups)
     rows = _with_progress(results, len(settings.methods) * repeats)
     rows.sort(key=lambda row: (settings.methods.index(row.method), row.repeat))
     summaries = summarise(rows, settings.methods)
+    content = comparison_content(samples, settings, recipe.words(), rows, summaries)
+    if report is not None:
+        from ..report import comparison_page, write_page
+
+        with refusals():
+            write_page(report, comparison_page(content))
     if as_json:
-        _print_json(name, X, settings, rows, summaries)
-    else:
-        _print_table(name, X, y, settings, rows, summaries)
+        print_json(content)
+        return
+    _print_table(samples, settings, rows, summaries)
+    if report is not None:
+        click.echo(f"Wrote {report}")
 
 
-def _load(path: Path | None) -> tuple[str, Array, Array]:
-    if path is None:
-        from ..datasets import load_digits_tensor
+def _digits() -> SampleSet:
+    from ..datasets import load_digits_tensor
+    from ..io import SampleSet
 
-        digits = load_digits_tensor()
-        return "digits (built in)", digits.data, digits.target
-    from ..io import load_npz
-
-    return path.name, *load_npz(path)
+    digits = load_digits_tensor()
+    return SampleSet(digits.data, digits.target, None, None, None, "digits (built in)", "scikit-learn's digits", ())
 
 
 def _with_progress(rows: Iterable[CompareRow], total: int) -> list[CompareRow]:
@@ -101,14 +117,17 @@ def _with_progress(rows: Iterable[CompareRow], total: int) -> list[CompareRow]:
 
 
 def _print_table(
-    name: str, X: Array, y: Array, settings: CompareSettings, rows: list[CompareRow], summaries: list[Summary]
+    samples: SampleSet, settings: CompareSettings, rows: list[CompareRow], summaries: list[Summary]
 ) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    shape = " x ".join(str(size) for size in X.shape[1:])
-    title = f"{name}: {len(X)} samples of {shape}, {len(set(y.tolist()))} classes"
+    shape = " x ".join(str(size) for size in samples.data.shape[1:])
+    classes = len(set(samples.labels.tolist()))
+    name = samples.source if samples.source.startswith("digits") else Path(samples.source).name
+    title = Text(f"{name}: {len(samples.data)} samples of {shape}, {classes} classes", style="table.title")
     table = Table(box=box.SIMPLE, title_justify="left", title=title)
     table.add_column("method")
     for heading in ("accuracy %", "fit s", "parameters", "margin mean", "variance"):
@@ -116,18 +135,19 @@ def _print_table(
     best = max(summary.accuracy for summary in summaries)
     for summary in summaries:
         accuracy = f"{100 * summary.accuracy:.2f} ± {100 * summary.accuracy_sd:.2f}"
+        margins = (f"{value:.2f}" if value == value else "" for value in (summary.margin_mean, summary.margin_variance))
         table.add_row(
             summary.method,
             f"[bold]{accuracy}[/bold]" if summary.accuracy == best else accuracy,
             f"{summary.fit_seconds:.3f}",
             str(summary.n_parameters),
-            f"{summary.margin_mean:.2f}",
-            f"{summary.margin_variance:.2f}",
+            *margins,
         )
     console = Console()
     console.print(table)
+    kind = "stratified splits" if samples.groups is None else "splits that keep groups together"
     console.print(
-        f"Mean ± standard deviation over {settings.repeats} stratified splits ({1 - settings.test_size:.0%} training). "
+        f"Mean ± standard deviation over {settings.repeats} {kind} ({1 - settings.test_size:.0%} training). "
         f"lambda chosen for each method by {settings.folds}-fold cross-validation on the training part. Margins are of "
         "the test part; parameters and margins are per binary problem.",
         highlight=False,
@@ -135,18 +155,5 @@ def _print_table(
     unfinished = sum(not row.converged for row in rows)
     if unfinished:
         console.print(f"{unfinished} of {len(rows)} fits stopped before they converged.", highlight=False)
-
-
-def _print_json(
-    name: str, X: Array, settings: CompareSettings, rows: list[CompareRow], summaries: list[Summary]
-) -> None:
-    from ..experiments.versions import software_versions
-
-    content = {
-        "data": {"name": name, "n_samples": len(X), "sample_shape": list(X.shape[1:])},
-        "settings": asdict(settings),
-        "versions": software_versions(),
-        "summary": [asdict(summary) for summary in summaries],
-        "rows": [asdict(row) for row in rows],
-    }
-    click.echo(json.dumps(content, indent=2))
+    for note in samples.notes:
+        console.print(f"Note: {note}", highlight=False, markup=False)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import jobs_option, methods_option, names, progress_bar, seed_option
+from ._options import (
+    jobs_option,
+    json_option,
+    methods_option,
+    names,
+    print_json,
+    progress_bar,
+    refusals,
+    say_written,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from ..experiments import Evaluation, Run
@@ -47,6 +55,7 @@ def _out_option(text: str) -> Any:
 @_out_option("Folder for rows and summaries; one folder a table is made in it.")
 @click.option("--adni", type=click.Path(path_type=Path), help="table6: file with the ADNI arrays (.mat or .npz).")
 @click.option("--adhd", type=click.Path(path_type=Path), help="table6: file with the ADHD-200 arrays (.mat or .npz).")
+@json_option
 def reproduce_command(
     table: str,
     quick: bool,
@@ -59,6 +68,7 @@ def reproduce_command(
     out: Path,
     adni: Path | None,
     adhd: Path | None,
+    as_json: bool,
 ) -> None:
     """Run the paper's evaluation: seven methods on real data, all tuned alike.
 
@@ -70,7 +80,7 @@ def reproduce_command(
     from ..io import BadFileError
     from ..methods import METHODS
 
-    with _refusals(ValueError):
+    with refusals(ValueError):
         settings = RunSettings(
             table=table,
             methods=tuple(METHODS) if methods is None else names(methods),
@@ -81,22 +91,13 @@ def reproduce_command(
         )
         evaluations = _evaluations(table, quick, adni, adhd)
         run = Run(evaluations, settings, out / (f"{table}-quick" if quick else table))
-    with _refusals(BadFileError):
+    with refusals(BadFileError):
         try:
             _go(run, jobs)
         except KeyboardInterrupt:
             click.echo("Stopped. What is done is kept: give the same command to go on.", err=True)
             raise SystemExit(130) from None
-        _print_summary(run, write_summaries(run))
-
-
-@contextmanager
-def _refusals(kind: type[Exception]) -> Iterator[None]:
-    """Turn what the user can mend, and missing files and packages, into one message and exit code 2."""
-    try:
-        yield
-    except (kind, OSError, ImportError) as error:
-        raise click.UsageError(str(error)) from error
+        _print_summary(run, write_summaries(run), as_json)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -121,7 +122,12 @@ def _go(run: Run, jobs: int) -> None:
             show(state.work, state.all_work, f"{state.rows} of {state.all_rows} rows, {state.doing}")
 
 
-def _print_summary(run: Run, text: str) -> None:
+def _print_summary(run: Run, text: str, as_json: bool) -> None:
+    if as_json:
+        from ..experiments import read_summaries
+
+        print_json({"folder": str(run.folder), **read_summaries(run.folder)})
+        return
     from rich.console import Console
     from rich.markdown import Markdown
 
@@ -143,7 +149,8 @@ def _print_summary(run: Run, text: str) -> None:
     show_default=True,
     help="Markdown file to write; its figures go to a folder of that name beside it.",
 )
-def results_command(out: Path, page: Path) -> None:
+@json_option
+def results_command(out: Path, page: Path, as_json: bool) -> None:
     """Write the page of results: tables beside the paper's figures, paired differences, fit times, figures.
 
     Example: tensormargin results --out results -o docs/results.md
@@ -151,6 +158,6 @@ def results_command(out: Path, page: Path) -> None:
     from ..experiments import write_page
     from ..io import BadFileError
 
-    with _refusals(BadFileError):
+    with refusals(BadFileError):
         write_page(out, page)
-    click.echo(f"Wrote {page}")
+    say_written(as_json, page)

@@ -3,14 +3,19 @@
 from ._store import DataUnavailableError
 from .brain import load_adhd, load_adni, load_eeg, load_haxby_slice, standardise_runs
 from .builtin import load_digits_tensor
+from .catalogue import CATALOGUE, Entry, export, is_at_hand
 from .images import fetch_mnist, fetch_orl
 from .sensors import load_adrenal, load_basic_motions, load_indian_pines
 from .synthetic import make_fmri_like, make_low_rank_classes
 
 __all__ = [
+    "CATALOGUE",
     "DataUnavailableError",
+    "Entry",
+    "export",
     "fetch_mnist",
     "fetch_orl",
+    "is_at_hand",
     "load_adhd",
     "load_adni",
     "load_adrenal",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from sklearn.utils import column_or_1d
 
 from .._typing import Array
 
@@ -45,6 +47,16 @@ def binary_tasks(codes: Array, n_classes: int, scheme: str) -> list[BinaryTask]:
         rows = np.flatnonzero((codes == i) | (codes == j))
         tasks.append(BinaryTask(i, j, rows, _signs(codes[rows] == j)))
     return tasks
+
+
+def class_codes(y: Any, classes: Array) -> Array:
+    """Return the index of each label in ``classes`` (sorted); raise ValueError for one that is not among them."""
+    labels = column_or_1d(y)
+    unknown = np.setdiff1d(labels, classes)
+    if unknown.size:
+        known = classes.tolist()
+        raise ValueError(f"y holds labels that were not seen in fit: {unknown.tolist()}; the known ones are {known}")
+    return np.searchsorted(classes, labels)
 
 
 def combine_scores(scores: Array, n_classes: int, scheme: str) -> Array:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from threadpoolctl import ThreadpoolController
 
 from .._typing import Array
+from .._validation import samples_as_fitted
 from ..alternate import Fit
 from ..formats import FORMATS
 from ..samples import Samples, working_dtype
@@ -213,7 +214,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
     def binary_scores(self, X: Any) -> Array:
         """Return ``<W, Z> + b`` for every sample and binary problem, an array of shape (n_samples, n_problems)."""
         check_is_fitted(self)
-        X = self._validated_samples(X)
+        X = samples_as_fitted(self, X, self.sample_shape_)
         return Samples(X).scores(self.coef_) + self.intercept_
 
     def predict(self, X: Any) -> Array:
@@ -262,20 +263,6 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         factors = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
         _reject_weightless(classes, factors)
         return factors
-
-    def _validated_samples(self, X: Any) -> Array:
-        if (
-            len(self.sample_shape_) == 1
-        ):  # scikit-learn's message about features, which its checks want, fits vectors only
-            X = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
-        else:
-            X = check_array(X, dtype="numeric", allow_nd=True, estimator=self, ensure_2d=False)
-        if X.shape[1:] != self.sample_shape_:
-            raise ValueError(
-                f"samples must have the shape seen in fit, {self.sample_shape_}; got {X.shape[1:]}. "
-                "X is (n_samples, *sample shape): reshape it, or add an axis in front of a single sample"
-            )
-        return X
 
     def _binary_settings(self, shape: tuple[int, ...]) -> BinarySettings:
         rank = tuple(self.rank) if isinstance(self.rank, list) else self.rank

@@ -5,20 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import Array
+from ..anatomy import last_estimator, prepared
+from ..estimators import TensorMarginClassifier
 from ..margins import MarginReport, margin_report
-from ..methods import METHODS, check_methods, make_method
+from ..methods import METHODS
+from ..selection import splits_of
+from .contenders import LAM_GRID, Contender, check_contenders, contender
 from .fitting import watched_fit
-
-LAM_GRID = ("0.01*scale", "0.1*scale", "scale", "10*scale")
+from .intervals import half_width
 
 
 @dataclass(frozen=True)
@@ -28,17 +33,19 @@ class CompareSettings:
     Attributes
     ----------
     methods : sequence of str
-        Names from `tensormargin.METHODS`.
+        Names from `tensormargin.METHODS`, and "LinearSVC" (scikit-learn) and "CP-PLSR" (TensorLy).
     repeats : int
-        Random stratified splits into training and test part.
+        Random splits into training and test part: stratified, or keeping groups together where there are groups.
     test_size : float
         Share of the test part.
     lam_grid : sequence
-        Values of ``lam`` to choose from, the same for all methods.
+        Values of ``lam`` to choose from, the same for all methods of the paper.
     folds : int
         Folds of the cross-validation on the training part that chooses ``lam``.
     seed : int
         Seed of the splits.
+    preparation : transformer, optional
+        Fitted on each training part, in front of every method.
     """
 
     methods: Sequence[str] = tuple(METHODS)
@@ -47,14 +54,16 @@ class CompareSettings:
     lam_grid: Sequence[str | float] = LAM_GRID
     folds: int = 3
     seed: int = 0
+    preparation: Any = None
 
 
 @dataclass(frozen=True)
 class CompareRow:
     """One method on one split.
 
-    ``fit_seconds`` is the time of one fit with the chosen ``lam``; ``margin_mean`` and ``margin_variance`` are taken
-    over the test part and averaged over the binary problems; ``n_parameters`` counts one binary problem's.
+    ``fit_seconds`` is the time of one fit with the chosen ``lam`` (a peer's: its own parameter); ``margin_mean`` and
+    ``margin_variance`` are taken over the test part and averaged over the binary problems, NaN for peers;
+    ``n_parameters`` counts one binary problem's (a peer's: its own count).
     """
 
     method: str
@@ -73,38 +82,63 @@ class CompareRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """Means over the splits; ``accuracy_sd`` is the standard deviation over them (0 for a single one)."""
+    """Means over the splits; ``accuracy_sd`` is the standard deviation over them (0 for a single one).
+
+    ``accuracy_low`` and ``accuracy_high`` bound a 95 % interval, its variance corrected for overlapping training parts
+    (Nadeau and Bengio 2003); NaN for a single split.
+    """
 
     method: str
     accuracy: float
     accuracy_sd: float
+    accuracy_low: float
+    accuracy_high: float
     fit_seconds: float
     n_parameters: int
     margin_mean: float
     margin_variance: float
 
 
-def compare(X: Array, y: Array, settings: CompareSettings, n_jobs: int = 1) -> Iterator[CompareRow]:
+def compare(
+    X: Array, y: Array, settings: CompareSettings, n_jobs: int = 1, groups: Array | None = None
+) -> Iterator[CompareRow]:
     """Return an iterator over one row for every method and split, in the order in which they are done.
 
     Labels or settings with which no comparison is possible raise ValueError at once.
     """
-    _check_comparable(y, settings)
-    splitter = StratifiedShuffleSplit(settings.repeats, test_size=settings.test_size, random_state=settings.seed)
-    splits = list(splitter.split(X, y))
+    check_contenders(settings.methods)
+    splits = outer_splits(y, settings, groups)
     jobs = (
-        delayed(_row)(X, y, train, test, method, repeat, settings)
-        for repeat, (train, test) in enumerate(splits)
-        for method in settings.methods
+        delayed(_row)(X, y, groups, split, name, repeat, settings)
+        for repeat, split in enumerate(splits)
+        for name in settings.methods
     )
     rows: Iterator[CompareRow] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
     return rows
 
 
+def outer_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[tuple[Array, Array]]:
+    """Return the divisions into training and test part, or raise ValueError where there are none.
+
+    With groups, every repeat takes one fold of stratified group folds, of which a test part is about one.
+    """
+    check_classification_targets(y)
+    if groups is None:
+        _check_comparable(y, settings)
+        splitter = StratifiedShuffleSplit(settings.repeats, test_size=settings.test_size, random_state=settings.seed)
+        return list(splitter.split(np.zeros(len(y)), y))
+    folds = max(2, round(1 / settings.test_size))
+    splits: list[tuple[Array, Array]] = []
+    for shuffle in range(settings.repeats):
+        if len(splits) < settings.repeats:
+            splits += splits_of(folds, y, groups, settings.seed + shuffle)
+    for train, _ in splits[: settings.repeats]:
+        splits_of(settings.folds, y[train], groups[train], settings.seed)  # raises where lambda could not be chosen
+    return splits[: settings.repeats]
+
+
 def _check_comparable(y: Array, settings: CompareSettings) -> None:
     """Raise ValueError for labels or settings with which no comparison is possible."""
-    check_methods(settings.methods)
-    check_classification_targets(y)
     labels, counts = np.unique(y, return_counts=True)
     if len(labels) < 2:
         raise ValueError(f"a comparison needs at least two classes; all labels are {labels.tolist()}")
@@ -129,11 +163,15 @@ def summarise(rows: Sequence[CompareRow], methods: Sequence[str]) -> list[Summar
     for method in methods:
         own = [row for row in rows if row.method == method]
         accuracies = [row.accuracy for row in own]
+        mean = float(np.mean(accuracies))
+        half = half_width(accuracies, sum(row.n_test for row in own) / sum(row.n_train for row in own))
         summaries.append(
             Summary(
                 method=method,
-                accuracy=float(np.mean(accuracies)),
+                accuracy=mean,
                 accuracy_sd=float(np.std(accuracies, ddof=1)) if len(own) > 1 else 0.0,
+                accuracy_low=float(np.clip(mean - half, 0, 1)),
+                accuracy_high=float(np.clip(mean + half, 0, 1)),
                 fit_seconds=float(np.mean([row.fit_seconds for row in own])),
                 n_parameters=own[0].n_parameters,
                 margin_mean=float(np.mean([row.margin_mean for row in own])),
@@ -144,35 +182,75 @@ def summarise(rows: Sequence[CompareRow], methods: Sequence[str]) -> list[Summar
 
 
 def _row(
-    X: Array, y: Array, train: Array, test: Array, method: str, repeat: int, settings: CompareSettings
+    X: Array,
+    y: Array,
+    groups: Array | None,
+    split: tuple[Array, Array],
+    name: str,
+    repeat: int,
+    settings: CompareSettings,
 ) -> CompareRow:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a lam that was tried and not taken says nothing
-        lam = _chosen_lam(X[train], y[train], method, settings)
-    fit = watched_fit(make_method(method, lam=lam), X[train], y[train])
-    clf = fit.classifier
-    reports = margin_report(clf, X[test], y[test])
-    margins = [reports] if isinstance(reports, MarginReport) else reports
+    train, test = split
+    own_groups = None if groups is None else groups[train]
+    one = contender(name, settings.lam_grid).behind(settings.preparation)
+    chosen = tuned(one, X[train], y[train], settings.folds, settings.seed, own_groups)
+    fit = watched_fit(chosen.estimator, X[train], y[train])
+    mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test])
     return CompareRow(
-        method=method,
+        method=name,
         repeat=repeat,
         seed=settings.seed,
-        accuracy=float(clf.score(X[test], y[test])),
+        accuracy=float(fit.classifier.score(X[test], y[test])),
         fit_seconds=fit.seconds,
-        lam=lam,
-        n_parameters=clf.n_parameters_,
-        margin_mean=float(np.mean([report.mean for report in margins])),
-        margin_variance=float(np.mean([report.variance for report in margins])),
+        lam=chosen.value,
+        n_parameters=n_parameters,
+        margin_mean=mean,
+        margin_variance=variance,
         n_train=len(train),
         n_test=len(test),
         converged=fit.converged,
     )
 
 
-def _chosen_lam(X: Array, y: Array, method: str, settings: CompareSettings) -> Any:
-    """Return the value with the best cross-validated accuracy on the training part; the smallest of equals."""
-    if len(settings.lam_grid) == 1:
-        return settings.lam_grid[0]
-    folds = StratifiedKFold(settings.folds, shuffle=True, random_state=settings.seed)
-    search = GridSearchCV(make_method(method), {"lam": list(settings.lam_grid)}, cv=folds, refit=False)
-    return search.fit(X, y).best_params_["lam"]
+@dataclass(frozen=True)
+class Tuned:
+    """An unfitted estimator with chosen parameters, one of which is its own (lambda, C, components)."""
+
+    estimator: Any
+    values: dict[str, Any]
+
+    @property
+    def value(self) -> Any:
+        """The chosen value of its own parameter."""
+        return next(value for name, value in self.values.items() if name != "preparation")
+
+
+def tuned(
+    one: Contender, X: Array, y: Array, folds: int, seed: int, groups: Array | None = None, n_jobs: int | None = None
+) -> Tuned:
+    """Choose a contender's parameters by the best cross-validated accuracy; the first of equals."""
+    if all(len(values) == 1 for values in one.grid.values()):
+        chosen = {name: values[0] for name, values in one.grid.items()}
+    else:
+        grid = {name: list(values) for name, values in one.grid.items()}
+        search = GridSearchCV(one.estimator, grid, cv=splits_of(folds, y, groups, seed), refit=False)
+        with warnings.catch_warnings(), parallel_config("threading", n_jobs=n_jobs):
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a value that was tried and not taken says nothing
+            chosen = search.fit(X, y).best_params_
+    return Tuned(clone(one.estimator).set_params(**chosen), chosen)
+
+
+def _margins_and_size(model: Any, X: Array, y: Array) -> tuple[float, float, int]:
+    """Return mean and variance of the test margins, averaged over the binary problems, and the number of parameters."""
+    classifier = last_estimator(model)
+    if not isinstance(classifier, TensorMarginClassifier):
+        svc = last_estimator(classifier)
+        return (
+            nan,
+            nan,
+            int(classifier.n_parameters_ if hasattr(classifier, "n_parameters_") else svc.coef_[0].size + 1),
+        )
+    reports = margin_report(classifier, prepared(model, X), y)
+    margins = [reports] if isinstance(reports, MarginReport) else reports
+    mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
+    return mean, variance, classifier.n_parameters_

@@ -136,10 +136,8 @@ def _present(one: TableResults) -> list[str]:
 
 def _figure(width: float, height: float) -> Any:
     """Return an empty figure that no window and no global state of matplotlib knows of."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'tensormargin[reproduce]'") from error
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..io import BadFileError, replacing
 from .findings import findings, in_short
@@ -87,6 +89,12 @@ def write_summaries(run: Run) -> str:
     with replacing(run.folder / "summary.md") as temporary:
         temporary.write_text(text)
     return text
+
+
+def read_summaries(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return what `write_summaries` wrote for one table: its cells and the paired differences."""
+    cells, paired = read_csv(folder / "summary.csv", CellSummary), read_csv(folder / "differences.csv", Difference)
+    return {"summary": [asdict(one) for one in cells], "differences": [asdict(one) for one in paired]}
 
 
 def _of_other_data(run: Run, name: str, records: list[Record]) -> list[Record]:

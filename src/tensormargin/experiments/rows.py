@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from ..io import BadFileError, replacing
 from ..io.atomic import TEMPORARY
+from ..io.versions import software_versions
 from .protocols import Pair
-from .versions import software_versions
 
 _STALE = 60.0  # seconds; a part is written in milliseconds, so an older temporary file has lost its process
 

@@ -16,11 +16,10 @@ from scipy.stats import t as student
 
 from ..io import BadFileError, replacing
 from ..methods import METHODS
+from .intervals import CONFIDENCE, half_width
 from .paper import reported
 from .protocols import Evaluation
 from .rows import Row
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -214,13 +213,8 @@ def _half_over_classes(gains: Gains) -> float:
 def _half_over_splits(gains: Gains, cell: Table) -> float:
     """Half the width of Student's interval with the variance corrected for overlapping training parts."""
     means = np.array([np.mean(list(gain.values())) for gain in gains.values()])
-    n = len(means)
-    if n < 2:
-        return float("nan")
     rows = [row for split in gains for row in cell[split].values()]
-    overlap = sum(row.n_test for row in rows) / sum(row.n_train for row in rows)
-    variance = means.var(ddof=1) * (1 / n + overlap)
-    return float(student.ppf(0.5 + CONFIDENCE / 2, n - 1) * np.sqrt(variance))
+    return half_width(means, sum(row.n_test for row in rows) / sum(row.n_train for row in rows))
 
 
 # ------------------------------------------------------------------------------------------------------------ files

@@ -50,6 +50,11 @@ class Weight(ABC):
 
     @classmethod
     @abstractmethod
+    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> Rank:
+        """Return the largest valid rank for samples of this shape with no number above ``cap``."""
+
+    @classmethod
+    @abstractmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
         """Approximate a dense tensor by truncated singular value decompositions of its unfoldings."""
 

@@ -27,6 +27,10 @@ class FullWeight(Weight):
         return None
 
     @classmethod
+    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> Rank:
+        return None
+
+    @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
         return cls(tensor)
 

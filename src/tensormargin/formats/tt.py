@@ -33,7 +33,7 @@ class TTWeight(Weight):
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
         if rank is None:
-            return _largest_valid((_DEFAULT_RANK,) * (len(shape) - 1), shape)
+            return cls.rank_at_most(_DEFAULT_RANK, shape)
         whole_number_rank(rank, "a whole number, or one a bond")
         ranks = rank if isinstance(rank, tuple) else (rank,) * (len(shape) - 1)
         if len(ranks) == len(shape) + 1 and ranks[0] == ranks[-1] == 1:
@@ -47,6 +47,10 @@ class TTWeight(Weight):
         rule = "a Tensor-Train rank r_k is at most r_(k-1) I_k and at most I_(k+1) r_(k+1)"
         require_valid(rule, rank, ranks, largest, shape)
         return largest
+
+    @classmethod
+    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return _largest_valid((cap,) * (len(shape) - 1), shape)
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

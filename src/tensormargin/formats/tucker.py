@@ -40,7 +40,7 @@ class TuckerWeight(Weight):
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
         if rank is None:
-            return _largest_valid(tuple(min(size, _DEFAULT_RANK) for size in shape))
+            return cls.rank_at_most(_DEFAULT_RANK, shape)
         whole_number_rank(rank, "a whole number, or one a mode")
         ranks = rank if isinstance(rank, tuple) else (rank,) * len(shape)
         if len(ranks) != len(shape):
@@ -51,6 +51,10 @@ class TuckerWeight(Weight):
         rule = "a Tucker rank R_m is at most the size I_m of its mode and at most the product of the other ranks"
         require_valid(rule, rank, ranks, largest, shape)
         return largest
+
+    @classmethod
+    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return _largest_valid(tuple(min(size, cap) for size in shape))
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

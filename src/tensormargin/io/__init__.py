@@ -2,6 +2,19 @@
 
 from .arrays import BadFileError, check_labelled, digest, read_arrays
 from .atomic import replacing
-from .npz import load_npz
+from .load import SampleSet, load_samples
+from .models import ModelFile, load_model, read_facts, save_model
 
-__all__ = ["BadFileError", "check_labelled", "digest", "load_npz", "read_arrays", "replacing"]
+__all__ = [
+    "BadFileError",
+    "ModelFile",
+    "SampleSet",
+    "check_labelled",
+    "digest",
+    "load_model",
+    "load_samples",
+    "read_arrays",
+    "read_facts",
+    "replacing",
+    "save_model",
+]

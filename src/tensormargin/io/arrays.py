@@ -1,27 +1,59 @@
-"""Arrays by name from the files that people bring: NumPy archives and MATLAB files. Nothing is ever unpickled."""
+"""Arrays by name from the files that people bring: NumPy, MATLAB, HDF5 and Zarr. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._typing import Array
 
+ONLY = "X"
+"""Name of the array in a file that holds one array without a name."""
+
 _HDF5_MAGIC = b"\x89HDF"  # at offset 512 of a MATLAB 7.3 file, at 0 of one that another program wrote
+_NUMBERS, _READABLE = "biuf", "biufcSUT"  # kinds of NumPy types: real numbers; these, complex numbers and text
+_ENTRIES_AT_ONCE = 2**20  # entries that are tested for NaN at once: a megabyte of truth values
 
 
 class BadFileError(ValueError):
     """A file that cannot be used; the message names the file, the fault and the remedy."""
 
 
+@dataclass(frozen=True)
+class Stored:
+    """An array in a file: what is known before it is read, and how to read it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[], Array]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether it holds real numbers."""
+        return self.dtype.kind in _NUMBERS
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it holds numbers or text, and no objects or structures."""
+        return self.dtype.kind in _READABLE
+
+
+class _Container(NamedTuple):
+    words: str
+    open: Callable[[Path], AbstractContextManager[dict[str, Stored]]]
+    remedy: str
+
+
 def read_arrays(path: str | Path, names: Sequence[str] | None = None) -> dict[str, Array]:
-    """Read named arrays from an ``.npz`` or ``.mat`` file (MATLAB 5 to 7.3).
+    """Read named arrays from a file: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 or Zarr.
 
     Parameters
     ----------
@@ -34,43 +66,171 @@ def read_arrays(path: str | Path, names: Sequence[str] | None = None) -> dict[st
     dict of str to ndarray
         MATLAB's cell arrays of equally shaped numbers are stacked along a new first axis.
     """
+    with open_arrays(path) as held:
+        wanted = [name for name in held if held[name].is_readable] if names is None else names
+        missing = [name for name in wanted if name not in held]
+        if missing:
+            raise BadFileError(f"{path}: has no array {' and '.join(missing)}; it holds {', '.join(held) or 'none'}")
+        return {name: held[name].read() for name in wanted}
+
+
+@contextmanager
+def open_arrays(path: str | Path) -> Iterator[dict[str, Stored]]:
+    """Yield the arrays of a file by name, unread; they can be read until the block ends."""
     path = Path(path)
-    if not path.is_file():
-        raise BadFileError(f"{path}: no such file; give the path of an .npz or .mat file")
-    if path.suffix.lower() == ".npz":
-        return _read_npz(path, names)
-    if path.suffix.lower() == ".mat":
-        return _read_mat(path, names)
-    raise BadFileError(f"{path}: unknown kind of file {path.suffix!r}; give an .npz or .mat file")
+    if not path.exists():
+        raise BadFileError(f"{path}: no such file; give the path of one that exists")
+    container = _container(path)
+    if container is None:
+        raise BadFileError(f"{path}: unknown kind of file {path.suffix!r}; give one of {container_endings()}")
+    with parsing(path, container.words, container.remedy), container.open(path) as held:
+        yield held
 
 
-def _read_npz(path: Path, names: Sequence[str] | None) -> dict[str, Array]:
+def container_kind(path: Path) -> str | None:
+    """Return what kind of container of arrays lies there in words, None if it is none."""
+    container = _container(path)
+    return container and container.words.partition(" ")[2]
+
+
+def container_endings() -> str:
+    """Return the endings of files that hold arrays by name."""
+    return ", ".join(_CONTAINERS)
+
+
+def _container(path: Path) -> _Container | None:
+    if path.is_dir():
+        marked = any((path / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup"))
+        return _ZARR if marked or path.suffix.lower() == ".zarr" else None
+    return _CONTAINERS.get(path.suffix.lower())
+
+
+@contextmanager
+def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
+    """Turn whatever a parser stumbles over into one clear message: a damaged file can raise anything."""
+    try:
+        yield
+    except BadFileError:
+        raise
+    except Exception as error:
+        raise BadFileError(f"{path}: not {words}, or damaged ({error}); {remedy}") from error
+
+
+def optional_package(path: Path, package: str, extra: str, words: str) -> Any:
+    """Return a package that only some kinds of files need."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise BadFileError(f"{path}: {words}, which needs {package}; pip install 'tensormargin[{extra}]'") from error
+
+
+def _stored(path: Path, name: str, shape: Sequence[int], dtype: Any, read: Callable[[], Any]) -> Stored:
+    stored = Stored(tuple(shape), np.dtype(dtype), lambda: np.asanyarray(read()))
+    if stored.is_readable:
+        return stored
+    fault = (
+        f"{name} holds {stored.dtype}: neither numbers nor text. Python objects are not accepted, since reading them "
+        "runs their code; save it as an array of numbers or of text"
+    )
+    return _unusable(path, fault, stored.shape)
+
+
+def _unusable(path: Path, fault: str, shape: tuple[int, ...] = ()) -> Stored:
+    def refuse() -> Array:
+        raise BadFileError(f"{path}: {fault}")
+
+    return Stored(shape, np.dtype(object), refuse)
+
+
+@contextmanager
+def _open_npz(path: Path) -> Iterator[dict[str, Stored]]:
     if not zipfile.is_zipfile(path):
         raise BadFileError(f"{path}: not an .npz file, or cut short; write it with numpy.savez(path, X=..., y=...)")
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            wanted = _present(path, list(stored), names)
-            return {name: stored[name] for name in wanted}
-    except BadFileError:
-        raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise BadFileError(f"{path}: cannot be read ({error}); arrays of Python objects are not accepted") from error
+    with zipfile.ZipFile(path) as archive:
+        members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        yield {name: _npz_member(path, archive, name) for name in members}
 
 
-def _read_mat(path: Path, names: Sequence[str] | None) -> dict[str, Array]:
+def _npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Stored:
+    def read() -> Array:
+        with archive.open(f"{name}.npy") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+    with archive.open(f"{name}.npy") as file:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = header(file)
+    return _stored(path, name, shape, dtype, read)
+
+
+@contextmanager
+def _open_npy(path: Path) -> Iterator[dict[str, Stored]]:
+    array = np.lib.format.open_memmap(path, mode="r")  # unlike numpy.load it knows nothing of pickles and archives
+    yield {ONLY: _stored(path, ONLY, array.shape, array.dtype, lambda: array)}
+
+
+@contextmanager
+def _open_hdf5(path: Path) -> Iterator[dict[str, Stored]]:
+    h5py = optional_package(path, "h5py", "hdf5", "an HDF5 file")
+    with h5py.File(path, "r") as file:
+        held: dict[str, Stored] = {}
+
+        def add(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset):
+                is_text = h5py.check_string_dtype(item.dtype) is not None
+                dtype, read = (
+                    (str, lambda: np.asarray(item.asstr()[()], str)) if is_text else (item.dtype, lambda: item[()])
+                )
+                held[name] = _stored(path, name, item.shape or (), dtype, read)
+
+        file.visititems(add)
+        yield held
+
+
+@contextmanager
+def _open_zarr(path: Path) -> Iterator[dict[str, Stored]]:
+    zarr = optional_package(path, "zarr", "zarr", "a Zarr store")
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise BadFileError(f"{path}: not a Zarr store in a .zip file, or cut short; pack the store's folder again")
+    with zarr.storage.ZipStore(path, mode="r") if path.is_file() else nullcontext(str(path)) as store:
+        root = zarr.open(store, mode="r")
+        arrays = dict(_zarr_arrays(root)) if hasattr(root, "groups") else {ONLY: root}
+        yield {name: _zarr_array(path, name, array) for name, array in sorted(arrays.items())}
+
+
+def _zarr_arrays(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, array in group.arrays():
+        yield prefix + name, array
+    for name, inner in group.groups():
+        yield from _zarr_arrays(inner, f"{prefix}{name}/")
+
+
+def _zarr_array(path: Path, name: str, array: Any) -> Stored:
+    codecs = (*(array.filters or ()), *(array.compressors or ()))
+    pickled = any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs)
+    return _stored(path, name, array.shape, object if pickled else array.dtype, lambda: array[...])
+
+
+@contextmanager
+def _open_mat(path: Path) -> Iterator[dict[str, Stored]]:
     with path.open("rb") as file:
         head = file.read(1024)
-    try:
-        stored = _read_mat73(path) if _HDF5_MAGIC in (head[:4], head[512:516]) else _read_mat5(path)
-    except BadFileError:
-        raise
-    # SciPy and h5py raise whatever their parsers stumble over: a damaged file must end in one clear message.
-    except Exception as error:
-        raise BadFileError(f"{path}: not a MATLAB file, or damaged ({error}); save it again from MATLAB") from error
-    wanted = _present(path, list(stored), names)
-    if names is None:  # what cannot be an array of samples or labels does not make the others unreadable
-        wanted = [name for name in wanted if _is_plain(stored[name]) and len(_cell_shapes(stored[name])) == 1]
-    return {name: _stacked(path, name, stored[name]) for name in wanted}
+    variables = _read_mat73(path) if _HDF5_MAGIC in (head[:4], head[512:516]) else _read_mat5(path)
+    yield {name: _variable(path, name, value) for name, value in variables.items()}
+
+
+_ZARR = _Container("a Zarr store", _open_zarr, "write it again with the zarr package")
+_HDF5 = _Container("an HDF5 file", _open_hdf5, "write it again with h5py")
+_CONTAINERS = {
+    ".npz": _Container("a NumPy archive", _open_npz, "write it with numpy.savez(path, X=..., y=...)"),
+    ".npy": _Container("a NumPy array", _open_npy, "write it with numpy.save(path, X), X an array of numbers"),
+    ".mat": _Container("a MATLAB file", _open_mat, "save it again from MATLAB"),
+    ".h5": _HDF5,
+    ".hdf5": _HDF5,
+    ".hdf": _HDF5,
+    ".zarr": _ZARR,
+    ".zip": _ZARR,
+}
 
 
 def _read_mat5(path: Path) -> dict[str, Any]:
@@ -80,12 +240,7 @@ def _read_mat5(path: Path) -> dict[str, Any]:
 
 
 def _read_mat73(path: Path) -> dict[str, Any]:
-    try:
-        import h5py
-    except ImportError as error:
-        raise BadFileError(
-            f"{path}: a MATLAB 7.3 file, which needs h5py; pip install 'tensormargin[hdf5]', or save it with -v7"
-        ) from error
+    h5py = optional_package(path, "h5py", "hdf5", "a MATLAB 7.3 file (save it with -v7 to go without)")
     with h5py.File(path, "r") as file:
         return {
             name: _from_hdf5(file, value)
@@ -97,61 +252,62 @@ def _read_mat73(path: Path) -> dict[str, Any]:
 def _from_hdf5(file: Any, dataset: Any) -> Any:
     """Return a data set in MATLAB's order of axes, which HDF5 reverses; cells as an object array of their arrays."""
     values = dataset[()]
+    if "MATLAB_object_decode" in dataset.attrs:  # string, table, categorical: the numbers here are only a reference
+        return None
+    if dataset.attrs.get("MATLAB_empty"):
+        return np.empty((0, 0))  # what is stored is the shape
+    if dataset.attrs.get("MATLAB_class") == b"char":
+        return np.array(["".join(map(chr, row)) for row in np.transpose(values)])
     if values.dtype != object:
         return np.transpose(values)
     cells = np.empty(values.size, object)
     for position, reference in enumerate(values.T.ravel(order="F")):
-        cells[position] = np.transpose(file[reference][()])
+        cells[position] = _from_hdf5(file, file[reference])
     return cells
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.names is None
-
-
-def _stacked(path: Path, name: str, value: Any) -> Array:
-    """Return a cell array of equally shaped numbers as one array, samples first; other arrays as they are."""
-    if not _is_plain(value):
-        raise BadFileError(f"{path}: {name} is a structure, not an array; save its fields as variables of their own")
+def _variable(path: Path, name: str, value: Any) -> Stored:
+    """Return a MATLAB variable; a cell array of equally shaped arrays counts as one array, samples first."""
+    if not isinstance(value, np.ndarray) or value.dtype.names is not None:
+        return _unusable(
+            path, f"{name} is a structure or an object, not an array; save its fields as variables of their own"
+        )
     if value.dtype != object:
-        return value
-    shapes = _cell_shapes(value)
+        return _stored(path, name, value.shape, value.dtype, lambda: value)
+    cells = [np.asarray(cell) for cell in value.ravel(order="F")]
+    shapes = sorted({cell.shape for cell in cells})
     if len(shapes) != 1:
-        raise BadFileError(f"{path}: the cells of {name} must have one shape; they have {shapes[:4]}")
-    return np.stack([np.asarray(cell) for cell in value.ravel(order="F")])
-
-
-def _cell_shapes(value: Array) -> list[tuple[int, ...]]:
-    """Return the shapes of a cell array's cells, each once; that of an array that is none."""
-    return sorted({np.shape(cell) for cell in value.ravel()}) if value.dtype == object else [value.shape]
-
-
-def _present(path: Path, held: Sequence[str], names: Sequence[str] | None) -> Sequence[str]:
-    if names is None:
-        return held
-    missing = [name for name in names if name not in held]
-    if missing:
-        raise BadFileError(f"{path}: has no array {' and '.join(missing)}; it holds {', '.join(held) or 'none'}")
-    return names
+        return _unusable(path, f"the cells of {name} must have one shape; they have {shapes[:4]}")
+    dtype = cells[0].dtype if all(cell.dtype.kind in _READABLE for cell in cells) else object
+    return _stored(path, name, (len(cells), *shapes[0]), dtype, lambda: np.stack(cells))
 
 
 def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", labels: str = "y") -> tuple[Array, Array]:
     """Return samples and labels (as a vector), or raise `BadFileError` for what no classifier could use."""
-    if not (np.issubdtype(X.dtype, np.number) or X.dtype == bool) or np.iscomplexobj(X):
-        raise BadFileError(f"{path}: {samples} must hold real numbers, has dtype {X.dtype}")
-    if X.ndim < 2 or X.size == 0:
-        raise BadFileError(
-            f"{path}: {samples} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}"
-        )
     if y.ndim == 2 and 1 in y.shape:
         y = y.ravel()
     if np.issubdtype(y.dtype, np.inexact) and not np.all(np.isfinite(y)):
         raise BadFileError(f"{path}: {labels} holds NaN or infinity; leave samples without a label out")
+    check_samples(path, X, samples)
     if y.shape != X.shape[:1]:
         raise BadFileError(f"{path}: {labels} must hold one label a sample, {len(X)} of them; its shape is {y.shape}")
-    if np.issubdtype(X.dtype, np.inexact) and not np.all(np.isfinite(X)):
-        raise BadFileError(f"{path}: {samples} holds NaN or infinity; remove or impute those entries first")
     return X, y
+
+
+def check_samples(path: str | Path, X: Array, name: str = "X") -> None:
+    """Raise `BadFileError` for samples that no classifier could use."""
+    if X.dtype.kind not in _NUMBERS:
+        raise BadFileError(f"{path}: {name} must hold real numbers, has dtype {X.dtype}")
+    if X.ndim < 2 or X.size == 0:
+        raise BadFileError(f"{path}: {name} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}")
+    if X.dtype.kind == "f" and not _all_finite(X):
+        raise BadFileError(f"{path}: {name} holds NaN or infinity; remove or impute those entries first")
+
+
+def _all_finite(X: Array) -> bool:
+    """Return whether no entry is NaN or infinite, without truth values for all of them at once."""
+    step = max(1, _ENTRIES_AT_ONCE // X[0].size)
+    return all(np.isfinite(X[start : start + step]).all() for start in range(0, len(X), step))
 
 
 def digest(arrays: Mapping[str, Array]) -> str:

@@ -1,0 +1,101 @@
+"""The options by which every command takes samples and prepares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ..io import SampleSet
+    from ..preparation import Recipe
+
+FORMATS = """
+\b
+DATA is one of
+  array.npz  array.mat  array.h5  array.zarr      arrays X and y (or name them with --samples and --labels)
+  array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
+  folder/                                         one subfolder a class with PNG, JPEG, TIFF, NIfTI or .npy files
+  table.csv  table.tsv                            columns path, label and perhaps group
+"""
+
+
+class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Sizes such as 28x28 or 7,4,7,4."""
+
+    name = "shape"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Return the numbers."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in str(value).replace(",", "x").split("x"))
+        except ValueError:
+            self.fail(f"must be whole numbers such as 28x28; got {value!r}", param, ctx)
+
+
+_LOADING = (
+    click.option("--samples", metavar="NAME", help="Array with the samples, or column of a table with their paths."),
+    click.option("--labels", metavar="NAME", help="Array or column with the labels."),
+    click.option("--groups", metavar="NAME", help="Array or column with the groups (subject, run), kept together."),
+    click.option("--labels-from", type=click.Path(path_type=Path), help="Another file with labels and perhaps groups."),
+    click.option("--axis", type=int, default=0, show_default=True, help="Axis of the array that counts the samples."),
+    click.option("--size", type=Shape(), help="Resize image and volume files to this while reading, e.g. 64x64."),
+)
+
+_PREPARING = (
+    click.option(
+        "--scale",
+        default="none",
+        show_default=True,
+        metavar="none|entry|global|mode K",
+        help="Centre and scale to unit variance: each entry, all at once, or each index of a mode (from 1).",
+    ),
+    click.option("--by-group", is_flag=True, help="Centre and scale each entry within each group by itself."),
+    click.option("--mask", type=click.Choice(["varying", "bright"]), help="Set other entries to zero."),
+    click.option("--crop", type=click.Choice(["varying", "bright"]), help="Cut to the box that holds these entries."),
+    click.option("--resize", type=Shape(), help="New sizes of the first modes, e.g. 32x32."),
+    click.option("--tensorize", type=Shape(), help="Fold samples to another shape, e.g. 7x4x7x4."),
+)
+
+
+def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `load_samples`, as one dictionary ``loading``."""
+    return _gathered(command, _LOADING, "loading", ("samples", "labels", "groups", "labels_from", "axis", "size"))
+
+
+def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a `Recipe`, as one dictionary ``preparing``."""
+    names = ("scale", "by_group", "mask", "crop", "resize", "tensorize")
+    return _gathered(command, _PREPARING, "preparing", names)
+
+
+def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple[str, ...]) -> Callable[..., Any]:
+    @wraps(command)
+    def wrapped(**given: Any) -> Any:
+        gathered = {part: given.pop(part) for part in parts}
+        return command(**{name: gathered}, **given)
+
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def load(path: Path, loading: dict[str, Any], need_labels: bool = True) -> SampleSet:
+    """Read the samples that the options describe."""
+    from ..io import load_samples
+
+    return load_samples(path, **loading, need_labels=need_labels)
+
+
+def recipe_of(preparing: dict[str, Any]) -> Recipe:
+    """Return the recipe that the options describe; raise ValueError for one that cannot be."""
+    from ..preparation import Recipe
+
+    recipe = Recipe(**preparing)
+    recipe.inner()
+    return recipe

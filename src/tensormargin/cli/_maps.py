@@ -1,0 +1,73 @@
+"""Options that write maps of the weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from .._typing import Array
+    from ..io import SampleSet
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def map_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --weight-map and --pattern-map."""
+    for option in (
+        click.option("--pattern-map", type=_FILE, help="Write the activation pattern (Haufe et al. 2014) likewise."),
+        click.option("--weight-map", type=_FILE, help="Write the weight: .nii, .nii.gz, .npy or .png."),
+    ):
+        command = option(command)
+    return command
+
+
+def check_maps(samples: SampleSet, *paths: Path | None) -> None:
+    """Raise before any work is done where a map could not be written."""
+    from ..plots import check_map_path
+
+    several = samples.target is not None and len(set(samples.target.tolist())) > 2
+    for path in paths:
+        if path is not None:
+            check_map_path(path, samples.data.ndim - 1 + several)
+
+
+def write_maps(
+    model: Any, samples: SampleSet | None, weight_map: Path | None, pattern_map: Path | None, affine: Any
+) -> list[Path]:
+    """Write the maps that were asked for; several binary problems go along a last axis, or to a PNG file each."""
+    from ..anatomy import weight_maps
+
+    written = []
+    if weight_map is not None:
+        written += _save(weight_map, weight_maps(model), model, "weight", affine)
+    if pattern_map is not None:
+        from ..patterns import activation_pattern
+
+        if samples is None:
+            raise ValueError("--pattern-map needs the samples; give DATA")
+        pattern = activation_pattern(model, samples.data, samples.target, samples.groups)
+        written += _save(pattern_map, pattern, model, "pattern", affine)
+    return written
+
+
+def _save(path: Path, maps: Array, model: Any, what: str, affine: Any) -> list[Path]:
+    import numpy as np
+
+    from ..anatomy import problem_names
+    from ..plots import save_map
+
+    names = problem_names(model)
+    if len(maps) == 1:
+        save_map(path, maps[0], affine=affine, title=f"{what}, {names[0]}")
+        return [path]
+    if path.suffix.lower() == ".png":
+        files = [path.with_name(f"{path.stem}-{number}.png") for number in range(1, len(maps) + 1)]
+        for file, one, name in zip(files, maps, names, strict=True):
+            save_map(file, one, title=f"{what}, {name}")
+        return files
+    save_map(path, maps if path.suffix.lower() == ".npy" else np.moveaxis(maps, 0, -1), affine=affine)
+    return [path]

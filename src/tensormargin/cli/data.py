@@ -1,0 +1,64 @@
+"""``tensormargin data``: the data sets that the project knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ._options import json_option, print_json, refusals, say_written
+
+
+@click.group("data")
+def data_command() -> None:
+    """List the public data sets that tensormargin knows, and fetch them as files for the other commands.
+
+    Example: tensormargin data fetch eeg -o eeg.npz && tensormargin fit eeg.npz -o eeg.skops --auto
+    """
+
+
+@data_command.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List the data sets: name, samples, where they come from, whether they are at hand.
+
+    Example: tensormargin data list
+    """
+    from ..datasets import CATALOGUE, is_at_hand
+
+    rows = [
+        {"name": name, "what": entry.what, "source": entry.source, "at_hand": is_at_hand(entry)}
+        for name, entry in CATALOGUE.items()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    for heading in ("name", "what", "source", "at hand"):
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(str(row["name"]), str(row["what"]), str(row["source"]), "yes" if row["at_hand"] else "")
+    Console().print(table)
+
+
+@data_command.command("fetch")
+@click.argument("name")
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write. [default: NAME.npz]")
+@json_option
+def fetch_command(name: str, out: Path | None, as_json: bool) -> None:
+    """Fetch a data set and write it as an .npz file with the arrays X, y and perhaps groups.
+
+    Example: tensormargin data fetch haxby -o haxby.npz
+    """
+    from ..datasets import export
+
+    path = out or Path(f"{name}.npz")
+    with refusals(ValueError):
+        shape = export(name, path)
+    say_written(as_json, path)
+    if not as_json:
+        click.echo(f"{shape[0]} samples of {' x '.join(map(str, shape[1:]))}")

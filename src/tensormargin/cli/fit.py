@@ -1,0 +1,153 @@
+"""``tensormargin fit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._data import FORMATS, Shape, load, loading_options, preparing_options, recipe_of
+from ._maps import check_maps, map_options, write_maps
+from ._options import jobs_option, json_option, print_json, progress_bar, refusals, seed_option
+
+if TYPE_CHECKING:
+    from ..experiments import FitPlan, FittedModel
+    from ..io import SampleSet
+
+_EXAMPLES = f"""
+{FORMATS}
+\b
+Examples:
+  tensormargin fit eeg.npz -o eeg.skops --auto                 choose everything, evaluate honestly
+  tensormargin fit scans/ -o scans.skops --auto --crop bright --weight-map weight.nii.gz
+  tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
+  tensormargin fit faces.npz -o faces.skops --decomposition tucker --rank 8x8
+
+Next: tensormargin predict MODEL NEWDATA -o predictions.csv
+"""
+
+
+@click.command("fit", epilog=_EXAMPLES)
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Model file.")
+@click.option("--auto", is_flag=True, help="Choose scaling, decomposition, rank, lambda and mu by cross-validation.")
+@click.option(
+    "--decomposition",
+    type=click.Choice(["full", "cp", "tucker", "tt"]),
+    help="Form of the weight, without --auto. [default: tucker]",
+)
+@click.option("--rank", type=Shape(), help="Its rank, e.g. 3 or 4x4x2; a sensible one by default.")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds that choose.")
+@click.option(
+    "--outer-folds",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Folds of the evaluation around the choice; 0 for no evaluation.",
+)
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Times these folds are cut anew.")
+@click.option(
+    "--permutations",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Test against chance with so many permutations; everything is chosen anew for each.",
+)
+@click.option("--one-se", is_flag=True, help="Take the simplest model within one standard error of the best.")
+@click.option("--balanced", is_flag=True, help="Weight classes by one over their size.")
+@loading_options
+@preparing_options
+@map_options
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Page to write. [default: OUT.html]")
+@click.option("--no-report", is_flag=True, help="Write no page.")
+@seed_option
+@jobs_option
+@json_option
+def fit_command(
+    data: Path,
+    out: Path,
+    auto: bool,
+    decomposition: str | None,
+    rank: tuple[int, ...] | None,
+    folds: int,
+    outer_folds: int,
+    repeats: int,
+    permutations: int,
+    one_se: bool,
+    balanced: bool,
+    loading: dict[str, Any],
+    preparing: dict[str, Any],
+    weight_map: Path | None,
+    pattern_map: Path | None,
+    report: Path | None,
+    no_report: bool,
+    seed: int,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Fit a classifier to DATA, evaluate it honestly, and save it with a page that shows it.
+
+    lambda and mu are chosen by cross-validation; with --auto also the scaling, the decomposition (the flat one among
+    them) and its rank. The accuracy that is reported comes from parts of the samples that no choice has seen.
+    """
+    from ..experiments import FitPlan, check_plan, fit_and_evaluate
+
+    with refusals(ValueError):
+        if auto and (decomposition or rank):
+            raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
+        if outer_folds == 1:
+            raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
+        plan = FitPlan(
+            auto=auto,
+            decomposition=decomposition or "tucker",
+            rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
+            recipe=recipe_of(preparing),
+            folds=folds,
+            outer_folds=outer_folds,
+            repeats=repeats,
+            permutations=permutations,
+            one_se=one_se,
+            class_weight="balanced" if balanced else None,
+            seed=seed,
+        )
+        samples = load(data, loading)
+        check_plan(samples, plan)
+        check_maps(samples, weight_map, pattern_map)
+        with progress_bar() as show:
+            fitted = fit_and_evaluate(samples, plan, jobs, show)
+        page = None if no_report else report or out.with_suffix(".html")
+        _write(fitted, samples, out, page)
+        maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
+    written = [out, *([] if page is None else [page]), *maps]
+    if as_json:
+        print_json({**fitted.about, "written": [str(path) for path in written]})
+    else:
+        _print(fitted, plan, samples, written)
+
+
+def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None) -> None:
+    from ..io import read_facts, save_model
+
+    save_model(out, fitted.model, fitted.about)
+    if page is not None:
+        from ..report import model_page, write_page
+
+        write_page(page, model_page(fitted.model, read_facts(out), samples))
+
+
+def _print(fitted: FittedModel, plan: FitPlan, samples: SampleSet, written: list[Path]) -> None:
+    from ..anatomy import classifier_of
+    from ..report import evaluation_lines, said_model
+
+    classifier = classifier_of(fitted.model)
+    best = fitted.about["search"]["best"]
+    said = f"{said_model(classifier)}, lambda {best['lam']}, mu {best['mu1']:g}"
+    if best.get("preparation"):
+        said += f", after {best['preparation']}"
+    click.echo(f"Chosen of {fitted.about['search']['n_models']} models: {said}")
+    for line in evaluation_lines(fitted.about["evaluation"], fitted.about["chance"]):
+        click.echo(line)
+    for note in samples.notes:
+        click.echo(f"Note: {note}")
+    click.echo("Wrote " + ", ".join(map(str, written)))

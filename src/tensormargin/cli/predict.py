@@ -1,0 +1,96 @@
+"""``tensormargin predict`` and ``tensormargin inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._data import FORMATS, load, loading_options
+from ._maps import write_maps
+from ._options import json_option, print_json, refusals
+
+if TYPE_CHECKING:
+    from ..io import SampleSet
+
+_PREDICT_EXAMPLES = f"""
+{FORMATS}
+\b
+Examples:
+  tensormargin predict eeg.skops new.npz -o predictions.csv
+  tensormargin predict scans.skops scans/new/ -o predictions.csv --json
+
+Labels in DATA are not needed; where they are, the accuracy is printed and the file has them.
+"""
+
+
+@click.command("predict", epilog=_PREDICT_EXAMPLES)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
+@loading_options
+@json_option
+def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any], as_json: bool) -> None:
+    """Predict the classes of DATA with a MODEL that `tensormargin fit` saved.
+
+    The file has a row for each sample: its name or number, the predicted class, and the probability of every class.
+    """
+    from ..io import load_model
+    from ..predictions import predictions_of, write_predictions
+
+    with refusals(ValueError):
+        loaded = load_model(model)
+        samples = load(data, loading, need_labels=False)
+        rows = predictions_of(loaded.model, samples)
+        write_predictions(out, rows)
+    accuracy = _accuracy(rows.predicted, samples)
+    if as_json:
+        counts = {str(label): int((rows.predicted == label).sum()) for label in loaded.facts["classes"]}
+        content = {"out": str(out), "n_samples": len(rows.predicted), "accuracy": accuracy, "predicted": counts}
+        print_json(content)
+        return
+    click.echo(f"Wrote {out}: {len(rows.predicted)} predictions")
+    if accuracy is not None:
+        click.echo(f"Accuracy on the labels in {data}: {100 * accuracy:.2f} %")
+
+
+def _accuracy(predicted: Any, samples: SampleSet) -> float | None:
+    return None if samples.target is None else float((predicted.astype(str) == samples.target.astype(str)).mean())
+
+
+_INSPECT_EXAMPLES = """
+\b
+Examples:
+  tensormargin inspect eeg.skops
+  tensormargin inspect scans.skops --weight-map weight.nii.gz    for any viewer of brain images
+"""
+
+
+@click.command("inspect", epilog=_INSPECT_EXAMPLES)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Write .nii, .nii.gz, .npy or .png."
+)
+@json_option
+def inspect_command(model: Path, weight_map: Path | None, as_json: bool) -> None:
+    """Say what is in a MODEL file: classes, weight, preparation, evaluation, versions."""
+    from ..io import load_model
+    from ..report import evaluation_lines, statements
+
+    with refusals(ValueError, TypeError):
+        loaded = load_model(model)
+        about = loaded.facts["about"]
+        maps = write_maps(loaded.model, None, weight_map, None, about.get("affine"))
+        lines = statements(loaded.model, loaded.facts)
+    if as_json:
+        print_json(dict(loaded.facts))
+        return
+    classes = ", ".join(map(str, loaded.facts["classes"]))
+    shape = " x ".join(map(str, loaded.facts["sample_shape"]))
+    click.echo(f"{model}: {loaded.facts['model']}, saved {loaded.facts['created']}")
+    click.echo(f"Takes samples of {shape}; classes: {classes}")
+    for line in [*evaluation_lines(about.get("evaluation"), about.get("chance")), *lines]:
+        click.echo(line)
+    if maps:
+        click.echo("Wrote " + ", ".join(map(str, maps)))

@@ -1,0 +1,45 @@
+"""``tensormargin report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ._data import load, loading_options
+from ._options import json_option, refusals, say_written
+
+_EXAMPLES = """
+\b
+Examples:
+  tensormargin report eeg.skops eeg.npz -o eeg.html        with margins and activation patterns of these samples
+  tensormargin report eeg.skops -o eeg.html                what the model's file holds
+  tensormargin report result.json -o result.html           what `tensormargin compare --json` printed
+"""
+
+
+@click.command("report", epilog=_EXAMPLES)
+@click.argument("source", metavar="MODEL|COMPARISON", type=click.Path(path_type=Path))
+@click.argument("data", required=False, type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="HTML file to write.")
+@loading_options
+@json_option
+def report_command(source: Path, data: Path | None, out: Path, loading: dict[str, Any], as_json: bool) -> None:
+    """Write one page (HTML, nothing else needed) about a model or a comparison."""
+    from ..report import comparison_page, model_page, read_comparison, write_page
+
+    with refusals(ValueError, TypeError):
+        if source.suffix.lower() == ".json":
+            page = comparison_page(read_comparison(source))
+        else:
+            from ..io import load_model
+            from ..predictions import check_samples_fit
+
+            loaded = load_model(source)
+            samples = None if data is None else load(data, loading)
+            if samples is not None:
+                check_samples_fit(loaded.model, samples)
+            page = model_page(loaded.model, loaded.facts, samples)
+        write_page(out, page)
+    say_written(as_json, out)

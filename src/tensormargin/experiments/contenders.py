@@ -1,0 +1,78 @@
+"""Who takes part in a comparison, and what each chooses from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
+
+from .._typing import Array
+from ..methods import METHODS, make_method
+from ..peers import CPPLSClassifier
+
+PEERS = ("LinearSVC", "CP-PLSR")
+"""Methods of scikit-learn and TensorLy that can join a comparison."""
+
+LAM_GRID = ("0.01*scale", "0.1*scale", "scale", "10*scale")
+C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
+COMPONENTS = (1, 2, 3, 4, 6)
+
+
+class FlatUnit(TransformerMixin, BaseEstimator):
+    """Flatten samples, subtract their mean and divide them by one number, so that one grid of C suits all data.
+
+    The number makes the mean squared norm 10. Centring is to the flat method's good: its intercept is penalised, and
+    its solver slow, where the mean is far from zero.
+    """
+
+    def fit(self, X: Array, y: Any = None) -> FlatUnit:
+        """Learn mean and number."""
+        self.mean_ = np.mean(X, axis=0, dtype=np.float64).ravel()
+        spread = float(np.mean(np.var(X, axis=0, dtype=np.float64))) * X[0].size
+        self.unit_ = np.sqrt(spread / 10) if spread > 0 else 1.0
+        return self
+
+    def transform(self, X: Array) -> Array:
+        """Return samples as vectors."""
+        return (X.reshape(len(X), -1) - self.mean_) / self.unit_
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An estimator and the values to choose its parameters from."""
+
+    name: str
+    estimator: Any
+    grid: Mapping[str, Sequence[Any]]
+
+    def behind(self, *preparations: Any) -> Contender:
+        """Return it behind a transformer that is fitted with it; of several it chooses one. None changes nothing."""
+        if preparations == (None,):
+            return self
+        steps = ["passthrough" if one is None else one for one in preparations]
+        estimator = Pipeline([("preparation", steps[0]), ("method", self.estimator)])
+        grid: dict[str, Sequence[Any]] = {f"method__{name}": values for name, values in self.grid.items()}
+        return Contender(self.name, estimator, grid | ({"preparation": steps} if len(steps) > 1 else {}))
+
+
+def contender(name: str, lam_grid: Sequence[str | float] = LAM_GRID) -> Contender:
+    """Return a method of the paper or a peer by its name."""
+    if name == "LinearSVC":
+        estimator = Pipeline([("flat", FlatUnit()), ("svc", LinearSVC(max_iter=2000, random_state=0))])
+        return Contender(name, estimator, {"svc__C": C_GRID})
+    if name == "CP-PLSR":
+        return Contender(name, CPPLSClassifier(), {"n_components": COMPONENTS})
+    return Contender(name, make_method(name), {"lam": list(lam_grid)})
+
+
+def check_contenders(names: Sequence[str]) -> None:
+    """Raise ValueError unless all names are known, and there is at least one."""
+    known = (*METHODS, *PEERS)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; the methods are {', '.join(known)}")

@@ -1,0 +1,240 @@
+"""Samples that are files of their own: images, NIfTI volumes and arrays, in class folders or listed in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Array
+from ..preparation import resize
+from .arrays import ONLY, BadFileError, optional_package, parsing, read_arrays
+
+NIFTI = (".nii", ".nii.gz")
+_WORDS = {
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".tif", ".tiff"), "images"),
+    **dict.fromkeys(NIFTI, "NIfTI volumes"),
+    ".npy": "arrays",
+}
+
+
+def file_words(name: str) -> str | None:
+    """Return what a file of one sample holds ("images", "NIfTI volumes", "arrays"), None for other kinds."""
+    return next((words for ending, words in _WORDS.items() if name.lower().endswith(ending)), None)
+
+
+def words_for(names: Sequence[str]) -> str:
+    """Return what these files hold, "files" if it is not the same for all."""
+    kinds = {file_words(name) for name in names}
+    return str(kinds.pop()) if len(kinds) == 1 else "files"
+
+
+def known_endings() -> str:
+    """Return the endings of files that hold one sample."""
+    return ", ".join(_WORDS)
+
+
+class Stack(NamedTuple):
+    """Files of one sample each, read into one array."""
+
+    data: Array
+    affine: Array | None
+    notes: list[str]
+
+
+def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -> Stack:
+    """Read files into one array that is made once, from the first file's shape.
+
+    Parameters
+    ----------
+    folder : Path
+    names : sequence of str
+        Paths of the files, relative to the folder.
+    size : sequence of int, optional
+        Resize the first axes of every file to this.
+    """
+    first, affine = _read_one(folder / names[0], size)
+    data = np.empty((len(names), *first.shape), first.dtype)
+    data[0] = first
+    elsewhere = []
+    for position, name in enumerate(names[1:], start=1):
+        sample, its_affine = _read_one(folder / name, size)
+        _check_shape(folder / names[0], first, folder / name, sample)
+        if not np.can_cast(sample.dtype, data.dtype):
+            data = data.astype(np.promote_types(sample.dtype, data.dtype))
+        data[position] = sample
+        if affine is not None and its_affine is not None and not np.allclose(affine, its_affine):
+            elsewhere.append(name)
+    notes = []
+    if data.dtype != first.dtype:
+        notes.append(f"the files hold numbers of different types, all of which became {data.dtype}")
+    if elsewhere:
+        count = _count(len(elsewhere), "file")
+        notes.append(f"{count} with another affine than {names[0]}, whose affine is used, e.g. {elsewhere[0]}")
+    return Stack(data, affine, notes)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _check_shape(first_path: Path, first: Array, path: Path, sample: Array) -> None:
+    if sample.shape == first.shape:
+        return
+    remedy = (
+        f"give size=... (command line: --size), e.g. {'x'.join(map(str, first.shape[:3]))}, to resize them"
+        if sample.ndim == first.ndim
+        else "convert them to one kind: greyscale or colour, images or volumes"
+    )
+    raise BadFileError(
+        f"{path}: has the shape {sample.shape}, but {first_path} has {first.shape}; all samples must have one shape: "
+        f"{remedy}"
+    )
+
+
+def _read_one(path: Path, size: Sequence[int] | None) -> tuple[Array, Array | None]:
+    """Return one file's sample, resized, and its affine if it has one."""
+    words = file_words(path.name)
+    if words == "NIfTI volumes":
+        sample, affine = _read_volume(path)
+    else:
+        sample, affine = (_read_image(path) if words == "images" else _read_array(path)), None
+    if size is None:
+        return sample, affine
+    if not 0 < len(size) <= sample.ndim or min(size) < 1:
+        raise BadFileError(
+            f"{path}: has the shape {sample.shape}, which cannot be resized to {'x'.join(map(str, size))}; size "
+            "(command line: --size) must give a positive length for each axis, without the colours"
+        )
+    resized = resize(sample, tuple(size))
+    return resized, None if affine is None else affine @ _stretch(sample.shape, resized.shape)
+
+
+def _stretch(before: Sequence[int], after: Sequence[int]) -> Array:
+    """Return the affine from the resized grid's indices to the file's: both span the same box."""
+    steps = np.array(before[:3]) / np.array(after[:3])
+    stretch = np.diag([*steps, 1.0])
+    stretch[:3, 3] = (steps - 1) / 2
+    return stretch
+
+
+def _read_array(path: Path) -> Array:
+    array = read_arrays(path, (ONLY,))[ONLY]
+    if array.dtype.kind not in "biuf" or array.ndim == 0:
+        raise BadFileError(f"{path}: must hold an array of real numbers; write it with numpy.save(path, array)")
+    return array
+
+
+def _read_image(path: Path) -> Array:
+    from PIL import Image
+
+    with (
+        parsing(path, "an image that can be read", "save it again as PNG, JPEG or TIFF"),
+        Image.open(path, formats=("PNG", "JPEG", "TIFF")) as image,
+    ):
+        pages = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
+        if pages == 1:
+            return _pixels(image)
+        stack = []
+        for page in range(pages):
+            image.seek(page)
+            stack.append(_pixels(image))
+        return np.stack(stack)
+
+
+def _pixels(image: Any) -> Array:
+    """Return greyscale as HxW in the file's precision, everything else as HxWx3; transparency is dropped."""
+    if image.mode in ("1", "LA", "La"):
+        image = image.convert("L")
+    elif image.mode not in ("L", "I", "F") and not image.mode.startswith("I;16"):
+        image = image.convert("RGB")
+    pixels = np.asarray(image)
+    if image.mode == "I" and image.format == "PNG":  # how older versions of Pillow read 16 bits
+        return pixels.astype(np.uint16)
+    return pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
+
+
+def _read_volume(path: Path) -> tuple[Array, Array]:
+    volume, affine = read_nifti(path)
+    if any(length > 1 for length in volume.shape[3:]):
+        raise BadFileError(
+            f"{path}: has {volume.ndim} axes {volume.shape}, but a file that is one sample must be a volume with "
+            "three; split it, or load the 4-D file by itself, with labels_from=... (command line: --labels-from)"
+        )
+    return volume.reshape(volume.shape[:3]), affine
+
+
+def read_nifti(path: Path) -> tuple[Array, Array]:
+    """Return a NIfTI file's values (float32, scaled as its header says) and its affine."""
+    nibabel = optional_package(path, "nibabel", "neuro", "a NIfTI file")
+    with parsing(path, "a NIfTI file", "export it again"):
+        image = nibabel.load(path)
+        if image.get_data_dtype().kind not in "biuf":
+            raise BadFileError(
+                f"{path}: must hold real numbers, has {image.get_data_dtype()}; export it with one number a voxel"
+            )
+        return np.asarray(image.dataobj, np.float32), np.asarray(image.affine, np.float64)
+
+
+class Listing(NamedTuple):
+    """Files of a folder, each a sample, with the names of their class folders (None where the folder is flat)."""
+
+    names: list[str]
+    labels: list[str] | None
+    notes: list[str]
+
+
+def list_folder(folder: Path, flat: bool) -> Listing:
+    """List the samples of a folder with one subfolder a class, in order of their names.
+
+    Parameters
+    ----------
+    folder : Path
+    flat : bool
+        Whether the files may also lie in the folder itself, which tells no labels.
+    """
+    top = _visible(folder)
+    classes = {each: _visible(each) for each in top if each.is_dir()}
+    inside = [path for content in classes.values() for path in content]
+    in_classes, direct = ([path for path in paths if _is_sample(path)] for paths in (inside, top))
+    files = in_classes or (direct if flat else [])
+    if not files:
+        raise _no_samples(folder, direct)
+    other = [path for path in (*top, *inside) if path.is_file() and not _is_sample(path)]
+    empty = [each for each, content in classes.items() if not any(map(_is_sample, content))]
+    notes = [
+        *_left_out(folder, other, "file", "of other kinds"),
+        *_left_out(folder, direct if in_classes else [], "file", "outside the class folders"),
+        *_left_out(folder, [path for path in inside if path.is_dir()], "folder", "inside class folders"),
+        *_left_out(folder, empty, "folder", "without samples"),
+    ]
+    labels = [path.parent.name for path in files] if in_classes else None
+    return Listing([path.relative_to(folder).as_posix() for path in files], labels, notes)
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted((path for path in folder.iterdir() if not path.name.startswith(".")), key=lambda path: path.name)
+
+
+def _is_sample(path: Path) -> bool:
+    return path.is_file() and file_words(path.name) is not None
+
+
+def _no_samples(folder: Path, direct: Sequence[Path]) -> BadFileError:
+    if direct:
+        return BadFileError(
+            f"{folder}: has {_count(len(direct), 'file')}, but no class folders: put the files of every class into a "
+            "subfolder with its name, or give labels_from=... (command line: --labels-from)"
+        )
+    return BadFileError(
+        f"{folder}: holds no samples; it must have one subfolder a class, with files of these kinds: {known_endings()}"
+    )
+
+
+def _left_out(folder: Path, paths: Sequence[Path], noun: str, which: str) -> list[str]:
+    if not paths:
+        return []
+    verb = "was" if len(paths) == 1 else "were"
+    return [f"{_count(len(paths), noun)} {which} {verb} left out, e.g. {paths[0].relative_to(folder).as_posix()}"]

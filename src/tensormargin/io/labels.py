@@ -1,0 +1,160 @@
+"""Labels and groups: found by name, made text or integers, or read from a file of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from .._typing import Array
+from .arrays import BadFileError, Stored, open_arrays
+from .tables import Table, is_list, read_table
+
+PATHS = ("path", "file", "filename")
+LABELS = ("y", "labels", "label", "target", "targets")
+GROUPS = ("groups", "group")
+
+_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?")  # no leading zeros: 007 is a name, not a number
+_EXACT = 2.0**53  # up to here floating-point numbers tell integers apart
+
+
+def choose(path: Path, held: Mapping[str, object], wanted: str | None, usual: Sequence[str], option: str) -> str | None:
+    """Return the name that was asked for, else the first usual one that is there in any case, else None."""
+    if wanted is not None:
+        if wanted not in held:
+            raise BadFileError(
+                f"{path}: has no {wanted!r}; it holds {describe(held)}: give one of them as {option}=... (command "
+                f"line: --{option})"
+            )
+        return wanted
+    lower = {name.lower(): name for name in held}
+    return next((name if name in held else lower[name.lower()] for name in usual if name.lower() in lower), None)
+
+
+def describe(held: Mapping[str, object]) -> str:
+    """Return the names that are there, those of arrays with their shapes."""
+    words = (f"{name} {item.shape}" if isinstance(item, Stored) else name for name, item in held.items())
+    return ", ".join(words) or "nothing"
+
+
+def clean(path: Path, values: Array, what: str) -> Array:
+    """Return labels or groups as a vector of text or integers; a missing one is named by its row, counted from 1."""
+    if values.ndim == 2 and 1 in values.shape:
+        values = values.ravel()
+    if values.ndim != 1:
+        raise BadFileError(f"{path}: {what} must be a vector, one value a sample; the shape is {values.shape}")
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    if values.dtype.kind in "UT":
+        text = np.array([value.strip() for value in values.tolist()], str)
+        _refuse_rows(path, what, [value.lower() in ("", "nan") for value in text.tolist()], "no value")
+        return text
+    if values.dtype.kind in "iu":
+        return np.array(values)  # of its own, not mapped from a file
+    if values.dtype.kind == "b":
+        return values.astype(np.int64)
+    if values.dtype.kind != "f":
+        raise BadFileError(f"{path}: {what} must be text or integers; got {values.dtype}")
+    _refuse_rows(path, what, np.isnan(values), "no value (NaN)")
+    _refuse_rows(path, what, (values != np.rint(values)) | (np.abs(values) > _EXACT), "a value that is not an integer")
+    return values.astype(np.int64)
+
+
+def _refuse_rows(path: Path, what: str, bad: Iterable[bool], fault: str) -> None:
+    rows = [number for number, is_bad in enumerate(bad, start=1) if is_bad]
+    if rows:
+        more = f" (so have {len(rows) - 1} more)" if len(rows) > 1 else ""
+        raise BadFileError(
+            f"{path}: {what} must be text or integers; row {rows[0]} has {fault}{more}. Correct it, or leave that "
+            "sample out"
+        )
+
+
+def from_text(path: Path, values: Sequence[str], what: str) -> Array:
+    """Return a column of text as labels or groups: integers where every value is one, also if written 1.0."""
+    text = clean(path, np.array(values, str), what)
+    if all(_WHOLE.fullmatch(value) for value in text.tolist()):
+        return np.array([int(value.partition(".")[0]) for value in text.tolist()], np.int64)
+    return text
+
+
+class Labels(NamedTuple):
+    """Labels and groups from a file of their own; ``paths`` says which row belongs to which file."""
+
+    path: Path
+    target: Array
+    groups: Array | None
+    paths: list[str] | None = None
+    hint: str = ""
+
+
+def read_labels(path: Path, labels: str | None, groups: str | None) -> Labels:
+    """Read labels, and groups where they are there, from a file of their own."""
+    if not path.is_file():
+        raise BadFileError(f"{path}: no such file; labels_from (command line: --labels-from) is a file with labels")
+    return _labels_in_table(path, labels, groups) if is_list(path) else _labels_in_container(path, labels, groups)
+
+
+def _labels_in_table(path: Path, labels: str | None, groups: str | None) -> Labels:
+    table = read_table(path, "label" if labels is None else None, (*LABELS, *GROUPS, *PATHS))
+    name = choose(path, table.columns, labels, LABELS, "labels") or no_labels(
+        path, table.columns, "name the columns in the first line"
+    )
+    paths = choose(path, table.columns, None, PATHS, "samples")
+    hint = "" if table.has_header else "; if its first line names the column, give it as labels=... (--labels)"
+    return Labels(
+        path,
+        from_text(path, table.columns[name], "labels"),
+        groups_in_table(table, groups) if groups is None or groups in table.columns else None,
+        None if paths is None else table.columns[paths],
+        hint,
+    )
+
+
+def _labels_in_container(path: Path, labels: str | None, groups: str | None) -> Labels:
+    with open_arrays(path) as held:
+        only = next(iter(held)) if len(held) == 1 else None
+        name = (
+            choose(path, held, labels, LABELS, "labels") or only or no_labels(path, held, "keep them alone in the file")
+        )
+        target = clean(path, held[name].read(), "labels")
+        return Labels(path, target, groups_in_container(path, held, groups) if groups in (None, *held) else None)
+
+
+def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
+    """Refuse a file in which no labels were found."""
+    raise BadFileError(
+        f"{path}: has no labels under the names {', '.join(LABELS)}; it holds {describe(held)}: give the right one as "
+        f"labels=... (command line: --labels), or {remedy}"
+    )
+
+
+def groups_in_table(table: Table, groups: str | None) -> Array | None:
+    """Return a table's column of groups, None if it has none."""
+    name = choose(table.path, table.columns, groups, GROUPS, "groups")
+    return None if name is None else from_text(table.path, table.columns[name], "groups")
+
+
+def groups_in_container(path: Path, held: Mapping[str, Stored], groups: str | None) -> Array | None:
+    """Return a container's array of groups, None if it has none."""
+    name = choose(path, held, groups, GROUPS, "groups")
+    return None if name is None else clean(path, held[name].read(), "groups")
+
+
+def rows_by_path(table: Path, paths: Sequence[str], names: Sequence[str], folder: Path) -> list[int]:
+    """Return every sample's row in a table of paths, relative to the samples' folder or to the table's own."""
+    written = {PurePath(path).as_posix(): row for row, path in enumerate(paths)}
+    if len(written) < len(paths):
+        raise BadFileError(f"{table}: names a path twice; every file must have one row")
+    absolute = {(table.parent / path).resolve(): row for path, row in written.items()}
+    rows = [written.get(PurePath(name).as_posix(), absolute.get((folder / name).resolve(), -1)) for name in names]
+    missing = [name for name, row in zip(names, rows, strict=True) if row < 0]
+    if missing:
+        raise BadFileError(
+            f"{table}: has no row for {len(missing)} of {len(names)} samples, e.g. {missing[0]}; its column of paths "
+            "must name every file, relative to the samples' folder or to the table's own"
+        )
+    return rows

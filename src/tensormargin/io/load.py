@@ -1,0 +1,312 @@
+"""Labelled samples from whatever they are kept in: one function for all kinds of files and folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from .._typing import Array
+from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
+from .images import NIFTI, file_words, known_endings, list_folder, read_nifti, read_stack, words_for
+from .labels import (
+    GROUPS,
+    LABELS,
+    PATHS,
+    Labels,
+    choose,
+    clean,
+    describe,
+    from_text,
+    groups_in_container,
+    groups_in_table,
+    no_labels,
+    read_labels,
+    rows_by_path,
+)
+from .tables import is_table, read_table
+
+_SAMPLES = ("X", "data", "samples", "images")
+_LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"
+
+
+@dataclass(frozen=True)
+class SampleSet:
+    """Samples as they were read, and what is known of them.
+
+    Attributes
+    ----------
+    data : ndarray of shape (n_samples, I_1, ..., I_M)
+        Mapped from the file, read-only, if that is ``.npy``.
+    target : ndarray of shape (n_samples,) or None
+        Labels, text or integers.
+    groups : ndarray of shape (n_samples,) or None
+        What belongs together (a person, a run), text or integers.
+    names : list of str or None
+        The samples' files, relative to the folder or as the table has them; None if they share one file.
+    affine : ndarray of shape (4, 4) or None
+        From voxel indices to millimetres, of NIfTI files; of the resized grid where ``size`` was given.
+    source : str
+        The path as it was given.
+    kind : str
+        What lies there, in words: "NumPy archive", "class folder of images", "4-D NIfTI".
+    notes : tuple of str
+        What one should know: files that were left out, affines that differ.
+    """
+
+    data: Array
+    target: Array | None
+    groups: Array | None
+    names: list[str] | None
+    affine: Array | None
+    source: str
+    kind: str
+    notes: tuple[str, ...]
+
+    @property
+    def labels(self) -> Array:
+        """The labels; raises `BadFileError` where there are none."""
+        if self.target is None:
+            raise BadFileError(f"{self.source}: has no labels; {_LABELS_FROM}")
+        return self.target
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What `load_samples` was asked for; ``need_labels`` of the samples' own file, ``flat`` of a folder."""
+
+    samples: str | None = None
+    labels: str | None = None
+    groups: str | None = None
+    axis: int = 0
+    size: tuple[int, ...] | None = None
+    need_labels: bool = True
+    flat: bool = False
+
+
+def load_samples(
+    path: str | Path,
+    *,
+    samples: str | None = None,
+    labels: str | None = None,
+    groups: str | None = None,
+    labels_from: str | Path | None = None,
+    axis: int = 0,
+    size: Sequence[int] | None = None,
+    need_labels: bool = True,
+) -> SampleSet:
+    """Read samples with their labels from a file or folder; never unpickles.
+
+    Parameters
+    ----------
+    path : str or Path
+        One of
+
+        - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
+          Zarr (a folder or ``.zip``);
+        - a folder with one subfolder a class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
+        - a table (``.csv``, ``.tsv``) with the columns path, label and perhaps group, paths relative to its folder;
+        - a 4-D NIfTI file, samples along the last axis, with ``labels_from``.
+    samples : str, optional
+        Name of the array with the samples ("a/b" inside groups), or a table's column of paths. By default X, data,
+        samples or images, else the only array of numbers that could be it.
+    labels, groups : str, optional
+        Name of the array or column. By default y, labels, label, target or targets; groups or group, which may be
+        missing.
+    labels_from : str or Path, optional
+        Another file with the labels, and perhaps groups: ``.npy``, ``.npz``, ``.mat``, HDF5, or a table (``.csv``,
+        ``.tsv``, ``.txt`` with white space), also one label a line without a header. One row a sample in their order,
+        unless it has a column path and the samples are files.
+    axis : int, default=0
+        The axis of a container's array that counts the samples.
+    size : sequence of int, optional
+        Resize every image or volume file to this while reading, without the colours.
+    need_labels : bool, default=True
+        Whether it is an error that there are no labels. Otherwise files may also lie in the folder itself.
+
+    Returns
+    -------
+    SampleSet
+
+    Raises
+    ------
+    BadFileError
+        The message names the file, what is wrong with it and the remedy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.io import load_samples
+    >>> np.savez("faces.npz", X=np.ones((4, 8, 8)), y=["a", "b", "a", "b"])  # doctest: +SKIP
+    >>> load_samples("faces.npz").data.shape  # doctest: +SKIP
+    (4, 8, 8)
+    """
+    source = Path(path)
+    if not source.exists():
+        raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
+    second = None if labels_from is None else read_labels(Path(labels_from), labels, groups)
+    asked = _Asked(
+        samples=samples,
+        labels=None if second else labels,
+        groups=None if second and second.groups is not None else groups,
+        axis=axis,
+        size=None if size is None else tuple(size),
+        need_labels=need_labels and second is None,
+        flat=not need_labels or second is not None,
+    )
+    found = replace(_read(source, asked), source=str(path))
+    found = found if second is None else _with_labels(source, found, second)
+    return _samples_first(source, found, second, axis)
+
+
+def _read(path: Path, asked: _Asked) -> SampleSet:
+    """Return what lies there; a container's samples are not yet moved to the first axis."""
+    kind = container_kind(path)
+    if kind is not None:
+        return _from_container(path, kind, asked)
+    if path.is_dir():
+        return _from_folder(path, asked)
+    if is_table(path):
+        return _from_table(path, asked)
+    if path.name.lower().endswith(NIFTI):
+        return _from_nifti(path, asked)
+    raise BadFileError(
+        f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder a class, a table (.csv, .tsv) "
+        f"of paths and labels, a 4-D NIfTI file or one of {container_endings()}"
+    )
+
+
+def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
+    _refuse(path, asked, ("size",), "only files that are one sample each can be resized")
+    with open_arrays(path) as held:
+        label_name = choose(path, held, asked.labels, LABELS, "labels")
+        if label_name is None and asked.need_labels:
+            no_labels(path, held, _LABELS_FROM)
+        taken = (label_name, choose(path, held, asked.groups, GROUPS, "groups"))
+        others = {name: stored for name, stored in held.items() if name not in taken}
+        name = choose(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, others)
+        target = None if label_name is None else clean(path, held[label_name].read(), "labels")
+        groups = groups_in_container(path, held, asked.groups)
+        return SampleSet(held[name].read(), target, groups, None, None, "", kind, ())
+
+
+def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
+    """Return the name of the only array of numbers with two axes or more; MATLAB's vectors have one of length 1."""
+    likely = [
+        name
+        for name, stored in held.items()
+        if stored.is_numeric and len(stored.shape) >= 2 and not (len(stored.shape) == 2 and 1 in stored.shape)
+    ]
+    if len(likely) == 1:
+        return likely[0]
+    raise BadFileError(
+        f"{path}: {len(likely) or 'none'} of its arrays could be the samples; it holds {describe(held)}. Name the one "
+        "that is: samples=... (command line: --samples)"
+    )
+
+
+def _from_folder(path: Path, asked: _Asked) -> SampleSet:
+    why = "a folder of files has no arrays or columns; its labels are the names of its subfolders"
+    _refuse(path, asked, ("samples", "labels", "groups", "axis"), why)
+    listing = list_folder(path, asked.flat)
+    stack = read_stack(path, listing.names, asked.size)
+    target = None if listing.labels is None else from_text(path, listing.labels, "labels")
+    kind = f"{'folder' if target is None else 'class folder'} of {words_for(listing.names)}"
+    return SampleSet(stack.data, target, None, listing.names, stack.affine, "", kind, (*listing.notes, *stack.notes))
+
+
+def _from_table(path: Path, asked: _Asked) -> SampleSet:
+    _refuse(path, asked, ("axis",), "each of the files in a table is one sample")
+    table = read_table(path)
+    paths = choose(path, table.columns, asked.samples, PATHS, "samples")
+    if paths is None:
+        raise BadFileError(
+            f"{path}: has no column named path; its columns are {describe(table.columns)}: give the one with the paths "
+            "of the files as samples=... (command line: --samples)"
+        )
+    label_name = choose(path, table.columns, asked.labels, LABELS, "labels")
+    if label_name is None and asked.need_labels:
+        no_labels(path, table.columns, _LABELS_FROM)
+    target = None if label_name is None else from_text(path, table.columns[label_name], "labels")
+    groups = groups_in_table(table, asked.groups)
+    names = table.columns[paths]
+    _check_files(path, names)
+    stack = read_stack(path.parent, names, asked.size)
+    return SampleSet(
+        stack.data, target, groups, names, stack.affine, "", f"table of {words_for(names)}", tuple(stack.notes)
+    )
+
+
+def _check_files(path: Path, names: Sequence[str]) -> None:
+    for row, name in enumerate(names, start=1):
+        if not (path.parent / name).is_file():
+            raise BadFileError(
+                f"{path}: row {row} names {name!r}, which is no file in {path.parent}; paths are relative to the "
+                "table's folder, or absolute"
+            )
+        if file_words(name) is None:
+            raise BadFileError(f"{path}: row {row} names {name!r}, whose kind is none of {known_endings()}")
+
+
+def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
+    why = "the samples of a 4-D NIfTI file are along its last axis, and it has no names; convert it to .npz"
+    _refuse(path, asked, ("samples", "labels", "groups", "axis", "size"), why)
+    if asked.need_labels:
+        raise BadFileError(f"{path}: a NIfTI file has no labels; {_LABELS_FROM}")
+    volumes, affine = read_nifti(path)
+    if volumes.ndim != 4:
+        raise BadFileError(
+            f"{path}: must have four axes, the last counting the samples; its shape is {volumes.shape}. Where every "
+            "file is one sample, give a folder with one subfolder a class, or a table of paths and labels"
+        )
+    return SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", ())
+
+
+def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None:
+    for option in options:
+        given = getattr(asked, option)
+        if given != getattr(_Asked, option):
+            raise BadFileError(f"{path}: {option}={given!r} (command line: --{option}) is of no use here: {why}")
+
+
+def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:
+    """Return the samples with the labels of a second file."""
+    target, groups, notes = second.target, second.groups, found.notes
+    if second.paths is not None and found.names is not None:
+        folder = path if path.is_dir() else path.parent
+        rows = rows_by_path(second.path, second.paths, found.names, folder)
+        target, groups = target[rows], None if groups is None else groups[rows]
+        unused = len(second.paths) - len(set(rows))
+        notes += (f"rows of {second.path.name} that name no sample: {unused}",) if unused else ()
+    return replace(found, target=target, groups=found.groups if groups is None else groups, notes=notes)
+
+
+def _samples_first(path: Path, found: SampleSet, second: Labels | None, axis: int) -> SampleSet:
+    """Return the samples along the first axis; raise `BadFileError` for what no classifier could use."""
+    data = found.data
+    if not -data.ndim <= axis < data.ndim:
+        raise BadFileError(
+            f"{path}: axis={axis} (command line: --axis) must be one of the {data.ndim} axes of the samples, of shape "
+            f"{data.shape}; the first is 0"
+        )
+    for what, values in (("labels", found.target), ("groups", found.groups)):
+        if values is not None and len(values) != data.shape[axis]:
+            raise _miscounted(path, found, second, axis, f"{len(values)} {what}", len(values))
+    data = data if axis == 0 else np.moveaxis(data, axis, 0)
+    check_samples(path, data, "the array of samples")
+    return replace(found, data=data)
+
+
+def _miscounted(
+    path: Path, found: SampleSet, second: Labels | None, axis: int, counted: str, count: int
+) -> BadFileError:
+    shape = found.data.shape
+    origin = "" if second is None else f" with those of {second.path}"
+    others = [other for other, length in enumerate(shape) if length == count]
+    if others and found.names is None and found.affine is None:
+        remedy = f"axis {others[0]} has that length: give axis={others[0]} (command line: --axis {others[0]})"
+    else:
+        remedy = "there must be one a sample, in the samples' order" + ("" if second is None else second.hint)
+    return BadFileError(f"{path}: {counted}{origin}, but {shape[axis]} samples (shape {shape}, axis {axis}); {remedy}")

@@ -1,0 +1,178 @@
+"""Models in files: skops, so that loading one runs none of its code, with a page of facts beside it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.utils.validation import check_is_fitted
+
+from .arrays import BadFileError
+from .atomic import replacing
+from .versions import software_versions
+
+FORMAT = 1
+"""Version of the file's layout: the archive that skops writes, and `FACTS` in it."""
+FACTS = "tensormargin.json"
+
+# Types that skops does not know by itself and that a model may hold. All others are refused by name.
+TRUSTED = frozenset(
+    {
+        "tensormargin.estimators.classifier.TensorMarginClassifier",
+        "tensormargin.selection.classifier.TensorMarginClassifierCV",
+        "tensormargin.preparation.resizing.Resize",
+        "tensormargin.preparation.scaling.TensorScaler",
+        "tensormargin.preparation.shaping.Crop",
+        "tensormargin.preparation.shaping.Mask",
+        "tensormargin.preparation.shaping.Tensorize",
+        "tensorly.cp_tensor.CPTensor",
+        "tensorly.tucker_tensor.TuckerTensor",
+        "tensorly.tt_tensor.TTTensor",
+    }
+)
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model and what its file says about it.
+
+    Attributes
+    ----------
+    model : estimator or Pipeline
+    facts : mapping
+        "format", "created", "versions", "model", "steps", "sample_shape", "classes", and "about": what was written
+        beside it.
+    """
+
+    model: Any
+    facts: Mapping[str, Any]
+
+
+def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = None) -> None:
+    """Save a fitted classifier, or a Pipeline that ends in one; the file is whole or not there.
+
+    Parameters
+    ----------
+    path : str or Path
+        Any name; ``.skops`` is customary, and `skops.io` can open the file too.
+    model : estimator
+        Fitted, of this library or of scikit-learn.
+    about : mapping, optional
+        Facts to keep beside it, of JSON's types: data, seed, evaluation.
+    """
+    import skops.io
+
+    check_is_fitted(model)
+    facts = {
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": software_versions(),
+        "model": type(getattr(model, "steps", [(None, model)])[-1][1]).__name__,
+        "steps": [repr(step) for _, step in getattr(model, "steps", [])[:-1]],
+        "sample_shape": _sample_shape(model),
+        "classes": _plain(getattr(model, "classes_", [])),
+        "about": dict(about or {}),
+    }
+    text = json.dumps(facts, indent=1, allow_nan=False)
+    with replacing(path) as temporary:
+        skops.io.dump(model, temporary)
+        foreign = _foreign_types(temporary)
+        if foreign:
+            raise TypeError(
+                f"the model holds {', '.join(foreign)}, which load_model would refuse; use steps of scikit-learn and "
+                "tensormargin.preparation"
+            )
+        with zipfile.ZipFile(temporary, "a") as archive:
+            archive.writestr(FACTS, text)
+
+
+def load_model(path: str | Path) -> ModelFile:
+    """Load what `save_model` saved. No code of the file runs; types it should not hold are refused by name."""
+    import skops.io
+
+    facts = read_facts(path)
+    foreign = _foreign_types(path)
+    if foreign:
+        raise BadFileError(
+            f"{path}: holds types that a model of tensormargin does not have, {', '.join(foreign)}; it is not loaded"
+        )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", InconsistentVersionWarning)
+        try:
+            model = skops.io.load(path, trusted=sorted(TRUSTED & set(_untrusted(path))))
+        # skops raises whatever a damaged archive makes it stumble over: that must end in one clear message.
+        except Exception as error:
+            raise BadFileError(
+                f"{path}: cannot be loaded ({error}); it was saved with {_versions(facts)}. Fit it again, or install "
+                "those versions"
+            ) from error
+    if caught:
+        warnings.warn(
+            f"{path} was saved with {_versions(facts)}; fit it again with the versions at hand to be sure", stacklevel=2
+        )
+    return ModelFile(model, MappingProxyType(facts))
+
+
+def read_facts(path: str | Path) -> dict[str, Any]:
+    """Return what a model's file says about it, without loading the model."""
+    path = Path(path)
+    if not path.is_file():
+        raise BadFileError(f"{path}: no such file; give a model that `tensormargin fit` or save_model wrote")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            facts = json.loads(archive.read(FACTS))
+    # RuntimeError: encrypted, packed in an unknown way, or nested too deeply.
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError, RuntimeError) as error:
+        raise BadFileError(
+            f"{path}: not a model that tensormargin saved, or cut short ({error}); models are written by `tensormargin "
+            "fit` and save_model"
+        ) from error
+    version = facts.get("format") if isinstance(facts, dict) else None
+    if not isinstance(version, int) or version < 1:
+        raise BadFileError(f"{path}: has no format version; save the model again")
+    if version > FORMAT:
+        raise BadFileError(
+            f"{path}: has format {version}, this tensormargin reads up to {FORMAT}; upgrade it (the file was saved "
+            f"with {_versions(facts)})"
+        )
+    return facts
+
+
+def _versions(facts: Mapping[str, Any]) -> str:
+    versions = facts.get("versions")
+    versions = versions if isinstance(versions, dict) else {}
+    return ", ".join(f"{name} {versions.get(name, '?')}" for name in ("tensormargin", "scikit-learn", "numpy"))
+
+
+def _untrusted(path: str | Path) -> list[str]:
+    import skops.io
+
+    try:
+        return list(skops.io.get_untrusted_types(file=path))
+    # As in load_model: the archive may be damaged in any way.
+    except Exception as error:
+        raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
+
+
+def _foreign_types(path: str | Path) -> list[str]:
+    return sorted(set(_untrusted(path)) - TRUSTED)
+
+
+def _sample_shape(model: Any) -> list[int] | None:
+    """Return the shape of the samples that the model's first step, or the model, takes."""
+    first = model.steps[0][1] if hasattr(model, "steps") else model
+    shape = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
+    return None if shape is None else [int(size) for size in shape]
+
+
+def _plain(labels: Any) -> list[Any]:
+    return [label.item() if hasattr(label, "item") else label for label in labels]

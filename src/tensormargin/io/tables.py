@@ -1,0 +1,85 @@
+"""Tables of text: columns by name from CSV, TSV and whitespace-separated files."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from .arrays import BadFileError
+
+_TABLES = (".csv", ".tsv")
+
+
+def is_table(path: Path) -> bool:
+    """Return whether this is the name of a table with a header."""
+    return path.suffix.lower() in _TABLES
+
+
+def is_list(path: Path) -> bool:
+    """Return whether this is the name of a table that may also be a mere list, one value a line."""
+    return path.suffix.lower() in (*_TABLES, ".txt")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of text by name; rows are counted from 1, without the header."""
+
+    path: Path
+    columns: dict[str, list[str]]
+    has_header: bool
+
+
+def read_table(path: Path, list_of: str | None = None, headings: Collection[str] = ()) -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    path : Path
+        ``.csv`` (comma or semicolon), ``.tsv`` (tab), or anything else with columns that white space separates.
+    list_of : str, optional
+        What the values of a single column without a header are; by default every table must have a header.
+    headings : collection of str
+        Names in lower case by which the header of a single column is known.
+    """
+    rows = _rows(path)
+    if not rows:
+        raise BadFileError(f"{path}: is empty; its first line must name the columns, e.g. path,label")
+    if list_of is not None and len(rows[0]) == 1 and rows[0][0].lower() not in headings:
+        header, body = [list_of], rows
+    else:
+        header, *body = rows
+        if not body:
+            raise BadFileError(f"{path}: has the header {', '.join(header)}, but no rows; add one row a sample")
+    repeated = [name for name, count in Counter(header).items() if count > 1]
+    if repeated:
+        raise BadFileError(f"{path}: has several columns named {', '.join(map(repr, repeated))}; rename all but one")
+    for number, row in enumerate(body, start=1):
+        if len(row) != len(header):
+            raise BadFileError(
+                f"{path}: row {number} has {len(row)} values, but there are {len(header)} columns "
+                f"({', '.join(header)}); every row must have one value for each"
+            )
+    return Table(path, dict(zip(header, map(list, zip(*body, strict=True)), strict=True)), body is not rows)
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """Return the values of every line that is not empty."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        if not is_table(path):
+            return [line.split() for line in lines if line.strip()]
+        rows = csv.reader(
+            lines, delimiter="\t" if path.suffix.lower() == ".tsv" else _comma(lines), skipinitialspace=True
+        )
+        return [[value.strip() for value in row] for row in rows if any(value.strip() for value in row)]
+    except (UnicodeDecodeError, OSError, csv.Error) as error:
+        raise BadFileError(f"{path}: not a table in UTF-8 text ({error}); save it again as CSV UTF-8") from error
+
+
+def _comma(lines: list[str]) -> str:
+    """Return what separates the values: where the decimal sign is a comma, spreadsheets write semicolons."""
+    header = lines[0] if lines else ""
+    return ";" if ";" in header and "," not in header else ","

@@ -1,0 +1,85 @@
+"""What a fitted weight responds to: activation patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_consistent_length
+
+from ._typing import Array, FloatArray
+from .anatomy import as_seen, classifier_of, prepared
+from .estimators import TensorMarginClassifier
+from .estimators._multiclass import binary_tasks, class_codes
+from .samples import Samples
+
+_ROUNDING = 8  # units in the last place by which equal scores may differ
+
+
+def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) -> FloatArray:
+    """Return the activation patterns that belong to a model's weights (Haufe et al. 2014, NeuroImage 87).
+
+    A weight is a filter: it says how to read the class from the data, not where the class shows in them. A large entry
+    may do no more than cancel noise that it shares with another one, and the filter's sign and size there follow from
+    the noise. So a weight must not be read as a map of the signal. The pattern may: under the linear model
+    ``z = a s + noise`` with noise uncorrelated to the score s it is
+
+        a = Cov(z, s) / Var(s),    s = <W, z> + b,
+
+    the change of each entry that goes with one unit of the score. It is zero, but for chance, in entries that are
+    unrelated to the score, whatever their weight.
+
+    The covariance of the entries is never formed: ``Cov(z, s)`` is the sum of the samples, each times its centred
+    score, taken over chunks of X in float64.
+
+    Parameters
+    ----------
+    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
+        Fitted. Patterns are of the samples as they come, before any preparation (but after scaling by group).
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+        Samples, usually those of the fit.
+    y : array-like of shape (n_samples,), optional
+        Labels. With them, each one-vs-one problem is given the samples of its two classes only, otherwise all samples.
+    groups : array-like of shape (n_samples,), optional
+        Needed where the model scales by group.
+
+    Returns
+    -------
+    ndarray of shape (n_problems, I_1, ..., I_M)
+        In the order of ``clf.coef_``. Zero where the scores of a problem's samples are all equal.
+    """
+    clf = classifier_of(model)
+    X = np.asarray(X)
+    loadings = _loadings(clf, clf.binary_scores(prepared(model, X, groups)), y)
+    shown = as_seen(model, X, groups)
+    pattern = np.zeros((loadings.shape[1], shown[0].size))
+    for where, part in Samples(shown).chunks():
+        pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)
+    return pattern.reshape(-1, *shown.shape[1:])
+
+
+def _loadings(clf: TensorMarginClassifier, scores: Array, y: Any) -> FloatArray:
+    """Return for each sample and problem the factor with which the sample enters the pattern; they sum to zero."""
+    rounding = _ROUNDING * float(np.finfo(scores.dtype).eps)
+    loadings = np.zeros(scores.shape)
+    for k, rows in enumerate(_rows(clf, scores, y)):
+        own = scores[rows, k].astype(np.float64)
+        if own.size == 0:
+            raise ValueError(
+                f"a pattern needs samples; none of binary problem {k} was given. Pass its classes' samples"
+            )
+        centred = own - own.mean()
+        if np.abs(centred).max() > rounding * (np.abs(own).max() + abs(float(clf.intercept_[k]))):
+            loadings[rows, k] = centred / (centred @ centred)
+    return loadings
+
+
+def _rows(clf: TensorMarginClassifier, scores: Array, y: Any) -> list[Array | slice]:
+    """Return the samples of each binary problem."""
+    everything = slice(None)
+    if y is None:
+        return [everything] * scores.shape[1]
+    codes = class_codes(y, clf.classes_)
+    check_consistent_length(scores, codes)
+    tasks = binary_tasks(codes, len(clf.classes_), clf.multi_class_)
+    return [everything if task.rows is None else task.rows for task in tasks]

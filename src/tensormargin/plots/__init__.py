@@ -1,0 +1,24 @@
+"""Figures of fitted classifiers, maps and searches.
+
+Every function draws on the axes that it is given, or else on a new pyplot figure, and returns the axes; nothing is
+shown or saved.
+"""
+
+from .files import check_map_path, save_map
+from .fits import plot_convergence, plot_factors
+from .maps import plot_map, plot_weight
+from .margins import plot_margins
+from .scores import plot_comparison, plot_ranks, plot_search
+
+__all__ = [
+    "check_map_path",
+    "plot_comparison",
+    "plot_convergence",
+    "plot_factors",
+    "plot_map",
+    "plot_margins",
+    "plot_ranks",
+    "plot_search",
+    "plot_weight",
+    "save_map",
+]

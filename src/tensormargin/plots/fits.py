@@ -1,0 +1,177 @@
+"""How a fit went and what it found: convergence and factors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import Array
+from ..anatomy import classifier_of
+from ..formats.base import leading_vectors
+from ..formats.cp import CPWeight
+from ._problems import of_problem, problem_title
+from ._style import BLUE, DASHES, PALETTE, VERBATIM, VERMILION, add_legend, given_or_new, panels, tidy, whole_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LEADING = 3
+_LONGEST_LEGEND = 6
+_MARKED = 32  # entries; longer modes are drawn without a marker at each
+
+
+def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) -> Array:
+    """Draw the objective after each sweep and the largest relative duality gap of its blocks.
+
+    Parameters
+    ----------
+    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
+        Fitted.
+    problem : int, default=0
+        The binary problem, in the order of ``clf.coef_``.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    ndarray of 2 Axes
+        The objective's, and the gap's on the right with a logarithmic scale and, dotted, the gap that ``tol`` demands.
+    """
+    title = problem_title(model, problem)
+    clf = classifier_of(model)
+    history = of_problem(clf.history_, problem)
+    gaps = np.max(history["gap"], axis=1)
+    ax = given_or_new(ax)
+    right = ax.twinx()
+    sweeps = np.arange(1, len(gaps) + 1)
+    for axes, values, label, colour, marker in (
+        (ax, history["objective"], "objective (Eq. 7)", BLUE, "o"),
+        (right, gaps, "largest duality gap", VERMILION, "s"),
+    ):
+        axes.plot(sweeps, values, color=colour, marker=marker, markersize=4, linewidth=1.4)
+        axes.set_ylabel(label, color=colour)
+        axes.tick_params(axis="y", colors=colour, which="both")
+    demanded = clf.tol / 10  # what the last sweep has to reach; without it rounding looks like a course
+    right.axhline(demanded, color=VERMILION, linestyle=":", linewidth=1.0)
+    beside: dict[str, Any] = {"transform": right.get_yaxis_transform(), "ha": "right", "va": "top"}
+    right.text(0.99, demanded, "demanded", color=VERMILION, fontsize="small", **beside)
+    if np.any(gaps > 0):  # a gap of zero is possible and has no logarithm
+        right.set_yscale("log", nonpositive="mask")
+    ax.set_xlabel("sweep")
+    whole_ticks(ax.xaxis)
+    ax.set_title(title, fontsize="medium", **VERBATIM)
+    tidy(ax)
+    right.spines["top"].set_visible(False)
+    return np.array([ax, right], dtype=object)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What is drawn of one mode: the columns of a matrix with one row an entry, and what they are called."""
+
+    matrix: Array
+    names: list[str]
+
+
+def plot_factors(
+    model: Any,
+    *,
+    problem: int = 0,
+    axes: Sequence[Axes] | Array | None = None,
+    mode_names: Sequence[str] | None = None,
+) -> Array:
+    """Draw the factors of a weight, a panel for each mode and a line for each column.
+
+    Parameters
+    ----------
+    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
+        Fitted. CP: the factors with the components' weights spread evenly over the modes. Tucker: the orthonormal
+        factors. Tensor-Train: the cores as matrices, one column for each pair of bond indices. Full: the leading
+        singular vectors of each unfolding, with their shares of the weight's squared norm.
+    problem : int, default=0
+        The binary problem, in the order of ``clf.coef_``.
+    axes : sequence of M Axes, optional
+        Where to draw; a new figure by default.
+    mode_names : sequence of M str, optional
+        What the modes are called; "mode 1" and so on by default.
+
+    Returns
+    -------
+    ndarray of M Axes
+    """
+    problem_title(model, problem)
+    clf = classifier_of(model)
+    order = len(clf.sample_shape_)
+    names = [f"mode {mode + 1}" for mode in range(order)] if mode_names is None else list(mode_names)
+    if len(names) != order:
+        raise ValueError(f"mode_names needs a name for each of the {order} modes; got {len(names)}: {names}")
+    kind, modes = _modes(of_problem(clf.weight_, problem), clf.sample_shape_)
+    drawn = panels(axes, (1, order), 0.6 + 2.9 * order, 2.9)
+    for ax, name, columns in zip(drawn, names, modes, strict=True):
+        _draw_columns(ax, columns)
+        ax.set_xlabel(f"entry of {name}", **VERBATIM)
+        ax.set_title(f"{name}: {kind}", fontsize="medium", **VERBATIM)
+    return drawn
+
+
+def _modes(weight: Any, shape: tuple[int, ...]) -> tuple[str, list[_Columns]]:
+    """Return what the columns are, and those of each mode."""
+    from tensorly.cp_tensor import CPTensor
+    from tensorly.tt_tensor import TTTensor
+    from tensorly.tucker_tensor import TuckerTensor
+
+    if isinstance(weight, CPTensor):
+        balanced = CPWeight.from_tensorly(weight, shape)
+        lengths = balanced.scales ** (1 / len(shape))
+        return "components", [_numbered(factor * lengths) for factor in balanced.factors]
+    if isinstance(weight, TuckerTensor):
+        return "factor", [_numbered(factor) for factor in weight.factors[: len(shape)]]
+    if isinstance(weight, TTTensor):
+        return "core", [_bonds(core) for core in weight]
+    return "singular vectors", [_singular_vectors(weight, mode) for mode in range(len(shape))]
+
+
+def _numbered(matrix: Array) -> _Columns:
+    return _Columns(matrix, [str(k + 1) for k in range(matrix.shape[1])])
+
+
+def _bonds(core: Array) -> _Columns:
+    left, size, right = core.shape
+    names = [f"{a + 1}, {b + 1}" for a in range(left) for b in range(right)]
+    return _Columns(core.transpose(1, 0, 2).reshape(size, -1), names)
+
+
+def _singular_vectors(weight: Array, mode: int) -> _Columns:
+    size = weight.shape[mode]
+    count = min(_LEADING, size, prod(weight.shape) // size)
+    vectors = leading_vectors(weight.astype(np.float64), mode, count)
+    squares = np.sum(np.tensordot(vectors, weight, axes=(0, mode)).reshape(count, -1) ** 2, axis=1)
+    total = float(np.sum(weight.astype(np.float64) ** 2)) or 1.0
+    return _Columns(vectors, [f"{k + 1} ({square / total:.0%})" for k, square in enumerate(squares)])
+
+
+def _draw_columns(ax: Axes, columns: _Columns) -> None:
+    size, count = columns.matrix.shape
+    ax.axhline(0.0, color="black", linewidth=0.6)
+    lines = [
+        ax.plot(
+            columns.matrix[:, k],
+            color=PALETTE[k % len(PALETTE)],
+            linestyle=DASHES[k // len(PALETTE) % len(DASHES)],
+            linewidth=1.3 if count <= _LONGEST_LEGEND else 0.8,
+            marker="o" if size <= _MARKED else None,
+            markersize=2.5,
+        )[0]
+        for k in range(count)
+    ]
+    tidy(ax)
+    whole_ticks(ax.xaxis)
+    if 1 < count <= _LONGEST_LEGEND:
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, high + (0.16 if count <= _LEADING else 0.26) * (high - low))  # room for the legend
+        options = {"loc": "upper center", "ncols": _LEADING, "handlelength": 1.2, "columnspacing": 1.0}
+        add_legend(ax, lines, columns.names, borderaxespad=0.0, **options)

@@ -1,0 +1,243 @@
+"""Weights, patterns and other tensors as images of their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from .._typing import Array, FloatArray
+from ..anatomy import weight_maps
+from ..patterns import activation_pattern
+from ._problems import problem_title
+from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, panels, tidy, whole_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DIVERGING, _SEQUENTIAL = "RdBu_r", "viridis"
+_OVER_GREY = ("#b3ecff", "#3ab0ff", "#0072b2", "#454545", "#b03a00", "#f08a24", "#ffe08a")  # white would be background
+_SHOWN_MODES = 3
+_LONGEST_SIDE = 4.0  # sides beyond this ratio are drawn to fill the panel instead of to scale
+_CLEAR_BELOW, _OPAQUE_FROM = 0.1, 0.4  # shares of the largest absolute value; between them the background fades out
+
+
+def plot_map(
+    map: Any,
+    *,
+    background: Any = None,
+    at: Sequence[int] | None = None,
+    axes: Any = None,
+    title: str | None = None,
+    symmetric: bool = True,
+) -> Array:
+    """Draw a tensor: a line (order 1), an image (order 2) or three orthogonal cuts (order 3 and more).
+
+    Parameters
+    ----------
+    map : array-like of shape (I_1, ..., I_M)
+        Of a tensor of order 4 and more the first three modes are shown, at ``at`` in the others. Entries that are not
+        finite are left blank.
+    background : array-like, optional
+        Of the map's shape, or of that of the modes shown: drawn in grey below the map, which is the more transparent
+        the smaller its entry.
+    at : sequence of M int, optional
+        Where to cut; by default at the entry of largest absolute value.
+    axes : Axes or sequence of them, optional
+        One, or three for order 3 and more; a new figure by default.
+    title : str, optional
+    symmetric : bool, default=True
+        Whether the colours are diverging and symmetric about zero; otherwise they go from the least to the largest
+        entry.
+
+    Returns
+    -------
+    ndarray of 1 or 3 Axes
+        Array axes as they are: rows are the earlier mode and go down. The k-th of three cuts lies across mode k.
+    """
+    values = np.ma.filled(np.ma.masked_invalid(np.asarray(map, np.float64)), np.nan)
+    if values.ndim == 0 or values.size == 0:
+        raise ValueError(f"a map needs at least one mode and one entry; got an array of shape {values.shape}")
+    where = _checked_position(values, at)
+    below = None if background is None else _checked_background(background, values.shape, where)
+    shown = _cut(values, where)
+    drawn = panels(axes, _grid(shown), *_figure_size(shown))
+    limits = _limits(values, symmetric)
+    if shown.ndim == 1:
+        _draw_line(drawn[0], shown, below)
+    elif shown.ndim == 2:
+        image = _draw_image(drawn[0], shown, below, limits, symmetric)
+        _label_modes(drawn[0], 0, 1)
+    else:
+        image = _draw_cuts(drawn, shown, below, where, limits, symmetric)
+    if shown.ndim > 1:
+        bar = drawn[0].figure.colorbar(image, ax=list(drawn), shrink=0.85, pad=0.02)
+        bar.formatter.set_powerlimits((-2, 3))
+    _write_title(drawn, title, where)
+    return drawn
+
+
+def plot_weight(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    *,
+    problem: int = 0,
+    background: Any = None,
+    axes: Any = None,
+) -> Array:
+    """Draw the weight of a binary problem and, with samples, its activation pattern, which alone may be interpreted.
+
+    Parameters
+    ----------
+    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
+        Fitted. The weight is shown as it acts on samples as they come, before any preparation.
+    X, y, groups : array-like, optional
+        Samples, labels and groups for `tensormargin.patterns.activation_pattern`.
+    problem : int, default=0
+        The binary problem, in the order of ``clf.coef_``.
+    background : array-like, optional
+        Drawn in grey below, as in `plot_map`.
+    axes : Axes or sequence of them, optional
+        As many as are returned, row by row; a new figure by default.
+
+    Returns
+    -------
+    ndarray of Axes of shape (n_maps, n_panels)
+        The weight's and then the pattern's panels. Each of the two maps is cut at its own largest entry.
+    """
+    classes = problem_title(model, problem)
+    weight = weight_maps(model)[problem]
+    maps = {f"weight, {classes}": weight}
+    if X is not None:
+        maps[f"pattern, {classes}"] = activation_pattern(model, X, y, groups)[problem]
+    rows, columns = _grid(weight)
+    width, height = _figure_size(weight)
+    grid = (len(maps), columns) if columns > 1 else (rows, len(maps))
+    size = (width, height * len(maps)) if columns > 1 else (width * len(maps), height)
+    drawn = panels(axes, grid, *size).reshape(len(maps), -1)
+    for row, (title, one) in zip(drawn, maps.items(), strict=True):
+        plot_map(one, background=background, axes=row, title=title)
+    return drawn
+
+
+def _checked_position(values: FloatArray, at: Sequence[int] | None) -> tuple[int, ...]:
+    if at is None:
+        largest = np.argmax(np.nan_to_num(np.abs(values)))
+        return tuple(int(i) for i in np.unravel_index(largest, values.shape))
+    where = tuple(int(i) for i in at)
+    if len(where) != values.ndim or not all(0 <= i < size for i, size in zip(where, values.shape, strict=True)):
+        raise ValueError(f"at needs one index a mode, from 0 on, within the map's shape {values.shape}; got at={at!r}")
+    return where
+
+
+def _cut(values: FloatArray, where: tuple[int, ...]) -> FloatArray:
+    """Return the modes that are shown, at a position in the others."""
+    return values[(slice(None),) * min(_SHOWN_MODES, values.ndim) + where[_SHOWN_MODES:]]
+
+
+def _checked_background(background: Any, shape: tuple[int, ...], where: tuple[int, ...]) -> FloatArray:
+    """Return the background of the modes that are shown."""
+    below = np.asarray(background, np.float64)
+    if below.shape == shape:
+        return _cut(below, where)
+    if below.shape == shape[:_SHOWN_MODES]:
+        return below
+    raise ValueError(f"background must have the map's shape {shape}, or that of its first modes; got {below.shape}")
+
+
+def _limits(values: FloatArray, symmetric: bool) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if not symmetric and finite.size:
+        return float(finite.min()), float(finite.max())
+    largest = float(np.abs(finite).max(initial=0.0)) or 1.0  # a map of zeros is drawn in the middle of the scale
+    return -largest, largest
+
+
+def _grid(values: Array) -> tuple[int, int]:
+    return (1, 1) if values.ndim < _SHOWN_MODES else (1, 3)
+
+
+def _figure_size(values: Array) -> tuple[float, float]:
+    return ((5.2, 3.2), (4.4, 3.6))[values.ndim - 1] if values.ndim < _SHOWN_MODES else (9.6, 3.2)
+
+
+def _draw_line(ax: Axes, values: FloatArray, background: FloatArray | None) -> None:
+    if background is not None:
+        right = ax.twinx()
+        right.plot(background, color=GREY, linewidth=1.0, alpha=0.6)
+        right.set_ylabel("background", color=GREY)
+    ax.axhline(0.0, color=DARK, linewidth=0.8)
+    ax.plot(values, color=BLUE, linewidth=1.3, marker="o" if len(values) == 1 else None)
+    ax.set_xlabel("mode 1")
+    tidy(ax)
+
+
+def _draw_image(
+    ax: Axes, values: FloatArray, background: FloatArray | None, limits: tuple[float, float], symmetric: bool
+) -> Any:
+    """Draw a matrix, over a background if there is one; return the map's image."""
+    tall, wide = values.shape
+    aspect: Literal["equal", "auto"] = "equal" if max(tall, wide) <= _LONGEST_SIDE * min(tall, wide) else "auto"
+    opacity = None
+    if background is not None:
+        ax.imshow(background, cmap="gray", aspect=aspect, interpolation="nearest")
+        sizes = np.nan_to_num(np.abs(values)) / (max(np.abs(limits)) or 1.0)
+        opacity = np.clip((sizes - _CLEAR_BELOW) / (_OPAQUE_FROM - _CLEAR_BELOW), 0.0, 1.0)
+    return ax.imshow(
+        values,
+        cmap=_colours(symmetric, background is not None),
+        vmin=limits[0],
+        vmax=limits[1],
+        alpha=opacity,
+        aspect=aspect,
+        interpolation="nearest",
+    )
+
+
+def _colours(symmetric: bool, over_grey: bool) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    if symmetric and over_grey:
+        return LinearSegmentedColormap.from_list("over grey", _OVER_GREY)
+    return _DIVERGING if symmetric else _SEQUENTIAL
+
+
+def _draw_cuts(
+    drawn: Array,
+    values: FloatArray,
+    background: FloatArray | None,
+    where: tuple[int, ...],
+    limits: tuple[float, float],
+    symmetric: bool,
+) -> Any:
+    for mode, ax in enumerate(drawn):
+        row, column = (other for other in range(_SHOWN_MODES) if other != mode)
+        at = [where[mode]]
+        below = None if background is None else background.take(at, axis=mode).squeeze(mode)
+        image = _draw_image(ax, values.take(at, axis=mode).squeeze(mode), below, limits, symmetric)
+        ax.axhline(where[row], color=GREEN, linewidth=0.9)
+        ax.axvline(where[column], color=GREEN, linewidth=0.9)
+        _label_modes(ax, row, column)
+    return image
+
+
+def _label_modes(ax: Axes, row: int, column: int) -> None:
+    ax.set_ylabel(f"mode {row + 1}")
+    ax.set_xlabel(f"mode {column + 1}")
+    whole_ticks(ax.xaxis, ax.yaxis)
+
+
+def _write_title(drawn: Array, title: str | None, where: tuple[int, ...]) -> None:
+    """Write the title and where the cuts lie; cuts through modes that no panel shows are said with the title."""
+    hidden = ", ".join(f"mode {mode + 1} at {where[mode]}" for mode in range(_SHOWN_MODES, len(where)))
+    first = ", ".join(part for part in (title, hidden) if part)
+    if len(drawn) == 1:
+        drawn[0].set_title(first, fontsize="medium", **VERBATIM)
+        return
+    for mode, ax in enumerate(drawn):
+        ax.set_title(f"mode {mode + 1} at {where[mode]}", fontsize="medium")
+    if first:
+        drawn[0].set_title(f"{first}\n", loc="left", fontsize="medium", **VERBATIM)

@@ -1,0 +1,274 @@
+"""Accuracies: of a search over parameters, against the rank, and of methods side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import Array
+from ..estimators._scale import SCALE_LAM, parse_strength
+from ._style import (
+    BLUE,
+    DARK,
+    DASHES,
+    GREEN,
+    GREY,
+    MARKERS,
+    PURPLE,
+    VERBATIM,
+    VERMILION,
+    given_or_new,
+    legend_beside,
+    tidy,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_REQUIRED = ("param_decomposition", "param_lam", "mean_test_score", "std_test_score")
+_COLOURS = {"full": GREY, "cp": VERMILION, "tucker": BLUE, "tt": GREEN}
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One setting of a search with its score; ``error`` is the standard error over the splits."""
+
+    decomposition: str
+    rank: Any
+    lam: float
+    relative: bool
+    score: float
+    error: float
+    n_parameters: int
+
+    @property
+    def weight(self) -> tuple[str, Any]:
+        """What a line stands for; its candidates differ in lam and mu only."""
+        return self.decomposition, self.rank
+
+
+def plot_search(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
+    """Draw cross-validated scores against lam, a line for each decomposition and rank: the best over mu.
+
+    Parameters
+    ----------
+    results : dict
+        ``cv_results_`` of a scikit-learn search over "decomposition", "lam" and, where they were varied, "rank", "mu1"
+        and others. Candidates whose score is not a number are left out.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        With the best candidate marked, and a band of one standard error over the splits around its line.
+    """
+    candidates = _candidates(results)
+    units = {candidate.relative for candidate in candidates}
+    if len(units) > 1:
+        raise ValueError('lam must be multiples of "scale" or numbers, not both, to be drawn on one axis; got both')
+    best = _best(candidates)
+    ax = given_or_new(ax, 6.4, 3.8)
+    lines, labels = [], []
+    for weight, style in _line_styles(candidates).items():
+        own = [candidate for candidate in candidates if candidate.weight == weight]
+        along = _best_of_each(own, lambda candidate: candidate.lam)
+        lams, scores, errors = (np.array([getattr(c, name) for c in along]) for name in ("lam", "score", "error"))
+        lines += ax.plot(lams, scores, **style)
+        labels.append(weight[0] if weight[0] == "full" else f"{weight[0]}, rank {_rank_name(weight[1])}")
+        if weight == best.weight:
+            ax.fill_between(lams, scores - errors, scores + errors, color=style["color"], alpha=0.18, linewidth=0)
+    lines += ax.plot(best.lam, best.score, "o", markersize=12, markerfacecolor="none", markeredgecolor=DARK, ls="none")
+    labels.append(f"best: {best.score:.3f} ± {best.error:.3f}")
+    ax.set_xscale("log")
+    ax.set_xlabel("λ, multiples of the scale" if best.relative else "λ")
+    ax.set_ylabel("cross-validated score")
+    tidy(ax)
+    legend_beside(ax, lines, labels)
+    return ax
+
+
+def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
+    """Draw the best cross-validated score of each rank, a line for each decomposition.
+
+    Parameters
+    ----------
+    results : dict
+        As for `plot_search`.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        With standard errors over the splits. A full weight has no rank and is a horizontal line.
+    """
+    candidates = _candidates(results)
+    ax = given_or_new(ax, 6.0, 3.6)
+    low_rank = [candidate for candidate in candidates if candidate.decomposition != "full"]
+    ranks = [one.rank for one in _best_of_each(low_rank, lambda candidate: _rank_order(candidate.rank))]
+    decompositions = list(dict.fromkeys(candidate.decomposition for candidate in candidates))
+    lines = []
+    for place, name in enumerate(decompositions):
+        own = [candidate for candidate in candidates if candidate.decomposition == name]
+        if name == "full":
+            lines.append(_level(ax, _best(own)))
+        else:
+            shift = 0.06 * (place - (len(decompositions) - 1) / 2)  # so that error bars do not lie on each other
+            lines.append(_against_rank(ax, own, ranks, place, shift))
+    ax.set_xticks(range(len(ranks)), [_rank_name(rank) for rank in ranks])
+    ax.set_xlim(-0.4, max(len(ranks), 1) - 0.6)
+    ax.set_xlabel("rank")
+    ax.set_ylabel("best cross-validated score")
+    tidy(ax)
+    legend_beside(ax, lines, decompositions)
+    return ax
+
+
+def plot_comparison(
+    names: Sequence[str],
+    means: Sequence[float] | Array,
+    lows: Sequence[float] | Array,
+    highs: Sequence[float] | Array,
+    *,
+    reference: str | None = None,
+    chance: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a dot and an interval for each method, the best at the top.
+
+    Parameters
+    ----------
+    names : sequence of str
+    means, lows, highs : sequence of float
+        The score of each method and the ends of its interval.
+    reference : str, optional
+        One of ``names``, drawn in another colour and with a line through its score.
+    chance : float, optional
+        The score of guessing, drawn as a vertical line.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+    """
+    counts = {len(names), len(means), len(lows), len(highs)}
+    if len(counts) > 1 or not len(names):
+        raise ValueError(
+            "names, means, lows and highs need one entry a method; "
+            f"got {len(names)}, {len(means)}, {len(lows)} and {len(highs)}"
+        )
+    if reference is not None and reference not in names:
+        raise ValueError(f"reference must be one of the names, {list(names)}; got reference={reference!r}")
+    order = sorted(range(len(names)), key=lambda k: -np.nan_to_num(means[k], nan=-np.inf))
+    ax = given_or_new(ax, 5.2, 1.0 + 0.32 * len(names))
+    for row, k in enumerate(order):
+        colour = VERMILION if names[k] == reference else BLUE
+        ax.plot([lows[k], highs[k]], [row, row], color=colour, linewidth=2.0, solid_capstyle="butt", alpha=0.6)
+        ax.plot(means[k], row, "o", color=colour, markersize=6)
+    if reference is not None:
+        ax.axvline(means[list(names).index(reference)], color=VERMILION, linewidth=1.0, linestyle=":", zorder=1)
+    if chance is not None:
+        ax.axvline(chance, color=GREY, linewidth=1.2, linestyle="--", zorder=1)
+        above: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+        ax.text(chance, 1.01, "chance", color=GREY, fontsize="small", **above)
+    ax.set_yticks(range(len(order)), [names[k] for k in order], **VERBATIM)
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    ax.set_xlabel("score")
+    tidy(ax, "x")
+    return ax
+
+
+def _level(ax: Axes, candidate: _Candidate) -> Any:
+    """Draw a score that belongs to no rank, with a band of its standard error."""
+    colour = _COLOURS["full"]
+    ax.axhspan(candidate.score - candidate.error, candidate.score + candidate.error, color=colour, alpha=0.15, lw=0)
+    return ax.axhline(candidate.score, color=colour, linestyle="--", linewidth=1.4)
+
+
+def _against_rank(ax: Axes, own: list[_Candidate], ranks: list[Any], place: int, shift: float) -> Any:
+    best = _best_of_each(own, lambda candidate: _rank_order(candidate.rank))
+    return ax.errorbar(
+        [ranks.index(one.rank) + shift for one in best],
+        [one.score for one in best],
+        [one.error for one in best],
+        color=_colour(own[0].decomposition),
+        marker=MARKERS[place % len(MARKERS)],
+        markersize=5,
+        capsize=2,
+        linewidth=1.4,
+    )
+
+
+def _line_styles(candidates: list[_Candidate]) -> dict[tuple[str, Any], dict[str, Any]]:
+    """Return how the line of each weight is drawn: a colour for each decomposition, a dash and marker for each rank."""
+    ranks = sorted({candidate.rank for candidate in candidates}, key=_rank_order)
+    styles = {}
+    for candidate in candidates:
+        number = ranks.index(candidate.rank)
+        styles[candidate.weight] = {
+            "color": _colour(candidate.decomposition),
+            "linestyle": DASHES[number % len(DASHES)],
+            "marker": MARKERS[number % len(MARKERS)],
+            "markersize": 4,
+            "linewidth": 1.4,
+        }
+    return styles
+
+
+def _colour(decomposition: str) -> str:
+    return _COLOURS.get(decomposition, PURPLE)
+
+
+def _best(candidates: Iterable[_Candidate]) -> _Candidate:
+    """Return the best score and, of equal ones, that with fewest parameters, as the search chooses."""
+    return max(candidates, key=lambda one: (round(one.score, 12), -one.n_parameters))
+
+
+def _best_of_each(candidates: list[_Candidate], key: Callable[[_Candidate], Any]) -> list[_Candidate]:
+    """Return the best candidate for every value of the key, in the order of the values."""
+    return [_best(group) for _, group in groupby(sorted(candidates, key=key), key=key)]
+
+
+def _rank_order(rank: Any) -> tuple[float, tuple[int, ...]]:
+    """Return a key that sorts ranks: a tuple among the numbers by its mean, none at all in front."""
+    numbers = () if rank is None else tuple(np.atleast_1d(rank).tolist())
+    return (float(np.mean(numbers)) if numbers else 0.0), numbers
+
+
+def _rank_name(rank: Any) -> str:
+    return "default" if rank is None else "-".join(str(number) for number in np.atleast_1d(rank))
+
+
+def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
+    missing = [key for key in _REQUIRED if key not in results]
+    if missing:
+        raise ValueError(f"results must be cv_results_ of a search over decomposition and lam; it has no {missing}")
+    n_splits = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
+    # std_test_score is divided by the number of splits, so the standard error needs one less
+    errors = np.asarray(results["std_test_score"], np.float64) / np.sqrt(max(n_splits - 1, 1))
+    ranks, sizes = results.get("param_rank", [None] * len(errors)), results.get("n_parameters", [0] * len(errors))
+    names, lams, scores = (results[key] for key in ("param_decomposition", "param_lam", "mean_test_score"))
+    columns = zip(names, ranks, lams, scores, errors, sizes, strict=True)
+    found = [_candidate(*column) for column in columns if np.isfinite(column[3])]
+    if not found:
+        raise ValueError("results holds no candidate with a score: every fit of the search has failed")
+    return found
+
+
+def _candidate(decomposition: Any, rank: Any, lam: Any, score: float, error: float, n_parameters: int) -> _Candidate:
+    strength = parse_strength(lam if isinstance(lam, str) else float(lam), 0.0, 0.0)
+    return _Candidate(
+        decomposition=str(decomposition),
+        rank=None if rank is np.ma.masked else rank,  # scikit-learn masks what a list of grids leaves out
+        lam=strength.lam / SCALE_LAM if strength.relative else strength.lam,
+        relative=strength.relative,
+        score=float(score),
+        error=float(error),
+        n_parameters=int(n_parameters),
+    )

@@ -1,0 +1,9 @@
+"""Transformers that keep samples as tensors: scaling, folding, masking, cropping, resizing."""
+
+from ._base import KeepsTensors
+from .recipe import Recipe
+from .resizing import Resize, resize
+from .scaling import TensorScaler
+from .shaping import Crop, Mask, Tensorize
+
+__all__ = ["Crop", "KeepsTensors", "Mask", "Recipe", "Resize", "TensorScaler", "Tensorize", "resize"]

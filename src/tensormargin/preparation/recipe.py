@@ -1,0 +1,94 @@
+"""A preparation in a few words, as the command line takes it and a methods section states it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from .._typing import Array
+from .resizing import Resize
+from .scaling import TensorScaler
+from .shaping import Crop, Mask, Tensorize
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is done to samples before the classifier, in this order.
+
+    Attributes
+    ----------
+    by_group : bool
+        Scale every entry within each group by itself.
+    mask, crop : str or None
+        "varying" or "bright", see `Mask` and `Crop`.
+    resize, tensorize : tuple of int or None
+        New sizes, see `Resize` and `Tensorize`.
+    scale : str
+        "none", "entry", "global", or "mode K" (K from 1): see `TensorScaler`.
+    """
+
+    by_group: bool = False
+    mask: str | None = None
+    crop: str | None = None
+    resize: tuple[int, ...] | None = None
+    scale: str = "none"
+    tensorize: tuple[int, ...] | None = None
+
+    def outer(self) -> list[tuple[str, Any]]:
+        """Return the steps that need groups; they learn nothing from one group for another."""
+        return [("scale_by_group", TensorScaler(by_group=True))] if self.by_group else []
+
+    def scaled_by_group(self, X: Array, groups: Array | None) -> Array:
+        """Return samples scaled within each group where the recipe says so; raise ValueError without groups."""
+        return TensorScaler(by_group=True).fit_transform(X, groups=groups) if self.by_group else X
+
+    def inner(self) -> Any:
+        """Return one transformer for the other steps, to be fitted on each training part; None for none."""
+        if self.by_group and "bright" in (self.mask, self.crop):
+            raise ValueError(
+                'no entry is brighter than others after scaling by group, which makes every mean zero; use "varying", '
+                "or leave one of them out"
+            )
+        steps: list[tuple[str, Any]] = []
+        if self.mask is not None:
+            steps.append(("mask", Mask(self.mask)))
+        if self.crop is not None:
+            steps.append(("crop", Crop(self.crop)))
+        if self.resize is not None:
+            steps.append(("resize", Resize(self.resize)))
+        if self.scale != "none":
+            steps.append(("scale", TensorScaler(self._per())))
+        if self.tensorize is not None:
+            steps.append(("tensorize", Tensorize(self.tensorize)))
+        return Pipeline(steps) if len(steps) > 1 else steps[0][1] if steps else None
+
+    def _per(self) -> str | int:
+        if self.scale in ("entry", "global"):
+            return self.scale
+        kind, _, number = self.scale.partition(" ")
+        if kind != "mode" or not number.isdigit() or int(number) < 1:
+            raise ValueError(f'scale must be "none", "entry", "global" or "mode K" with K from 1; got {self.scale!r}')
+        return int(number) - 1
+
+    def words(self) -> list[str]:
+        """Return a sentence for each step."""
+        said = []
+        if self.by_group:
+            said.append("every entry was centred and scaled to unit variance within each group by itself")
+        if self.mask is not None:
+            said.append(f"entries that are not {self.mask} over the training samples were set to zero")
+        if self.crop is not None:
+            said.append(
+                f"samples were cut to the smallest box that holds what is {self.crop} over the training samples"
+            )
+        if self.resize is not None:
+            said.append(f"samples were resized to {' x '.join(map(str, self.resize))}")
+        if self.scale != "none":
+            what = {"entry": "every entry was", "global": "samples were, as a whole,"}
+            of = what.get(self.scale, f"every index of {self.scale} was")
+            said.append(f"{of} centred and scaled to unit variance by statistics of the training samples")
+        if self.tensorize is not None:
+            said.append(f"samples were folded to {' x '.join(map(str, self.tensorize))}")
+        return said

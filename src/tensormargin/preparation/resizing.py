@@ -1,0 +1,82 @@
+"""Other sizes for images and volumes, one small matrix a mode."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+from ..samples import working_dtype
+from ._base import KeepsTensors, check_sizes
+
+
+@cache
+def resizing_matrix(before: int, after: int) -> Array:
+    """Return the matrix that takes ``before`` values to ``after``: linear interpolation, averaging where it shrinks.
+
+    Every new value is a weighted mean of the old ones around its place; the weights fall linearly from there and reach
+    zero one (old or new, whichever is larger) grid step away, so that shrinking does not alias.
+    """
+    step = before / after
+    places = (np.arange(after) + 0.5) * step - 0.5
+    weights = np.maximum(0.0, 1.0 - np.abs(places[:, None] - np.arange(before)) / max(step, 1.0))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def resize(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return one image or volume with its first axes resized to ``shape``; further axes (colours) stay."""
+    if len(shape) > array.ndim:
+        raise ValueError(f"an array of shape {array.shape} has no {len(shape)} axes to resize to {tuple(shape)}")
+    return _apply(array, [resizing_matrix(old, new) for old, new in zip(array.shape, shape, strict=False)], 0)
+
+
+def _apply(array: Array, matrices: list[Array], first_axis: int) -> Array:
+    dtype = working_dtype(array.dtype)
+    resized = array.astype(dtype, copy=False)
+    for axis, matrix in enumerate(matrices, start=first_axis):
+        resized = np.moveaxis(np.tensordot(matrix.astype(dtype), resized, (1, axis)), 0, axis)
+    return np.ascontiguousarray(resized)
+
+
+class Resize(KeepsTensors):
+    """Resize samples, mode by mode: linear interpolation, averaging where a mode shrinks.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        New sizes of the first modes of a sample; further modes (colours, time) stay as they are.
+
+    Attributes
+    ----------
+    sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.preparation import Resize
+    >>> Resize((14, 14)).fit_transform(np.ones((5, 28, 28))).shape
+    (5, 14, 14)
+    """
+
+    def __init__(self, shape: tuple[int, ...] = (32, 32)) -> None:
+        self.shape = shape
+
+    def _learn(self, X: Array, groups: Array | None) -> tuple[int, ...]:
+        check_sizes(self.shape)
+        shape = X.shape[1:]
+        if not len(self.shape) <= len(shape) or min(self.shape) < 1:
+            raise ValueError(
+                f"shape must give new sizes of at least 1 for the first modes of samples of shape {shape}; got "
+                f"shape={self.shape!r}"
+            )
+        self.matrices_ = [resizing_matrix(old, new) for old, new in zip(shape, self.shape, strict=False)]
+        return (*self.shape, *shape[len(self.shape) :])
+
+    def _change(self, X: Array, groups: Array | None) -> Array:
+        return _apply(X, self.matrices_, 1)
+
+    def pull_back(self, weight: Any) -> Array:
+        """Return the weight on the samples before resizing that gives the scores of ``weight`` on those after it."""
+        return _apply(np.asarray(weight), [matrix.T for matrix in self.matrices_], 0)

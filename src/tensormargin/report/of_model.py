@@ -1,0 +1,318 @@
+"""The report of a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+from ..anatomy import all_steps, as_seen, classifier_of, last_estimator, prepared, problem_names, weight_maps
+from ..io import SampleSet
+from ..margins import MarginReport, margin_report
+from ..patterns import activation_pattern
+from ..plots import plot_comparison, plot_convergence, plot_factors, plot_margins, plot_ranks, plot_search
+from .page import Page, Section
+from .pictures import Picture, picture
+from .statements import evaluation_lines, percent, said_model, statements
+from .volumes import packed_background, packed_map
+
+_MOST_PICTURES = 6
+_MOST_MAP_ENTRIES = 6_000_000
+_MOST_ROWS = 20_000
+
+
+def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None = None) -> Page:
+    """Return the page of a fitted model.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+    facts : mapping
+        As `tensormargin.io.load_model` gives them; what is missing in "about" is left out of the page.
+    samples : SampleSet, optional
+        The training samples, for margins and activation patterns.
+    """
+    about = facts.get("about", {})
+    evaluation = about.get("evaluation")
+    margins = _margins(model, samples)
+    hardest = _hardest(margins, len(problem_names(model)))
+    sections = [
+        _data(about.get("data")),
+        _comparison(evaluation, about.get("chance")),
+        _chosen(model, about),
+        _pictures_of_margins(model, margins, hardest),
+        _convergence(model, hardest),
+        _maps(model, samples),
+        _factors(model, hardest),
+        _confusion(evaluation),
+        _samples(evaluation),
+        _methods(model, facts),
+    ]
+    data = about.get("data") or {}
+    title = f"{Path(data.get('source', 'Model')).name}: {' or '.join(map(str, facts['classes'][:4]))}"
+    title += f" and {len(facts['classes']) - 4} more" if len(facts["classes"]) > 4 else ""
+    return Page(
+        title=title,
+        headline=evaluation_lines(evaluation, about.get("chance")),
+        created=facts["created"],
+        versions=facts["versions"],
+        sections=[section for section in sections if section is not None],
+    )
+
+
+def _data(data: Mapping[str, Any] | None) -> Section | None:
+    if data is None:
+        return None
+    return Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])})
+
+
+def _comparison(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> Section | None:
+    if evaluation is None:
+        return None
+    reference, majority = evaluation["reference"], evaluation["majority"]
+    rows = [
+        ("this model", evaluation["accuracy"], evaluation["interval"]),
+        (f"flat {reference['name']}", reference["accuracy"], reference["interval"]),
+        (f"always {majority['label']}", majority["accuracy"], [None, None]),
+    ]
+    best = max(accuracy for _, accuracy, _ in rows)
+    drawn = [(name, accuracy, *ends) for name, accuracy, ends in rows[:2] if ends[0] is not None]
+    content = {
+        "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
+        "training part, and scored on the part left out.",
+        "columns": ["method", "accuracy %", "95 % interval"],
+        "rows": [
+            {"best": accuracy == best, "cells": [_cell(name), _cell(percent(accuracy)), _cell(_ends(ends))]}
+            for name, accuracy, ends in rows
+        ],
+        "picture": _intervals(drawn, majority["accuracy"]) if drawn else None,
+        "remarks": _comparison_remarks(evaluation, chance),
+    }
+    return Section("Comparison", "comparison.html", content)
+
+
+def _intervals(drawn: Sequence[tuple[str, float, float, float]], chance: float) -> Any:
+    names, means, lows, highs = zip(*drawn, strict=True)
+    return picture(
+        plot_comparison,
+        names,
+        [100 * mean for mean in means],
+        [100 * max(low, 0) for low in lows],
+        [100 * min(high, 1) for high in highs],
+        chance=100 * chance,
+        caption="Accuracy in percent with 95 % intervals; the line is the largest class alone.",
+    )
+
+
+def _comparison_remarks(evaluation: Mapping[str, Any], chance: Mapping[str, Any] | None) -> list[str]:
+    low, high = evaluation["gain_interval"]
+    remarks = []
+    if low is not None:
+        remarks.append(
+            f"Difference to the flat one, paired by test part: {100 * evaluation['gain']:+.1f} points, 95 % interval "
+            f"{100 * low:+.1f} to {100 * high:+.1f}. Intervals are Student's with the variance corrected for "
+            "overlapping training parts (Nadeau and Bengio 2003)."
+        )
+    if chance is not None:
+        remarks.append(
+            f"Permuted {chance['exchanged']}: accuracies up to {percent(max(chance['permuted']))} %, mean "
+            f"{percent(float(np.mean(chance['permuted'])))} %; with the true labels {percent(chance['score'])} %."
+        )
+    return remarks
+
+
+def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
+    classifier = classifier_of(model)
+    search = last_estimator(model)
+    results = getattr(search, "cv_results_", None)
+    facts = [
+        ("weight", said_model(classifier)),
+        ("parameters", f"{classifier.n_parameters_} for each binary problem"),
+        ("λ, μ1, μ2", f"{classifier.lam}, {classifier.mu1:g}, {classifier.mu2:g} (on the scale-free axis)"),
+        ("preparation", "; ".join(map(repr, all_steps(model))) or "none"),
+        ("binary problems", str(len(classifier.coef_))),
+    ]
+    content: dict[str, Any] = {"facts": facts, "reasons": [], "pictures": [], "folds": []}
+    if results is not None:
+        evaluated = about.get("evaluation")
+        instead = f" The honest estimate is {percent(evaluated['accuracy'])} %, above." if evaluated else ""
+        content["reasons"] = [
+            f"Chosen as the {'simplest within one standard error of the best' if search.one_se else 'best'} of "
+            f"{len(results['params'])} models by {search.n_splits_}-fold cross-validation, where it scored "
+            f"{percent(search.best_score_)} %. That number is the largest of many and therefore optimistic.{instead}"
+        ]
+        content["pictures"] = _pictures_of_search(results)
+    folds = (about.get("evaluation") or {}).get("folds", [])
+    content["folds"] = [{**fold, "words": _choice_in_words(fold["chosen"])} for fold in folds]
+    return Section("Chosen model", "chosen.html", content)
+
+
+def _pictures_of_search(results: Mapping[str, Any]) -> list[Picture]:
+    """Return figures of what there was to choose between."""
+    pictures = []
+    if len(set(results["param_lam"])) > 1:
+        caption = "Validation accuracy against λ, for each form of the weight."
+        pictures.append(picture(plot_search, results, caption=caption))
+    if len({str(rank) for rank in results["param_rank"]}) > 1:
+        pictures.append(picture(plot_ranks, results, caption="The best validation accuracy at each rank."))
+    return pictures
+
+
+def _choice_in_words(chosen: Mapping[str, Any]) -> str:
+    parts = [f"{chosen['decomposition']}{'' if chosen['rank'] is None else ' ' + str(chosen['rank'])}"]
+    parts += [f"λ {chosen['lam']}", f"μ {chosen['mu1']:g}"]
+    if "preparation" in chosen:
+        parts.append(chosen["preparation"] or "samples as they come")
+    return ", ".join(parts)
+
+
+def _margins(model: Any, samples: SampleSet | None) -> list[MarginReport]:
+    if samples is None or samples.target is None:
+        return []
+    ready = prepared(model, samples.data, samples.groups)
+    reports = margin_report(classifier_of(model), ready, samples.target)
+    return [reports] if isinstance(reports, MarginReport) else reports
+
+
+def _hardest(margins: Sequence[MarginReport], n_problems: int) -> list[int]:
+    """Return the binary problems to draw: all, or the ones with most margins that are low for their spread."""
+    if n_problems <= _MOST_PICTURES or not margins:
+        return list(range(min(n_problems, _MOST_PICTURES)))
+    return sorted(range(n_problems), key=lambda k: -margins[k].cantelli.value)[:_MOST_PICTURES]
+
+
+def _several(model: Any, problems: Sequence[int], group: str, draw: Any) -> list[dict[str, Any]]:
+    names = problem_names(model)
+    return [{"group": group, "name": names[k], "picture": draw(k)} for k in problems]
+
+
+def _note(model: Any, problems: Sequence[int]) -> str:
+    n_problems = len(problem_names(model))
+    return (
+        "" if len(problems) == n_problems else f" Shown: the {len(problems)} hardest of {n_problems} binary problems."
+    )
+
+
+def _pictures_of_margins(model: Any, margins: Sequence[MarginReport], problems: Sequence[int]) -> Section | None:
+    if not margins:
+        return None
+    pictures = _several(
+        model,
+        problems,
+        "margins",
+        lambda k: picture(plot_margins, margins[k], caption="Margins of the training samples, by class."),
+    )
+    text = (
+        "Margins m = t (⟨W, Z⟩ + b) of the samples that the model was fitted to. At most variance / (variance + mean²) "
+        "of them can be wrong (Cantelli; Theorem 1 of the paper)."
+    )
+    return Section("Margins", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
+
+
+def _convergence(model: Any, problems: Sequence[int]) -> Section:
+    pictures = _several(
+        model,
+        problems,
+        "convergence",
+        lambda k: picture(
+            plot_convergence, model, problem=k, caption="Objective and largest duality gap of each sweep."
+        ),
+    )
+    text = "The fit sweeps over the parts of the weight; each part is solved until its duality gap is small."
+    return Section("Convergence", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
+
+
+def _factors(model: Any, problems: Sequence[int]) -> Section:
+    pictures = _several(
+        model, problems, "factors", lambda k: picture(plot_factors, model, problem=k, caption="Factors, mode by mode.")
+    )
+    text = "The weight taken apart: one curve for each component along each mode (of the samples after preparation)."
+    return Section("Factors", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
+
+
+def _maps(model: Any, samples: SampleSet | None) -> Section:
+    maps = {"weight": weight_maps(model)}
+    background = None
+    if samples is not None and samples.target is not None:
+        maps["activation pattern"] = activation_pattern(model, samples.data, samples.target, samples.groups)
+        background = np.asarray(np.mean(as_seen(model, samples.data, samples.groups), axis=0, dtype=np.float64))
+    names = problem_names(model)
+    count = max(1, min(len(names), _MOST_MAP_ENTRIES // max(1, len(maps) * maps["weight"][0].size)))
+    text = (
+        "The weight says how the classes are told apart, not where they differ: entries may only cancel noise. The "
+        "activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
+        "interpreted."
+    )
+    if background is None:
+        text += " It needs the samples: tensormargin report MODEL DATA."
+    if count < len(names):
+        text += f" Shown: the first {count} of {len(names)} binary problems."
+    content = {
+        "kinds": list(maps),
+        "background": None if background is None else packed_background(background),
+        "problems": [
+            {"name": names[k], "maps": [packed_map(values[k], kind) for kind, values in maps.items()]}
+            for k in range(count)
+        ],
+    }
+    return Section("Weight map", "maps.html", {"text": text, "maps": content})
+
+
+def _confusion(evaluation: Mapping[str, Any] | None) -> Section | None:
+    if evaluation is None:
+        return None
+    rows = evaluation["samples"]
+    labels = sorted(
+        {row["label"] for row in rows} | {row["predicted"] for row in rows}, key=lambda v: (str(type(v)), v)
+    )
+    place = {label: number for number, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), int)
+    for row in rows:
+        counts[place[row["label"]], place[row["predicted"]]] += 1
+    content = {
+        "text": "Samples by true class (rows) and predicted class (columns), each predicted when it was left out.",
+        "labels": labels,
+        "rows": [_confusion_row(label, counts[number], number) for number, label in enumerate(labels)],
+    }
+    return Section("Confusion matrix", "confusion.html", content)
+
+
+def _confusion_row(label: Any, counts: Array, number: int) -> dict[str, Any]:
+    total = max(int(counts.sum()), 1)
+    cells = [
+        {"count": int(count), "share": round(int(count) / total, 3), "diagonal": column == number}
+        for column, count in enumerate(counts)
+    ]
+    return {"label": label, "cells": cells, "recall": int(counts[number]) / total}
+
+
+def _samples(evaluation: Mapping[str, Any] | None) -> Section | None:
+    if evaluation is None:
+        return None
+    rows = evaluation["samples"]
+    wrong = sum(row["label"] != row["predicted"] for row in rows)
+    text = f"What each sample was taken for when it was left out; {wrong} of {len(rows)} are wrong."
+    if len(rows) > _MOST_ROWS:
+        text += f" The first {_MOST_ROWS} are listed."
+    content = {"text": text, "rows": rows[:_MOST_ROWS], "grouped": any(row["group"] is not None for row in rows)}
+    return Section("Predictions", "samples.html", content)
+
+
+def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
+    about = facts.get("about", {})
+    settings = [(name, str(value)) for name, value in (about.get("plan") or {}).items()]
+    settings += [(f"version of {name}", value) for name, value in facts["versions"].items()]
+    content = {"statements": statements(model, facts), "settings": [("saved", facts["created"]), *settings]}
+    return Section("Methods", "methods.html", content)
+
+
+def _cell(text: str) -> dict[str, Any]:
+    return {"text": text, "value": text}
+
+
+def _ends(ends: Sequence[float | None]) -> str:
+    low, high = ends
+    return "-" if low is None or high is None else f"{percent(max(low, 0))} to {percent(min(high, 1))}"

@@ -1,0 +1,62 @@
+"""A page in sections, from content to one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..io import replacing
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: its heading, the template that shows it, and what that template needs."""
+
+    heading: str
+    template: str
+    content: Mapping[str, Any]
+
+    @property
+    def anchor(self) -> str:
+        """The section's name in links."""
+        return self.heading.lower().replace(" ", "-")
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.content[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that a report shows; nothing in it is HTML."""
+
+    title: str
+    headline: Sequence[str]
+    created: str
+    versions: Mapping[str, str]
+    sections: Sequence[Section] = field(default_factory=list)
+
+
+def render(page: Page) -> str:
+    """Return the page as HTML that needs nothing but itself; all text is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("tensormargin.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html").render(page=page)
+
+
+def write_page(path: str | Path, page: Page) -> None:
+    """Write the page; the file is whole or not there."""
+    text = render(page)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

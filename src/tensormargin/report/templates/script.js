@@ -1,0 +1,202 @@
+"use strict";
+
+// Tables: a click on a heading sorts, a second one turns the order.
+function valueOf(row, column) {
+  const cell = row.cells[column];
+  const text = cell.dataset.value ?? cell.textContent.trim();
+  const number = Number(text);
+  return text !== "" && Number.isFinite(number) ? number : text;
+}
+
+function compareValues(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+  return a.localeCompare(b);
+}
+
+for (const table of document.querySelectorAll("table[data-sortable]")) {
+  const headings = [...table.tHead.rows[0].cells];
+  headings.forEach((heading, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...heading.childNodes);
+    heading.append(button);
+    button.addEventListener("click", () => {
+      const down = heading.getAttribute("aria-sort") === "ascending";
+      headings.forEach((other) => other.removeAttribute("aria-sort"));
+      heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const rows = [...table.tBodies[0].rows];
+      rows.sort((a, b) => compareValues(valueOf(a, column), valueOf(b, column)) * (down ? -1 : 1));
+      table.tBodies[0].append(...rows);
+    });
+  });
+}
+
+// The table of samples: text and "wrong ones only".
+for (const search of document.querySelectorAll("[data-filter]")) {
+  const id = search.dataset.filter;
+  const table = document.getElementById(id);
+  const onlyWrong = document.querySelector(`[data-only-wrong="${id}"]`);
+  const count = document.querySelector(`[data-count="${id}"]`);
+  const apply = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      const keep = words.every((word) => text.includes(word)) && (!onlyWrong.checked || row.classList.contains("wrong"));
+      row.hidden = !keep;
+      shown += keep;
+    }
+    count.textContent = `${shown} of ${table.tBodies[0].rows.length}`;
+  };
+  search.addEventListener("input", apply);
+  onlyWrong.addEventListener("change", apply);
+  apply();
+}
+
+// One picture out of several.
+for (const select of document.querySelectorAll("select[data-shows]")) {
+  select.addEventListener("change", () => {
+    for (const one of document.querySelectorAll(`[data-group="${select.dataset.shows}"]`)) {
+      one.hidden = one.dataset.number !== select.value;
+    }
+  });
+}
+
+// Maps: canvases for cuts through a tensor, a slider for every mode that is cut.
+function bytesOf(text, Kind) {
+  return new Kind(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+}
+
+// Blue through white to red; over a background the middle is transparent.
+function colourOf(share) {
+  const strength = Math.min(1, Math.abs(share));
+  const end = share < 0 ? [5, 80, 160] : [178, 24, 43];
+  return end.map((channel) => Math.round(255 + (channel - 255) * strength));
+}
+
+class Viewer {
+  constructor(root) {
+    this.root = root;
+    this.content = JSON.parse(root.querySelector("[data-maps]").textContent);
+    this.background = this.content.background ? bytesOf(this.content.background, Uint8Array) : null;
+    this.problem = 0;
+    this.kind = 0;
+    for (const name of ["problem", "kind"]) {
+      const select = root.querySelector(`[data-${name}]`);
+      if (select) select.addEventListener("change", () => { this[name] = Number(select.value); this.read(); this.draw(); });
+    }
+    this.below = root.querySelector("[data-background]");
+    if (this.below) this.below.addEventListener("change", () => this.draw());
+    this.read();
+    this.at = [...this.map.start];
+    this.build();
+    this.drawScale();
+    this.draw();
+  }
+
+  read() {
+    this.map = this.content.problems[this.problem].maps[this.kind];
+    this.values = bytesOf(this.map.bytes, Int8Array);
+    this.shape = this.map.shape;
+    this.strides = this.shape.map((_, mode) => this.shape.slice(mode + 1).reduce((a, b) => a * b, 1));
+  }
+
+  offset(at) {
+    return at.reduce((sum, index, mode) => sum + index * this.strides[mode], 0);
+  }
+
+  slider(mode) {
+    const input = document.createElement("input");
+    Object.assign(input, { type: "range", min: 0, max: this.shape[mode] - 1, value: this.at[mode] });
+    input.dataset.mode = mode;
+    input.setAttribute("aria-label", `cut of mode ${mode + 1}`);
+    input.addEventListener("input", () => { this.at[mode] = Number(input.value); this.draw(); });
+    return input;
+  }
+
+  // The cuts: [mode across which it lies or null, mode of the rows or null, mode of the columns].
+  layout() {
+    if (this.shape.length === 1) return [[null, null, 0]];
+    if (this.shape.length === 2) return [[null, 0, 1]];
+    return [[0, 1, 2], [1, 0, 2], [2, 0, 1]];
+  }
+
+  build() {
+    const holder = this.root.querySelector("[data-cuts]");
+    this.cuts = this.layout().map(([across, row, column]) => {
+      const box = document.createElement("div");
+      box.className = "cut";
+      const canvas = document.createElement("canvas");
+      const rows = row === null ? 1 : this.shape[row];
+      Object.assign(canvas, { width: this.shape[column], height: rows });
+      const ratio = this.shape[column] / rows;
+      canvas.style.aspectRatio = String(Math.min(4, Math.max(0.25, ratio)));
+      canvas.addEventListener("click", (event) => this.pick(event, canvas, row, column));
+      const words = document.createElement("p");
+      box.append(canvas, words);
+      if (across !== null) box.append(this.slider(across));
+      holder.append(box);
+      return { across, row, column, canvas, words };
+    });
+    for (let mode = 3; mode < this.shape.length; mode += 1) {
+      const label = document.createElement("label");
+      label.className = "slider";
+      label.append(`mode ${mode + 1}`, this.slider(mode));
+      holder.append(label);
+    }
+  }
+
+  pick(event, canvas, row, column) {
+    const frame = canvas.getBoundingClientRect();
+    const place = (offset, length, count) => Math.min(count - 1, Math.max(0, Math.floor((offset / length) * count)));
+    this.at[column] = place(event.clientX - frame.left, frame.width, this.shape[column]);
+    if (row !== null) this.at[row] = place(event.clientY - frame.top, frame.height, this.shape[row]);
+    for (const input of this.root.querySelectorAll("input[data-mode]")) input.value = this.at[Number(input.dataset.mode)];
+    this.draw();
+  }
+
+  draw() {
+    for (const cut of this.cuts) this.drawCut(cut);
+    const value = (this.values[this.offset(this.at)] / 127) * this.map.largest;
+    this.root.querySelector("[data-value]").textContent = `${value.toPrecision(3)} at (${this.at.join(", ")})`;
+    this.root.querySelector("[data-least]").textContent = (-this.map.largest).toPrecision(3);
+    this.root.querySelector("[data-most]").textContent = `to ${this.map.largest.toPrecision(3)}${this.map.reduced ? ", shown at reduced size" : ""}`;
+  }
+
+  drawCut({ across, row, column, canvas, words }) {
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(canvas.width, canvas.height);
+    const over = this.background && this.below && this.below.checked;
+    const at = [...this.at];
+    for (let i = 0; i < canvas.height; i += 1) {
+      for (let j = 0; j < canvas.width; j += 1) {
+        if (row !== null) at[row] = i;
+        at[column] = j;
+        const offset = this.offset(at);
+        const share = this.values[offset] / 127;
+        const colour = colourOf(share);
+        const cover = over ? Math.min(1, Math.abs(share) * 2) : 1;
+        for (let channel = 0; channel < 3; channel += 1) {
+          const grey = over ? this.background[offset] : 255;
+          image.data[4 * (i * canvas.width + j) + channel] = colour[channel] * cover + grey * (1 - cover);
+        }
+        image.data[4 * (i * canvas.width + j) + 3] = 255;
+      }
+    }
+    context.putImageData(image, 0, 0);
+    const sides = row === null ? `mode ${column + 1} →` : `mode ${row + 1} ↓, mode ${column + 1} →`;
+    words.textContent = across === null ? sides : `${sides}; mode ${across + 1} at ${this.at[across]}`;
+  }
+
+  drawScale() {
+    const canvas = this.root.querySelector("[data-scale]");
+    const context = canvas.getContext("2d");
+    for (let x = 0; x < canvas.width; x += 1) {
+      context.fillStyle = `rgb(${colourOf((2 * x) / (canvas.width - 1) - 1).join(",")})`;
+      context.fillRect(x, 0, 1, canvas.height);
+    }
+  }
+}
+
+for (const root of document.querySelectorAll("[data-viewer]")) new Viewer(root);

@@ -1,0 +1,361 @@
+"""The classifier that chooses its own decomposition, rank and strengths."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from numbers import Integral, Real
+from time import perf_counter
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
+from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from .._typing import Array, FloatArray
+from .._validation import checked_groups, samples_as_fitted
+from ..estimators import TensorMarginClassifier
+from ..estimators._multiclass import binary_tasks, combine_scores
+from ..formats import FORMATS
+from .calibration import class_probabilities, fit_slope
+from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, paths
+from .search import (
+    PathScores,
+    Progress,
+    Split,
+    Training,
+    check_training_parts,
+    choose,
+    out_of_fold,
+    run_path,
+    splits_of,
+    tabulate,
+)
+
+
+class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """`TensorMarginClassifier` that chooses decomposition, rank, lambda and mu1 = mu2 by cross-validation.
+
+    Every combination is fitted on parts of the training samples and scored on the rest, along lambda each fit from the
+    one before; the best is refitted on all of them. The flat weight and mu = 0, that is the support vector machine,
+    are among the choices. The score of the chosen one, ``best_score_``, is the largest of many and therefore
+    optimistic: `tensormargin.experiments.nested_evaluation` gives an honest one.
+
+    Parameters
+    ----------
+    decompositions : sequence of {"full", "cp", "tucker", "tt"}, default=all four
+        Ways to write the weight. What is the same set of weights is tried once (rank one; for matrices all low-rank
+        formats of one rank).
+    ranks : sequence of int, tuple of int or None, default=(1, 2, 4)
+        Ranks to try. A whole number is lowered to what is possible where samples are too small; a tuple has one number
+        a mode (Tucker) or bond (Tensor-Train) and None means the default rank, as in `TensorMarginClassifier`.
+    lams : sequence of float, default=(0.01, 0.1, 1, 10)
+        Values of lambda as multiples of the scale-free default (``lam="scale"``).
+    mus : sequence of float, default=(0, 1)
+        Values of mu1 = mu2 on the same scale-free axis; 0 for no margin terms.
+    preparation : transformer, None or a list of them, default=None
+        Prepares the samples (`TensorScaler`, a Pipeline of transformers, ...); it is fitted anew on each training part.
+        A list gives alternatives to choose from, None among them for samples as they come.
+    cv : int, splitter, iterable or None, default=None
+        Folds (5): stratified, in an order by ``random_state``, keeping groups together where ``fit`` is given groups.
+    scoring : str, callable or None, default=None
+        Accuracy, or any scorer of scikit-learn.
+    one_se : bool, default=False
+        Take the simplest model whose mean score is within one standard error of the best one's.
+    class_weight, multi_class, fit_intercept, tol, max_iter
+        See `TensorMarginClassifier`.
+    n_jobs : int or None, default=None
+        Processes of the search.
+    random_state : int, RandomState or None, default=None
+        For folds and random starts.
+    verbose : int, default=0
+        1 writes a line for each tenth of the search to standard error.
+
+    Attributes
+    ----------
+    best_estimator_ : TensorMarginClassifier, or a Pipeline of preparation and classifier
+    classifier_ : TensorMarginClassifier
+        The classifier in it.
+    best_params_, best_score_, best_index_ : dict, float, int
+        What was chosen, and its mean score on the validation parts.
+    cv_results_ : dict of arrays
+        As in scikit-learn's GridSearchCV, with ``n_parameters`` besides.
+    calibration_ : ndarray of shape (n_problems,)
+        Slope of each binary problem's sigmoid.
+    classes_, n_features_in_, sample_shape_ : as in `TensorMarginClassifier`
+    n_splits_ : int
+    refit_time_ : float
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from tensormargin import TensorMarginClassifierCV
+    >>> images, labels = load_digits(n_class=2, return_X_y=True)
+    >>> search = TensorMarginClassifierCV(ranks=(1, 2), lams=(1,), cv=3, random_state=0)
+    >>> search.fit(images.reshape(-1, 8, 8), labels).best_params_["decomposition"]
+    'cp'
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None}
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "decompositions": ["array-like"],
+        "ranks": [list, tuple, np.ndarray],
+        "lams": ["array-like"],
+        "mus": ["array-like"],
+        "preparation": [HasMethods(["fit_transform", "transform"]), list, tuple, None],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "one_se": ["boolean"],
+        "class_weight": [dict, Options(str, {"balanced"}), None],
+        "multi_class": [StrOptions({"ovo", "ovr"})],
+        "fit_intercept": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        decompositions: Sequence[str] = DECOMPOSITIONS,
+        ranks: Sequence[int | tuple[int, ...] | None] = RANKS,
+        lams: Sequence[float] = LAMS,
+        mus: Sequence[float] = MUS,
+        preparation: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        one_se: bool = False,
+        class_weight: dict[Any, float] | str | None = None,
+        multi_class: str = "ovo",
+        fit_intercept: bool = True,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.decompositions = decompositions
+        self.ranks = ranks
+        self.lams = lams
+        self.mus = mus
+        self.preparation = preparation
+        self.cv = cv
+        self.scoring = scoring
+        self.one_se = one_se
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, progress: Progress | None = None
+    ) -> Self:
+        """Search, refit the best, calibrate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, I_1, ..., I_M)
+        y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), optional
+            Samples of one group (subject, session, run) are never on both sides of a split.
+        sample_weight : array-like of shape (n_samples,), optional
+            For fits and scores.
+        progress : callable, optional
+            Called as ``progress(done, total, text)`` after each piece of the search.
+        """
+        self._check_grid()
+        X, y = validate_data(self, X, y, dtype="numeric", allow_nd=True)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"a classifier needs samples of at least two classes; got one class, {self.classes_}")
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        training = Training(X, y, weights, self._alternatives())
+        rng = check_random_state(self.random_state)
+        splits = splits_of(self.cv, y, checked_groups(X, groups), rng.randint(2**31 - 1))
+        check_training_parts(splits, y)
+        template = self._template(rng.randint(2**31 - 1))
+        self.sample_shape_ = X.shape[1:]
+        tried = self._paths(training, splits)
+        self._search(training, template, tried, splits, progress)
+        which = tried[self.best_index_ // len(self.lams)].preparation
+        chosen = clone(template).set_params(
+            **{name: value for name, value in self.best_params_.items() if name != "preparation"}
+        )
+        self._refit(training, which, chosen)
+        self._calibrate(training, which, chosen, splits, codes)
+        return self
+
+    def _alternatives(self) -> tuple[Any, ...]:
+        alternatives = tuple(self.preparation) if isinstance(self.preparation, list | tuple) else (self.preparation,)
+        if not all(one is None or hasattr(one, "fit_transform") for one in alternatives) or not alternatives:
+            raise ValueError(
+                f"preparation must be a transformer, None, or a list of at least one of them; got {self.preparation!r}"
+            )
+        return alternatives
+
+    def _check_grid(self) -> None:
+        unknown = [name for name in self.decompositions if name not in FORMATS]
+        if unknown or len(self.decompositions) == 0:
+            raise ValueError(f"decompositions must be names from {', '.join(FORMATS)}; got {self.decompositions!r}")
+        rules = (
+            ("ranks", _may_be_rank, "whole numbers of at least 1, tuples of them or None"),
+            ("lams", lambda value: _is_number(value) and 0 < value < np.inf, "positive numbers"),
+            ("mus", lambda value: _is_number(value) and 0 <= value < np.inf, "numbers of at least 0"),
+        )
+        for name, holds, rule in rules:
+            values = getattr(self, name)
+            if len(values) == 0 or not all(holds(value) for value in values):
+                raise ValueError(f"{name} must be {rule}, at least one of them; got {name}={values!r}")
+
+    def _template(self, seed: int) -> TensorMarginClassifier:
+        names = ("class_weight", "multi_class", "fit_intercept", "tol", "max_iter")
+        return TensorMarginClassifier(random_state=seed, **{name: getattr(self, name) for name in names})
+
+    def _paths(self, training: Training, splits: list[Split]) -> list[Path]:
+        shapes = [
+            training.X.shape[1:] if one is None else training.prepared(splits[0], which)[0][0].shape[1:]
+            for which, one in enumerate(training.preparations)
+        ]
+        return paths(shapes, self.decompositions, self.ranks, self.mus)
+
+    def _search(
+        self,
+        training: Training,
+        template: TensorMarginClassifier,
+        tried: list[Path],
+        splits: list[Split],
+        progress: Progress | None,
+    ) -> None:
+        lams = sorted(float(lam) for lam in self.lams)
+        scorer = check_scoring(template, self.scoring)
+        jobs = (
+            delayed(run_path)(number, where, training, template, path, lams, split, scorer)
+            for number, path in enumerate(tried)
+            for where, split in enumerate(splits)
+        )
+        done: list[PathScores] = []
+        total = len(tried) * len(splits)
+        for one in Parallel(n_jobs=self.n_jobs, return_as="generator_unordered")(jobs):
+            done.append(one)
+            self._tell(progress, len(done), total, len(lams))
+        self.n_splits_ = len(splits)
+        self.cv_results_ = tabulate(tried, lams, done, training.preparations, len(splits))
+        self.best_index_ = choose(self.cv_results_, len(splits), self.one_se)
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+
+    def _tell(self, progress: Progress | None, done: int, total: int, n_lams: int) -> None:
+        text = f"{done * n_lams} of {total * n_lams} fits"
+        if progress is not None:
+            progress(done, total, text)
+        if self.verbose and (done * 10) // total > ((done - 1) * 10) // total:
+            print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - what verbose=1 asks for
+
+    def _refit(self, training: Training, which: int, chosen: TensorMarginClassifier) -> None:
+        X, y, weights = training.part(np.arange(len(training.y)))
+        began = perf_counter()
+        classifier = clone(chosen).set_params(n_jobs=self.n_jobs)
+        if training.preparations[which] is None:
+            self.best_estimator_ = classifier.fit(X, y, **weights)
+        else:
+            preparation = clone(training.preparations[which])
+            classifier.fit(preparation.fit_transform(X, y), y, **weights)
+            self.best_estimator_ = Pipeline([("preparation", preparation), ("classifier", classifier)])
+        self.refit_time_ = perf_counter() - began
+
+    def _calibrate(
+        self, training: Training, which: int, chosen: TensorMarginClassifier, splits: list[Split], codes: Array
+    ) -> None:
+        """Fit the slope of a sigmoid to each binary problem's scores of samples that were left out."""
+        parts = list(out_of_fold(training, which, chosen, splits, self.n_jobs))
+        rows, scores = np.concatenate([rows for rows, _ in parts]), np.concatenate([scores for _, scores in parts])
+        weights = np.ones(len(rows)) if training.weights is None else training.weights[rows]
+        tasks = binary_tasks(codes[rows], len(self.classes_), self.multi_class)
+        self.calibration_ = np.array(
+            [
+                fit_slope(scores[own, k], task.signs, weights[own])
+                for k, task in enumerate(tasks)
+                for own in [slice(None) if task.rows is None else task.rows]
+            ]
+        )
+
+    @property
+    def classifier_(self) -> TensorMarginClassifier:
+        """The fitted classifier, without the preparation before it."""
+        best = self.best_estimator_
+        return best[-1] if isinstance(best, Pipeline) else best
+
+    def _prepared(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = samples_as_fitted(self, X, self.sample_shape_)
+        best = self.best_estimator_
+        return best[:-1].transform(X) if isinstance(best, Pipeline) else X
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of the chosen classifier; see `TensorMarginClassifier.decision_function`."""
+        prepared = self._prepared(X)
+        return self.classifier_.decision_function(prepared)
+
+    def binary_scores(self, X: Any) -> Array:
+        """Return ``<W, Z> + b`` for every sample and binary problem."""
+        prepared = self._prepared(X)
+        return self.classifier_.binary_scores(prepared)
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted labels."""
+        prepared = self._prepared(X)
+        return self.classifier_.predict(prepared)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return class probabilities, one column a class.
+
+        Each binary problem's score goes through a sigmoid (Platt 1999, without offset) whose slope was fitted to the
+        scores of samples left out of the fits; one-vs-one problems are coupled as Wu, Lin and Weng (2004) do,
+        one-vs-rest ones normalised. The most probable class is the predicted one. With few samples probabilities are
+        rough.
+        """
+        scores = self.binary_scores(X)
+        decisions = combine_scores(scores, len(self.classes_), self.multi_class)
+        predicted = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
+        return class_probabilities(scores, self.calibration_, predicted, self.multi_class)
+
+    @property
+    def n_iter_(self) -> int:
+        """Sweeps of the chosen classifier's fit."""
+        return self.classifier_.n_iter_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "calibration_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real)
+
+
+def _may_be_rank(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_may_be_rank, value))
+    return value is None or (isinstance(value, int | np.integer) and int(value) >= 1)

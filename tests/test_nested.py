@@ -1,0 +1,731 @@
+"""Honest numbers: nested evaluation, tests against chance, intervals; and the anatomy of models that they rest on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sklearn
+from conftest import low_rank_classes
+from scipy.stats import kstest, ttest_1samp
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from tensorly.regression import CP_PLSR
+
+from tensormargin import TensorMarginClassifier
+from tensormargin.anatomy import (
+    all_steps,
+    as_seen,
+    before_last,
+    classifier_of,
+    fit_model,
+    last_estimator,
+    needs_groups,
+    outer_steps,
+    prepared,
+    problem_names,
+    sample_shape,
+    weight_maps,
+)
+from tensormargin.chance import permutation_test
+from tensormargin.experiments import FitPlan, auto_model, check_plan, data_facts, fit_and_evaluate, nested_evaluation
+from tensormargin.experiments.intervals import corrected_error, half_width
+from tensormargin.experiments.nested import NestedEvaluation, OuterFold
+from tensormargin.io import BadFileError, SampleSet, load_model, save_model
+from tensormargin.peers import CPPLSClassifier
+from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler
+from tensormargin.selection import TensorMarginClassifierCV
+
+SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (0.01, 1), "mus": (0,), "cv": 3, "random_state": 0}
+SHAPE = (4, 5)
+
+
+def search(**parameters) -> TensorMarginClassifierCV:
+    return TensorMarginClassifierCV(**{**SMALL, **parameters})
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return low_rank_classes(0, 72, SHAPE, 3.0, rank=1)
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return np.arange(72) // 6  # twelve groups, both classes in each
+
+
+# ---- anatomy ----
+
+MASK = np.ones(SHAPE, bool)
+MASK[0] = False
+INNER = make_pipeline(Crop(MASK), Resize((6, 5)), TensorScaler(), Tensorize((3, 2, 5)))
+MODELS = {
+    "classifier": TensorMarginClassifier("cp", 1),
+    "search": search(lams=(1,)),
+    "search after a scaler": search(lams=(1,), preparation=TensorScaler(0)),
+    "search after a pipeline": search(lams=(1,), preparation=INNER),
+    "search after a choice": search(lams=(1,), preparation=[INNER, make_pipeline(INNER, Resize((2, 2)))]),
+    "pipeline": make_pipeline(Mask(MASK), TensorScaler("global"), "passthrough", TensorMarginClassifier("tt")),
+    "pipeline in a pipeline": make_pipeline(TensorScaler(), INNER, TensorMarginClassifier("tucker")),
+    "pipeline before a search": make_pipeline(Resize((3, 3)), search(lams=(1,), preparation=TensorScaler())),
+}
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+
+
+@every_model
+def test_models_are_taken_apart(model, binary):
+    X, y = binary
+    model = fit_model(clone(model), X, y)
+    clf = classifier_of(model)
+    assert isinstance(clf, TensorMarginClassifier)
+    assert sample_shape(model) == SHAPE
+    ready = prepared(model, X)
+    assert ready.shape == (72, *clf.sample_shape_)
+    np.testing.assert_array_equal(clf.predict(ready), model.predict(X))
+    np.testing.assert_array_equal(last_estimator(model).predict(before_last(model, X)), model.predict(X))
+    assert not any(isinstance(step, Pipeline) for step in all_steps(model))
+    assert all_steps(model)[: len(outer_steps(model))] == outer_steps(model)
+    assert as_seen(model, X) is X
+
+
+@every_model
+def test_maps_are_weights_on_the_samples_as_they_come(model, binary):
+    X, y = binary
+    model = fit_model(clone(model), X, y)
+    maps = weight_maps(model)
+    assert maps.shape == (1, *SHAPE)
+    fresh = np.random.default_rng(1).normal(0, 3, X.shape)
+    difference = model.decision_function(fresh) - np.tensordot(fresh, maps[0], 2)
+    np.testing.assert_allclose(difference, difference[0], rtol=1e-6, atol=1e-8)
+    assert np.ptp(model.decision_function(fresh)) > 0.1
+
+
+@every_model
+def test_fitting_gives_what_scikit_learn_gives(model, binary):
+    X, y = binary
+    ours, theirs = fit_model(clone(model), X, y), clone(model).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=1e-10)
+
+
+def test_groups_go_to_every_step_that_takes_them(binary, groups):
+    X, y = binary
+    X = X + 10.0 * groups[:, None, None]
+    model = make_pipeline(TensorScaler(by_group=True), FunctionTransformer(np.tanh), search())
+    ours = fit_model(clone(model), X, y, groups)
+    assert needs_groups(ours)
+    with sklearn.config_context(enable_metadata_routing=True):
+        theirs = clone(model).fit(X, y, groups=groups)
+        expected = theirs.predict(X, groups=groups)
+    np.testing.assert_array_equal(last_estimator(ours).predict(before_last(ours, X, groups)), expected)
+    np.testing.assert_array_equal(ours[-1].cv_results_["mean_test_score"], theirs[-1].cv_results_["mean_test_score"])
+    with pytest.raises(ValueError, match="needs groups"):
+        before_last(ours, X)
+    with pytest.raises(ValueError, match="needs groups"):
+        fit_model(clone(model), X, y)
+
+
+def test_what_is_scaled_by_group_is_seen_after_it(binary, groups):
+    X, y = binary
+    model = fit_model(make_pipeline(TensorScaler(by_group=True), search(lams=(1,))), X, y, groups)
+    seen = as_seen(model, X, groups)
+    np.testing.assert_array_equal(seen, TensorScaler(by_group=True).fit_transform(X, groups=groups))
+    np.testing.assert_array_equal(weight_maps(model), classifier_of(model).coef_)
+    assert not needs_groups(make_pipeline(TensorScaler(), search()))
+
+
+def test_the_last_estimators_arguments_reach_it(binary):
+    told = []
+    fit_model(make_pipeline(TensorScaler(), search()), *binary, progress=lambda *call: told.append(call))
+    assert told[-1][:2] == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "other", [LinearSVC(), GridSearchCV(LinearSVC(), {"C": [1.0]}, cv=GroupKFold(3))], ids=["svc", "grid"]
+)
+def test_other_peoples_classifiers_get_groups_only_if_they_take_them(other, binary, groups):
+    X, y = binary
+    fitted = fit_model(clone(other), X.reshape(72, -1), y, groups)
+    assert fitted.score(X.reshape(72, -1), y) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme", "names"),
+    [
+        (["face", "house"], "ovo", ["house against face"]),
+        ([0, 1, 2], "ovo", ["1 against 0", "2 against 0", "2 against 1"]),
+        ([0, 1, 2], "ovr", ["0 against rest", "1 against rest", "2 against rest"]),
+    ],
+)
+def test_problems_have_names(labels, scheme, names, binary):
+    X, _ = binary
+    y = np.array(labels)[np.arange(72) % len(labels)]
+    for model in (TensorMarginClassifier("cp", 1, multi_class=scheme), search(multi_class=scheme)):
+        fitted = make_pipeline(TensorScaler(), model).fit(X, y)
+        assert problem_names(fitted) == names
+        assert len(weight_maps(fitted)) == len(names)
+
+
+def test_models_without_a_weight_are_refused(binary):
+    X, y = binary
+    with pytest.raises(
+        TypeError, match=r"must end in TensorMarginClassifier or TensorMarginClassifierCV; got LinearSVC"
+    ):
+        classifier_of(LinearSVC().fit(X.reshape(72, -1), y))
+    for model in (TensorMarginClassifier(), search(), make_pipeline(TensorScaler(), search())):
+        with pytest.raises(NotFittedError):
+            classifier_of(model)
+        with pytest.raises(NotFittedError):
+            sample_shape(model)
+    bent = make_pipeline(FunctionTransformer(np.tanh), TensorMarginClassifier("cp")).fit(X, y)
+    with pytest.raises(TypeError, match="cannot take a weight back through FunctionTransformer"):
+        weight_maps(bent)
+
+
+# ---- chance ----
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Learns nothing, notes the labels it is given, and scores what it is told to."""
+
+    seen: list[np.ndarray] = []  # noqa: RUF012 - one list for all clones
+    scores: list[float] = []  # noqa: RUF012
+
+    def fit(self, X, y):
+        Recorder.seen.append(y.copy())
+        self.classes_ = np.unique(y)
+        return self
+
+    def score(self, X, y):
+        return Recorder.scores[len(Recorder.seen) - 1] if Recorder.scores else 0.5
+
+
+@pytest.fixture
+def recorder():
+    Recorder.seen, Recorder.scores = [], []
+    return Recorder()
+
+
+def everything(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(np.arange(n), np.arange(n))]
+
+
+@pytest.mark.parametrize(
+    ("scores", "p_value"),
+    [
+        ([0.8, 0.9, 0.8, 0.1], 3 / 4),
+        ([0.8, 0.7, 0.6, 0.1], 1 / 4),
+        ([0.1, 0.7, 0.6, 0.1], 4 / 4),
+        ([0.8, 0.8 - 1e-15, 0.5, 0.5], 2 / 4),  # a mean over folds that is equal but for rounding
+    ],
+)
+def test_the_p_value_counts_permutations_that_are_as_good(scores, p_value, recorder):
+    Recorder.scores = scores
+    told = []
+    test = permutation_test(
+        recorder,
+        np.zeros((10, 2)),
+        np.arange(10) % 2,
+        cv=everything(10),
+        n_permutations=3,
+        random_state=0,
+        progress=lambda *call: told.append(call),
+    )
+    assert test.p_value == p_value
+    assert test.score == scores[0]
+    np.testing.assert_array_equal(test.permuted, scores[1:])
+    assert [call[:2] for call in told] == [(done, 4) for done in range(1, 5)]
+    assert told[-1][2] == "3 of 3 permutations"
+
+
+def test_labels_are_exchanged_between_samples(recorder):
+    y = np.repeat([0, 1, 2], [10, 6, 4])
+    test = permutation_test(recorder, np.zeros((20, 2)), y, cv=everything(20), n_permutations=30, random_state=0)
+    assert test.permuted_what == "labels of samples"
+    np.testing.assert_array_equal(recorder.seen[0], y)
+    assert len({tuple(labels) for labels in recorder.seen}) == 31
+    for labels in recorder.seen:
+        np.testing.assert_array_equal(np.bincount(labels), [10, 6, 4])
+
+
+def test_labels_are_exchanged_within_groups(recorder):
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(np.repeat(["a", "b", "c"], 8))
+    y = np.where(rng.uniform(size=24) < np.array([0.2, 0.5, 0.8])[np.unique(groups, return_inverse=True)[1]], 1, 0)
+    test = permutation_test(
+        recorder, np.zeros((24, 2)), y, groups, cv=everything(24), n_permutations=30, random_state=0
+    )
+    assert test.permuted_what == "labels within groups"
+    assert len({tuple(labels) for labels in recorder.seen}) > 25
+    for labels in recorder.seen:
+        for group in "abc":
+            assert labels[groups == group].sum() == y[groups == group].sum()
+
+
+def test_whole_groups_are_exchanged_where_each_has_one_label(recorder):
+    groups = np.random.default_rng(0).permutation(np.repeat(np.arange(10), [2, 3, 4, 5, 6, 2, 3, 4, 5, 6]))
+    y = np.array(["ill", "well"])[(groups < 4).astype(int)]
+    test = permutation_test(
+        recorder, np.zeros((40, 2)), y, groups, cv=everything(40), n_permutations=30, random_state=0
+    )
+    assert test.permuted_what == "labels of whole groups"
+    assert len({tuple(labels) for labels in recorder.seen}) > 25
+    for labels in recorder.seen:
+        of_groups = [np.unique(labels[groups == group]) for group in range(10)]
+        assert all(len(one) == 1 for one in of_groups)
+        assert sum(one[0] == "well" for one in of_groups) == 4
+
+
+def test_a_difference_is_found(binary, groups):
+    X, y = binary
+    for own in (None, groups):
+        test = permutation_test(
+            make_pipeline(TensorScaler(), TensorMarginClassifier("cp", 1)),
+            X,
+            y,
+            own,
+            cv=3,
+            n_permutations=24,
+            random_state=0,
+        )
+        assert test.p_value == 1 / 25
+        assert test.score > 0.8
+        assert test.permuted.shape == (24,)
+        assert abs(test.permuted.mean() - 0.5) < 0.1
+
+
+class BetweenMeans(ClassifierMixin, BaseEstimator):
+    """Two classes, the plane halfway between their means: fast enough for thousands of fits."""
+
+    def fit(self, X, y):
+        first, second = (X[y == label].mean(axis=0) for label in (0, 1))
+        self.direction_, self.middle_ = second - first, (first + second) / 2
+        return self
+
+    def predict(self, X):
+        return ((X - self.middle_) @ self.direction_ > 0).astype(int)
+
+    def score(self, X, y):
+        return np.mean(self.predict(X) == y)
+
+
+@pytest.mark.parametrize("kind", ["samples", "within", "whole"])
+def test_noise_gives_p_values_of_any_size(kind):
+    """Under the null hypothesis a p-value is below a with probability a, or less where scores are tied."""
+    rng = np.random.default_rng(0)
+    groups = {"samples": None, "within": np.arange(24) // 4, "whole": np.arange(24) // 2}[kind]
+    p_values = []
+    for seed in range(40):
+        y = groups % 2 if kind == "whole" else np.arange(24) % 2
+        X = rng.standard_normal((24, 3))
+        if groups is not None:
+            X += 3 * rng.standard_normal((groups.max() + 1, 3))[groups]  # what a group has in common, not its class
+        test = permutation_test(BetweenMeans(), X, y, groups, cv=2, n_permutations=19, random_state=seed)
+        p_values.append(test.p_value)
+    p_values = np.array(p_values)
+    assert kstest(p_values, "uniform", alternative="greater").pvalue > 0.01  # not too many small ones
+    assert np.mean(p_values <= 0.2) > 0.02  # nor none at all
+    assert p_values.min() >= 1 / 20
+
+
+def test_permutation_tests_are_reproducible(binary):
+    X, y = binary
+    y = np.random.default_rng(0).permutation(y)
+    model = TensorMarginClassifier("cp", 1, tol=0.01)
+    first, again, two, other = (
+        permutation_test(model, X, y, cv=2, n_permutations=6, random_state=seed, n_jobs=jobs)
+        for seed, jobs in ((0, None), (0, None), (0, 2), (1, None))
+    )
+    np.testing.assert_array_equal(first.permuted, again.permuted)
+    np.testing.assert_array_equal(first.permuted, two.permuted)
+    assert (first.score, first.p_value) == (two.score, two.p_value)
+    assert not np.array_equal(first.permuted, other.permuted)
+
+
+def test_a_search_is_done_anew_for_every_permutation(binary):
+    X, y = binary
+    test = permutation_test(search(lams=(1,)), X, y, cv=2, n_permutations=4, random_state=0)
+    assert test.p_value == 0.2
+
+
+def test_permutation_tests_that_cannot_be(binary):
+    X, y = binary
+    with pytest.raises(ValueError, match="n_permutations must be at least 1; got 0"):
+        permutation_test(search(), X, y, n_permutations=0)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        permutation_test(search(), X, np.linspace(0, 1, 72))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        permutation_test(search(), X, y, groups=np.zeros(5))
+
+
+# ---- nested evaluation ----
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_every_sample_is_tested_once_a_repeat(repeats, grouped, binary, groups):
+    X, y = binary
+    labels = np.where(y > 0, "house", "cat")
+    told = []
+    found = nested_evaluation(
+        search(),
+        X,
+        labels,
+        groups if grouped else None,
+        cv=3,
+        repeats=repeats,
+        seed=4,
+        progress=lambda *call: told.append(call),
+    )
+    assert found.predicted.shape == found.confidence.shape == found.tested.shape == (repeats, 72)
+    assert found.tested.all()
+    assert set(found.predicted.ravel()) == {"cat", "house"}
+    assert np.all((found.confidence >= 0.5) & (found.confidence <= 1))
+    assert [(fold.repeat, fold.fold) for fold in found.folds] == [(r, f) for r in range(repeats) for f in range(3)]
+    assert all(fold.n_train + fold.n_test == 72 for fold in found.folds)
+    assert found.accuracy == pytest.approx(np.mean(found.predicted == labels))  # folds are of one size
+    assert found.accuracy == pytest.approx(np.mean([fold.accuracy for fold in found.folds]))
+    assert found.reference == pytest.approx(np.mean([fold.reference for fold in found.folds]))
+    assert found.accuracy > 0.75
+    assert found.reference > 0.7
+    assert found.overlap == pytest.approx(0.5)
+    kind = "folds that keep groups together" if grouped else "stratified folds"
+    assert found.scheme == f"3 {kind}" + (", cut 2 times" if repeats == 2 else "")
+    done = [call[0] for call in told]
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(3 * repeats)
+    assert {call[1] for call in told} == {3 * repeats}
+    assert all(set(fold.chosen) == {"decomposition", "rank", "lam", "mu1", "mu2"} for fold in found.folds)
+    assert all(list(fold.reference_chosen) == ["svc__C"] for fold in found.folds)
+    if repeats == 2:
+        assert not np.array_equal(found.confidence[0], found.confidence[1])  # cut anew
+
+
+def test_each_fold_is_what_one_gets_by_hand(binary):
+    X, y = binary
+    splits = list(StratifiedKFold(3).split(X, y))
+    model = make_pipeline(TensorScaler(), search())
+    found = nested_evaluation(model, X, y, cv=splits)
+    for fold, (train, test) in zip(found.folds, splits, strict=True):
+        by_hand = clone(model).fit(X[train], y[train])
+        np.testing.assert_array_equal(found.predicted[0, test], by_hand.predict(X[test]))
+        np.testing.assert_array_equal(found.confidence[0, test], by_hand.predict_proba(X[test]).max(axis=1))
+        assert fold.accuracy == by_hand.score(X[test], y[test])
+        assert fold.chosen == by_hand[-1].best_params_
+    assert not hasattr(model[-1], "best_params_")  # a clone was fitted
+    assert found.scheme.startswith("3 splits by ")
+
+
+@pytest.mark.parametrize("preparation", [None, TensorScaler(), [None, TensorScaler()]], ids=["none", "one", "choice"])
+def test_spoiling_the_test_part_changes_no_choice(preparation, binary, groups):
+    """Whatever lies in the test part, samples and labels, model and reference choose and learn the same."""
+    X, y = binary
+    rng = np.random.default_rng(0)
+    train, test, probe = np.arange(48), np.arange(48, 66), np.arange(66, 72)
+    spoiled, labels = X.copy(), y.copy()
+    spoiled[test] = 1e4 * rng.standard_normal(X[test].shape)
+    labels[test] = rng.permutation(y[test])
+    model = search(preparation=preparation, lams=(0.001, 0.1, 10), mus=(0, 1))
+    cv = [(train, np.r_[test, probe])]
+    first = nested_evaluation(model, X, y, groups, cv=cv)
+    second = nested_evaluation(model, spoiled, labels, groups, cv=cv)
+    assert repr(first.folds[0].chosen) == repr(second.folds[0].chosen)
+    assert repr(first.folds[0].reference_chosen) == repr(second.folds[0].reference_chosen)
+    np.testing.assert_array_equal(first.predicted[0, probe], second.predicted[0, probe])
+    np.testing.assert_array_equal(first.confidence[0, probe], second.confidence[0, probe])
+    assert not first.tested[0, train].any()
+    assert first.tested[0, 48:].all()
+
+
+def test_groups_stay_together_in_outer_and_inner_splits(binary, groups):
+    X, y = binary
+    X = X.copy()
+    X[:, 0, 0] = np.arange(72)  # so that a sample can be told
+    parts = []
+
+    class Watched(TensorMarginClassifierCV):
+        def fit(self, X, y, groups=None, **keywords):
+            parts.append((X[:, 0, 0].astype(int), groups))
+            return super().fit(X, y, groups, **keywords)
+
+    def scorer(estimator, X_test, y_test):
+        parts.append((X_test[:, 0, 0].astype(int), None))
+        return 1.0
+
+    nested_evaluation(Watched(**{**SMALL, "lams": (1,)}, scoring=scorer), X, y, groups, cv=3)
+    outer = [part for part in parts if part[1] is not None]
+    assert len(outer) == 3
+    assert len(parts) == 3 + 9
+    for rows, given in outer:
+        np.testing.assert_array_equal(given, groups[rows])
+        assert not set(groups[rows]) & set(np.delete(groups, rows))
+    for rows, given in parts:
+        if given is None:  # an inner test part is made of whole groups
+            assert all(np.sum(groups[rows] == group) == 6 for group in groups[rows])
+
+
+def test_a_sample_in_no_test_part_has_no_prediction(binary):
+    X, y = binary
+    cv = [(np.arange(0, 40), np.arange(40, 60))]
+    found = nested_evaluation(search(lams=(1,)), X, y, cv=cv)
+    np.testing.assert_array_equal(np.flatnonzero(found.tested[0]), np.arange(40, 60))
+    assert np.isnan(found.confidence[0, 60:]).all()
+    assert np.isnan(found.standard_error)  # of one fold
+
+
+def test_scaling_by_group_is_done_in_front_of_both(binary, groups):
+    X, y = binary
+    far = X + 100.0 * groups[:, None, None]
+    model = make_pipeline(TensorScaler(by_group=True), search(lams=(1,)))
+    found, same = (nested_evaluation(model, samples, y, groups, cv=3) for samples in (far, X))
+    np.testing.assert_array_equal(found.predicted, same.predicted)
+    assert found.reference == same.reference > 0.7
+
+
+def test_training_parts_that_are_too_small_are_refused_before_any_work(binary):
+    X, y = binary
+    few = np.r_[y[:-2], 7, 7]
+    told = []
+    with pytest.raises(ValueError, match="2 samples of each class"):
+        nested_evaluation(search(), X, few, cv=2, progress=lambda *call: told.append(call))
+    assert not told
+
+
+# ---- intervals ----
+
+
+def test_the_error_is_nadeau_and_bengios():
+    values = np.array([0.8, 0.9, 0.7, 0.85, 0.75])
+    expected = np.sqrt(np.var(values, ddof=1) * (1 / 5 + 1 / 4))
+    assert corrected_error(values, 0.25) == pytest.approx(expected, rel=1e-12)
+    assert half_width(values, 0.25) == pytest.approx(2.7764451051977987 * expected, rel=1e-9)
+    plain = ttest_1samp(values, 0).confidence_interval(0.95)
+    assert half_width(values, 0.0) == pytest.approx((plain.high - plain.low) / 2, rel=1e-9)
+    assert np.isnan(corrected_error([0.5], 0.25))
+    assert np.isnan(half_width([0.5], 0.25))
+
+
+def test_intervals_of_an_evaluation():
+    accuracies, references = [0.9, 0.8, 0.85], [0.7, 0.75, 0.8]
+    folds = [
+        OuterFold(0, k, n_train=20, n_test=10, accuracy=a, reference=r, chosen={}, reference_chosen={}, seconds=1.0)
+        for k, (a, r) in enumerate(zip(accuracies, references, strict=True))
+    ]
+    nothing = np.zeros((1, 30))
+    found = NestedEvaluation(folds, nothing, nothing, nothing > 0, "3 folds", 0)
+    assert found.accuracy == pytest.approx(0.85)
+    assert found.reference == pytest.approx(0.75)
+    assert found.overlap == 0.5
+    assert found.standard_error == pytest.approx(np.sqrt(0.0025 * (1 / 3 + 0.5)))
+    difference = np.array([0.2, 0.05, 0.05])
+    assert found.gain_error == pytest.approx(np.std(difference, ddof=1) * np.sqrt(1 / 3 + 0.5))
+    low, high = found.interval(found.accuracies)
+    assert (low + high) / 2 == pytest.approx(0.85)
+    assert (high - low) / 2 == pytest.approx(4.302652729749464 * found.standard_error, rel=1e-9)
+
+
+# ---- fit and evaluate ----
+
+
+@pytest.fixture(scope="module")
+def samples(binary, groups):
+    X, y = binary
+    names = [f"{number}.png" for number in range(72)]
+    labels = np.where(y > 0, "house", "cat")
+    return SampleSet(X.astype(np.float32), labels, groups, names, np.eye(4), "folder", "images", ("a note",))
+
+
+PLANS = {
+    "plain": FitPlan(decomposition="cp", rank=2, folds=2, outer_folds=2),
+    "tuple": FitPlan(decomposition="tucker", rank=(2, 2), folds=2, outer_folds=2, repeats=2, one_se=True),
+    "prepared": FitPlan(
+        recipe=Recipe(crop="varying", scale="mode 1", resize=(4, 4), tensorize=(2, 2, 4)),
+        folds=2,
+        outer_folds=2,
+        class_weight="balanced",
+    ),
+    "by group": FitPlan(decomposition="full", recipe=Recipe(by_group=True, mask="varying"), folds=2, outer_folds=0),
+    "chance": FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=0, permutations=2),
+    "auto": FitPlan(auto=True, folds=2, outer_folds=2),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+def test_what_is_noted_is_json_and_true(plan, samples, tmp_path):
+    check_plan(samples, plan)
+    told = []
+    fitted = fit_and_evaluate(samples, plan, progress=lambda *call: told.append(call))
+    about = json.loads(json.dumps(fitted.about, allow_nan=False))
+    assert about["data"]["n_samples"] == 72
+    assert about["data"]["classes"] == [{"label": "cat", "count": 36}, {"label": "house", "count": 36}]
+    assert about["data"]["n_groups"] == 12
+    assert about["plan"]["folds"] == 2
+    assert about["affine"] == np.eye(4).tolist()
+    assert len(about["preparation"]["words"]) == len(plan.recipe.words())
+    last = last_estimator(fitted.model)
+    assert about["search"]["best_score"] == last.best_score_
+    assert about["search"]["best"]["lam"] == last.best_params_["lam"]
+    assert about["search"]["n_models"] == len(last.cv_results_["params"])
+    assert (about["evaluation"] is None) == (plan.outer_folds == 0)
+    if about["evaluation"]:
+        check_evaluation(about["evaluation"], plan)
+    assert (about["chance"] is None) == (plan.permutations == 0)
+    if about["chance"]:
+        assert about["chance"]["p_value"] == 1 / 3
+        assert about["chance"]["exchanged"] == "labels within groups"
+        assert len(about["chance"]["permuted"]) == 2
+    shares = [done / total for done, total, _ in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    save_model(tmp_path / "model.skops", fitted.model, fitted.about)
+    loaded = load_model(tmp_path / "model.skops")
+    assert loaded.facts["about"] == about
+    ready = before_last(loaded.model, samples.data, samples.groups)
+    assert last_estimator(loaded.model).score(ready, samples.target) > 0.7
+    assert weight_maps(loaded.model).shape == (1, *SHAPE)
+
+
+def check_evaluation(evaluation, plan):
+    rows = evaluation["samples"]
+    assert [row["sample"] for row in rows] == [f"{number}.png" for number in range(72)]
+    assert [row["group"] for row in rows] == (np.arange(72) // 6).tolist()
+    assert all(0.5 <= row["probability"] <= 1 for row in rows)
+    assert len(evaluation["folds"]) == 2 * plan.repeats
+    right = np.mean([row["label"] == row["predicted"] for row in rows])
+    if plan.repeats == 1:
+        assert evaluation["accuracy"] == pytest.approx(right, abs=1e-9)
+    assert evaluation["gain"] == pytest.approx(evaluation["accuracy"] - evaluation["reference"]["accuracy"])
+    assert evaluation["interval"][0] <= evaluation["accuracy"] <= evaluation["interval"][1]
+    assert evaluation["majority"] == {"label": "cat", "accuracy": 0.5}
+
+
+def test_the_model_is_fitted_to_everything_and_its_score_is_not_the_evaluation(samples):
+    plan = PLANS["plain"]
+    fitted = fit_and_evaluate(samples, plan)
+    by_hand = plan.model(None).fit(samples.data, samples.target, groups=samples.groups)
+    np.testing.assert_array_equal(fitted.model.predict_proba(samples.data), by_hand.predict_proba(samples.data))
+    evaluation = nested_evaluation(plan.model(None), samples.data, samples.target, samples.groups, cv=2, seed=plan.seed)
+    assert fitted.about["evaluation"]["accuracy"] == evaluation.accuracy
+
+
+def test_samples_in_no_test_part_are_not_listed(samples, monkeypatch):
+    """Folds whose training part would lack a class are left out; their samples have no prediction to show."""
+    found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, samples.groups, cv=3)
+    tested = found.tested.copy()
+    tested[0, :10] = False
+    monkeypatch.setattr("tensormargin.experiments.workflow.nested_evaluation", lambda *_: replace(found, tested=tested))
+    rows = fit_and_evaluate(samples, PLANS["plain"]).about["evaluation"]["samples"]
+    assert [row["sample"] for row in rows] == [f"{number}.png" for number in range(10, 72)]
+    assert [row["predicted"] for row in rows] == found.predicted[0, 10:].tolist()
+
+
+def test_one_fold_has_no_interval_and_json_says_null(samples, monkeypatch):
+    found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, cv=[(np.arange(48), np.arange(48, 72))])
+    monkeypatch.setattr("tensormargin.experiments.workflow.nested_evaluation", lambda *_: found)
+    evaluation = json.loads(json.dumps(fit_and_evaluate(samples, PLANS["plain"]).about, allow_nan=False))["evaluation"]
+    assert evaluation["interval"] == [None, None]
+    assert evaluation["standard_error"] is None
+    assert evaluation["gain_error"] is None
+
+
+def test_facts_of_data_without_labels(samples):
+    facts = data_facts(replace(samples, target=None, groups=None))
+    assert facts["classes"] == []
+    assert facts["n_groups"] is None
+    assert facts["sample_shape"] == [4, 5]
+    assert facts["minimum"] == float(samples.data.min())
+    with pytest.raises(BadFileError, match="has no labels"):
+        fit_and_evaluate(replace(samples, target=None), PLANS["plain"])
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (FitPlan(decomposition="tucker", rank=(2, 2, 2)), "one number a mode"),
+        (FitPlan(decomposition="cp", rank=50), "a CP rank is at most"),
+        (FitPlan(decomposition="full", rank=2), "rank"),
+        (FitPlan(decomposition="tt", rank=4, recipe=Recipe(resize=(3, 3))), "Tensor-Train rank"),
+        (FitPlan(recipe=Recipe(tensorize=(7, 3))), "as many entries as the samples"),
+        (FitPlan(recipe=Recipe(resize=(3, 3, 3))), "first modes of samples of shape"),
+        (FitPlan(recipe=Recipe(scale="mode 3")), "modes from 0 to 1"),
+        (FitPlan(recipe=Recipe(scale="loud")), "scale must be"),
+        (FitPlan(recipe=Recipe(by_group=True, mask="bright")), "after scaling by group"),
+    ],
+)
+def test_plans_that_cannot_be_are_refused_before_any_work(plan, said, samples):
+    with pytest.raises(ValueError, match=said):
+        check_plan(samples, plan)
+
+
+def test_a_plan_is_not_refused_for_what_a_few_samples_leave(samples):
+    """The first samples vary in one corner only; the rank is too large for that corner, not for the samples."""
+    data = samples.data.copy()
+    data[:30, 2:] = 0
+    data[:30, :, 2:] = 0
+    plan = FitPlan(decomposition="cp", rank=3, recipe=Recipe(crop="varying"))
+    assert check_plan(replace(samples, data=data), plan) is None
+
+
+def test_by_group_needs_groups_to_fit(samples):
+    plan = FitPlan(recipe=Recipe(by_group=True))
+    with pytest.raises(ValueError, match="folder: scaling by group needs groups"):
+        fit_and_evaluate(replace(samples, groups=None), plan)
+
+
+def test_the_automatic_model_chooses_the_scaling_after_what_is_given():
+    model = auto_model(cv=3)
+    none, scaled = model.preparation
+    assert none is None
+    assert isinstance(scaled, TensorScaler)
+    assert (model.cv, model.random_state) == (3, 0)
+    before, both = auto_model(preparation=Crop()).preparation
+    assert isinstance(before, Crop)
+    assert [type(step) for _, step in both.steps] == [Crop, TensorScaler]
+    by_hand = FitPlan(auto=True, recipe=Recipe(scale="global")).model(None)
+    assert by_hand.preparation.per == "global"  # no choice where the scaling was given
+
+
+# ---- peers ----
+
+
+@parametrize_with_checks([CPPLSClassifier()])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+def test_partial_least_squares_is_tensorlys(n_classes, scale):
+    images, labels = load_digits(n_class=n_classes, return_X_y=True)
+    X, y = images[:160].reshape(-1, 8, 8), np.array(list("abcd"))[labels[:160]]
+    ours = CPPLSClassifier(n_components=3).fit(scale * X[:100], y[:100])
+    theirs = CP_PLSR(3)
+    theirs.fit(X[:100], np.eye(n_classes)[labels[:100]])
+    expected = theirs.predict(X[100:])
+    scores = ours.decision_function(scale * X[100:])
+    wanted = expected[:, 1] - expected[:, 0] if n_classes == 2 else expected
+    np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(ours.predict(scale * X[100:]), np.array(list("abcd"))[expected.argmax(axis=1)])
+    assert ours.n_parameters_ == 3 * (8 + 8) + theirs.coef_.size
+    with pytest.raises(ValueError, match="shape seen in fit"):
+        ours.predict(X[:, :7])
+
+
+def test_partial_least_squares_stops_where_samples_are_exhausted():
+    rng = np.random.default_rng(0)
+    X = np.multiply.outer(rng.standard_normal(30), rng.standard_normal((3, 4)))  # one direction only
+    y = X[:, 0, 0] > 0
+    clf = CPPLSClassifier(n_components=5).fit(X, y)
+    assert np.all(np.isfinite(clf.decision_function(X)))
+    assert clf.score(X, y) > 0.8
+    with pytest.raises(ValueError, match="all samples are the same"):
+        CPPLSClassifier().fit(np.ones((10, 3, 3)), np.arange(10) % 2)
+    with pytest.raises(ValueError, match="got one class"):
+        CPPLSClassifier().fit(X, np.zeros(30))

@@ -1,0 +1,306 @@
+"""The report: what it says, that it is safe to open, and how it behaves in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+
+from tensormargin.experiments import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate, summarise
+from tensormargin.io import SampleSet, read_facts, save_model
+from tensormargin.report import comparison_page, model_page, render, write_page
+from tensormargin.report.volumes import packed_background, packed_map
+
+EVIL = "<script>alert(1)</script>"
+EVIL_NAME = '"><img src=x onerror=alert(2)>/{{ 7 * 7 }}.npy'
+
+
+def sample_set(n=30, shape=(7, 6, 5), classes=2):
+    """Samples whose labels, names and notes would do harm in a page that does not escape them."""
+    X, t = low_rank_classes(0, n, shape, 9.0)
+    y = np.where(t > 0, EVIL, "a & b")
+    if classes == 3:
+        y[::3], X[::3] = "third's", X[::3] + 3.0
+    names = [EVIL_NAME, *(f"sub-{k:02d}.npy" for k in range(1, n))]
+    return SampleSet(X, y, np.arange(n) * 5 // n, names, None, f"{EVIL}.npz", "NumPy archive", (f"note {EVIL}",))
+
+
+@pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
+def fitted(request, tmp_path_factory):
+    samples = sample_set(classes=request.param)
+    plan = FitPlan(auto=True, folds=2, outer_folds=2)
+    result = fit_and_evaluate(samples, plan)
+    path = tmp_path_factory.mktemp("report") / "model.skops"
+    save_model(path, result.model, result.about)
+    return samples, result.model, read_facts(path), path
+
+
+def text_of(html):
+    """Return what a reader sees, without scripts and embedded data."""
+    return " ".join(re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", html, flags=re.S).split())
+
+
+def test_the_page_has_every_section_and_the_nested_estimate(fitted):
+    samples, model, facts, _ = fitted
+    text = text_of(render(model_page(model, facts, samples)))
+    sections = ("Data", "Comparison", "Chosen model", "Margins", "Convergence", "Weight map", "Factors")
+    for heading in (*sections, "Confusion matrix", "Predictions", "Methods"):
+        assert heading in text
+    evaluation = facts["about"]["evaluation"]
+    assert f"left out of every choice: {100 * evaluation['accuracy']:.1f} %" in text
+    assert "optimistic" in text
+    for words in ("2 folds that keep groups together", "seed 0", "scikit-learn", "0.01*scale", "LinearSVC", "numpy"):
+        assert words in text
+
+
+def test_nothing_from_the_data_becomes_markup(fitted):
+    samples, model, facts, _ = fitted
+    html = render(model_page(model, facts, samples))
+    assert EVIL not in html
+    assert "<img src=x" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "{{ 7 * 7 }}" in html  # a name that looks like a template stays a name
+    assert html.count("<script") == 2  # the data of the viewer, its program, and none of the labels'
+    for picture in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', html):
+        assert b"<script" not in base64.b64decode(picture)
+
+
+def test_the_page_needs_nothing_but_itself(fitted):
+    samples, model, facts, _ = fitted
+    html = render(model_page(model, facts, samples))
+    assert re.findall(r'(?:src|href)="(?!data:image/svg|#)[^"]*"', html) == []
+    assert "url(" not in html
+    assert "default-src 'none'" in html
+
+
+def test_the_same_model_makes_the_same_page(fitted):
+    samples, model, facts, _ = fitted
+    assert render(model_page(model, facts, samples)) == render(model_page(model, facts, samples))
+
+
+def test_confusion_and_predictions_agree_with_the_evaluation(fitted):
+    samples, model, facts, _ = fitted
+    page = model_page(model, facts, samples)
+    confusion = next(section for section in page.sections if section.heading == "Confusion matrix")
+    right = sum(cell["count"] for row in confusion.rows for cell in row["cells"] if cell["diagonal"])
+    total = sum(cell["count"] for row in confusion.rows for cell in row["cells"])
+    rows = facts["about"]["evaluation"]["samples"]
+    assert total == len(rows) == len(samples.data)
+    assert right == sum(row["label"] == row["predicted"] for row in rows)
+
+
+def test_a_model_without_evaluation_says_so(fitted):
+    _, model, facts, _ = fitted
+    bare = {**facts, "about": {}}
+    text = text_of(render(model_page(model, bare)))
+    assert "not evaluated" in text
+    assert "Confusion matrix" not in text
+    assert "Weight map" in text
+
+
+@pytest.mark.parametrize("shape", [(9,), (5, 8), (4, 3, 5), (3, 2, 4, 2), (120, 3, 2)])
+def test_maps_are_packed_to_bytes(shape):
+    values = np.random.RandomState(0).standard_normal(shape)
+    packed = packed_map(values, "weight")
+    stored = np.frombuffer(base64.b64decode(packed["bytes"]), np.int8).reshape(packed["shape"])
+    assert packed["reduced"] == (max(shape) > 96)
+    if not packed["reduced"]:
+        np.testing.assert_allclose(stored / 127 * packed["largest"], values, atol=packed["largest"] / 127)
+        assert packed["start"] == list(np.unravel_index(np.abs(values).argmax(), shape))
+    grey = np.frombuffer(base64.b64decode(packed_background(values)), np.uint8)
+    assert grey.size == stored.size
+    assert grey.max() == 255
+    json.dumps(packed)
+
+
+def test_a_map_of_zeros_and_a_constant_background_can_be_packed():
+    packed = packed_map(np.zeros((3, 4)), "weight")
+    assert set(base64.b64decode(packed["bytes"])) == {0}
+    assert set(base64.b64decode(packed_background(np.full((3, 4), 7.0)))) == {0}
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    samples = sample_set()
+    settings = CompareSettings(methods=("SVM", "STM", "LinearSVC"), repeats=2, lam_grid=("scale",), folds=2)
+    rows = list(compare(samples.data, samples.labels, settings))
+    return comparison_content(samples, settings, [], rows, summarise(rows, settings.methods))
+
+
+def test_the_page_of_a_comparison(comparison):
+    html = render(comparison_page(comparison))
+    text = text_of(html)
+    for words in ("SVM", "STM", "LinearSVC", "Best mean accuracy", "30 samples of 7 x 6 x 5", "2 random splits"):
+        assert words in text
+    assert EVIL not in html
+
+
+# ---------------------------------------------------------------------------------------------------------- a browser
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    binary, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (binary and driver_path):
+        pytest.skip("needs Chromium and its driver (Debian: apt install chromium chromium-driver)")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    flags = ("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync")
+    for flag in (*flags, "disable-background-networking", "disable-component-update", "hide-scrollbars"):
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_path))
+    yield driver
+    driver.quit()
+
+
+def opened(browser, path, width=1200):
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+    browser.get("about:blank")
+    browser.get_log("browser")  # what the page before said, for instance of these tests' reading its pixels
+    browser.get(path.as_uri())
+    return browser
+
+
+@pytest.fixture(scope="module")
+def page(fitted, tmp_path_factory):
+    samples, model, facts, _ = fitted
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(path, model_page(model, facts, samples))
+    return path
+
+
+def find(browser, selector):
+    return browser.find_elements("css selector", selector)
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_opens_without_errors_and_fits_the_screen(browser, page, width, tmp_path):
+    opened(browser, page, width)
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    images = "return [...document.images].filter((i) => !(i.complete && i.naturalWidth > 0)).length"
+    assert browser.execute_script(images) == 0
+    assert browser.save_screenshot(str(tmp_path / "page.png"))
+    assert not browser.execute_script("return typeof window.alerted !== 'undefined'")
+
+
+def pixels(browser, number):
+    return browser.execute_script(
+        "const c = document.querySelectorAll('[data-cuts] canvas')[arguments[0]];"
+        "return [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]",
+        number,
+    )
+
+
+def move(browser, slider, value):
+    browser.execute_script(
+        "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", slider, value
+    )
+
+
+def test_sliders_move_the_slices(browser, page, fitted):
+    opened(browser, page)
+    _, model, _, _ = fitted
+    sliders = find(browser, "[data-viewer] input[type=range]")
+    assert len(sliders) == 3
+    assert [int(slider.get_attribute("max")) for slider in sliders] == [6, 5, 4]
+    before = [pixels(browser, k) for k in range(3)]
+    moved = (int(sliders[0].get_attribute("value")) + 3) % 7
+    move(browser, sliders[0], moved)
+    after = [pixels(browser, k) for k in range(3)]
+    assert after[0] != before[0]  # the cut across mode 1 is another one
+    assert after[1:] == before[1:]
+    assert f"mode 1 at {moved}" in find(browser, ".cut p")[0].text
+    from tensormargin.anatomy import weight_maps
+
+    expected = weight_maps(model)[0]
+    row, column = np.unravel_index(np.abs(expected[moved]).argmax(), expected[moved].shape)
+    red, _, blue, _ = pixels(browser, 0)[4 * (row * 5 + column) :][:4]
+    assert (red > blue) == (expected[moved, row, column] > 0)
+
+
+def test_a_click_moves_all_cuts_there(browser, page):
+    from selenium.webdriver import ActionChains
+
+    opened(browser, page)
+    canvas = find(browser, "[data-cuts] canvas")[0]
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    ActionChains(browser).move_to_element_with_offset(canvas, -canvas.size["width"] // 2 + 4, 0).click().perform()
+    assert int(find(browser, "input[data-mode='2']")[0].get_attribute("value")) == 0
+
+
+def test_the_pattern_and_the_background_can_be_chosen(browser, page):
+    opened(browser, page)
+    weight = pixels(browser, 0)
+    browser.execute_script("document.querySelector('[data-background]').click()")
+    assert pixels(browser, 0) != weight
+    browser.execute_script("document.querySelector('[data-background]').click()")
+    assert pixels(browser, 0) == weight
+    browser.execute_script(
+        "const s = document.querySelector('[data-kind]'); s.value = '1'; s.dispatchEvent(new Event('change'))"
+    )
+    assert pixels(browser, 0) != weight
+
+
+def column(browser, number):
+    cells = f"#samples-table tbody tr:not([hidden]) td:nth-child({number})"
+    return browser.execute_script(f"return [...document.querySelectorAll({cells!r})].map((c) => c.textContent)")
+
+
+def test_the_table_sorts_and_filters(browser, page, fitted):
+    samples = fitted[0]
+    opened(browser, page)
+    headings = find(browser, "#samples-table th button")
+    assert [heading.text for heading in headings] == ["sample", "group", "label", "predicted", "probability"]
+    browser.execute_script("arguments[0].click()", headings[4])
+    rising = [float(text) for text in column(browser, 5)]
+    assert rising == sorted(rising)
+    browser.execute_script("arguments[0].click()", headings[4])
+    assert [float(text) for text in column(browser, 5)] == sorted(rising, reverse=True)
+    browser.execute_script("arguments[0].click()", headings[0])
+    assert column(browser, 1) == samples.names  # in the samples' order, not the alphabet's
+    search = find(browser, "[data-filter]")[0]
+    search.send_keys("SUB-07")
+    assert column(browser, 1) == ["sub-07.npy"]
+    assert find(browser, "[data-count]")[0].text == f"1 of {len(samples.data)}"
+    search.clear()
+    search.send_keys(" ")
+    browser.execute_script("document.querySelector('[data-only-wrong]').click()")
+    wrong = zip(column(browser, 3), column(browser, 4), strict=True)
+    assert all(label != predicted for label, predicted in wrong)
+
+
+def test_problems_of_several_classes_can_be_chosen(browser, page, fitted):
+    opened(browser, page)
+    selects = find(browser, "select[data-shows]")
+    if len(fitted[0].labels) and len(set(fitted[0].labels.tolist())) == 2:
+        assert selects == []
+        return
+    shown = "return [...document.querySelectorAll('[data-group=margins]')].map((d) => !d.hidden)"
+    assert browser.execute_script(shown) == [True, False, False]
+    browser.execute_script(
+        "const s = document.querySelector('[data-shows=margins]'); s.value = '2'; s.dispatchEvent(new Event('change'))"
+    )
+    assert browser.execute_script(shown) == [False, False, True]
+
+
+def test_the_page_of_a_comparison_sorts(browser, comparison, tmp_path):
+    write_page(tmp_path / "comparison.html", comparison_page(comparison))
+    opened(browser, tmp_path / "comparison.html", 390)
+    assert browser.get_log("browser") == []
+    button = find(browser, "table[data-sortable] th button")[0]
+    browser.execute_script("arguments[0].click()", button)
+    names = [cell.text for cell in find(browser, "table[data-sortable] tbody td:first-child")]
+    assert names == sorted(names)

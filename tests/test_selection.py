@@ -1,0 +1,695 @@
+"""The search: what it tries, how it scores and chooses, and what its probabilities are worth."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import sklearn
+from conftest import low_rank_classes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss, make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    StratifiedKFold,
+    cross_validate,
+)
+from sklearn.pipeline import Pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tensormargin import TensorMarginClassifier
+from tensormargin.preparation import Resize, Tensorize, TensorScaler
+from tensormargin.selection import TensorMarginClassifierCV, splits_of
+from tensormargin.selection.calibration import class_probabilities, couple, fit_slope
+from tensormargin.selection.grid import DECOMPOSITIONS, Path, paths, weights
+from tensormargin.selection.search import choose
+
+SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 3, "random_state": 0}
+
+
+def search(**parameters) -> TensorMarginClassifierCV:
+    return TensorMarginClassifierCV(**{**SMALL, **parameters})
+
+
+@parametrize_with_checks([TensorMarginClassifierCV(lams=(1,), mus=(0, 1), ranks=(1,), cv=3)])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return low_rank_classes(0, 90, (4, 5, 3), 3.0, rank=1)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    images, labels = load_digits(n_class=3, return_X_y=True)
+    noise = np.random.default_rng(0).normal(0, 6, (150, 8, 8))
+    return images[:150].reshape(-1, 8, 8) + noise, np.array(["zero", "one", "two"])[labels[:150]]
+
+
+@pytest.fixture(scope="module")
+def fitted(binary):
+    return TensorMarginClassifierCV(ranks=(1, 2), lams=(10, 0.1, 1), mus=(0, 1), cv=4, random_state=3).fit(*binary)
+
+
+# ---- the table of results ----
+
+
+def test_results_have_scikit_learns_columns(fitted):
+    results = fitted.cv_results_
+    n_models = (1 + 2 + 1 + 1) * 2 * 3  # full; cp of rank 1 and 2; tucker and tt of rank 2
+    names = {f"{kind}_{what}" for kind in ("mean", "std") for what in ("fit_time", "score_time", "test_score")}
+    names |= {f"param_{name}" for name in ("decomposition", "rank", "lam", "mu1", "mu2")}
+    names |= {f"split{k}_test_score" for k in range(4)} | {"params", "rank_test_score", "n_parameters"}
+    assert set(results) == names
+    assert {len(column) for column in results.values()} == {n_models}
+    assert fitted.n_splits_ == 4
+    by_split = np.stack([results[f"split{k}_test_score"] for k in range(4)])
+    np.testing.assert_allclose(results["mean_test_score"], by_split.mean(axis=0), rtol=1e-15)
+    np.testing.assert_allclose(results["std_test_score"], by_split.std(axis=0), atol=1e-15)
+    means = results["mean_test_score"]
+    np.testing.assert_array_equal(results["rank_test_score"], [1 + np.sum(means > one + 1e-15) for one in means])
+    assert np.all(results["mean_fit_time"] > 0)
+    for row, params in enumerate(results["params"]):
+        assert {name: results[f"param_{name}"][row] for name in params} == params
+
+
+def test_params_are_settable_and_count_their_parameters(fitted, binary):
+    X, y = binary
+    seen = set()
+    for params, count in zip(fitted.cv_results_["params"], fitted.cv_results_["n_parameters"], strict=True):
+        clf = TensorMarginClassifier().set_params(**params)
+        assert params["mu1"] == params["mu2"]
+        key = (params["decomposition"], params["rank"])
+        if key not in seen:
+            assert clf.fit(X, y).n_parameters_ == count
+            seen.add(key)
+    assert seen == {("full", None), ("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)}
+
+
+def test_lambda_runs_upwards_within_each_model(fitted):
+    lams = [params["lam"] for params in fitted.cv_results_["params"]]
+    assert lams == ["0.1*scale", "1*scale", "10*scale"] * (len(lams) // 3)
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_brier_like"])
+def test_scores_are_those_of_grid_search(binary, scoring):
+    """The flat problem is convex, so where a fit starts from does not matter."""
+    X, y = binary
+    X = X[:, :, :, 0]
+    scorer = None if scoring is None else make_scorer(_brier, response_method="decision_function")
+    splits = list(StratifiedKFold(3).split(X, y))
+    ours = TensorMarginClassifierCV(
+        ("full",), lams=(0.01, 1), mus=(0, 1), cv=splits, scoring=scorer, tol=1e-7, max_iter=1000
+    ).fit(X, y)
+    theirs = GridSearchCV(
+        TensorMarginClassifier("full", tol=1e-7, max_iter=1000),
+        [{"mu1": [mu], "mu2": [mu], "lam": ["0.01*scale", "1*scale"]} for mu in (0, 1)],
+        cv=splits,
+        scoring=scorer,
+    ).fit(X, y)
+    for k in range(3):
+        name = f"split{k}_test_score"
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], rtol=1e-5)
+    assert ours.best_params_["lam"] == theirs.best_params_["lam"]
+    assert ours.best_params_["mu1"] == theirs.best_params_["mu1"]
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, rel=1e-5)
+
+
+def _brier(y, scores):
+    """Return a score that changes with every decision value, however little."""
+    return -float(np.mean((y - np.tanh(scores)) ** 2))
+
+
+# ---- the choice ----
+
+
+def test_the_best_is_chosen_and_refitted_on_everything(fitted, binary):
+    X, y = binary
+    results = fitted.cv_results_
+    assert fitted.best_score_ == results["mean_test_score"].max()
+    assert results["rank_test_score"][fitted.best_index_] == 1
+    assert results["params"][fitted.best_index_] == fitted.best_params_
+    best = np.flatnonzero(results["mean_test_score"] > results["mean_test_score"].max() - 1e-12)
+    assert results["n_parameters"][fitted.best_index_] == results["n_parameters"][best].min()
+    by_hand = TensorMarginClassifier(**fitted.best_params_).fit(X, y)
+    np.testing.assert_allclose(fitted.classifier_.coef_, by_hand.coef_, rtol=1e-10)
+    np.testing.assert_array_equal(fitted.decision_function(X), fitted.best_estimator_.decision_function(X))
+    np.testing.assert_array_equal(fitted.predict(X), by_hand.predict(X))
+    np.testing.assert_array_equal(fitted.binary_scores(X)[:, 0], fitted.decision_function(X))
+    assert fitted.n_iter_ == fitted.classifier_.n_iter_
+    assert fitted.score(X, y) == by_hand.score(X, y)
+    assert fitted.sample_shape_ == (4, 5, 3)
+    np.testing.assert_array_equal(fitted.classes_, [-1, 1])
+
+
+def table(means, spreads, sizes):
+    return {
+        "mean_test_score": np.array(means, float),
+        "std_test_score": np.array(spreads, float),
+        "n_parameters": np.array(sizes),
+    }
+
+
+@pytest.mark.parametrize(
+    ("means", "spreads", "sizes", "best", "simplest"),
+    [
+        ([0.7, 0.9, 0.8], [0.1, 0.0, 0.1], [1, 9, 3], 1, 1),  # no spread at the best: no slack
+        ([0.7, 0.9, 0.8], [0.0, 0.2, 0.0], [1, 9, 3], 1, 2),  # slack 0.2 / sqrt(4 - 1) = 0.115
+        ([0.7, 0.9, 0.8], [0.0, 0.4, 0.0], [1, 9, 3], 1, 0),
+        ([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [5, 3, 3], 1, 1),  # equals: fewest parameters, then the first
+        ([0.9, 0.9 + 1e-15, 0.9], [0.0, 0.0, 0.0], [5, 9, 3], 2, 2),  # rounding is no difference
+        ([0.5, 0.9, 0.8], [9.0, 0.0, 9.0], [1, 9, 3], 1, 1),  # the spread that counts is the best one's
+        ([-3.0, -2.0, -2.5], [0.0, 1.2, 0.0], [1, 9, 3], 1, 2),  # scores may be negative
+    ],
+)
+def test_which_row_is_taken(means, spreads, sizes, best, simplest):
+    assert choose(table(means, spreads, sizes), 4, one_se=False) == best
+    assert choose(table(means, spreads, sizes), 4, one_se=True) == simplest
+
+
+def test_one_standard_error_is_the_best_rows_own():
+    """0.12 / sqrt(5 - 1) = 0.06: a mean of 0.845 is within it of 0.9, one of 0.835 is not."""
+    for mean, row in ((0.845, 0), (0.835, 1)):
+        assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 5, one_se=True) == row
+    for mean, row in ((0.79, 0), (0.77, 1)):  # of a single split there is no error to speak of: its own spread counts
+        assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 1, one_se=True) == row
+
+
+def test_one_se_takes_fewer_parameters_within_reach(binary):
+    X, y = binary
+    plain = TensorMarginClassifierCV(ranks=(1, 2, 4), lams=(1,), cv=3, random_state=0).fit(X, y)
+    simple = clone(plain).set_params(one_se=True).fit(X, y)
+    results = plain.cv_results_
+    slack = results["std_test_score"][plain.best_index_] / np.sqrt(2)
+    near = results["mean_test_score"] >= plain.best_score_ - slack
+    assert simple.cv_results_["n_parameters"][simple.best_index_] == results["n_parameters"][near].min()
+    assert simple.best_score_ == simple.cv_results_["mean_test_score"][simple.best_index_]
+
+
+def test_of_equals_the_smallest_wins():
+    X, y = low_rank_classes(1, 60, (4, 5), 20.0, rank=1)  # everything is right everywhere
+    fit = TensorMarginClassifierCV(lams=(0.1, 1), cv=3, random_state=0).fit(X, y)
+    assert fit.best_score_ == 1.0
+    assert np.sum(fit.cv_results_["mean_test_score"] == 1.0) > 8
+    assert (fit.best_params_["decomposition"], fit.best_params_["rank"]) == ("cp", 1)
+    assert fit.best_params_["lam"] == "0.1*scale"
+
+
+# ---- what is tried ----
+
+
+def test_every_weight_of_a_vector_is_one():
+    assert weights((7,), DECOMPOSITIONS, (1, 2, 4, None)) == [("full", None)]
+    assert weights((7,), ("cp", "tt", "full"), (1, 2)) == [("cp", 1)]
+
+
+@pytest.mark.parametrize("decompositions", [DECOMPOSITIONS, DECOMPOSITIONS[::-1]])
+def test_matrices_of_one_rank_are_tried_once(decompositions):
+    found = weights((6, 5), decompositions, (1, 2, 5, 9))
+    assert sorted(rank for name, rank in found if name != "full" and rank < 5) == [1, 2]
+    assert len(found) == 3  # a rank of 5 is any matrix, as is a full weight
+    assert len({name for name, rank in found if name != "full"}) == 1
+
+
+def test_rank_one_is_tried_once_and_ranks_are_lowered():
+    found = weights((3, 4, 5), DECOMPOSITIONS, (1, 2, 4))
+    low_rank = [("cp", 1), ("cp", 2), ("cp", 4), ("tucker", 2), ("tucker", (3, 4, 4)), ("tt", 2), ("tt", (3, 4))]
+    assert found == [("full", None), *low_rank]
+    assert weights((3, 4, 5), ("tucker", "tt"), (100, 200)) == [("tucker", (3, 4, 5)), ("tt", (3, 5))]
+    assert weights((3, 4, 5), ("tt", "cp"), (1, np.int64(1))) == [("tt", 1)]
+    assert weights((3, 4, 5), ("tucker",), ((2, 2, 2), 2, (2, 2, 1))) == [("tucker", 2), ("tucker", (2, 2, 1))]
+
+
+@pytest.mark.parametrize("shape", [(7,), (6, 5), (3, 4, 5), (2, 3, 2, 2), (1, 4, 5), (1, 1)])
+def test_everything_that_is_tried_can_be_fitted(shape):
+    X, y = low_rank_classes(0, 20, shape, 5.0, rank=1)
+    found = weights(shape, DECOMPOSITIONS, (1, 3, None))
+    assert len(set(found)) == len(found)
+    for decomposition, rank in found:
+        clf = TensorMarginClassifier(decomposition, rank, max_iter=500, tol=0.1).fit(X, y)
+        assert clf.coef_.shape == (1, *shape)
+
+
+def test_paths_cross_preparations_weights_and_mus():
+    found = paths([(4, 4), (16,)], ("full", "cp"), (1,), (0.0, 1.0))
+    assert found == [
+        Path(0, "full", None, 0.0),
+        Path(0, "full", None, 1.0),
+        Path(0, "cp", 1, 0.0),
+        Path(0, "cp", 1, 1.0),
+        Path(1, "full", None, 0.0),
+        Path(1, "full", None, 1.0),
+    ]
+
+
+def test_a_rank_that_is_too_large_for_prepared_samples_is_lowered(binary):
+    X, y = binary
+    fit = search(decompositions=("tucker",), ranks=(4,), preparation=[None, Resize((2, 2, 2))]).fit(X, y)
+    assert list(fit.cv_results_["param_rank"]) == [(4, 4, 3), 2]
+
+
+# ---- splits ----
+
+
+@pytest.mark.parametrize("kind", ["crossed", "nested"])
+def test_groups_are_never_on_both_sides(kind):
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(np.repeat(np.arange(12), 6))
+    y = rng.integers(0, 3, 72) if kind == "crossed" else groups % 3
+    for cv in (None, 3, np.int64(4), GroupKFold(4), LeaveOneGroupOut()):
+        splits = splits_of(cv, y, groups, 0)
+        for train, test in splits:
+            assert not set(groups[train]) & set(groups[test])
+            assert not set(train) & set(test)
+            assert set(y[train]) == {0, 1, 2}
+        assert sorted(np.concatenate([test for _, test in splits])) == list(range(72))
+
+
+def test_folds_are_stratified_shuffled_and_no_more_than_there_are_samples():
+    y = np.repeat([0, 1], [30, 4])
+    splits = splits_of(None, y, None, 0)
+    assert len(splits) == 4
+    assert all(np.sum(y[test] == 1) == 1 for _, test in splits)
+    again, other = splits_of(5, y, None, 0), splits_of(5, y, None, 1)
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(splits, again, strict=True))
+    assert not all(np.array_equal(a[1], b[1]) for a, b in zip(splits, other, strict=True))
+    assert len(splits_of(5, np.arange(6) % 2, np.repeat([0, 1, 2], 2), 0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("y", "groups", "said"),
+    [
+        ([0, 0, 0, 1], None, "2 samples of each class; got cv=5 and a class with 1. Leave that class out"),
+        ([0, 0, 1, 1], [0, 1, 2, 2], "2 groups of each class; got cv=5 and a class with 1. Leave that class out"),
+    ],
+)
+def test_a_class_that_cannot_be_split_is_refused(y, groups, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        splits_of(5, np.array(y), None if groups is None else np.array(groups), 0)
+    with pytest.raises(ValueError, match="at least 2 folds"):
+        splits_of(1, np.array([0, 0, 1, 1]), None, 0)
+
+
+class Spy(TransformerMixin, BaseEstimator):
+    """Changes nothing and notes which samples it was fitted on and which it saw later."""
+
+    fitted: list[np.ndarray] = []  # noqa: RUF012 - one list for all clones
+    transformed: list[np.ndarray] = []  # noqa: RUF012
+
+    def fit(self, X, y=None):
+        Spy.fitted.append(X[:, 0, 0].copy())
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        Spy.transformed.append(X[:, 0, 0].copy())
+        return X
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_preparation_and_fit_see_the_training_part_only(grouped):
+    X, y = low_rank_classes(0, 48, (4, 5), 3.0)
+    X[:, 0, 0] = np.arange(48)
+    groups = np.random.default_rng(0).permutation(np.arange(48) // 4) if grouped else None
+    Spy.fitted, Spy.transformed = [], []
+    scored = []
+
+    def scorer(estimator, X_test, y_test):
+        rows = X_test[:, 0, 0].astype(int)
+        np.testing.assert_array_equal(y_test, y[rows])
+        scored.append((Spy.fitted[-1].astype(int), rows))
+        return estimator.score(X_test, y_test)
+
+    fit = search(preparation=Spy(), scoring=scorer, lams=(0.1, 1), mus=(0, 1), cv=3).fit(X, y, groups=groups)
+    assert len(scored) == 3 * 2 * 2
+    for train, test in scored:
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(48))
+        if grouped:
+            assert not set(groups[train]) & set(groups[test])
+    everything = [rows for rows in Spy.fitted if len(rows) == 48]
+    assert len(everything) == 1  # the refit; calibration uses the folds again
+    assert isinstance(fit.best_estimator_, Pipeline)
+
+
+def test_spoiled_test_parts_do_not_change_a_fit_on_the_training_part():
+    """Scores of a split change with its test part, what was fitted does not: hence no other split's score does."""
+    X, y = low_rank_classes(0, 60, (4, 5), 3.0)
+    split = PredefinedSplit(np.r_[np.full(40, -1), np.zeros(20, int)])
+    coefs = []
+
+    def scorer(estimator, X_test, y_test):
+        coefs.append(estimator.coef_.copy())
+        return estimator.score(X_test, y_test)
+
+    for spoil in (0.0, 1e3):
+        spoiled = X.copy()
+        spoiled[40:] += spoil
+        search(cv=split, scoring=scorer, preparation=TensorScaler()).fit(spoiled, y)
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+
+
+# ---- preparation ----
+
+
+def test_alternatives_of_the_preparation_are_columns_and_the_better_one_is_taken():
+    X, y = low_rank_classes(2, 80, (4, 5), 4.0, rank=1)
+    X = X * np.where(np.arange(20).reshape(4, 5) == 7, 1e4, 1.0)  # one entry drowns all others
+    scaler = TensorScaler()
+    fit = search(preparation=[None, scaler, Tensorize((2, 2, 5))], cv=4).fit(X, y)
+    assert list(fit.cv_results_["param_preparation"])[:2] == [None, scaler]
+    assert len(fit.cv_results_["params"]) == 3
+    assert fit.best_params_["preparation"] is scaler
+    assert not hasattr(scaler, "mean_")  # clones are fitted
+    assert [name for name, _ in fit.best_estimator_.steps] == ["preparation", "classifier"]
+    by_hand = TensorMarginClassifier("cp", 1, lam="1*scale", mu1=0, mu2=0)
+    ready = TensorScaler().fit_transform(X)
+    np.testing.assert_allclose(fit.classifier_.coef_, by_hand.fit(ready, y).coef_, rtol=1e-10)
+    np.testing.assert_array_equal(fit.predict(X), by_hand.predict(ready))
+    assert fit.sample_shape_ == (4, 5)
+    one = search(preparation=scaler).fit(X, y)
+    assert "param_preparation" not in one.cv_results_
+    assert "preparation" not in one.best_params_
+
+
+def test_none_among_the_alternatives_means_samples_as_they_come(binary):
+    X, y = binary
+    fit = search(preparation=[None]).fit(X, y)
+    assert isinstance(fit.best_estimator_, TensorMarginClassifier)
+    np.testing.assert_array_equal(fit.predict_proba(X), search().fit(X, y).predict_proba(X))
+
+
+def test_other_peoples_transformers_prepare_too(binary):
+    X, y = binary
+    fit = search(preparation=Spy()).fit(X, y)
+    np.testing.assert_array_equal(fit.predict(X), search().fit(X, y).predict(X))
+
+
+# ---- ways to run ----
+
+
+def test_processes_change_nothing(digits):
+    X, y = digits
+    parameters = {"ranks": (1, 2), "lams": (0.1, 1), "decompositions": ("full", "cp"), "preparation": TensorScaler()}
+    one, two = (search(n_jobs=jobs, **parameters).fit(X, y) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    assert one.best_params_ == two.best_params_
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+def test_random_states(binary):
+    X, y = binary
+    same = [search(random_state=seed).fit(X, y) for seed in (0, 0, np.random.RandomState(0))]
+    for other in same[1:]:
+        np.testing.assert_array_equal(other.predict_proba(X), same[0].predict_proba(X))
+        for k in range(3):
+            name = f"split{k}_test_score"
+            np.testing.assert_array_equal(other.cv_results_[name], same[0].cv_results_[name])
+    assert search(random_state=1).fit(X, y).calibration_[0] != same[0].calibration_[0]
+
+
+def test_sample_weights_reach_fits_and_scores(binary):
+    X, y = binary
+    X = X.copy()
+    X[45:] = np.random.default_rng(0).permutation(X[45:])  # the second half is of no use
+    weights = np.where(np.arange(90) < 45, 1.0, 0.0)
+    splits = list(StratifiedKFold(3).split(X[:45], y[:45]))
+    second = np.arange(45, 90)
+    with_second = [(np.r_[train, second], np.r_[test, second[:10]]) for train, test in splits]
+    tight = {"lams": (0.1, 1), "tol": 1e-6, "max_iter": 2000}
+    weighted = search(cv=with_second, **tight).fit(X, y, sample_weight=weights)
+    alone = search(cv=splits, **tight).fit(X[:45], y[:45])
+    for k in range(3):
+        name = f"split{k}_test_score"
+        np.testing.assert_allclose(weighted.cv_results_[name], alone.cv_results_[name])
+    np.testing.assert_allclose(weighted.classifier_.coef_, alone.classifier_.coef_, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(weighted.calibration_, alone.calibration_, rtol=1e-4)
+    with pytest.raises(ValueError, match="Negative values"):
+        search().fit(X, y, sample_weight=-weights)
+
+
+def test_progress_is_told_of_every_piece(binary, capsys):
+    calls = []
+    search(lams=(0.1, 1), mus=(0, 1)).fit(*binary, progress=lambda *call: calls.append(call))
+    assert [call[:2] for call in calls] == [(done, 6) for done in range(1, 7)]
+    assert calls[-1][2] == "12 of 12 fits"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_verbose_writes_lines_to_standard_error(binary, capsys):
+    search(mus=(0, 0.5, 1, 2), cv=5, verbose=1).fit(*binary)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == 10
+    assert lines[-1] == "[tensormargin] search: 20 of 20 fits"
+
+
+def test_groups_come_through_cross_validation_by_metadata_routing(binary):
+    X, y = binary
+    groups = np.arange(90) // 2 % 9  # both classes in every group
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = cross_validate(
+            search(), X, y, params={"groups": groups}, cv=GroupKFold(3), error_score="raise", return_estimator=True
+        )
+    assert np.all(found["test_score"] > 0.5)
+    for (train, _), one in zip(GroupKFold(3).split(X, y, groups), found["estimator"], strict=True):
+        by_hand = search().fit(X[train], y[train], groups=groups[train])
+        np.testing.assert_array_equal(one.cv_results_["mean_test_score"], by_hand.cv_results_["mean_test_score"])
+
+
+# ---- probabilities ----
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("far", [1.0, 1e2, 1e6])
+def test_probabilities_of_several_classes(digits, scheme, far):
+    X, y = digits
+    fit = search(multi_class=scheme).fit(X, y)
+    probabilities = fit.predict_proba(far * X)
+    assert probabilities.shape == (150, 3)
+    assert probabilities.min() >= 0
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
+    predicted = np.searchsorted(fit.classes_, fit.predict(far * X))
+    np.testing.assert_array_equal(probabilities[np.arange(150), predicted], probabilities.max(axis=1))
+    if far == 1.0:
+        np.testing.assert_array_equal(probabilities.argmax(axis=1), predicted)
+        assert fit.calibration_.shape == (3,)
+        assert np.all(fit.calibration_ > 0)
+
+
+def test_probabilities_of_two_classes_rise_with_the_score(fitted, binary):
+    X, _ = binary
+    probabilities, scores = fitted.predict_proba(X), fitted.decision_function(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(fitted.classes_[probabilities.argmax(axis=1)], fitted.predict(X))
+    order = np.argsort(scores)
+    assert np.all(np.diff(probabilities[order, 1]) >= 0)
+    np.testing.assert_allclose(probabilities[:, 1], 1 / (1 + np.exp(-fitted.calibration_[0] * scores)), rtol=1e-10)
+
+
+def calibration_error(y, probabilities, classes, bins=10):
+    """Return the mean gap between how sure the predicted class was and how often it was right."""
+    sure = probabilities.max(axis=1)
+    right = classes[probabilities.argmax(axis=1)] == y
+    places = np.quantile(sure, np.linspace(0, 1, bins + 1)[1:-1])
+    where = np.searchsorted(places, sure)
+    gaps = [(np.sum(where == k), abs(sure[where == k].mean() - right[where == k].mean())) for k in np.unique(where)]
+    return sum(count * gap for count, gap in gaps) / len(y)
+
+
+def test_probabilities_of_two_classes_are_calibrated():
+    """Two Gaussians, so that the true probabilities are known; all samples but 300 are fresh."""
+    X, y = low_rank_classes(4, 6300, (4, 5), 2.0, rank=1)
+    fit = search(cv=5).fit(X[:300], y[:300])
+    probabilities = fit.predict_proba(X[300:])
+    assert log_loss(y[300:], probabilities) < 0.6 * np.log(2)
+    assert calibration_error(y[300:], probabilities, fit.classes_) < 0.025
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_probabilities_of_several_classes_are_calibrated(scheme):
+    rng = np.random.default_rng(0)
+    y = np.arange(6450) % 3
+    centres = rng.standard_normal((3, 4, 5)) / 3
+    X = centres[y] + rng.standard_normal((6450, 4, 5))
+    fit = search(multi_class=scheme, decompositions=("full",), cv=5).fit(X[:450], y[:450])
+    probabilities = fit.predict_proba(X[450:])
+    assert log_loss(y[450:], probabilities) < 0.65 * np.log(3)
+    assert calibration_error(y[450:], probabilities, fit.classes_) < 0.05
+
+
+@pytest.mark.parametrize(("n_classes", "scheme"), [(2, "ovo"), (3, "ovo"), (3, "ovr")])
+@pytest.mark.parametrize("seed", range(3))
+def test_at_chance_probabilities_say_so(n_classes, scheme, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((150, 4, 5)), np.arange(150) % n_classes
+    fit = search(multi_class=scheme).fit(X, y)
+    fresh = rng.standard_normal((500, 4, 5))
+    probabilities = fit.predict_proba(fresh)
+    assert np.mean(np.abs(probabilities - 1 / n_classes)) < 0.06
+    np.testing.assert_array_equal(fit.classes_[probabilities.argmax(axis=1)], fit.predict(fresh))
+    assert log_loss(np.arange(500) % n_classes, probabilities) < 1.02 * np.log(n_classes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(1e-3, 1.0), min_size=3, max_size=8))
+def test_coupling_finds_the_probabilities_behind_exact_pairs(given_weights):
+    p = np.array(given_weights) / sum(given_weights)
+    pairwise = p[:, None] / (p[:, None] + p[None, :])
+    np.fill_diagonal(pairwise, 0)
+    np.testing.assert_allclose(couple(pairwise[None])[0], p, rtol=1e-6, atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(3, 7), st.data())
+def test_coupling_survives_certainty(n_classes, data):
+    """Pairs that are certain, even in circles, must end in probabilities, the vote's winner first."""
+    n_pairs = n_classes * (n_classes - 1) // 2
+    scores = np.array([data.draw(st.sampled_from([-1e6, -30.0, -1.0, 1.0, 30.0, 1e6])) for _ in range(n_pairs)])
+    predicted = data.draw(st.integers(0, n_classes - 1))
+    (found,) = class_probabilities(scores[None], np.ones(n_pairs), np.array([predicted]), "ovo")
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1)
+    assert found[predicted] == found.max()
+
+
+def test_a_certain_class_gets_everything():
+    certain = class_probabilities(np.array([[50.0, 50.0, 50.0]]), np.ones(3), np.array([2]), "ovo")
+    np.testing.assert_allclose(certain, [[0, 0, 1]], atol=1e-5)
+    np.testing.assert_allclose(
+        class_probabilities(np.array([[-2000.0, -2001.0, -3000.0]]), np.ones(3), np.array([0]), "ovr"),
+        [[1 / (1 + np.exp(-1)), 1 / (1 + np.e), 0]],
+        rtol=1e-12,
+        atol=1e-300,
+    )
+
+
+def test_a_circle_of_votes_changes_places_with_the_prediction():
+    scores, slopes = np.array([[-1.0, 2.0, -3.0]]), np.ones(3)
+    found = [class_probabilities(scores, slopes, np.array([predicted]), "ovo")[0] for predicted in range(3)]
+    assert [one.argmax() for one in found] == [0, 1, 2]
+    for one in found:
+        np.testing.assert_array_equal(np.sort(one), np.sort(found[0]))
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_slope_is_the_true_one(unit):
+    rng = np.random.default_rng(0)
+    scores = unit * rng.normal(0, 2, 20_000)
+    signs = np.where(rng.uniform(size=20_000) < 1 / (1 + np.exp(-1.5 * scores / unit)), 1.0, -1.0)
+    assert fit_slope(scores, signs, np.ones(20_000)) == pytest.approx(1.5 / unit, rel=0.05)
+    counts = rng.integers(0, 3, 20_000)
+    weighted = fit_slope(scores, signs, counts.astype(float))
+    repeated = fit_slope(np.repeat(scores, counts), np.repeat(signs, counts), np.ones(counts.sum()))
+    assert weighted == pytest.approx(repeated, rel=1e-5)
+
+
+def test_slopes_stay_positive_and_finite():
+    signs = np.repeat([1.0, -1.0], 20)
+    steep = fit_slope(signs, signs, np.ones(40))
+    assert np.log(21) == pytest.approx(steep, rel=1e-3)  # Platt's targets (n + 1) / (n + 2)
+    flat = fit_slope(-signs, signs, np.ones(40))
+    assert 0 < flat < 1e-4
+    for scores in (np.zeros(40), np.full(40, 1e-300)):
+        assert 0 < fit_slope(scores, signs, np.ones(40)) < np.inf
+    assert 0 < fit_slope(np.empty(0), np.empty(0), np.empty(0)) < 1e-4  # nothing is known of a pair never tested
+
+
+def test_classes_that_no_test_part_has_get_probabilities_all_the_same(digits):
+    X, y = digits
+    rows = np.arange(150)
+    cv = [(rows[y != "two"][10:].tolist() + rows[y == "two"].tolist(), rows[y != "two"][:10])]
+    probabilities = search(cv=cv).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    cv = [(rows[1:], rows[:1])]  # one sample: no pair of the other classes
+    fit = search(cv=cv).fit(X, y)
+    np.testing.assert_allclose(fit.predict_proba(X).sum(axis=1), 1)
+    assert np.all((fit.calibration_ > 0) & np.isfinite(fit.calibration_))
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"decompositions": ("cp", "svd")}, "decompositions must be names from"),
+        ({"decompositions": ()}, "decompositions must be names from"),
+        ({"decompositions": "cp"}, "'decompositions' parameter .* must be an array-like"),
+        ({"ranks": ()}, "ranks must be whole numbers of at least 1"),
+        ({"ranks": (0,)}, "ranks must be whole numbers of at least 1"),
+        ({"ranks": (1.5,)}, "ranks must be whole numbers of at least 1"),
+        ({"ranks": ((2, 0, 1),)}, "ranks must be whole numbers of at least 1"),
+        ({"ranks": 2}, "'ranks' parameter"),
+        ({"decompositions": ("tucker",), "ranks": ((2, 2),)}, "one number a mode"),
+        ({"decompositions": ("cp",), "ranks": ((2, 2),)}, "a CP rank is one whole number"),
+        ({"lams": ()}, "lams must be positive numbers, at least one of them"),
+        ({"lams": (0,)}, "lams must be positive numbers"),
+        ({"lams": (1, np.inf)}, "lams must be positive numbers"),
+        ({"lams": (np.nan,)}, "lams must be positive numbers"),
+        ({"lams": ("scale",)}, "lams must be positive numbers"),
+        ({"lams": 1.0}, "'lams' parameter"),
+        ({"mus": (-1,)}, "mus must be numbers of at least 0"),
+        ({"mus": ()}, "mus must be numbers of at least 0"),
+        ({"mus": ("a",)}, "mus must be numbers of at least 0"),
+        ({"preparation": []}, "preparation must be a transformer, None, or a list of at least one"),
+        ({"preparation": [None, 3]}, "preparation must be a transformer, None, or a list of at least one"),
+        ({"preparation": 3}, "'preparation' parameter"),
+        ({"preparation": TensorScaler(by_group=True)}, "by_group=True needs groups"),
+        ({"scoring": "no such score"}, "no such score"),
+        ({"scoring": lambda *_: np.nan}, r"finite number for every test part; got nan for one with the classes \[-1"),
+        ({"cv": 1}, "'cv' parameter"),
+        ({"one_se": "yes"}, "'one_se' parameter"),
+        ({"multi_class": "all"}, "'multi_class' parameter"),
+    ],
+)
+def test_settings_that_cannot_be(parameters, said, binary):
+    with pytest.raises(ValueError, match=said):
+        search(**parameters).fit(*binary)
+
+
+def test_labels_and_samples_that_cannot_be(binary, fitted):
+    X, y = binary
+    with pytest.raises(ValueError, match="at least two classes; got one class"):
+        search().fit(X, np.ones(90))
+    with pytest.raises(ValueError, match="2 samples of each class; got cv=3 and a class with 1"):
+        search().fit(X, np.r_[y[:-1], 7])
+    with pytest.raises(ValueError, match="Unknown label type"):
+        search().fit(X, np.linspace(0, 1, 90))
+    with pytest.raises(ValueError, match="NaN"):
+        search().fit(np.where(np.arange(3) == 1, np.nan, X), y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        search().fit(X, y, groups=np.zeros(3))
+    with pytest.raises(NotFittedError):
+        search().predict(X)
+    for method in ("predict", "predict_proba", "decision_function", "binary_scores"):
+        with pytest.raises(ValueError, match=r"shape seen in fit, \(4, 5, 3\); got \(4, 3, 5\)"):
+            getattr(fitted, method)(np.swapaxes(X, 2, 3))
+        with pytest.raises(ValueError, match="NaN"):
+            getattr(fitted, method)(np.full_like(X, np.nan))
+
+
+def test_given_splits_must_train_on_all_classes(digits):
+    X, y = digits
+    cv = [(np.flatnonzero(y != "two"), np.flatnonzero(y == "two"))]
+    with pytest.raises(ValueError, match=r"that of split 0 by cv has no sample of \['two'\]"):
+        search(cv=cv).fit(X, y)
+
+
+def test_a_failed_fit_is_no_fit(binary):
+    X, y = binary
+    clf = search(scoring=lambda *_: np.nan)
+    with pytest.raises(ValueError, match="finite"):
+        clf.fit(X, y)
+    with pytest.raises(NotFittedError):
+        clf.predict_proba(X)
