@@ -33,7 +33,8 @@ def sample_set(n=30, shape=(7, 6, 5), classes=2):
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
 def fitted(request, tmp_path_factory):
     samples = sample_set(classes=request.param)
-    plan = FitPlan(auto=True, folds=2, outer_folds=2)
+    one_form = {} if request.param == 2 else {"decomposition": "cp", "rank": 1}  # three classes: three times the fits
+    plan = FitPlan(auto=request.param == 2, folds=2, outer_folds=2, **one_form)
     result = fit_and_evaluate(samples, plan)
     path = tmp_path_factory.mktemp("report") / "model.skops"
     save_model(path, result.model, result.about)
