@@ -544,7 +544,7 @@ def samples(binary, groups):
 
 PLANS = {
     "plain": FitPlan(decomposition="cp", rank=2, folds=2, outer_folds=2),
-    "tuple": FitPlan(decomposition="tucker", rank=(2, 2), folds=2, outer_folds=2, repeats=2, one_se=True),
+    "tuple": FitPlan(decomposition="tucker", rank=(2, 2), folds=2, outer_folds=2, repeats=2, rule="simplest"),
     "prepared": FitPlan(
         recipe=Recipe(crop="varying", scale="mode 1", resize=(4, 4), tensorize=(2, 2, 4)),
         folds=2,

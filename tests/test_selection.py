@@ -25,7 +25,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tensormargin import TensorMarginClassifier
+from tensormargin import TensorMarginClassifier, margin_report
 from tensormargin.preparation import Resize, Tensorize, TensorScaler
 from tensormargin.selection import TensorMarginClassifierCV, splits_of
 from tensormargin.selection.calibration import class_probabilities, couple, fit_slope
@@ -173,22 +173,51 @@ def table(means, spreads, sizes):
     ],
 )
 def test_which_row_is_taken(means, spreads, sizes, best, simplest):
-    assert choose(table(means, spreads, sizes), 4, one_se=False) == best
-    assert choose(table(means, spreads, sizes), 4, one_se=True) == simplest
+    assert choose(table(means, spreads, sizes), 4, rule="best") == best
+    assert choose(table(means, spreads, sizes), 4, rule="simplest") == simplest
+
+
+@pytest.mark.parametrize(
+    ("bounds", "row"),
+    [
+        ([0.1, 0.3, 0.2], 2),  # the first is out of reach, and margins decide between the others
+        ([0.1, 0.2, 0.3], 1),
+        ([0.1, 0.2, 0.2], 2),  # equal bounds: fewest parameters
+    ],
+)
+def test_margins_decide_within_one_standard_error(bounds, row):
+    results = table([0.7, 0.9, 0.8], [0.0, 0.2, 0.0], [1, 9, 3]) | {"mean_margin_bound": np.array(bounds)}
+    assert choose(results, 4, rule="margins") == row
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_margin_bound_is_cantellis_of_the_validation_samples(binary, weighted):
+    X, y = binary
+    splits = list(StratifiedKFold(3).split(X, y))
+    weights = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0) if weighted else None
+    search = TensorMarginClassifierCV(("full",), lams=(1,), mus=(1,), cv=splits, tol=1e-6)
+    bound = search.fit(X, y, sample_weight=weights).cv_results_["mean_margin_bound"][0]
+    expected = []
+    for train, test in splits:
+        clf = TensorMarginClassifier("full", lam="1*scale", tol=1e-6)
+        clf.fit(X[train], y[train], None if weights is None else weights[train])
+        rows = test if weights is None else np.repeat(test, weights[test].astype(int))
+        expected.append(margin_report(clf, X[rows], y[rows]).cantelli.value)
+    assert bound == pytest.approx(np.mean(expected), rel=1e-6)
 
 
 def test_one_standard_error_is_the_best_rows_own():
     """0.12 / sqrt(5 - 1) = 0.06: a mean of 0.845 is within it of 0.9, one of 0.835 is not."""
     for mean, row in ((0.845, 0), (0.835, 1)):
-        assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 5, one_se=True) == row
+        assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 5, rule="simplest") == row
     for mean, row in ((0.79, 0), (0.77, 1)):  # of a single split there is no error to speak of: its own spread counts
-        assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 1, one_se=True) == row
+        assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 1, rule="simplest") == row
 
 
-def test_one_se_takes_fewer_parameters_within_reach(binary):
+def test_simplest_takes_fewer_parameters_within_reach(binary):
     X, y = binary
     plain = TensorMarginClassifierCV(ranks=(1, 2, 4), lams=(1,), cv=3, random_state=0).fit(X, y)
-    simple = clone(plain).set_params(one_se=True).fit(X, y)
+    simple = clone(plain).set_params(rule="simplest").fit(X, y)
     results = plain.cv_results_
     slack = results["std_test_score"][plain.best_index_] / np.sqrt(2)
     near = results["mean_test_score"] >= plain.best_score_ - slack
@@ -649,7 +678,7 @@ def test_classes_that_no_test_part_has_get_probabilities_all_the_same(digits):
         ({"scoring": "no such score"}, "no such score"),
         ({"scoring": lambda *_: np.nan}, r"finite number for every test part; got nan for one with the classes \[-1"),
         ({"cv": 1}, "'cv' parameter"),
-        ({"one_se": "yes"}, "'one_se' parameter"),
+        ({"rule": "one_se"}, "'rule' parameter"),
         ({"multi_class": "all"}, "'multi_class' parameter"),
     ],
 )

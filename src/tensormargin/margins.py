@@ -131,6 +131,13 @@ def margin_report(
     return reports[0] if len(reports) == 1 else reports
 
 
+def cantelli_bound(margins: Array, weights: Array | None = None) -> float:
+    """Return ``variance / (variance + mean^2)``, a bound on the share of margins <= 0; 1 for a mean of <= 0."""
+    mean = float(np.average(margins, weights=weights))
+    variance = float(np.average(np.square(margins - mean), weights=weights))
+    return variance / (variance + mean**2) if mean > 0 else 1.0
+
+
 def _report(
     classes: tuple[Any, Any],
     scores: Array,
@@ -151,7 +158,6 @@ def _report(
     weight_norm, sample_norm = _augmented_norms(weight, bias, radius)
     confidence = 3 * sqrt(log(2 / delta) / (2 * n_samples))
     rademacher = margin_loss + 2 * weight_norm * sample_norm / (rho * sqrt(n_samples)) + confidence
-    spread = variance + mean**2
     return MarginReport(
         classes=classes,
         margins=margins,
@@ -159,7 +165,7 @@ def _report(
         mean=mean,
         variance=variance,
         minimum=float(margins.min()),
-        cantelli=Bound(variance / spread if mean > 0 else 1.0, wrong, "m <= 0"),
+        cantelli=Bound(cantelli_bound(margins), wrong, "m <= 0"),
         rademacher=Bound(rademacher, wrong, "m <= 0"),
         margin_loss=margin_loss,
         weight_norm=weight_norm,

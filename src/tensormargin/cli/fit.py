@@ -107,7 +107,7 @@ def fit_command(
             outer_folds=outer_folds,
             repeats=repeats,
             permutations=permutations,
-            one_se=one_se,
+            rule="simplest" if one_se else "margins",
             class_weight="balanced" if balanced else None,
             seed=seed,
         )

@@ -41,8 +41,8 @@ class FitPlan:
         Of the evaluation around it; no evaluation for 0 outer folds.
     permutations : int
         Of the test against chance, which repeats the whole choice for each; none for 0.
-    one_se : bool
-        Take the simplest model within one standard error of the best.
+    rule : {"best", "simplest", "margins"}
+        Which of the models to take, see `TensorMarginClassifierCV`.
     class_weight : "balanced" or None
     seed : int
     """
@@ -55,7 +55,7 @@ class FitPlan:
     outer_folds: int = 5
     repeats: int = 1
     permutations: int = 0
-    one_se: bool = False
+    rule: str = "margins"
     class_weight: str | None = None
     seed: int = 0
 
@@ -63,7 +63,7 @@ class FitPlan:
         """Return the unfitted model: a search, behind steps that need groups if there are any."""
         common: dict[str, Any] = {
             "cv": self.folds,
-            "one_se": self.one_se,
+            "rule": self.rule,
             "class_weight": self.class_weight,
             "preparation": self.recipe.inner(),
             "random_state": self.seed,

@@ -16,7 +16,7 @@ from ..patterns import activation_pattern
 from ..plots import plot_comparison, plot_convergence, plot_factors, plot_margins, plot_ranks, plot_search
 from .page import Page, Section
 from .pictures import Picture, picture
-from .statements import evaluation_lines, percent, said_model, statements
+from .statements import evaluation_lines, percent, said_model, said_rule, statements
 from .volumes import packed_background, packed_map
 
 _MOST_PICTURES = 6
@@ -140,9 +140,9 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         evaluated = about.get("evaluation")
         instead = f" The honest estimate is {percent(evaluated['accuracy'])} %, above." if evaluated else ""
         content["reasons"] = [
-            f"Chosen as the {'simplest within one standard error of the best' if search.one_se else 'best'} of "
-            f"{len(results['params'])} models by {search.n_splits_}-fold cross-validation, where it scored "
-            f"{percent(search.best_score_)} %. That number is the largest of many and therefore optimistic.{instead}"
+            f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
+            f"{said_rule(search)}. There it scored {percent(search.best_score_)} %, a number chosen among "
+            f"many and therefore optimistic.{instead}"
         ]
         content["pictures"] = _pictures_of_search(results)
     folds = (about.get("evaluation") or {}).get("folds", [])

@@ -10,6 +10,13 @@ from ..estimators import TensorMarginClassifier
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
+_RULES = {
+    "best": "the best",
+    "simplest": "the simplest within one standard error of the best",
+    "margins": "of those within one standard error of the best the one with the smallest Cantelli bound on its "
+    "validation margins",
+}
+
 
 def percent(value: float | None) -> str:
     """Return a share as percent with one decimal."""
@@ -20,6 +27,11 @@ def said_model(classifier: TensorMarginClassifier) -> str:
     """Return how the weight is written, in words."""
     form = _FORMS[classifier.decomposition]
     return form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
+
+
+def said_rule(search: Any) -> str:
+    """Return which of the models a search takes, in words."""
+    return _RULES[search.rule]
 
 
 def _rank(classifier: TensorMarginClassifier) -> str:
@@ -69,11 +81,10 @@ def _choice(model: Any, search: Mapping[str, Any] | None) -> str:
     if search is None:
         return ""
     tried = "; ".join(f"{name}: {', '.join(values)}" for name, values in search["tried"].items())
-    one_se = getattr(last_estimator(model), "one_se", False)
-    rule = ", the simplest within one standard error of the best" if one_se else ""
+    rule = said_rule(last_estimator(model))
     return (
-        f"Choice: {search['n_models']} models by {search['n_splits']}-fold cross-validation{rule} ({tried}); refitted "
-        "on all samples."
+        f"Choice: {search['n_models']} models by {search['n_splits']}-fold cross-validation, {rule} taken ({tried}); "
+        "refitted on all samples."
     )
 
 

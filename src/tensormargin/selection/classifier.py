@@ -70,8 +70,10 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         Folds (5): stratified, in an order by ``random_state``, keeping groups together where ``fit`` is given groups.
     scoring : str, callable or None, default=None
         Accuracy, or any scorer of scikit-learn.
-    one_se : bool, default=False
-        Take the simplest model whose mean score is within one standard error of the best one's.
+    rule : {"best", "simplest", "margins"}, default="best"
+        Which model to take: the one with the best mean score; or, of those within one standard error of it, the one
+        with fewest parameters, or the one whose margins on the validation parts have the smallest Cantelli bound,
+        ``variance / (variance + mean^2)``. On few samples many models have the same accuracy; margins tell more.
     class_weight, multi_class, fit_intercept, tol, max_iter
         See `TensorMarginClassifier`.
     n_jobs : int or None, default=None
@@ -89,7 +91,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     best_params_, best_score_, best_index_ : dict, float, int
         What was chosen, and its mean score on the validation parts.
     cv_results_ : dict of arrays
-        As in scikit-learn's GridSearchCV, with ``n_parameters`` besides.
+        As in scikit-learn's GridSearchCV, with ``n_parameters`` and ``mean_margin_bound`` besides.
     calibration_ : ndarray of shape (n_problems,)
         Slope of each binary problem's sigmoid.
     classes_, n_features_in_, sample_shape_ : as in `TensorMarginClassifier`
@@ -116,7 +118,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         "preparation": [HasMethods(["fit_transform", "transform"]), list, tuple, None],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
-        "one_se": ["boolean"],
+        "rule": [StrOptions({"best", "simplest", "margins"})],
         "class_weight": [dict, Options(str, {"balanced"}), None],
         "multi_class": [StrOptions({"ovo", "ovr"})],
         "fit_intercept": ["boolean"],
@@ -136,7 +138,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         preparation: Any = None,
         cv: Any = None,
         scoring: Any = None,
-        one_se: bool = False,
+        rule: str = "best",
         class_weight: dict[Any, float] | str | None = None,
         multi_class: str = "ovo",
         fit_intercept: bool = True,
@@ -153,7 +155,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         self.preparation = preparation
         self.cv = cv
         self.scoring = scoring
-        self.one_se = one_se
+        self.rule = rule
         self.class_weight = class_weight
         self.multi_class = multi_class
         self.fit_intercept = fit_intercept
@@ -258,7 +260,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             self._tell(progress, len(done), total, len(lams))
         self.n_splits_ = len(splits)
         self.cv_results_ = tabulate(tried, lams, done, training.preparations, len(splits))
-        self.best_index_ = choose(self.cv_results_, len(splits), self.one_se)
+        self.best_index_ = choose(self.cv_results_, len(splits), self.rule)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 

@@ -16,6 +16,8 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check
 from sklearn.utils import _safe_indexing
 
 from .._typing import Array
+from ..estimators._multiclass import binary_tasks, class_codes
+from ..margins import cantelli_bound
 from .grid import Path
 
 Split = tuple[Array, Array]
@@ -61,6 +63,7 @@ class PathScores:
     path: int
     split: int
     scores: list[float]
+    bounds: list[float]
     fit_seconds: list[float]
     score_seconds: list[float]
     n_parameters: int
@@ -68,11 +71,11 @@ class PathScores:
 
 def score_path(
     training: Training, template: Any, path: Path, lams: Sequence[float], split: Split, scorer: Callable[..., float]
-) -> tuple[list[float], list[float], list[float], int]:
+) -> tuple[list[float], list[float], list[float], list[float], int]:
     """Fit on the first part of the split for every lambda, each fit from the one before; score on the second part."""
     (X, y, weights), (X_test, y_test, test_weights) = training.prepared(split, path.preparation)
     classifier = clone(template).set_params(warm_start=True, n_jobs=1)
-    scores, fit_seconds, score_seconds = [], [], []
+    scores, bounds, fit_seconds, score_seconds = [], [], [], []
     for lam in lams:
         classifier.set_params(**path.parameters(lam))
         began = perf_counter()
@@ -83,7 +86,21 @@ def score_path(
         scores.append(_finite(float(scorer(classifier, X_test, y_test, **test_weights)), y_test))
         fit_seconds.append(fitted - began)
         score_seconds.append(perf_counter() - fitted)
-    return scores, fit_seconds, score_seconds, classifier.n_parameters_
+        bounds.append(_margin_bound(classifier, X_test, y_test, **test_weights))
+    return scores, bounds, fit_seconds, score_seconds, classifier.n_parameters_
+
+
+def _margin_bound(classifier: Any, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+    """Return Cantelli's bound (Theorem 1) for the margins of the samples, the mean over the binary problems."""
+    scores = classifier.binary_scores(X).astype(np.float64)
+    tasks = binary_tasks(class_codes(y, classifier.classes_), len(classifier.classes_), classifier.multi_class_)
+    bounds = []
+    for column, task in enumerate(tasks):
+        rows = np.arange(len(y)) if task.rows is None else task.rows
+        weights = None if sample_weight is None else sample_weight[rows]
+        if len(rows) and (weights is None or weights.sum() > 0):
+            bounds.append(cantelli_bound(task.signs * scores[rows, column], weights))
+    return float(np.mean(bounds)) if bounds else 1.0
 
 
 def _finite(score: float, y: Array) -> float:
@@ -166,10 +183,11 @@ def tabulate(
     paths: Sequence[Path], lams: Sequence[float], done: Sequence[PathScores], preparations: Sequence[Any], n_splits: int
 ) -> dict[str, Any]:
     """Return a ``cv_results_`` as scikit-learn's searches have it, one row for each path and lambda."""
-    scores, fit_seconds, score_seconds = (np.empty((len(paths), len(lams), n_splits)) for _ in range(3))
+    scores, bounds, fit_seconds, score_seconds = (np.empty((len(paths), len(lams), n_splits)) for _ in range(4))
     n_parameters = np.empty((len(paths), 1), int)
     for one in done:
         scores[one.path, :, one.split] = one.scores
+        bounds[one.path, :, one.split] = one.bounds
         fit_seconds[one.path, :, one.split] = one.fit_seconds
         score_seconds[one.path, :, one.split] = one.score_seconds
         n_parameters[one.path] = one.n_parameters
@@ -192,22 +210,25 @@ def tabulate(
     results.update({f"split{k}_test_score": by_split[:, k] for k in range(n_splits)})
     results["mean_test_score"], results["std_test_score"] = by_split.mean(axis=1), by_split.std(axis=1)
     results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(np.int32)
+    results["mean_margin_bound"] = bounds.reshape(-1, n_splits).mean(axis=1)
     results["n_parameters"] = np.repeat(n_parameters[:, 0], len(lams))
     return results
 
 
-def choose(results: dict[str, Any], n_splits: int, one_se: bool) -> int:
-    """Return the row to take: the best mean score, and of equals the one with fewest parameters.
+def choose(results: dict[str, Any], n_splits: int, rule: str) -> int:
+    """Return the row to take.
 
-    By the one-standard-error rule it is the simplest row (fewest parameters, then first in the table) whose mean is
-    at most one standard error of the best row's below it.
+    "best" is the best mean score, and of equals the one with fewest parameters. The others look at all rows whose mean
+    is at most one standard error of the best row's below it: "simplest" takes the one with fewest parameters, "margins"
+    the one with the smallest `mean_margin_bound`. On few samples the accuracy takes few values; margins tell more.
     """
     means = results["mean_test_score"]
     best = int(np.argmax(means))
-    slack = results["std_test_score"][best] / np.sqrt(max(n_splits - 1, 1)) if one_se else 0.0
+    slack = 0.0 if rule == "best" else results["std_test_score"][best] / np.sqrt(max(n_splits - 1, 1))
     eligible = np.flatnonzero(means >= means[best] - slack - 1e-12)
-    first = np.lexsort((eligible, results["n_parameters"][eligible]))[0]
-    return int(eligible[first])
+    sizes = results["n_parameters"][eligible]
+    keys = (eligible, sizes, results["mean_margin_bound"][eligible]) if rule == "margins" else (eligible, sizes)
+    return int(eligible[np.lexsort(keys)[0]])
 
 
 def out_of_fold(
