@@ -24,6 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from tensormargin import TensorMarginClassifier
+from tensormargin.datasets import load_digits_tensor
 from tensormargin.io import BadFileError, load_model, models, read_facts, save_model
 from tensormargin.plots.files import check_map_path, save_map
 from tensormargin.preparation import Crop, Mask, Resize, Tensorize, TensorScaler
@@ -487,3 +488,14 @@ def test_nifti_has_four_axes_at_most_and_needs_nibabel(tmp_path, monkeypatch):
     with pytest.raises(BadFileError, match=r"needs nibabel; pip install 'tensormargin\[neuro\]'"):
         check_map_path("map.nii.gz", 3)
     assert check_map_path("map.npy", 9) is None
+
+
+def test_a_model_that_an_earlier_version_saved_still_predicts_the_same():
+    """Saved when format 1 was new: a scaler, a search with a crop in it, three classes of digits."""
+    digits = load_digits_tensor()
+    X = digits.data[digits.target < 3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that other versions of the libraries saved it
+        model = load_model(Path(__file__).parent / "data" / "digits-format1.skops").model
+    assert model.predict(X[60:80]).tolist() == [1, 0, 2, 2, 0, 0, 1, 2, 1, 1, 1, 1, 0, 1, 2, 2, 2, 0, 0, 2]
+    np.testing.assert_allclose(model.predict_proba(X[60:80]).sum(axis=1), 1.0)

@@ -84,7 +84,7 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     }
     text = json.dumps(facts, indent=1, allow_nan=False)
     with replacing(path) as temporary:
-        skops.io.dump(model, temporary)
+        skops.io.dump(model, temporary, compression=zipfile.ZIP_DEFLATED)
         foreign = _foreign_types(temporary)
         if foreign:
             raise TypeError(
@@ -92,7 +92,7 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
                 "tensormargin.preparation"
             )
         with zipfile.ZipFile(temporary, "a") as archive:
-            archive.writestr(FACTS, text)
+            archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
 
 
 def load_model(path: str | Path) -> ModelFile:

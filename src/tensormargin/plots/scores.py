@@ -51,7 +51,7 @@ class _Candidate:
         return self.decomposition, self.rank
 
 
-def plot_search(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
+def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw cross-validated scores against lam, a line for each decomposition and rank: the best over mu.
 
     Parameters
@@ -59,6 +59,8 @@ def plot_search(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
     results : dict
         ``cv_results_`` of a scikit-learn search over "decomposition", "lam" and, where they were varied, "rank", "mu1"
         and others. Candidates whose score is not a number are left out.
+    chosen : int, optional
+        The row that was taken, marked where it is not the best one (``best_index_`` of a search with another rule).
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -84,6 +86,10 @@ def plot_search(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
             ax.fill_between(lams, scores - errors, scores + errors, color=style["color"], alpha=0.18, linewidth=0)
     lines += ax.plot(best.lam, best.score, "o", markersize=12, markerfacecolor="none", markeredgecolor=DARK, ls="none")
     labels.append(f"best: {best.score:.3f} ± {best.error:.3f}")
+    if chosen is not None and results["mean_test_score"][chosen] < best.score:
+        lam, score = _position(results["param_lam"][chosen])[0], float(results["mean_test_score"][chosen])
+        lines += ax.plot(lam, score, "D", markersize=11, markerfacecolor="none", markeredgecolor=DARK, ls="none")
+        labels.append(f"taken: {score:.3f}")
     ax.set_xscale("log")
     ax.set_xlabel("λ, multiples of the scale" if best.relative else "λ")
     ax.set_ylabel("cross-validated score")
@@ -262,13 +268,19 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
 
 
 def _candidate(decomposition: Any, rank: Any, lam: Any, score: float, error: float, n_parameters: int) -> _Candidate:
-    strength = parse_strength(lam if isinstance(lam, str) else float(lam), 0.0, 0.0)
+    place, relative = _position(lam)
     return _Candidate(
         decomposition=str(decomposition),
         rank=None if rank is np.ma.masked else rank,  # scikit-learn masks what a list of grids leaves out
-        lam=strength.lam / SCALE_LAM if strength.relative else strength.lam,
-        relative=strength.relative,
+        lam=place,
+        relative=relative,
         score=float(score),
         error=float(error),
         n_parameters=int(n_parameters),
     )
+
+
+def _position(lam: Any) -> tuple[float, bool]:
+    """Return where a value of lam lies on the axis, and whether that counts multiples of the scale."""
+    strength = parse_strength(lam if isinstance(lam, str) else float(lam), 0.0, 0.0)
+    return strength.lam / SCALE_LAM if strength.relative else strength.lam, strength.relative

@@ -144,18 +144,18 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
             f"{said_rule(search)}. There it scored {percent(search.best_score_)} %, a number chosen among "
             f"many and therefore optimistic.{instead}"
         ]
-        content["pictures"] = _pictures_of_search(results)
+        content["pictures"] = _pictures_of_search(search)
     folds = (about.get("evaluation") or {}).get("folds", [])
     content["folds"] = [{**fold, "words": _choice_in_words(fold["chosen"])} for fold in folds]
     return Section("Chosen model", "chosen.html", content)
 
 
-def _pictures_of_search(results: Mapping[str, Any]) -> list[Picture]:
+def _pictures_of_search(search: Any) -> list[Picture]:
     """Return figures of what there was to choose between."""
-    pictures = []
+    results, pictures = search.cv_results_, []
     if len(set(results["param_lam"])) > 1:
         caption = "Validation accuracy against λ, for each form of the weight."
-        pictures.append(picture(plot_search, results, caption=caption))
+        pictures.append(picture(plot_search, results, chosen=search.best_index_, caption=caption))
     if len({str(rank) for rank in results["param_rank"]}) > 1:
         pictures.append(picture(plot_ranks, results, caption="The best validation accuracy at each rank."))
     return pictures
