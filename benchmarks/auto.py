@@ -57,7 +57,7 @@ TASKS = {  # name: (loader, outer folds, repeats)
     "BasicMotions, 4 activities": (motions, 5, 5),
     "Haxby, bottle or shoe": (haxby("bottle", "shoe"), 12, 1),
     "Haxby, face or house": (haxby("face", "house"), 12, 1),
-    "Indian Pines, soybean 10 or 11, 2 x 75 patches": (pines(75, 10, 11), 5, 4),
+    "Indian Pines, soybean 10 or 11, 2 x 75 patches": (pines(75, 10, 11), 5, 2),
 }
 
 

@@ -451,6 +451,42 @@ def test_samples_of_another_shape_are_refused(brain_model, tmp_path):
     assert not (tmp_path / "p.csv").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fit", "all.npz", "-o", "all.npz"), "would overwrite an input"),
+        (("fit", "all.npz", "-o", "m.html"), "would overwrite another output"),
+        (("fit", "all.npz", "-o", "all.npz/m.skops"), "cannot be written"),
+        (("fit", "all.npz", "-o", "m.skops", "--report", "r.html", "--no-report"), "contradict"),
+        (("fit", "all.npz", "-o", "m.skops", "--auto", "--rank", "2"), "--auto chooses"),
+        (("fit", "all.npz", "-o", "m.skops", "--scale", "mode 9"), "does not suit samples of shape (6, 5, 4)"),
+        (("data", "fetch", "digits", "-o", "digits.csv"), "written as .npz"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_any_work(arguments, words, tmp_path):
+    path, _ = write_npz(tmp_path)
+    before = path.read_bytes()
+    result = run(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert words in " ".join(result.stderr.split())
+    assert [one.name for one in tmp_path.iterdir()] == ["all.npz"]
+    assert path.read_bytes() == before
+
+
+def test_labels_that_the_model_does_not_know_give_no_accuracy(brain_model, tmp_path):
+    X, _, groups = samples()
+    np.savez(tmp_path / "other.npz", X=X, y=["x"] * len(X), groups=groups)
+    out = succeeded("predict", brain_model[0] / "brain.skops", tmp_path / "other.npz", "-o", tmp_path / "p.csv")
+    assert "No accuracy: the labels x are none of the model's classes" in out
+
+
+def test_a_report_says_when_the_samples_are_not_those_of_the_fit(brain_model, tmp_path):
+    X, y, groups = samples()
+    np.savez(tmp_path / "other.npz", X=X + 1.5, y=y, groups=groups)
+    succeeded("report", brain_model[0] / "brain.skops", tmp_path / "other.npz", "-o", tmp_path / "r.html")
+    assert "other.npz, which are not those that the model was fitted to" in (tmp_path / "r.html").read_text()
+
+
 # ------------------------------------------------------------------------------------------------------ around the rest
 
 

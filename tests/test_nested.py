@@ -37,7 +37,7 @@ from tensormargin.anatomy import (
 )
 from tensormargin.chance import permutation_test
 from tensormargin.experiments import FitPlan, auto_model, check_plan, data_facts, fit_and_evaluate, nested_evaluation
-from tensormargin.experiments.intervals import corrected_error, half_width
+from tensormargin.experiments.intervals import corrected_error, half_width, wilson
 from tensormargin.experiments.nested import NestedEvaluation, OuterFold
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.peers import CPPLSClassifier
@@ -630,7 +630,9 @@ def test_one_fold_has_no_interval_and_json_says_null(samples, monkeypatch):
     found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, cv=[(np.arange(48), np.arange(48, 72))])
     monkeypatch.setattr("tensormargin.experiments.workflow.nested_evaluation", lambda *_: found)
     evaluation = json.loads(json.dumps(fit_and_evaluate(samples, PLANS["plain"]).about, allow_nan=False))["evaluation"]
-    assert evaluation["interval"] == [None, None]
+    assert evaluation["n_tested"] == 24
+    assert evaluation["interval"] == pytest.approx(wilson(evaluation["accuracy"], 24))
+    assert evaluation["gain_interval"] == [None, None]
     assert evaluation["standard_error"] is None
     assert evaluation["gain_error"] is None
 
@@ -729,3 +731,15 @@ def test_partial_least_squares_stops_where_samples_are_exhausted():
         CPPLSClassifier().fit(np.ones((10, 3, 3)), np.arange(10) % 2)
     with pytest.raises(ValueError, match="got one class"):
         CPPLSClassifier().fit(X, np.zeros(30))
+
+
+@pytest.mark.parametrize(("right", "count"), [(0, 10), (7, 10), (24, 24), (399, 400)])
+def test_wilsons_interval_is_where_the_score_test_does_not_reject(right, count):
+    """Its ends p solve (share - p)^2 = z^2 p (1 - p) / n, and it has a width where all trials agree."""
+    share = right / count
+    low, high = wilson(share, count)
+    assert 0 <= low < high <= 1
+    assert low <= share <= high
+    for end in (low, high):
+        if 0 < end < 1:
+            assert (share - end) ** 2 == pytest.approx(1.959963984540054**2 * end * (1 - end) / count, rel=1e-9)

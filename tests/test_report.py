@@ -171,6 +171,10 @@ def opened(browser, path, width=1200):
     browser.get("about:blank")
     browser.get_log("browser")  # what the page before said, for instance of these tests' reading its pixels
     browser.get(path.as_uri())
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    ready = "return document.readyState === 'complete' && document.querySelectorAll('section').length > 0"
+    WebDriverWait(browser, 60).until(lambda one: one.execute_script(ready))  # a busy machine may still be at it
     return browser
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 
 from ._typing import Array
-from .estimators import TensorMarginClassifier
+from .anatomy import classifier_of, prepared
 from .estimators._multiclass import binary_tasks, class_codes
 from .samples import Samples
 
@@ -84,13 +84,13 @@ class MarginReport:
 
 
 def margin_report(
-    clf: TensorMarginClassifier, X: Any, y: Any, delta: float = 0.05, rho: float = 1.0
+    model: Any, X: Any, y: Any, delta: float = 0.05, rho: float = 1.0, groups: Any = None
 ) -> MarginReport | list[MarginReport]:
     """Report the margin distribution of labelled samples and both bounds of Theorem 1.
 
     Parameters
     ----------
-    clf : TensorMarginClassifier
+    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
         Fitted.
     X, y : array-like
         Samples and labels. Theorem 1 speaks of the training samples; on others the rates are test rates.
@@ -98,6 +98,8 @@ def margin_report(
         Probability with which the Rademacher bound may fail.
     rho : float, default=1.0
         Its margin, in the units of the decision function; 1 is where the hinge loss begins.
+    groups : array-like, optional
+        Needed where the model scales by group.
 
     Returns
     -------
@@ -107,10 +109,12 @@ def margin_report(
         raise ValueError(f"delta is a probability between 0 and 1; got delta={delta!r}")
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
+    clf = classifier_of(model)
+    X = prepared(model, np.asarray(X), groups)
     scores = clf.binary_scores(X)
     codes = class_codes(y, clf.classes_)
     check_consistent_length(scores, codes)
-    norms = _norms(np.asarray(X))
+    norms = _norms(X)
     tasks = binary_tasks(codes, len(clf.classes_), clf.multi_class_)
     reports, classes = [], clf.classes_.tolist()
     for k, task in enumerate(tasks):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._typing import Array, FloatArray
 from ._validation import samples_as_fitted
+from .estimators._multiclass import predicted_codes
 from .formats.base import numpy_backend
 
 
@@ -76,8 +77,8 @@ class CPPLSClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        codes = predicted_codes(self.decision_function(X))
+        return self.classes_[codes]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

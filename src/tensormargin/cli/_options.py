@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from ..selection import Progress
 
 _PLAIN_SECONDS = 30.0  # between lines of progress where there is no terminal
 
@@ -59,6 +63,20 @@ def say_written(as_json: bool, *paths: Path) -> None:
         click.echo("Wrote " + ", ".join(map(str, paths)))
 
 
+def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
+    """Raise ValueError before any work where an output overwrites an input or another one, or cannot be written."""
+    taken = {path.resolve(): "an input" for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise ValueError(f"{path} would overwrite {taken[path.resolve()]}; give another name")
+        taken[path.resolve()] = "another output"
+        folder = next(parent for parent in path.resolve().parents if parent.exists())
+        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise ValueError(f"{path} cannot be written; give a file in a folder that you may write to")
+
+
 @contextmanager
 def refusals(*kinds: type[Exception]) -> Iterator[None]:
     """Turn what the user can mend, and missing files and packages, into one message and exit code 2."""
@@ -69,15 +87,8 @@ def refusals(*kinds: type[Exception]) -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
-class Meter(Protocol):
-    """Takes the state of a long piece of work."""
-
-    def __call__(self, done: float, total: float, text: str) -> None:
-        """Show it."""
-
-
 @contextmanager
-def progress_bar() -> Iterator[Meter]:
+def progress_bar() -> Iterator[Progress]:
     """Yield a function that shows progress with the time left; now and then a line where there is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn

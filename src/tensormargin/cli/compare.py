@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._data import FORMATS, load, loading_options, preparing_options, recipe_of
-from ._options import jobs_option, json_option, methods_option, names, print_json, progress_bar, refusals, seed_option
+from ._options import (
+    check_outputs,
+    jobs_option,
+    json_option,
+    methods_option,
+    names,
+    print_json,
+    progress_bar,
+    refusals,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from ..experiments import CompareRow, CompareSettings, Summary
@@ -68,6 +78,7 @@ def compare_command(
     from ..methods import METHODS
 
     with refusals(ValueError):
+        check_outputs((data, loading["labels_from"]), (report,))
         recipe = recipe_of(preparing)
         settings = CompareSettings(
             methods=tuple(METHODS) if methods is None else names(methods),
@@ -134,7 +145,8 @@ def _print_table(
         table.add_column(heading, justify="right")
     best = max(summary.accuracy for summary in summaries)
     for summary in summaries:
-        accuracy = f"{100 * summary.accuracy:.2f} ± {100 * summary.accuracy_sd:.2f}"
+        spread = f" ± {100 * summary.accuracy_sd:.2f}" if settings.repeats > 1 else ""
+        accuracy = f"{100 * summary.accuracy:.2f}{spread}"
         margins = (f"{value:.2f}" if value == value else "" for value in (summary.margin_mean, summary.margin_variance))
         table.add_row(
             summary.method,
@@ -145,9 +157,11 @@ def _print_table(
         )
     console = Console()
     console.print(table)
-    kind = "stratified splits" if samples.groups is None else "splits that keep groups together"
+    kind = "stratified" if samples.groups is None else "that keeps groups together"
+    said = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
+    said += f", {kind}"
     console.print(
-        f"Mean ± standard deviation over {settings.repeats} {kind} ({1 - settings.test_size:.0%} training). "
+        f"{said} ({1 - settings.test_size:.0%} training). "
         f"lambda chosen for each method by {settings.folds}-fold cross-validation on the training part. Margins are of "
         "the test part; parameters and margins are per binary problem.",
         highlight=False,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ._options import json_option, print_json, refusals, say_written
+from ._options import check_outputs, json_option, print_json, refusals, say_written
 
 
 @click.group("data")
@@ -58,6 +58,9 @@ def fetch_command(name: str, out: Path | None, as_json: bool) -> None:
 
     path = out or Path(f"{name}.npz")
     with refusals(ValueError):
+        if path.suffix.lower() != ".npz":
+            raise ValueError(f"{path}: data sets are written as .npz; give a name with that ending")
+        check_outputs((), (path,))
         shape = export(name, path)
     say_written(as_json, path)
     if not as_json:

@@ -9,7 +9,7 @@ import click
 
 from ._data import FORMATS, Shape, load, loading_options, preparing_options, recipe_of
 from ._maps import check_maps, map_options, write_maps
-from ._options import jobs_option, json_option, print_json, progress_bar, refusals, seed_option
+from ._options import check_outputs, jobs_option, json_option, print_json, progress_bar, refusals, seed_option
 
 if TYPE_CHECKING:
     from ..experiments import FitPlan, FittedModel
@@ -96,6 +96,10 @@ def fit_command(
     with refusals(ValueError):
         if auto and (decomposition or rank):
             raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
+        if report is not None and no_report:
+            raise ValueError("--report and --no-report contradict each other; leave one out")
+        page = None if no_report else report or out.with_suffix(".html")
+        check_outputs((data, loading["labels_from"]), (out, page, weight_map, pattern_map))
         if outer_folds == 1:
             raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
         plan = FitPlan(
@@ -116,7 +120,6 @@ def fit_command(
         check_maps(samples, weight_map, pattern_map)
         with progress_bar() as show:
             fitted = fit_and_evaluate(samples, plan, jobs, show)
-        page = None if no_report else report or out.with_suffix(".html")
         _write(fitted, samples, out, page)
         maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
     written = [out, *([] if page is None else [page]), *maps]

@@ -9,7 +9,7 @@ import click
 
 from ._data import FORMATS, load, loading_options
 from ._maps import write_maps
-from ._options import json_option, print_json, refusals
+from ._options import check_outputs, json_option, print_json, refusals
 
 if TYPE_CHECKING:
     from ..io import SampleSet
@@ -40,23 +40,37 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
     from ..predictions import predictions_of, write_predictions
 
     with refusals(ValueError):
+        check_outputs((model, data, loading["labels_from"]), (out,))
         loaded = load_model(model)
         samples = load(data, loading, need_labels=False)
         rows = predictions_of(loaded.model, samples)
         write_predictions(out, rows)
-    accuracy = _accuracy(rows.predicted, samples)
+    accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])
     if as_json:
         counts = {str(label): int((rows.predicted == label).sum()) for label in loaded.facts["classes"]}
-        content = {"out": str(out), "n_samples": len(rows.predicted), "accuracy": accuracy, "predicted": counts}
+        content = {
+            "out": str(out),
+            "n_samples": len(rows.predicted),
+            "accuracy": accuracy,
+            "unknown_labels": unknown,
+            "predicted": counts,
+        }
         print_json(content)
         return
     click.echo(f"Wrote {out}: {len(rows.predicted)} predictions")
-    if accuracy is not None:
-        click.echo(f"Accuracy on the labels in {data}: {100 * accuracy:.2f} %")
+    if unknown:
+        click.echo(f"No accuracy: the labels {', '.join(unknown[:5])} are none of the model's classes")
+    elif accuracy is not None:
+        click.echo(f"Accuracy on the labels that came with {data}: {100 * accuracy:.2f} %")
 
 
-def _accuracy(predicted: Any, samples: SampleSet) -> float | None:
-    return None if samples.target is None else float((predicted.astype(str) == samples.target.astype(str)).mean())
+def _accuracy(predicted: Any, samples: SampleSet, classes: list[Any]) -> tuple[float | None, list[str]]:
+    """Return the accuracy, None without labels that the model knows, and the labels that it does not know."""
+    if samples.target is None:
+        return None, []
+    given = samples.target.astype(str)
+    unknown = sorted(set(given.tolist()) - {str(label) for label in classes})
+    return (None if unknown else float((predicted.astype(str) == given).mean())), unknown
 
 
 _INSPECT_EXAMPLES = """
@@ -79,6 +93,7 @@ def inspect_command(model: Path, weight_map: Path | None, as_json: bool) -> None
     from ..report import evaluation_lines, statements
 
     with refusals(ValueError, TypeError):
+        check_outputs((model,), (weight_map,))
         loaded = load_model(model)
         about = loaded.facts["about"]
         maps = write_maps(loaded.model, None, weight_map, None, about.get("affine"))

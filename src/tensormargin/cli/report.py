@@ -7,15 +7,18 @@ from typing import Any
 
 import click
 
-from ._data import load, loading_options
-from ._options import json_option, refusals, say_written
+from ._data import FORMATS, load, loading_options
+from ._options import check_outputs, json_option, refusals, say_written
 
-_EXAMPLES = """
+_EXAMPLES = f"""
+{FORMATS}
 \b
 Examples:
   tensormargin report eeg.skops eeg.npz -o eeg.html        with margins and activation patterns of these samples
   tensormargin report eeg.skops -o eeg.html                what the model's file holds
   tensormargin report result.json -o result.html           what `tensormargin compare --json` printed
+
+DATA, with labels, are the samples that the model was fitted to; others are named as such on the page.
 """
 
 
@@ -30,7 +33,10 @@ def report_command(source: Path, data: Path | None, out: Path, loading: dict[str
     from ..report import comparison_page, model_page, read_comparison, write_page
 
     with refusals(ValueError, TypeError):
+        check_outputs((source, data, loading["labels_from"]), (out,))
         if source.suffix.lower() == ".json":
+            if data is not None:
+                raise ValueError(f"a comparison needs no DATA; leave {data} out")
             page = comparison_page(read_comparison(source))
         else:
             from ..io import load_model

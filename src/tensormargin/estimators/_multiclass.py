@@ -80,5 +80,10 @@ def combine_scores(scores: Array, n_classes: int, scheme: str) -> Array:
     return votes + sums / (3 * (np.abs(sums) + 1))
 
 
+def predicted_codes(decisions: Array) -> Array:
+    """Return the index of the predicted class: by the sign of one score, or the largest of several."""
+    return (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
+
+
 def _signs(positive: Array) -> Array:
     return np.where(positive, 1.0, -1.0)

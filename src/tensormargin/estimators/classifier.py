@@ -26,7 +26,7 @@ from ..formats import FORMATS
 from ..samples import Samples, working_dtype
 from ..threads import worker_threads
 from ._binary import BinarySettings, LastFit, NotFiniteError, fit_binary
-from ._multiclass import BinaryTask, binary_tasks, combine_scores
+from ._multiclass import BinaryTask, binary_tasks, combine_scores, predicted_codes
 from ._scale import parse_strength
 
 _LARGE = 2**24
@@ -219,8 +219,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels."""
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        codes = predicted_codes(self.decision_function(X))
         return self.classes_[codes]
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import Array
-from ..anatomy import last_estimator, prepared
+from ..anatomy import last_estimator
 from ..estimators import TensorMarginClassifier
 from ..margins import MarginReport, margin_report
 from ..methods import METHODS
@@ -250,7 +250,7 @@ def _margins_and_size(model: Any, X: Array, y: Array) -> tuple[float, float, int
             nan,
             int(classifier.n_parameters_ if hasattr(classifier, "n_parameters_") else svc.coef_[0].size + 1),
         )
-    reports = margin_report(classifier, prepared(model, X), y)
+    reports = margin_report(model, X, y)
     margins = [reports] if isinstance(reports, MarginReport) else reports
     mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
     return mean, variance, classifier.n_parameters_

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from .._typing import Array
@@ -31,3 +32,11 @@ def half_width(values: Sequence[float] | Array, test_to_train: float) -> float:
     if len(values) < 2:
         return float("nan")
     return float(student.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * corrected_error(values, test_to_train)
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval for a probability, of which a share of ``count`` independent trials came true."""
+    z = float(normal.ppf(0.5 + CONFIDENCE / 2))
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return float(max(0.0, centre - half)), float(min(1.0, centre + half))

@@ -133,7 +133,7 @@ def nested_evaluation(
         for fold, split in enumerate(splits_of(cv, y, groups, seed + repeat))
     ]
     for _, _, (train, _) in splits:  # raises before any work where a training part is too small to choose on
-        splits_of(3, y[train], None if groups is None else groups[train], seed)
+        _check_can_choose(y[train], None if groups is None else groups[train], seed)
     predicted = np.zeros((repeats, len(y)), y.dtype)
     confidence = np.full((repeats, len(y)), np.nan)
     has_been_tested = np.zeros((repeats, len(y)), bool)
@@ -160,6 +160,16 @@ def nested_evaluation(
         )
     scheme = _scheme(cv, len(splits) // repeats, repeats, groups)
     return NestedEvaluation(folds, predicted, confidence, has_been_tested, scheme, seed)
+
+
+def _check_can_choose(y: Array, groups: Array | None, seed: int) -> None:
+    try:
+        splits_of(2, y, groups, seed)
+    except ValueError as error:
+        raise ValueError(
+            f"the training part of an outer fold ({len(y)} samples) is too small to choose on: {error}. More outer "
+            "folds leave more for training"
+        ) from error
 
 
 @dataclass(frozen=True)

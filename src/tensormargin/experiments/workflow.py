@@ -20,6 +20,7 @@ from ..preparation import Recipe
 from ..selection import Progress, TensorMarginClassifierCV
 from .auto import auto_model
 from .compare import CompareRow, CompareSettings, Summary
+from .intervals import wilson
 from .nested import REFERENCE, NestedEvaluation, nested_evaluation
 
 
@@ -44,6 +45,7 @@ class FitPlan:
     rule : {"best", "simplest", "margins"}
         Which of the models to take, see `TensorMarginClassifierCV`.
     class_weight : "balanced" or None
+        With "balanced" the choice is by balanced accuracy.
     seed : int
     """
 
@@ -65,6 +67,7 @@ class FitPlan:
             "cv": self.folds,
             "rule": self.rule,
             "class_weight": self.class_weight,
+            "scoring": None if self.class_weight is None else "balanced_accuracy",
             "preparation": self.recipe.inner(),
             "random_state": self.seed,
             "n_jobs": n_jobs,
@@ -120,7 +123,13 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> None:
     shape = samples.data.shape[1:]
     if inner is not None:  # of all samples: what a few of them leave of a crop may be too small for the rank
         X = plan.recipe.scaled_by_group(samples.data, samples.groups)
-        shape = inner.fit(X).transform(X[:1]).shape[1:]
+        try:
+            shape = inner.fit(X).transform(X[:1]).shape[1:]
+        except ValueError as error:
+            raise ValueError(
+                f"the preparation (scale, mask, crop, resize, tensorize) does not suit samples of shape {shape}: "
+                f"{error}"
+            ) from error
     if not plan.auto:
         FORMATS[plan.decomposition].valid_rank(plan.rank, shape)
 
@@ -201,24 +210,31 @@ def _evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[
         {**asdict(fold), "chosen": _all_plain(fold.chosen), "reference_chosen": _all_plain(fold.reference_chosen)}
         for fold in evaluation.folds
     ]
+    tested = evaluation.tested[0]
+    n_tested, predicted, y = int(tested.sum()), evaluation.predicted[0][tested], y[tested]
     labels, counts = np.unique(y, return_counts=True)
     return {
         "scheme": evaluation.scheme,
         "seed": evaluation.seed,
         "accuracy": evaluation.accuracy,
         "standard_error": _number(evaluation.standard_error),
-        "interval": [_number(end) for end in evaluation.interval(evaluation.accuracies)],
+        "interval": wilson(evaluation.accuracy, n_tested),
+        "n_tested": n_tested,
+        "balanced_accuracy": float(np.mean([np.mean(predicted[y == label] == label) for label in labels])),
         "reference": {
             "name": REFERENCE,
             "accuracy": evaluation.reference,
-            "interval": [_number(end) for end in evaluation.interval(evaluation.references)],
+            "interval": wilson(evaluation.reference, n_tested),
         },
         "gain": evaluation.accuracy - evaluation.reference,
         "gain_error": _number(evaluation.gain_error),
-        "gain_interval": [_number(end) for end in evaluation.interval(evaluation.accuracies - evaluation.references)],
+        "gain_interval": [
+            None if np.isnan(end) else float(np.clip(end, -1, 1))
+            for end in evaluation.interval(evaluation.accuracies - evaluation.references)
+        ],
         "majority": {"label": labels.tolist()[counts.argmax()], "accuracy": float(counts.max() / counts.sum())},
         "folds": folds,
-        "samples": _sample_rows(evaluation, samples, y),
+        "samples": _sample_rows(evaluation, samples, samples.labels),
     }
 
 

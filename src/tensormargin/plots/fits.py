@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LEADING = 3
+_SMALLEST_GAP = 1e-16
 _LONGEST_LEGEND = 6
 _MARKED = 32  # entries; longer modes are drawn without a marker at each
 
@@ -39,12 +40,13 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     Returns
     -------
     ndarray of 2 Axes
-        The objective's, and the gap's on the right with a logarithmic scale and, dotted, the gap that ``tol`` demands.
+        The objective's, and the gap's on the right with a logarithmic scale from 1e-16 on and, dotted, the gap that
+        ``tol`` demands.
     """
     title = problem_title(model, problem)
     clf = classifier_of(model)
     history = of_problem(clf.history_, problem)
-    gaps = np.max(history["gap"], axis=1)
+    gaps = np.maximum(np.max(history["gap"], axis=1), _SMALLEST_GAP)  # zero is possible and has no logarithm
     ax = given_or_new(ax)
     right = ax.twinx()
     sweeps = np.arange(1, len(gaps) + 1)
@@ -59,8 +61,8 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     right.axhline(demanded, color=VERMILION, linestyle=":", linewidth=1.0)
     beside: dict[str, Any] = {"transform": right.get_yaxis_transform(), "ha": "right", "va": "top"}
     right.text(0.99, demanded, "demanded", color=VERMILION, fontsize="small", **beside)
-    if np.any(gaps > 0):  # a gap of zero is possible and has no logarithm
-        right.set_yscale("log", nonpositive="mask")
+    right.set_yscale("log", nonpositive="clip")
+    right.set_ylim(bottom=_SMALLEST_GAP / 3, top=max(float(gaps.max()), demanded) * 10)
     ax.set_xlabel("sweep")
     whole_ticks(ax.xaxis)
     ax.set_title(title, fontsize="medium", **VERBATIM)

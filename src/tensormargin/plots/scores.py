@@ -60,7 +60,7 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
         ``cv_results_`` of a scikit-learn search over "decomposition", "lam" and, where they were varied, "rank", "mu1"
         and others. Candidates whose score is not a number are left out.
     chosen : int, optional
-        The row that was taken, marked where it is not the best one (``best_index_`` of a search with another rule).
+        The row that was taken, ``best_index_``; it is then marked instead of the best one.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -84,11 +84,13 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
         labels.append(weight[0] if weight[0] == "full" else f"{weight[0]}, rank {_rank_name(weight[1])}")
         if weight == best.weight:
             ax.fill_between(lams, scores - errors, scores + errors, color=style["color"], alpha=0.18, linewidth=0)
-    lines += ax.plot(best.lam, best.score, "o", markersize=12, markerfacecolor="none", markeredgecolor=DARK, ls="none")
-    labels.append(f"best: {best.score:.3f} ± {best.error:.3f}")
-    if chosen is not None and results["mean_test_score"][chosen] < best.score:
+    marked: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": DARK, "ls": "none", "markersize": 12}
+    if chosen is None:
+        lines += ax.plot(best.lam, best.score, "o", **marked)
+        labels.append(f"best: {best.score:.3f} ± {best.error:.3f}")
+    else:
         lam, score = _position(results["param_lam"][chosen])[0], float(results["mean_test_score"][chosen])
-        lines += ax.plot(lam, score, "D", markersize=11, markerfacecolor="none", markeredgecolor=DARK, ls="none")
+        lines += ax.plot(lam, score, "o", **marked)
         labels.append(f"taken: {score:.3f}")
     ax.set_xscale("log")
     ax.set_xlabel("λ, multiples of the scale" if best.relative else "λ")

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ..anatomy import all_steps, as_seen, classifier_of, last_estimator, prepared, problem_names, weight_maps
+from ..anatomy import as_seen, classifier_of, last_estimator, problem_names, weight_maps
+from ..experiments import data_facts
 from ..io import SampleSet
 from ..margins import MarginReport, margin_report
 from ..patterns import activation_pattern
 from ..plots import plot_comparison, plot_convergence, plot_factors, plot_margins, plot_ranks, plot_search
 from .page import Page, Section
 from .pictures import Picture, picture
-from .statements import evaluation_lines, percent, said_model, said_rule, statements
+from .statements import evaluation_lines, percent, said_model, said_rule, said_steps, statements
 from .volumes import packed_background, packed_map
 
 _MOST_PICTURES = 6
@@ -38,14 +39,15 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
     about = facts.get("about", {})
     evaluation = about.get("evaluation")
     margins = _margins(model, samples)
+    whose = _whose(about.get("data"), samples)
     hardest = _hardest(margins, len(problem_names(model)))
     sections = [
         _data(about.get("data")),
         _comparison(evaluation, about.get("chance")),
         _chosen(model, about),
-        _pictures_of_margins(model, margins, hardest),
+        _pictures_of_margins(model, margins, hardest, whose),
         _convergence(model, hardest),
-        _maps(model, samples),
+        _maps(model, samples, whose),
         _factors(model, hardest),
         _confusion(evaluation),
         _samples(evaluation),
@@ -113,8 +115,8 @@ def _comparison_remarks(evaluation: Mapping[str, Any], chance: Mapping[str, Any]
     if low is not None:
         remarks.append(
             f"Difference to the flat one, paired by test part: {100 * evaluation['gain']:+.1f} points, 95 % interval "
-            f"{100 * low:+.1f} to {100 * high:+.1f}. Intervals are Student's with the variance corrected for "
-            "overlapping training parts (Nadeau and Bengio 2003)."
+            f"{100 * low:+.1f} to {100 * high:+.1f} (Student's, the variance corrected for overlapping training parts: "
+            "Nadeau and Bengio 2003). Intervals of accuracies are Wilson's."
         )
     if chance is not None:
         remarks.append(
@@ -132,17 +134,17 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         ("weight", said_model(classifier)),
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
         ("λ, μ1, μ2", f"{classifier.lam}, {classifier.mu1:g}, {classifier.mu2:g} (on the scale-free axis)"),
-        ("preparation", "; ".join(map(repr, all_steps(model))) or "none"),
+        ("preparation", "; ".join(said_steps(model)) or "none"),
         ("binary problems", str(len(classifier.coef_))),
     ]
     content: dict[str, Any] = {"facts": facts, "reasons": [], "pictures": [], "folds": []}
     if results is not None:
         evaluated = about.get("evaluation")
-        instead = f" The honest estimate is {percent(evaluated['accuracy'])} %, above." if evaluated else ""
+        instead = f" The one to trust is {percent(evaluated['accuracy'])} %, above." if evaluated else ""
         content["reasons"] = [
             f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
-            f"{said_rule(search)}. There it scored {percent(search.best_score_)} %, a number chosen among "
-            f"many and therefore optimistic.{instead}"
+            f"{said_rule(search)}. There it scored {percent(search.best_score_)} %; such a number, "
+            f"chosen among many, is optimistic on average.{instead}"
         ]
         content["pictures"] = _pictures_of_search(search)
     folds = (about.get("evaluation") or {}).get("folds", [])
@@ -172,8 +174,7 @@ def _choice_in_words(chosen: Mapping[str, Any]) -> str:
 def _margins(model: Any, samples: SampleSet | None) -> list[MarginReport]:
     if samples is None or samples.target is None:
         return []
-    ready = prepared(model, samples.data, samples.groups)
-    reports = margin_report(classifier_of(model), ready, samples.target)
+    reports = margin_report(model, samples.data, samples.target, groups=samples.groups)
     return [reports] if isinstance(reports, MarginReport) else reports
 
 
@@ -196,18 +197,28 @@ def _note(model: Any, problems: Sequence[int]) -> str:
     )
 
 
-def _pictures_of_margins(model: Any, margins: Sequence[MarginReport], problems: Sequence[int]) -> Section | None:
+def _whose(data: Mapping[str, Any] | None, samples: SampleSet | None) -> str:
+    """Say which samples margins and patterns are of: those of the fit, or others that were given."""
+    same = ("n_samples", "sample_shape", "dtype", "minimum", "maximum", "classes")
+    if samples is None or data is None or all(data_facts(samples)[name] == data[name] for name in same):
+        return "the samples that the model was fitted to"
+    return f"the samples in {Path(samples.source).name}, which are not those that the model was fitted to"
+
+
+def _pictures_of_margins(
+    model: Any, margins: Sequence[MarginReport], problems: Sequence[int], whose: str
+) -> Section | None:
     if not margins:
         return None
     pictures = _several(
         model,
         problems,
         "margins",
-        lambda k: picture(plot_margins, margins[k], caption="Margins of the training samples, by class."),
+        lambda k: picture(plot_margins, margins[k], caption=f"Margins of {whose}, by class."),
     )
     text = (
-        "Margins m = t (⟨W, Z⟩ + b) of the samples that the model was fitted to. At most variance / (variance + mean²) "
-        "of them can be wrong (Cantelli; Theorem 1 of the paper)."
+        f"Margins m = t (⟨W, Z⟩ + b) of {whose}. At most variance / (variance + mean²) of them can be wrong (Cantelli; "
+        "Theorem 1 of the paper)."
     )
     return Section("Margins", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
@@ -233,7 +244,7 @@ def _factors(model: Any, problems: Sequence[int]) -> Section:
     return Section("Factors", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
 
-def _maps(model: Any, samples: SampleSet | None) -> Section:
+def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section:
     maps = {"weight": weight_maps(model)}
     background = None
     if samples is not None and samples.target is not None:
@@ -246,7 +257,9 @@ def _maps(model: Any, samples: SampleSet | None) -> Section:
         "activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
         "interpreted."
     )
-    if background is None:
+    if background is not None:
+        text += f" Here it is of {whose}."
+    else:
         text += " It needs the samples: tensormargin report MODEL DATA."
     if count < len(names):
         text += f" Shown: the first {count} of {len(names)} binary problems."
@@ -254,11 +267,20 @@ def _maps(model: Any, samples: SampleSet | None) -> Section:
         "kinds": list(maps),
         "background": None if background is None else packed_background(background),
         "problems": [
-            {"name": names[k], "maps": [packed_map(values[k], kind) for kind, values in maps.items()]}
+            {
+                "name": names[k],
+                "sides": _sides(names[k]),
+                "maps": [packed_map(values[k], kind) for kind, values in maps.items()],
+            }
             for k in range(count)
         ],
     }
     return Section("Weight map", "maps.html", {"text": text, "maps": content})
+
+
+def _sides(name: str) -> str:
+    """Say which class each colour speaks for; names read "positive against negative"."""
+    return f"red speaks for the first, blue for the second: {name}"
 
 
 def _confusion(evaluation: Mapping[str, Any] | None) -> Section | None:
@@ -303,7 +325,9 @@ def _samples(evaluation: Mapping[str, Any] | None) -> Section | None:
 
 def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
     about = facts.get("about", {})
-    settings = [(name, str(value)) for name, value in (about.get("plan") or {}).items()]
+    plan = about.get("plan") or {}
+    hidden = ("recipe", "decomposition", "rank") if plan.get("auto") else ("recipe",)
+    settings = [(name, str(value)) for name, value in plan.items() if name not in hidden]
     settings += [(f"version of {name}", value) for name, value in facts["versions"].items()]
     content = {"statements": statements(model, facts), "settings": [("saved", facts["created"]), *settings]}
     return Section("Methods", "methods.html", content)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..anatomy import classifier_of, last_estimator
+from ..anatomy import all_steps, classifier_of, last_estimator
 from ..estimators import TensorMarginClassifier
+from ..preparation import TensorScaler
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
@@ -43,7 +44,7 @@ def _rank(classifier: TensorMarginClassifier) -> str:
 def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     """Return sentences on data, preparation, model, choice, evaluation and software."""
     about = facts.get("about", {})
-    lines = [_data(about.get("data")), _preparation(about.get("preparation")), _model(model)]
+    lines = [_data(about.get("data")), _preparation(model), _model(model)]
     lines += [_choice(model, about.get("search")), _evaluation(about.get("evaluation")), _chance(about.get("chance"))]
     versions = facts["versions"]
     lines.append("Software: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
@@ -59,9 +60,32 @@ def _data(data: Mapping[str, Any] | None) -> str:
     return f"Data: {data['n_samples']} samples of {shape}{groups} ({classes})."
 
 
-def _preparation(preparation: Mapping[str, Any] | None) -> str:
-    words = (preparation or {}).get("words") or []
-    return f"Preparation: {'; '.join(words)}." if words else "Preparation: none besides what the model chose."
+def said_steps(model: Any) -> list[str]:
+    """Return what is done to samples before the classifier, a sentence a step."""
+    return [said_step(step) for step in all_steps(model)]
+
+
+def said_step(step: Any) -> str:
+    """Return what a transformer does, in words."""
+    if isinstance(step, TensorScaler):
+        if step.by_group:
+            return "every entry centred and scaled to unit variance within each group by itself"
+        what = {"entry": "every entry", "global": "samples as a whole"}.get(
+            str(step.per), f"every index of mode {step.per}"
+        )
+        return f"{what} centred and scaled to unit variance by statistics of the training samples"
+    shape = " x ".join(map(str, getattr(step, "sample_shape_out_", ())))
+    words = {
+        "Mask": "masked",
+        "Crop": f"cut to {shape}",
+        "Resize": f"resized to {shape}",
+        "Tensorize": f"folded to {shape}",
+    }
+    return words.get(type(step).__name__, repr(step))
+
+
+def _preparation(model: Any) -> str:
+    return f"Preparation: {'; '.join(said_steps(model)) or 'none'}."
 
 
 def _model(model: Any) -> str:
@@ -80,7 +104,9 @@ def _model(model: Any) -> str:
 def _choice(model: Any, search: Mapping[str, Any] | None) -> str:
     if search is None:
         return ""
-    tried = "; ".join(f"{name}: {', '.join(values)}" for name, values in search["tried"].items())
+    tried = "; ".join(
+        f"{name}: {', '.join(_tried(value) for value in values)}" for name, values in search["tried"].items()
+    )
     rule = said_rule(last_estimator(model))
     return (
         f"Choice: {search['n_models']} models by {search['n_splits']}-fold cross-validation, {rule} taken ({tried}); "
@@ -88,11 +114,15 @@ def _choice(model: Any, search: Mapping[str, Any] | None) -> str:
     )
 
 
+def _tried(value: str) -> str:
+    return "none" if value == "None" else value
+
+
 def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
     if evaluation is None:
         return "Evaluation: none."
     low, high = evaluation["interval"]
-    interval = "" if low is None else f", 95 % interval {percent(max(low, 0))} to {percent(min(high, 1))} %"
+    interval = f", 95 % interval {percent(low)} to {percent(high)} % (Wilson, {evaluation['n_tested']} samples)"
     return (
         f"Evaluation: nested, {evaluation['scheme']}, seed {evaluation['seed']}; accuracy "
         f"{percent(evaluation['accuracy'])} %{interval}; flat {evaluation['reference']['name']} with C chosen on the "
@@ -112,21 +142,33 @@ def _chance(chance: Mapping[str, Any] | None) -> str:
 def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> list[str]:
     """Return what is known of how well a model does, and whether that is better than a flat one."""
     if evaluation is None:
-        return ["This model was not evaluated: how well it does on new samples is not known."]
+        return ["This model was not evaluated: how well it does on new samples is not known.", *_chance_lines(chance)]
     low, high = evaluation["interval"]
-    sure = "" if low is None else f" (95 % interval {percent(max(low, 0))} to {percent(min(high, 1))})"
-    lines = [f"Accuracy on samples left out of every choice: {percent(evaluation['accuracy'])} %{sure}."]
+    accuracy, balanced = evaluation["accuracy"], evaluation["balanced_accuracy"]
+    lines = [
+        f"Accuracy on samples left out of every choice: {percent(accuracy)} % (95 % interval {percent(low)} to "
+        f"{percent(high)}); mean of the classes' recalls: {percent(balanced)} %."
+    ]
+    if low <= evaluation["majority"]["accuracy"]:
+        lines.append(
+            f"That is not shown to be better than always saying {evaluation['majority']['label']} "
+            f"({percent(evaluation['majority']['accuracy'])} %)."
+        )
     reference, majority = evaluation["reference"], evaluation["majority"]
     lines.append(
         f"A flat {reference['name']}, tuned alike on the same parts: {percent(reference['accuracy'])} %; the largest "
         f"class alone: {percent(majority['accuracy'])} %. {_verdict(evaluation)}"
     )
-    if chance is not None:
-        lines.append(
-            f"Permutation test: p = {chance['p_value']:.3g} ({chance['n_permutations']} permutations of "
-            f"{chance['exchanged']})."
-        )
-    return lines
+    return [*lines, *_chance_lines(chance)]
+
+
+def _chance_lines(chance: Mapping[str, Any] | None) -> list[str]:
+    if chance is None:
+        return []
+    return [
+        f"Permutation test: p = {chance['p_value']:.3g} ({chance['n_permutations']} permutations of "
+        f"{chance['exchanged']}; the smallest possible p is {1 / (1 + chance['n_permutations']):.2g})."
+    ]
 
 
 def _verdict(evaluation: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 from .._typing import Array, FloatArray
 from .._validation import checked_groups, samples_as_fitted
 from ..estimators import TensorMarginClassifier
-from ..estimators._multiclass import binary_tasks, combine_scores
+from ..estimators._multiclass import binary_tasks, combine_scores, predicted_codes
 from ..formats import FORMATS
 from .calibration import class_probabilities, fit_slope
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, paths
@@ -335,8 +335,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         rough.
         """
         scores = self.binary_scores(X)
-        decisions = combine_scores(scores, len(self.classes_), self.multi_class)
-        predicted = (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
+        predicted = predicted_codes(combine_scores(scores, len(self.classes_), self.multi_class))
         return class_probabilities(scores, self.calibration_, predicted, self.multi_class)
 
     @property

@@ -160,8 +160,9 @@ class Viewer {
     for (const cut of this.cuts) this.drawCut(cut);
     const value = (this.values[this.offset(this.at)] / 127) * this.map.largest;
     this.root.querySelector("[data-value]").textContent = `${value.toPrecision(3)} at (${this.at.join(", ")})`;
-    this.root.querySelector("[data-least]").textContent = (-this.map.largest).toPrecision(3);
-    this.root.querySelector("[data-most]").textContent = `to ${this.map.largest.toPrecision(3)}${this.map.reduced ? ", shown at reduced size" : ""}`;
+    const largest = this.map.largest.toPrecision(3);
+    this.root.querySelector("[data-range]").textContent = `from -${largest} to ${largest}${this.map.reduced ? ", shown at reduced size" : ""}`;
+    this.root.querySelector("[data-sides]").textContent = this.content.problems[this.problem].sides;
   }
 
   drawCut({ across, row, column, canvas, words }) {
