@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import Array
 from ..preparation import resize
 
-LONGEST_MODE = 96
+LONGEST_MODE = 128
 """Longer modes are shown at this size: a page must stay small enough to send."""
 
 
