@@ -69,7 +69,8 @@ def test_results_have_scikit_learns_columns(fitted):
     n_models = (1 + 2 + 1 + 1) * 2 * 3  # full; cp of rank 1 and 2; tucker and tt of rank 2
     names = {f"{kind}_{what}" for kind in ("mean", "std") for what in ("fit_time", "score_time", "test_score")}
     names |= {f"param_{name}" for name in ("decomposition", "rank", "lam", "mu1", "mu2")}
-    names |= {f"split{k}_test_score" for k in range(4)} | {"params", "rank_test_score", "n_parameters"}
+    names |= {f"split{k}_test_score" for k in range(4)} | {"params", "rank_test_score"}
+    names |= {"n_parameters", "mean_margin_bound"}
     assert set(results) == names
     assert {len(column) for column in results.values()} == {n_models}
     assert fitted.n_splits_ == 4
