@@ -134,7 +134,7 @@ def test_a_damaged_file_in_the_data_folder_is_named(mirror, nowhere, monkeypatch
         datasets.fetch_mnist()
 
 
-@pytest.mark.parametrize("content", [b"", b"<html>sorry</html>", gzip.compress(b"x" * 5000)[:40]])
+@pytest.mark.parametrize("content", [b"", b"<html>sorry</html>", gzip.compress(b"x" * 5000, mtime=0)[:40]])
 @pytest.mark.parametrize("load", [datasets.load_eeg, datasets.load_haxby_slice, datasets.load_basic_motions])
 def test_a_strange_answer_is_refused_and_nothing_of_it_kept(load, content, nowhere, monkeypatch):
     import io
@@ -154,7 +154,7 @@ def test_labels_that_do_not_belong_to_the_images_are_refused(mirror, nowhere, mo
     monkeypatch.setenv("TENSORMARGIN_DATA", str(nowhere / "own"))
     with pytest.raises(BadFileError, match=r"do not belong together.*\(10, 7\)"):
         datasets.fetch_mnist()
-    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x09abc"))
+    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x09abc", mtime=0))
     with pytest.raises(BadFileError, match="not a whole file"):
         datasets.fetch_mnist()
 
