@@ -137,8 +137,9 @@ def _print_table(
 
     shape = " x ".join(str(size) for size in samples.data.shape[1:])
     classes = len(set(samples.labels.tolist()))
-    name = samples.source if samples.source.startswith("digits") else Path(samples.source).name
-    title = Text(f"{name}: {len(samples.data)} samples of {shape}, {classes} classes", style="table.title")
+    title = Text(
+        f"{Path(samples.source).name}: {len(samples.data)} samples of {shape}, {classes} classes", style="table.title"
+    )
     table = Table(box=box.SIMPLE, title_justify="left", title=title)
     table.add_column("method")
     for heading in ("accuracy %", "fit s", "parameters", "margin mean", "variance"):

@@ -9,10 +9,19 @@ import click
 
 from ._data import FORMATS, Shape, load, loading_options, preparing_options, recipe_of
 from ._maps import check_maps, map_options, write_maps
-from ._options import check_outputs, jobs_option, json_option, print_json, progress_bar, refusals, seed_option
+from ._options import (
+    check_outputs,
+    jobs_option,
+    json_option,
+    print_json,
+    progress_bar,
+    refusals,
+    say_written,
+    seed_option,
+)
 
 if TYPE_CHECKING:
-    from ..experiments import FitPlan, FittedModel
+    from ..experiments import FittedModel
     from ..io import SampleSet
 
 _EXAMPLES = f"""
@@ -126,7 +135,7 @@ def fit_command(
     if as_json:
         print_json({**fitted.about, "written": [str(path) for path in written]})
     else:
-        _print(fitted, plan, samples, written)
+        _print(fitted, samples, written)
 
 
 def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None) -> None:
@@ -139,7 +148,7 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
         write_page(page, model_page(fitted.model, read_facts(out), samples))
 
 
-def _print(fitted: FittedModel, plan: FitPlan, samples: SampleSet, written: list[Path]) -> None:
+def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
     from ..anatomy import classifier_of
     from ..report import evaluation_lines, said_model
 
@@ -153,4 +162,4 @@ def _print(fitted: FittedModel, plan: FitPlan, samples: SampleSet, written: list
         click.echo(line)
     for note in samples.notes:
         click.echo(f"Note: {note}")
-    click.echo("Wrote " + ", ".join(map(str, written)))
+    say_written(False, *written)

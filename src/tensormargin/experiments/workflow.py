@@ -111,7 +111,7 @@ def fit_and_evaluate(
         "plan": asdict(plan),
         "search": _search_facts(last_estimator(model)),
         "evaluation": None if evaluation is None else _evaluation_facts(evaluation, samples),
-        "chance": _chance_facts(model, samples, plan, n_jobs, stages),
+        "chance": _chance_facts(samples, plan, n_jobs, stages),
         "affine": None if samples.affine is None else np.asarray(samples.affine).tolist(),
     }
     return FittedModel(model, about)
@@ -256,9 +256,7 @@ def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet, y: Array) -> 
     ]
 
 
-def _chance_facts(
-    model: Any, samples: SampleSet, plan: FitPlan, n_jobs: int | None, stages: _Stages
-) -> dict[str, Any] | None:
+def _chance_facts(samples: SampleSet, plan: FitPlan, n_jobs: int | None, stages: _Stages) -> dict[str, Any] | None:
     if not plan.permutations:
         return None
     test = permutation_test(

@@ -85,7 +85,7 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     text = json.dumps(facts, indent=1, allow_nan=False)
     with replacing(path) as temporary:
         skops.io.dump(model, temporary, compression=zipfile.ZIP_DEFLATED)
-        foreign = _foreign_types(temporary)
+        foreign = sorted(set(_untrusted(temporary)) - TRUSTED)
         if foreign:
             raise TypeError(
                 f"the model holds {', '.join(foreign)}, which load_model would refuse; use steps of scikit-learn and "
@@ -100,7 +100,8 @@ def load_model(path: str | Path) -> ModelFile:
     import skops.io
 
     facts = read_facts(path)
-    foreign = _foreign_types(path)
+    untrusted = _untrusted(path)
+    foreign = sorted(set(untrusted) - TRUSTED)
     if foreign:
         raise BadFileError(
             f"{path}: holds types that a model of tensormargin does not have, {', '.join(foreign)}; it is not loaded"
@@ -108,7 +109,7 @@ def load_model(path: str | Path) -> ModelFile:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InconsistentVersionWarning)
         try:
-            model = skops.io.load(path, trusted=sorted(TRUSTED & set(_untrusted(path))))
+            model = skops.io.load(path, trusted=untrusted)
         # skops raises whatever a damaged archive makes it stumble over: that must end in one clear message.
         except Exception as error:
             raise BadFileError(
@@ -161,10 +162,6 @@ def _untrusted(path: str | Path) -> list[str]:
     # As in load_model: the archive may be damaged in any way.
     except Exception as error:
         raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
-
-
-def _foreign_types(path: str | Path) -> list[str]:
-    return sorted(set(_untrusted(path)) - TRUSTED)
 
 
 def _sample_shape(model: Any) -> list[int] | None:

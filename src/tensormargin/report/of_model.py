@@ -81,7 +81,7 @@ def _comparison(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] 
         (f"always {majority['label']}", majority["accuracy"], [None, None]),
     ]
     best = max(accuracy for _, accuracy, _ in rows)
-    drawn = [(name, accuracy, *ends) for name, accuracy, ends in rows[:2] if ends[0] is not None]
+    drawn = [(name, accuracy, *ends) for name, accuracy, ends in rows[:2]]
     content = {
         "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
         "training part, and scored on the part left out.",
@@ -90,7 +90,7 @@ def _comparison(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] 
             {"best": accuracy == best, "cells": [_cell(name), _cell(percent(accuracy)), _cell(_ends(ends))]}
             for name, accuracy, ends in rows
         ],
-        "picture": _intervals(drawn, majority["accuracy"]) if drawn else None,
+        "picture": _intervals(drawn, majority["accuracy"]),
         "remarks": _comparison_remarks(evaluation, chance),
     }
     return Section("Comparison", "comparison.html", content)
@@ -102,8 +102,8 @@ def _intervals(drawn: Sequence[tuple[str, float, float, float]], chance: float) 
         plot_comparison,
         names,
         [100 * mean for mean in means],
-        [100 * max(low, 0) for low in lows],
-        [100 * min(high, 1) for high in highs],
+        [100 * low for low in lows],
+        [100 * high for high in highs],
         chance=100 * chance,
         caption="Accuracy in percent with 95 % intervals; the line is the largest class alone.",
     )
@@ -200,8 +200,12 @@ def _note(model: Any, problems: Sequence[int]) -> str:
 def _whose(data: Mapping[str, Any] | None, samples: SampleSet | None) -> str:
     """Say which samples margins and patterns are of: those of the fit, or others that were given."""
     same = ("n_samples", "sample_shape", "dtype", "minimum", "maximum", "classes")
-    if samples is None or data is None or all(data_facts(samples)[name] == data[name] for name in same):
-        return "the samples that the model was fitted to"
+    fitted = "the samples that the model was fitted to"
+    if samples is None or data is None:
+        return fitted
+    given = data_facts(samples)  # reads all samples, so only once
+    if all(given[name] == data[name] for name in same):
+        return fitted
     return f"the samples in {Path(samples.source).name}, which are not those that the model was fitted to"
 
 
@@ -339,4 +343,4 @@ def _cell(text: str) -> dict[str, Any]:
 
 def _ends(ends: Sequence[float | None]) -> str:
     low, high = ends
-    return "-" if low is None or high is None else f"{percent(max(low, 0))} to {percent(min(high, 1))}"
+    return "-" if low is None or high is None else f"{percent(low)} to {percent(high)}"

@@ -272,7 +272,8 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - what verbose=1 asks for
 
     def _refit(self, training: Training, which: int, chosen: TensorMarginClassifier) -> None:
-        X, y, weights = training.part(np.arange(len(training.y)))
+        X, y = training.X, training.y  # all of them as they lie: taking rows would copy the samples
+        weights = {} if training.weights is None else {"sample_weight": training.weights}
         began = perf_counter()
         classifier = clone(chosen).set_params(n_jobs=self.n_jobs)
         if training.preparations[which] is None:

@@ -13,7 +13,6 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
-from sklearn.utils import _safe_indexing
 
 from .._typing import Array
 from ..estimators._multiclass import binary_tasks, class_codes
@@ -44,7 +43,7 @@ class Training:
     def part(self, rows: Array) -> tuple[Array, Array, dict[str, Array]]:
         """Return samples, labels and keyword arguments for `fit` and `score` of these rows."""
         weights = {} if self.weights is None else {"sample_weight": self.weights[rows]}
-        return _safe_indexing(self.X, rows), self.y[rows], weights
+        return self.X[rows], self.y[rows], weights
 
     def prepared(self, split: Split, which: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return both parts of a split after a preparation, which learns from the first of them only."""
