@@ -28,6 +28,35 @@ def mnist(data_folder: Path) -> dict[str, np.ndarray]:
     return {"X": train.data, "y": train.target, "X_test": test.data, "y_test": test.target}
 
 
+def library(name):
+    """Return an array library, and a device of it: another than the processor's memory where one can be had."""
+    reason = f"needs {name} and array-api-compat: pip install {name} array-api-compat"
+    pytest.importorskip("array_api_compat", reason=reason)
+    module = pytest.importorskip(name, reason=reason)
+    return module, module.Device("device1") if name == "array_api_strict" else "cpu"
+
+
+@pytest.fixture(params=["torch", "array_api_strict"])
+def put(request):
+    """Return a function that puts a NumPy array into a library, on one of its devices."""
+    module, device = library(request.param)
+    return lambda array: module.asarray(np.ascontiguousarray(array), device=device)
+
+
+def run_array_api_checks(tests: str) -> str:
+    """Run scikit-learn's own checks of the array API in a file of tests; return what pytest says of them.
+
+    They run only where SciPy was told of the standard before it was imported, hence in a process of their own.
+    """
+    command = [sys.executable, "-m", "pytest", "-n0", "-q", "-k", "check_array_api", str(Path(__file__).parent / tests)]
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    if done.returncode == 5:
+        pytest.skip("this version of scikit-learn has no checks of the array API")
+    assert done.returncode == 0, done.stdout[-5000:]
+    return done.stdout
+
+
 def run(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
     command = [sys.executable, "-m", "tensormargin.cli", *map(str, arguments)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensormargin.alternate import Start, Task, alternate
 from tensormargin.formats import FORMATS
 from tensormargin.problem import Objective
-from tensormargin.samples import Samples
+from tensormargin.samples import MemorySamples
 from tensormargin.solvers import SOLVERS
 
 SHAPE = (5, 4, 6)
@@ -20,7 +20,7 @@ SHAPE = (5, 4, 6)
 def run(name, X, signs, seed=0, tol=1e-4, max_iter=50, solver=SOLVERS["dual_cd"], lam=20.0, mu=1.0, bias=2.0):
     rng = np.random.RandomState(seed)
     start = FORMATS[name].from_dense(rng.standard_normal(X.shape[1:]), FORMATS[name].valid_rank(None, X.shape[1:]), rng)
-    task = Task(Samples(X), signs, Objective(lam, mu, mu, np.full(len(X), 1 / len(X))), bias)
+    task = Task(MemorySamples(X), signs, Objective(lam, mu, mu, np.full(len(X), 1 / len(X))), bias)
     return alternate(task, Start(start), solver, tol, max_iter), task
 
 
@@ -106,6 +106,6 @@ def test_converged_means_stationary():
 
     for index in range(len(fit.weight.block_names)):
         block = fit.weight.block(index)
-        problem = block_problem(block.design(task.samples), signs, task.objective, task.bias_scale)
+        problem = block_problem(task.samples.design(block.contraction), signs, task.objective, task.bias_scale)
         best = SOLVERS["dual_cd"](problem, tol=1e-10).certificate
         assert fit.objective - best.primal <= 1e-5 * best.scale

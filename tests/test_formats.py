@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensormargin.formats import FORMATS
-from tensormargin.samples import Samples
+from tensormargin.samples import MemorySamples
 
 SHAPES = [(5,), (4, 6), (3, 4, 5), (7, 4, 7, 4), (2, 3, 1, 4), (2, 2, 2, 2, 2)]
 CASES = [(name, shape) for name in FORMATS for shape in SHAPES]
@@ -36,11 +36,11 @@ def test_writing_the_unchanged_vector_back_leaves_the_weight_unchanged(name, sha
 def test_design_times_vector_is_the_inner_product(name, shape):
     weight = random_weight(name, shape)
     X = np.random.RandomState(1).standard_normal((11, *shape))
-    samples = Samples(X)
+    samples = MemorySamples(X)
     expected = X.reshape(11, -1) @ weight.to_dense().ravel()
     for index in range(len(weight.block_names)):
         block = weight.block(index)
-        np.testing.assert_allclose(block.design(samples) @ block.vector, expected, atol=1e-10)
+        np.testing.assert_allclose(samples.design(block.contraction) @ block.vector, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(("name", "shape"), CASES)
@@ -55,7 +55,7 @@ def test_the_vector_carries_the_whole_norm_also_after_a_change(name, shape):
         changed = block.replace(vector)
         assert np.sum(changed.to_dense() ** 2) == pytest.approx(vector @ vector)
         scores = X.reshape(11, -1) @ changed.to_dense().ravel()
-        np.testing.assert_allclose(block.design(Samples(X)) @ vector, scores, atol=1e-9)
+        np.testing.assert_allclose(MemorySamples(X).design(block.contraction) @ vector, scores, atol=1e-9)
         weight = changed  # the next block must cope with whatever gauge this one left
 
 
@@ -65,11 +65,11 @@ def test_a_sweep_of_random_changes_keeps_the_contract(name, shape, seed):
     rng = np.random.RandomState(seed)
     weight = random_weight(name, tuple(shape), seed=seed)
     X = rng.standard_normal((4, *shape))
-    samples = Samples(X)
+    samples = MemorySamples(X)
     for index in [*range(len(weight.block_names)), *rng.permutation(len(weight.block_names))]:
         block = weight.block(index)
         vector = rng.standard_normal(block.vector.shape)
-        design = block.design(samples)
+        design = samples.design(block.contraction)
         weight = block.replace(vector)
         np.testing.assert_allclose(design @ vector, X.reshape(4, -1) @ weight.to_dense().ravel(), atol=1e-8)
 
@@ -130,7 +130,7 @@ def test_from_dense_recovers_a_tensor_of_that_rank(name):
 def test_a_zero_tensor_gives_a_usable_start(name):
     rank = FORMATS[name].valid_rank(None, (3, 4, 5))
     weight = FORMATS[name].from_dense(np.zeros((3, 4, 5)), rank, np.random.RandomState(0))
-    design = weight.block(0).design(Samples(np.random.RandomState(0).standard_normal((6, 3, 4, 5))))
+    design = MemorySamples(np.random.RandomState(0).standard_normal((6, 3, 4, 5))).design(weight.block(0).contraction)
     assert np.all(np.isfinite(design))
     assert np.linalg.matrix_rank(design) > 0
 

@@ -788,7 +788,9 @@ def test_objects_elsewhere_in_an_archive_do_no_harm(tmp_path):
 
 def test_arrays_that_zarr_would_unpickle_are_refused(tmp_path):
     """Versions of zarr before 3.1 open an array of numbers that is stored as a pickle."""
-    array = SimpleNamespace(filters=[numcodecs.Pickle()], compressors=(), shape=(2, 2), dtype=np.dtype(float))
+    array = SimpleNamespace(
+        filters=[numcodecs.Pickle()], compressors=(), shape=(2, 2), dtype=np.dtype(float), chunks=(2, 2), shards=None
+    )
     with pytest.raises(BadFileError, match=r"a\.zarr: X holds object.*not accepted"):
         _zarr_array(tmp_path / "a.zarr", "X", array).read()
 

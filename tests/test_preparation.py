@@ -20,8 +20,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler, resize
+from tensormargin.preparation import Crop, KeepsTensors, Mask, Recipe, Resize, Tensorize, TensorScaler, resize
 from tensormargin.preparation.resizing import resizing_matrix
+from tensormargin.report.statements import said_step
 
 SHAPE = (6, 5, 4)
 BRAIN = np.zeros(SHAPE, bool)
@@ -109,7 +110,7 @@ def test_means_and_deviations_are_numpys(X, per, axes, shape):
 
 def test_statistics_are_the_same_in_pieces(X, monkeypatch):
     whole = TensorScaler(1).fit(X)
-    monkeypatch.setattr("tensormargin.preparation.scaling._CHUNK_ENTRIES", 7 * X[0].size)
+    monkeypatch.setattr("tensormargin.preparation._passes._PART_ENTRIES", 7 * X[0].size)
     pieces = TensorScaler(1).fit(X)
     np.testing.assert_allclose(pieces.mean_, whole.mean_, rtol=1e-13)
     np.testing.assert_allclose(pieces.scale_, whole.scale_, rtol=1e-13)
@@ -340,7 +341,7 @@ def test_scaling_makes_one_copy():
 
 
 def test_learning_makes_no_copy(monkeypatch):
-    monkeypatch.setattr("tensormargin.preparation.scaling._CHUNK_ENTRIES", 2**16)
+    monkeypatch.setattr("tensormargin.preparation._passes._PART_ENTRIES", 2**16)
     X = np.random.default_rng(0).integers(0, 255, (1000, 50, 50), dtype=np.uint8)
     tracemalloc.start()
     TensorScaler().fit(X)
@@ -545,3 +546,24 @@ def test_a_recipe_rejects_scales_it_does_not_know(scale):
 def test_a_recipe_cannot_tell_bright_entries_after_scaling_by_group(step):
     with pytest.raises(ValueError, match="after scaling by group, which makes every mean zero"):
         Recipe(by_group=True, **{step: "bright"}).inner()
+
+
+def test_steps_say_what_they_do(X):
+    """Modes are counted from 1 where people read them, from 0 in code."""
+    end = "by statistics of the training samples"
+    assert TensorScaler(1).words() == f"every index of mode 2 was centred and scaled to unit variance {end}"
+    assert TensorScaler((0, 2), with_mean=False).words() == (
+        f"every index of modes 1 and 3 was scaled to unit variance {end}"
+    )
+    assert TensorScaler(with_mean=False, with_std=False).words() == "samples were left as they are"
+    assert Tensorize((-1,)).fit(X).words() == "samples were folded to 120"
+    assert Crop(BRAIN, margin=1).fit(X).words() == (
+        "samples were cut to the smallest box that holds the given mask, with a margin of 1 (5 x 4 x 4)"
+    )
+    assert Mask("bright").words() == "entries that are not bright over the training samples were set to zero"
+    assert said_step(TensorScaler(0)) == Recipe(scale="mode 1").words()[0] == TensorScaler(0).words()
+
+
+def test_a_transformer_says_all_that_it_must():
+    with pytest.raises(TypeError, match="abstract"):
+        KeepsTensors()

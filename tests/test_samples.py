@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tensormargin.samples as samples_module
-from tensormargin.samples import Samples, contract_around, working_dtype
+import tensormargin.samples.memory as samples_module
+from tensormargin.samples import MemorySamples, working_dtype
+from tensormargin.samples.memory import contract_around
 
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
@@ -18,16 +19,16 @@ shapes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 def test_half_contractions_equal_einsum(shape, rank, seed):
     rng = np.random.RandomState(seed)
     X = rng.standard_normal((7, *shape))
-    samples = Samples(X)
+    samples = MemorySamples(X)
     k = samples.split
     matrices = [rng.standard_normal((size, rank)) for size in shape]
     head = X.reshape(7, int(np.prod(shape[:k])), -1)
     merged_head = _kron(matrices[:k])
     expected = np.einsum("nab,ar->nrb", head, merged_head)
-    np.testing.assert_allclose(samples.contract_head(matrices[:k]).reshape(expected.shape), expected, atol=1e-10)
+    np.testing.assert_allclose(samples.partial("head", matrices[:k]).reshape(expected.shape), expected, atol=1e-10)
     if k < len(shape):
         expected = np.einsum("nab,br->nar", head, _kron(matrices[k:]))
-        np.testing.assert_allclose(samples.contract_tail(matrices[k:]).reshape(expected.shape), expected, atol=1e-10)
+        np.testing.assert_allclose(samples.partial("tail", matrices[k:]).reshape(expected.shape), expected, atol=1e-10)
 
 
 @given(st.integers(1, 4), st.integers(1, 40), st.integers(1, 4), st.integers(1, 3), st.integers(0, 10**6))
@@ -53,7 +54,9 @@ def test_dtypes_are_contracted_exactly_enough(dtype):
     X = (10 * rng.rand(9, 4, 5)).astype(dtype)
     vector = rng.standard_normal((4, 1))
     expected = np.einsum("nab,ar->nrb", X.astype(np.float64), vector)
-    np.testing.assert_allclose(Samples(X).contract_head([vector]), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        MemorySamples(X).partial("head", [vector]).reshape(expected.shape), expected, rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,26 +72,26 @@ def test_rows_are_a_subset_in_their_order(monkeypatch):
     X = np.random.RandomState(0).standard_normal((20, 3, 4))
     rows = np.array([5, 1, 19, 1])
     vector = np.arange(3.0)[:, None]
-    chosen = Samples(X, rows)
+    chosen = MemorySamples(X, rows)
     assert len(chosen) == 4
-    np.testing.assert_allclose(chosen.contract_head([vector]), Samples(X[rows]).contract_head([vector]))
+    np.testing.assert_allclose(chosen.partial("head", [vector]), MemorySamples(X[rows]).partial("head", [vector]))
     np.testing.assert_array_equal(chosen.matrix(), X[rows].reshape(4, -1))
 
 
 def test_whole_arrays_are_viewed_not_copied():
     X = np.random.RandomState(0).standard_normal((20, 3, 4))
-    assert np.shares_memory(Samples(X).matrix(), X)
-    assert all(np.shares_memory(part, X) for _, part in Samples(X).chunks(100))
+    assert np.shares_memory(MemorySamples(X).matrix(), X)
+    assert all(np.shares_memory(part, X) for _, part in MemorySamples(X).chunks(100))
 
 
 def test_an_equal_question_is_answered_without_reading_the_samples_again():
     X = np.random.RandomState(0).standard_normal((20, 3, 4))
-    samples = Samples(X)
+    samples = MemorySamples(X)
     vector = np.arange(3.0)[:, None]
-    first = samples.contract_head([vector]).copy()
+    first = samples.partial("head", [vector]).copy()
     X[:] = 0
-    np.testing.assert_array_equal(samples.contract_head([vector.copy()]), first)
-    np.testing.assert_array_equal(samples.contract_head([2 * vector]), 0)
+    np.testing.assert_array_equal(samples.partial("head", [vector.copy()]), first)
+    np.testing.assert_array_equal(samples.partial("head", [2 * vector]), 0)
 
 
 @pytest.mark.parametrize("centred", [True, False])
@@ -98,7 +101,7 @@ def test_moments(centred):
     weights = rng.rand(50)
     weights /= weights.sum()
     signs = np.where(rng.rand(50) > 0.3, 1.0, -1.0)
-    moments = Samples(X).first_pass(weights, signs, centred)
+    moments = MemorySamples(X).first_pass(weights, signs, centred)
     shifted = X - np.tensordot(weights, X, 1) if centred else X
     np.testing.assert_allclose(moments.signed_mean, np.tensordot(weights * signs, shifted, 1), atol=1e-12)
     np.testing.assert_allclose(moments.mean_square, weights @ (shifted**2).sum(axis=(1, 2)), rtol=1e-12)
@@ -109,6 +112,6 @@ def test_moments_survive_a_large_offset_in_single_precision():
     noise = rng.standard_normal((200, 10, 10))
     weights, signs = np.full(200, 1 / 200), np.where(np.arange(200) % 2, 1.0, -1.0)
     shifted = (noise + 1000).astype(np.float32)
-    plain = Samples(noise).first_pass(weights, signs, centred=True)
-    offset = Samples(shifted).first_pass(weights, signs, centred=True)
+    plain = MemorySamples(noise).first_pass(weights, signs, centred=True)
+    offset = MemorySamples(shifted).first_pass(weights, signs, centred=True)
     assert offset.mean_square == pytest.approx(plain.mean_square, rel=1e-3)

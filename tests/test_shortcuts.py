@@ -21,7 +21,7 @@ from tensormargin.alternate import Sweep, _left_to_fall
 from tensormargin.formats import FORMATS
 from tensormargin.formats.tucker import TuckerWeight
 from tensormargin.problem import Objective, block_problem
-from tensormargin.samples import Samples
+from tensormargin.samples import MemorySamples
 from tensormargin.solvers import SOLVERS
 
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
@@ -45,9 +45,9 @@ class TestSinglePrecision:
     @pytest.mark.parametrize(("tol", "dtype"), [(1e-3, np.float32), (1e-4, np.float64)])
     def test_a_small_tol_asks_for_double(self, tol, dtype, monkeypatch):
         seen = []
-        first_pass = Samples.first_pass
+        first_pass = MemorySamples.first_pass
         monkeypatch.setattr(
-            Samples, "first_pass", lambda self, *rest: seen.append(self.dtype) or first_pass(self, *rest)
+            MemorySamples, "first_pass", lambda self, *rest: seen.append(self.dtype) or first_pass(self, *rest)
         )
         X, y = images()
         TensorMarginClassifier("cp", 1, tol=tol).fit(X, y)
@@ -172,7 +172,7 @@ class TestCoarseStart:
         np.testing.assert_array_equal(rows, coarse._draw(signs))
 
     def test_weights_go_along(self):
-        """Samples of weight two count like two samples, in the subset as well."""
+        """MemorySamples of weight two count like two samples, in the subset as well."""
         X, y = images(20000, (6, 6))
         weights = 1.0 + (np.arange(20000) % 3 == 0)
         clf = TensorMarginClassifier("cp", 1).fit(X, y, sample_weight=weights)
@@ -268,7 +268,7 @@ class TestTuckerBlocks:
         block = weight._factor_block(1)
         spread = np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=(1, 2, 3)))
         objective = Objective(5.0, 1.0, 1.0, np.full(300, 1 / 300))
-        problem = block_problem(block.design(Samples(X)), y, objective, float(np.sqrt(spread)))
+        problem = block_problem(MemorySamples(X).design(block.contraction), y, objective, float(np.sqrt(spread)))
         best = SOLVERS["dual_cd"](problem, tol=1e-9).certificate
         assert clf.objective_[0] - best.primal <= 1e-5 * best.scale
 

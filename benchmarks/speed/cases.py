@@ -17,7 +17,7 @@ PEERS = ("LSSTM", "CPRegressor-1", "CPRegressor-2", "TuckerRegressor", "CP_PLSR"
 
 @dataclass(frozen=True)
 class Data:
-    """Samples with labels, fresh ones to score on (the same where there are none), and the strengths of Eq. 7."""
+    """MemorySamples with labels, fresh ones to score on (the same where there are none), and the strengths of Eq. 7."""
 
     X: np.ndarray
     y: np.ndarray
@@ -111,10 +111,10 @@ def noise(n: int, shape: tuple[int, ...], dtype: str = "f4", distance: float = 3
 
 def _by_scale(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> Data:
     """Use the strengths of the scale-free default, as the numbers that they are for these samples."""
-    from tensormargin.samples import Samples
+    from tensormargin.samples import MemorySamples
 
     n = len(X)
-    spread = Samples(X).first_pass(np.full(n, 1 / n), np.ones(n), centred=True).mean_square
+    spread = MemorySamples(X).first_pass(np.full(n, 1 / n), np.ones(n), centred=True).mean_square
     return Data(X, y, X_test, y_test, lam=300.0 / spread, mu=100.0 / spread)
 
 

@@ -13,7 +13,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .anatomy import weight_maps as weight_maps
     from .chance import permutation_test as permutation_test
+    from .cluster import on_cluster as on_cluster
     from .estimators import TensorMarginClassifier as TensorMarginClassifier
+    from .estimators import fit_many as fit_many
+    from .estimators import moved as moved
     from .experiments import nested_evaluation as nested_evaluation
     from .io import SampleSet as SampleSet
     from .io import load_model as load_model
@@ -36,7 +39,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "weight_maps": ".anatomy",
     "permutation_test": ".chance",
+    "on_cluster": ".cluster",
     "TensorMarginClassifier": ".estimators",
+    "fit_many": ".estimators",
+    "moved": ".estimators",
     "nested_evaluation": ".experiments",
     "SampleSet": ".io",
     "load_model": ".io",
@@ -71,11 +77,14 @@ __all__ = [
     "Tensorize",
     "__version__",
     "activation_pattern",
+    "fit_many",
     "load_model",
     "load_samples",
     "make_method",
     "margin_report",
+    "moved",
     "nested_evaluation",
+    "on_cluster",
     "permutation_test",
     "save_map",
     "save_model",

@@ -2,32 +2,145 @@
 
 from __future__ import annotations
 
+from math import isnan, prod
 from typing import Any
 
+import numpy as np
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
+from ._namespace import detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
 
+NOT_FINITE = "Input X contains NaN or infinity; leave those samples out, or impute such entries first"
+"""What to say of samples for which statistics are not finite, or entries are not."""
 
-def samples_as_fitted(estimator: Any, X: Any, shape: tuple[int, ...]) -> Array:
-    """Return X as an array of samples of this shape, the one that the estimator was fitted on, or raise ValueError."""
+
+def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = True) -> Any:
+    """Return X as samples to fit on (or, not to ``reset``, of as many features as the fit's), or raise ValueError.
+
+    Arrays of NumPy and what becomes one (lists, data frames) go through scikit-learn's checks. A Dask array stays lazy:
+    nothing of it is computed, and its chunks run along the samples only. An array of another library stays in it, where
+    it lies.
+
+    Parameters
+    ----------
+    estimator : object
+        Whose ``n_features_in_`` (and ``feature_names_in_``) is set or compared.
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+    reset : bool, default=True
+        True in ``fit``.
+    finite : bool, default=True
+        Whether to look for NaN and infinity, which for a Dask array is left to the pass that reads it.
+    """
+    if is_lazy(X) or is_foreign(X):
+        return validate_data(estimator, _stays_itself(X, finite), skip_check_array=True, reset=reset)
+    return validate_data(estimator, X, dtype="numeric", allow_nd=True, ensure_all_finite=finite, reset=reset)
+
+
+def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True) -> tuple[Any, Array]:
+    """Return samples to fit on, as `checked_samples` does, and their labels as an array of NumPy."""
+    labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
+    if is_lazy(X) or is_foreign(X):
+        if y is None:
+            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+        X, labels = checked_samples(estimator, X, finite=finite), _check_y(labels, estimator=estimator)
+        check_consistent_length(X, labels)
+        return X, labels
+    checked: tuple[Any, Array] = validate_data(
+        estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=finite
+    )
+    return checked
+
+
+def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
+    """Raise ValueError unless X is of the library, and on the device, of what the estimator was fitted on."""
+    fitted = getattr(estimator, attribute)
+    if namespace(X) is namespace(fitted) and (not is_foreign(X) or device_of(X) == device_of(fitted)):
+        return
+    raise ValueError(
+        f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device as "
+        f"those passed to fit(): got {namespace(X).__name__} on {device_of(X)} after {namespace(fitted).__name__} on "
+        f"{device_of(fitted)}. Move X there, or the fitted estimator with tensormargin.moved(estimator, like=X)"
+    )
+
+
+def samples_as_fitted(estimator: Any, X: Any, shape: tuple[int, ...]) -> Any:
+    """Return X as an array of samples of this shape, the one that the estimator was fitted on, or raise ValueError.
+
+    Dask arrays and arrays of other libraries stay what they are, as in `checked_samples`.
+    """
     if len(shape) == 1:  # scikit-learn's message about features, which its checks want, fits vectors only
-        X = validate_data(estimator, X, dtype="numeric", allow_nd=True, reset=False)
+        X = checked_samples(estimator, X, reset=False)
+    elif is_lazy(X) or is_foreign(X):
+        X = _stays_itself(X)
     else:
         X = check_array(X, dtype="numeric", allow_nd=True, estimator=estimator, ensure_2d=False)
-    if X.shape[1:] != shape:
+    if tuple(X.shape[1:]) != shape:
         raise ValueError(
-            f"samples must have the shape seen in fit, {shape}; got {X.shape[1:]}. "
+            f"samples must have the shape seen in fit, {shape}; got {tuple(X.shape[1:])}. "
             "X is (n_samples, *sample shape): reshape it, or add an axis in front of a single sample"
         )
     return X
 
 
-def checked_groups(X: Array, groups: Any) -> Array | None:
+def checked_groups(X: Any, groups: Any) -> Array | None:
     """Return groups as a vector with one entry a sample, None for none."""
     if groups is None:
         return None
-    groups = column_or_1d(groups)
+    groups = column_or_1d(to_host(groups) if is_foreign(groups) else groups)
     check_consistent_length(X, groups)
     return groups
+
+
+def _stays_itself(X: Any, finite: bool = True) -> Any:
+    """Return a Dask array, or one of another library than NumPy, if it holds samples of real numbers."""
+    shape = tuple(X.shape)
+    if any(length is None or isnan(length) for length in shape):
+        raise ValueError(
+            f"the length of every axis must be known; got X of shape {shape}. Call X.compute_chunk_sizes() first"
+        )
+    if len(shape) < 2 or prod(shape) == 0:
+        raise ValueError(
+            f"X must have the shape (n_samples, I_1, ...), none of them 0; got {shape}. Expected 2D array or more: "
+            "reshape it, or add an axis in front of a single sample"
+        )
+    _reject_no_numbers(X)
+    if is_lazy(X):
+        return chunked_along_samples(X)
+    X = detached(X)
+    if finite and not _all_finite(X):
+        raise ValueError(NOT_FINITE)
+    return X
+
+
+def _reject_no_numbers(X: Any) -> None:
+    try:
+        numbers = dtype_of(X).kind in "biuf"
+    except TypeError:  # such as bfloat16, which NumPy lacks
+        numbers = False
+    if not numbers:
+        raise ValueError(f"X must hold real numbers of a type that NumPy has; got {X.dtype}. Cast it, e.g. to float32")
+
+
+def chunked_along_samples(X: Any) -> Any:
+    """Return a Dask array in which no sample is cut; chunks along the samples stay, unless they grow too large."""
+    if all(count == 1 for count in X.numblocks[1:]):
+        return X
+    from dask import config
+    from dask.utils import parse_bytes
+
+    whole = dict.fromkeys(range(1, X.ndim), -1)
+    largest = max(X.chunks[0]) * prod(X.shape[1:]) * X.dtype.itemsize
+    too_large = largest > parse_bytes(config.get("array.chunk-size"))
+    return X.rechunk({0: "auto", **whole} if too_large else whole)
+
+
+def _all_finite(X: Any) -> bool:
+    """Tell whether no entry is NaN or infinite; where the sum is finite, no array of truth values is needed."""
+    xp = namespace(X)
+    if not xp.isdtype(X.dtype, "real floating"):
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):  # of a library that computes with NumPy
+        total = xp.sum(X)
+    return bool(xp.isfinite(total)) or bool(xp.all(xp.isfinite(X)))

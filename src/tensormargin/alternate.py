@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from math import prod
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from ._typing import Array, FloatArray
 from .formats import Block, Weight
-from .problem import Certificate, Objective, Recovered, block_problem
+from .problem import Certificate, Objective, block_problem
 from .samples import Samples
 from .solvers import Solver
 
@@ -90,19 +91,46 @@ class Fit:
     converged: bool
 
 
-def alternate(
-    task: Task,
-    start: Start,
-    solver: Solver,
-    tol: float,
-    max_iter: int,
-    report: Callable[[int, Sweep], None] | None = None,
-) -> Fit:
-    """Minimise Eq. 7 over one block after the other until the weight stands still (Eq. 15).
+@dataclass(frozen=True)
+class Request:
+    """A block to be solved to a relative duality gap of ``gap_tol``, with a guess of its dual point."""
 
-    A block is kept as it was when its (inexact) solve would raise the objective, so the objective never rises
-    (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at the end. A
-    weight of one block is a convex problem: the first sweep that reaches that gap has the answer.
+    block: Block
+    beta: FloatArray | None
+    gap_tol: float
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A block with its solution, and the proof of how good the vector is that would be kept.
+
+    Attributes
+    ----------
+    block : Block
+    vector : ndarray of shape (d,)
+    intercept : float
+    certificate : Certificate
+        The primal value is that of Eq. 7 at this vector and intercept.
+    gap : float
+        Relative duality gap.
+    beta : ndarray of shape (n_samples,) or None
+        The dual point, where the next solve can use it.
+    """
+
+    block: Block
+    vector: FloatArray
+    intercept: float
+    certificate: Certificate
+    gap: float
+    beta: FloatArray | None = None
+
+
+Report = Callable[[int, "Sweep"], None]
+Sweeping = Generator[Request, Solved, Fit]
+
+
+def alternate(task: Task, start: Start, solver: Solver, tol: float, max_iter: int, report: Report | None = None) -> Fit:
+    """Minimise Eq. 7 over one block after the other until the weight stands still (Eq. 15).
 
     Parameters
     ----------
@@ -116,21 +144,42 @@ def alternate(
     report : callable, optional
         Called with the sweep's number and record.
     """
+    sweeping = sweeps(start, tol, max_iter, report)
+    request = next(sweeping)
+    while True:
+        try:
+            design = task.samples.design(request.block.contraction)
+            solved = solve_block(design, request, task.signs, task.objective, task.bias_scale, solver)
+            request = sweeping.send(solved)
+        except StopIteration as finished:
+            fit: Fit = finished.value
+            return fit
+
+
+def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None) -> Sweeping:
+    """Ask for one block after the other to be solved, and return the fit: the loop of `alternate` without the solves.
+
+    A block is kept as it was when its (inexact) solve would raise the objective, so the objective never rises
+    (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at the end. A
+    weight of one block is a convex problem: the first sweep that reaches that gap has the answer.
+
+    Whoever drives the loop may solve the blocks of many fits together (`tensormargin.batch`).
+    """
     state = _State(start)
     final_gap = _GAP_SHARE * tol
     one_block = len(start.weight.block_names) == 1
     gap_tol = max(final_gap, 0.0 if one_block else _loosest_gap(start))
-    sweeps: list[Sweep] = []
+    done: list[Sweep] = []
     converged = False
-    while not converged and len(sweeps) < max_iter and not _stalled(sweeps, final_gap, gap_tol):
-        sweep = _sweep(task, state, solver, gap_tol)
-        sweeps.append(sweep)
+    while not converged and len(done) < max_iter and not _stalled(done, final_gap, gap_tol):
+        sweep = yield from _sweep(state, gap_tol)
+        done.append(sweep)
         if report is not None:
-            report(len(sweeps), sweep)
+            report(len(done), sweep)
         exact = max(sweep.gaps) <= final_gap
-        converged = exact and (one_block or sweep.change <= tol or _left_to_fall(sweeps) <= _REST_SHARE * tol)
+        converged = exact and (one_block or sweep.change <= tol or _left_to_fall(done) <= _REST_SHARE * tol)
         gap_tol = max(final_gap, min(gap_tol, _GAP_SHARE * sweep.decrease))
-    return Fit(state.weight, state.intercept, state.objective, tuple(sweeps), converged)
+    return Fit(state.weight, state.intercept, state.objective, tuple(done), converged)
 
 
 def _loosest_gap(start: Start) -> float:
@@ -171,12 +220,12 @@ class _State:
         self.trial: Weight | None = None  # where the last sweeps point to
         self._entry = self._exit = np.empty(0)
 
-    def try_block(self, solved: _Solved) -> bool:
+    def try_block(self, solved: Solved) -> bool:
         """Take a solved block unless it would raise the objective; tell whether it was taken."""
         if solved.certificate.primal > self.objective:
             return False
-        self.weight = solved.block.replace(solved.recovered.vector)
-        self.intercept = solved.recovered.intercept
+        self.weight = solved.block.replace(solved.vector)
+        self.intercept = solved.intercept
         self.objective = solved.certificate.primal
         self.scale = solved.certificate.scale
         return True
@@ -198,34 +247,26 @@ class _State:
         self._entry, self._exit = begin, end
 
 
-@dataclass(frozen=True)
-class _Solved:
-    """A block with its solution, and the proof of how good the vector is that would be kept."""
-
-    block: Block
-    beta: FloatArray
-    recovered: Recovered
-    certificate: Certificate
-    gap: float
-
-
-def _solve(task: Task, block: Block, beta: FloatArray | None, solver: Solver, gap_tol: float) -> _Solved:
-    problem = block_problem(block.design(task.samples), task.signs, task.objective, task.bias_scale, gap_tol)
-    solution = solver(problem, beta, gap_tol)
+def solve_block(
+    design: Any, request: Request, signs: FloatArray, objective: Objective, bias_scale: float, solver: Solver
+) -> Solved:
+    """Solve the block that a request asks for, given its design."""
+    problem = block_problem(design, signs, objective, bias_scale, request.gap_tol)
+    solution = solver(problem, request.beta, request.gap_tol)
     recovered = problem.recover(solution.u, solution.margins)
-    primal = task.objective.value(recovered.squared_norm, recovered.margins)
+    primal = objective.value(recovered.squared_norm, recovered.margins)
     certificate = replace(solution.certificate, primal=primal)
     gap = max(certificate.relative_gap, solution.certificate.relative_gap)
-    return _Solved(block, solution.beta, recovered, certificate, gap)
+    return Solved(request.block, recovered.vector, recovered.intercept, certificate, gap, solution.beta)
 
 
-def _sweep(task: Task, state: _State, solver: Solver, gap_tol: float) -> Sweep:
+def _sweep(state: _State, gap_tol: float) -> Generator[Request, Solved, Sweep]:
     began = perf_counter()
     entry, before, objective_before = state.weight, state.weight.to_dense(), state.objective
     objectives, gaps = [], []
 
-    def solve(weight: Weight, index: int) -> bool:
-        solved = _solve(task, weight.block(index), state.beta, solver, gap_tol)
+    def solve(weight: Weight, index: int) -> Generator[Request, Solved, bool]:
+        solved = yield Request(weight.block(index), state.beta, gap_tol)
         state.beta = solved.beta
         taken = state.try_block(solved)
         gaps.append(solved.gap)
@@ -234,12 +275,13 @@ def _sweep(task: Task, state: _State, solver: Solver, gap_tol: float) -> Sweep:
 
     for index in range(len(entry.block_names)):
         if index == 0 and state.trial is not None:
-            if solve(state.trial, 0):
+            taken = yield from solve(state.trial, 0)
+            if taken:
                 entry = state.trial
                 continue
             gaps.clear()
             objectives.clear()
-        solve(state.weight, index)
+        yield from solve(state.weight, index)
     if np.isfinite(objective_before):  # the start's scale is arbitrary, so the first sweep tells no direction
         state.extrapolate(entry)
     after = state.weight.to_dense()

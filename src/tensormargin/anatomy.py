@@ -12,8 +12,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ._namespace import to_host
 from ._typing import Array
-from .estimators import TensorMarginClassifier
+from .estimators import TensorMarginClassifier, moved
 from .estimators._multiclass import binary_tasks
 from .preparation import KeepsTensors, TensorScaler
 
@@ -105,6 +106,7 @@ def weight_maps(model: Any) -> Array:
     -------
     ndarray of shape (n_problems, *sample shape)
     """
+    model = moved(model)  # maps are for reading and drawing, wherever the model works
     maps = classifier_of(model).coef_
     for step in reversed(all_steps(model)):
         if not isinstance(step, KeepsTensors):
@@ -118,7 +120,7 @@ def weight_maps(model: Any) -> Array:
 def problem_names(model: Any) -> list[str]:
     """Return "positive against negative" for each binary problem."""
     classifier = classifier_of(model)
-    classes = classifier.classes_.tolist()
+    classes = to_host(classifier.classes_).tolist()
     tasks = binary_tasks(np.empty(0, int), len(classes), classifier.multi_class_)
     return [
         f"{classes[task.positive]} against {'rest' if task.negative < 0 else classes[task.negative]}" for task in tasks

@@ -90,6 +90,7 @@ def permutation_test(
     rng = check_random_state(random_state)
     fold_seed = rng.randint(2**31 - 1)
     what = _exchanged(y, groups)
+    model = clone(model)  # what it has learnt need not travel with every job
     labels = [y, *(_permuted(y, groups, what, rng) for _ in range(n_permutations))]
     jobs = (delayed(_numbered_score)(number, model, X, one, groups, cv, fold_seed) for number, one in enumerate(labels))
     scores = np.empty(len(labels))

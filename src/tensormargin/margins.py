@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_consistent_length
 
+from ._namespace import as_array, to_host
 from ._typing import Array
 from .anatomy import classifier_of, prepared
 from .estimators._multiclass import binary_tasks, class_codes
-from .samples import Samples
+from .samples import chunks_here
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,13 @@ def margin_report(
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
     clf = classifier_of(model)
-    X = prepared(model, np.asarray(X), groups)
-    scores = clf.binary_scores(X)
-    codes = class_codes(y, clf.classes_)
+    X = prepared(model, as_array(X), groups)
+    scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
+    codes = class_codes(to_host(y), class_labels)
     check_consistent_length(scores, codes)
     norms = _norms(X)
-    tasks = binary_tasks(codes, len(clf.classes_), clf.multi_class_)
-    reports, classes = [], clf.classes_.tolist()
+    tasks = binary_tasks(codes, len(class_labels), clf.multi_class_)
+    reports, classes, weights = [], class_labels.tolist(), to_host(clf.coef_)
     for k, task in enumerate(tasks):
         rows = slice(None) if task.rows is None else task.rows
         negative = None if task.negative < 0 else classes[task.negative]
@@ -125,7 +126,7 @@ def margin_report(
                 (negative, classes[task.positive]),
                 scores[rows, k],
                 task.signs,
-                float(np.linalg.norm(clf.coef_[k])),
+                float(np.linalg.norm(weights[k])),
                 abs(float(clf.intercept_[k])),
                 float(np.max(norms[rows], initial=0.0)),
                 rho,
@@ -190,8 +191,8 @@ def _augmented_norms(weight: float, bias: float, radius: float) -> tuple[float, 
     return sqrt(weight**2 + (bias / constant) ** 2), sqrt(radius**2 + constant**2)
 
 
-def _norms(X: Array) -> Array:
-    norms = np.empty(len(X))
-    for where, part in Samples(X).chunks():
+def _norms(X: Any) -> Array:
+    norms = np.empty(X.shape[0])
+    for where, part in chunks_here(X):
         norms[where] = np.linalg.norm(part.reshape(len(part), -1).astype(np.float64), axis=1)
     return norms

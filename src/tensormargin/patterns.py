@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 
+from ._namespace import as_array, to_host
 from ._typing import Array, FloatArray
 from .anatomy import as_seen, classifier_of, prepared
 from .estimators import TensorMarginClassifier
 from .estimators._multiclass import binary_tasks, class_codes
-from .samples import Samples
+from .samples import chunks_here
 
 _ROUNDING = 8  # units in the last place by which equal scores may differ
 
@@ -49,11 +51,11 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
         In the order of ``clf.coef_``. Zero where the scores of a problem's samples are all equal.
     """
     clf = classifier_of(model)
-    X = np.asarray(X)
-    loadings = _loadings(clf, clf.binary_scores(prepared(model, X, groups)), y)
+    X = as_array(X)
+    loadings = _loadings(clf, to_host(clf.binary_scores(prepared(model, X, groups))), y)
     shown = as_seen(model, X, groups)
-    pattern = np.zeros((loadings.shape[1], shown[0].size))
-    for where, part in Samples(shown).chunks():
+    pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
+    for where, part in chunks_here(shown):
         pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)
     return pattern.reshape(-1, *shown.shape[1:])
 
@@ -79,7 +81,8 @@ def _rows(clf: TensorMarginClassifier, scores: Array, y: Any) -> list[Array | sl
     everything = slice(None)
     if y is None:
         return [everything] * scores.shape[1]
-    codes = class_codes(y, clf.classes_)
+    classes = to_host(clf.classes_)
+    codes = class_codes(to_host(y), classes)
     check_consistent_length(scores, codes)
-    tasks = binary_tasks(codes, len(clf.classes_), clf.multi_class_)
+    tasks = binary_tasks(codes, len(classes), clf.multi_class_)
     return [everything if task.rows is None else task.rows for task in tasks]

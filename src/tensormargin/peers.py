@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import samples_as_fitted
 from .estimators._multiclass import predicted_codes
@@ -70,7 +71,7 @@ class CPPLSClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> FloatArray:
         """Return the predicted indicators, one column a class; for two classes their difference."""
         check_is_fitted(self)
-        X = samples_as_fitted(self, X, self.sample_shape_)
+        X = to_host(samples_as_fitted(self, X, self.sample_shape_))
         with numpy_backend():
             scores = np.asarray(self.regressor_.predict(X.astype(np.float64) / self._unit))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores

@@ -24,11 +24,11 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from ._typing import Array, FloatArray
+from .designs import Design, Matrix
 from .threads import over_parts, slices, sum_over_parts
 
 SMALL_DESIGN = 2**15  # entries; such a problem is solved exactly whatever tolerance is asked for
 _CHUNK_ENTRIES = 2**18  # temporaries of 2 MB stay in the processor's cache
-_GRAM_ENTRIES = 2**21
 _TALL = 2  # rows a column, so that adding up d x d moments is little beside computing them
 _GAP_SHARE = 0.1
 _MANY_SAMPLES = 1000
@@ -160,14 +160,15 @@ class Recovered:
 
 
 def block_problem(
-    design: Array, signs: Array, objective: Objective, bias_scale: float, tol: float = 0.0
+    design: Array | Design, signs: Array, objective: Objective, bias_scale: float, tol: float = 0.0
 ) -> BlockProblem:
     """Build the block problem of a design matrix.
 
     Parameters
     ----------
-    design : ndarray of shape (n_samples, d)
-        Row i is the vector z_i with <W, Z_i> = v.z_i. Read, never written.
+    design : ndarray of shape (n_samples, d), or Design
+        Row i is the vector z_i with <W, Z_i> = v.z_i. Read, never written. One that is elsewhere stays there if it has
+        more columns than rows; otherwise it is brought here.
     signs : ndarray of shape (n_samples,)
         The labels t_i, 1 or -1.
     objective : Objective
@@ -179,12 +180,26 @@ def block_problem(
         The relative duality gap that the problem will be solved to. Second moments of a float32 design are summed in
         float32 where their rounding is far below it.
     """
-    if design.size <= SMALL_DESIGN:
-        design = design.astype(np.float64, copy=False)  # costs nothing, and allows to solve the problem exactly
+    design, stays = _placed(design, bool(bias_scale))
     signed = _SignedDesign(design, signs, objective.weights, bias_scale)
-    if _few_columns(signed.shape, objective):
+    if not stays and _few_columns(signed.shape, objective):
         return _FeatureSide(signed, objective, tol)
     return _SampleSide(signed, objective)
+
+
+def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
+    """Return the design where it is worked on, and whether that is elsewhere.
+
+    The Gram matrix is all that the samples' side needs at hand. The rows of a long or small design are.
+    """
+    if not isinstance(design, np.ndarray):
+        n_samples, width = design.shape
+        if width + bias > n_samples and n_samples * width > SMALL_DESIGN:
+            return design, True
+        design = design.here()
+    if design.size <= SMALL_DESIGN:
+        design = design.astype(np.float64, copy=False)  # costs nothing, and allows to solve the problem exactly
+    return Matrix(design), False
 
 
 def _few_columns(shape: tuple[int, int], objective: Objective) -> bool:
@@ -282,22 +297,22 @@ class _SampleSide(BlockProblem):
 class _SignedDesign:
     """The matrix ``Y``: rows ``t_i (z_i - mean, bias_scale)``, used without being formed."""
 
-    def __init__(self, design: Array, signs: Array, weights: Array, bias_scale: float) -> None:
+    def __init__(self, design: Design, signs: Array, weights: Array, bias_scale: float) -> None:
         self._design = design
         self._signs = signs
         self._weights = weights
         self._bias = bias_scale
         self.dtype = design.dtype
-        self.width = design.shape[1]
-        self.shape = (len(design), self.width + bool(bias_scale))
-        self._mean = self._weighted_sum(weights) if bias_scale else np.zeros(design.shape[1])
+        n_samples, self.width = design.shape
+        self.shape = (n_samples, self.width + bool(bias_scale))
+        self._mean = design.weighted_sum(weights) if bias_scale else np.zeros(self.width)
 
     def take(self, which: Array, dtype: np.dtype) -> Array:
         """Return some rows of ``Y`` in ``dtype``."""
         signs = self._signs[which].astype(dtype)
         width = self.width
         out = np.empty((len(signs), self.shape[1]), dtype)
-        np.subtract(self._design[which], self._mean.astype(dtype), out=out[:, :width])
+        np.subtract(self._design.here()[which], self._mean.astype(dtype), out=out[:, :width])
         out[:, :width] *= signs[:, None]
         if self._bias:
             out[:, width] = self._bias * signs
@@ -308,20 +323,20 @@ class _SignedDesign:
 
         The signs cancel in the second moments, and centred columns are orthogonal to the constant one.
         """
-        width = self.width
+        design, width = self._design.here(), self.width
         centre, roots = self._mean.astype(dtype), np.sqrt(self._weights).astype(dtype)
         signed_roots = self._signs.astype(dtype) * roots
 
         def add_up(part: slice) -> FloatArray:
             total = np.zeros((width + 1, width))  # the mean above the second moments
             for where in _row_slices(self._design.shape, part, at_least=_TALL * width):
-                chunk = self._design[where].astype(dtype, copy=False) - centre
+                chunk = design[where].astype(dtype, copy=False) - centre
                 chunk *= roots[where, None]
                 total[0] += signed_roots[where] @ chunk
                 total[1:] += chunk.T @ chunk
             return total
 
-        total = sum_over_parts(add_up, self.shape[0], self._design.nbytes)
+        total = sum_over_parts(add_up, self.shape[0], design.nbytes)
         mean, second = np.zeros(self.shape[1]), np.zeros((self.shape[1], self.shape[1]))
         mean[:width], second[:width, :width] = total[0], total[1:]
         if self._bias:
@@ -330,17 +345,8 @@ class _SignedDesign:
         return mean, second
 
     def gram(self) -> FloatArray:
-        """Return ``YY'``, summed over chunks of columns that are centred in float64 first."""
-        n_samples, width = self._design.shape
-
-        def add_up(part: slice) -> FloatArray:
-            total = np.zeros((n_samples, n_samples))
-            for columns in slices(part, max(1, _GRAM_ENTRIES // n_samples)):
-                chunk = np.subtract(self._design[:, columns], self._mean[columns], dtype=np.float64)
-                total += chunk @ chunk.T
-            return total
-
-        total = sum_over_parts(add_up, width, self._design.nbytes)
+        """Return ``YY'``."""
+        total = self._design.gram(self._mean)
         total += self._bias**2
         total *= self._signs
         total *= self._signs[:, None]
@@ -350,22 +356,14 @@ class _SignedDesign:
         """Return ``Y'coefficients``."""
         signed = self._signs * coefficients
         total = float(signed.sum())
-        vector = self._weighted_sum(signed) - total * self._mean
+        vector = self._design.weighted_sum(signed) - total * self._mean
         return np.append(vector, total * self._bias) if self._bias else vector
 
     def times(self, vector: Array) -> FloatArray:
         """Return ``Y vector``, in float64."""
-        from ._kernels import multiply
-
         width = self.width
         offset = float(self._bias * vector[-1] - self._mean @ vector[:width]) if self._bias else 0.0
-        products = np.empty(self.shape[0])
-        factor = np.ascontiguousarray(vector[:width])
-
-        def multiply_part(part: slice) -> None:
-            multiply(self._design[part], factor, products[part])
-
-        over_parts(multiply_part, self.shape[0], self._design.nbytes)
+        products = self._design.products(vector[:width])
         products += offset
         products *= self._signs
         return products
@@ -375,17 +373,6 @@ class _SignedDesign:
         vector = solution[: self.width]
         intercept = float(self._bias * solution[-1] - self._mean @ vector) if self._bias else 0.0
         return vector, intercept, float(solution @ solution)
-
-    def _weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``, in float64: with a large lambda the terms cancel almost completely."""
-        from ._kernels import combine
-
-        def add_up(part: slice) -> FloatArray:
-            total = np.zeros(self._design.shape[1])
-            combine(self._design[part], weights[part], total)
-            return total
-
-        return sum_over_parts(add_up, len(self._design), self._design.nbytes)
 
 
 def _whitening(mean: FloatArray, second: FloatArray, mu1: float) -> FloatArray:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from ..selection import Progress
@@ -32,6 +33,11 @@ def names(text: str) -> tuple[str, ...]:
 
 jobs_option = click.option(
     "--jobs", type=int, default=-1, show_default=True, callback=nonzero, help="Processes; -1 for one a core."
+)
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Run the fits on all workers of the Dask scheduler at this address (tcp://host:8786) or in this file.",
 )
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits."
@@ -85,6 +91,23 @@ def refusals(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except mendable as error:
         raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def fits_on(scheduler: str | None, *samples: object) -> Iterator[None]:
+    """Run the fits inside on the workers of a Dask scheduler, which get the samples once; None: on this machine."""
+    if scheduler is None:
+        yield
+        return
+    from ..cluster import on_cluster
+
+    with ExitStack() as stack:
+        with refusals(ValueError):
+            if click.get_current_context().get_parameter_source("jobs") is not ParameterSource.DEFAULT:
+                raise ValueError("--jobs counts processes of this machine, --scheduler takes all workers; give one")
+            stack.enter_context(on_cluster(scheduler, *samples))
+        with refusals():
+            yield
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import click
 from ._data import FORMATS, load, loading_options, preparing_options, recipe_of
 from ._options import (
     check_outputs,
+    fits_on,
     jobs_option,
     json_option,
     methods_option,
@@ -18,6 +19,7 @@ from ._options import (
     print_json,
     progress_bar,
     refusals,
+    scheduler_option,
     seed_option,
 )
 
@@ -54,6 +56,7 @@ Besides the paper's methods: LinearSVC (scikit-learn, flat) and CP-PLSR (TensorL
 @preparing_options
 @seed_option
 @jobs_option
+@scheduler_option
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page (HTML) with figures.")
 @json_option
 def compare_command(
@@ -66,6 +69,7 @@ def compare_command(
     preparing: dict[str, Any],
     seed: int,
     jobs: int,
+    scheduler: str | None,
     report: Path | None,
     as_json: bool,
 ) -> None:
@@ -90,8 +94,10 @@ def compare_command(
         )
         samples = _digits() if data is None else load(data, loading)
         X = recipe.scaled_by_group(samples.data, samples.groups)
-        results = compare(X, samples.labels, settings, jobs, samples.groups)
-    rows = _with_progress(results, len(settings.methods) * repeats)
+    with fits_on(scheduler, X):
+        with refusals(ValueError):
+            results = compare(X, samples.labels, settings, jobs, samples.groups)
+        rows = _with_progress(results, len(settings.methods) * repeats)
     rows.sort(key=lambda row: (settings.methods.index(row.method), row.repeat))
     summaries = summarise(rows, settings.methods)
     content = comparison_content(samples, settings, recipe.words(), rows, summaries)

@@ -11,12 +11,14 @@ from ._data import FORMATS, Shape, load, loading_options, preparing_options, rec
 from ._maps import check_maps, map_options, write_maps
 from ._options import (
     check_outputs,
+    fits_on,
     jobs_option,
     json_option,
     print_json,
     progress_bar,
     refusals,
     say_written,
+    scheduler_option,
     seed_option,
 )
 
@@ -72,6 +74,7 @@ Next: tensormargin predict MODEL NEWDATA -o predictions.csv
 @click.option("--no-report", is_flag=True, help="Write no page.")
 @seed_option
 @jobs_option
+@scheduler_option
 @json_option
 def fit_command(
     data: Path,
@@ -93,6 +96,7 @@ def fit_command(
     no_report: bool,
     seed: int,
     jobs: int,
+    scheduler: str | None,
     as_json: bool,
 ) -> None:
     """Fit a classifier to DATA, evaluate it honestly, and save it with a page that shows it.
@@ -127,7 +131,7 @@ def fit_command(
         samples = load(data, loading)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
-        with progress_bar() as show:
+        with fits_on(scheduler, samples.data), progress_bar() as show:
             fitted = fit_and_evaluate(samples, plan, jobs, show)
         _write(fitted, samples, out, page)
         maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)

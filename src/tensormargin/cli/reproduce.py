@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._options import (
+    fits_on,
     jobs_option,
     json_option,
     methods_option,
@@ -16,6 +17,7 @@ from ._options import (
     progress_bar,
     refusals,
     say_written,
+    scheduler_option,
     seed_option,
 )
 
@@ -52,6 +54,7 @@ def _out_option(text: str) -> Any:
 @click.option("--tune-mu", is_flag=True, help="Choose mu1 = mu2 as well, in rows of their own.")
 @seed_option
 @jobs_option
+@scheduler_option
 @_out_option("Folder for rows and summaries; one folder a table is made in it.")
 @click.option("--adni", type=click.Path(path_type=Path), help="table6: file with the ADNI arrays (.mat or .npz).")
 @click.option("--adhd", type=click.Path(path_type=Path), help="table6: file with the ADHD-200 arrays (.mat or .npz).")
@@ -65,6 +68,7 @@ def reproduce_command(
     tune_mu: bool,
     seed: int,
     jobs: int,
+    scheduler: str | None,
     out: Path,
     adni: Path | None,
     adhd: Path | None,
@@ -93,7 +97,8 @@ def reproduce_command(
         run = Run(evaluations, settings, out / (f"{table}-quick" if quick else table))
     with refusals(BadFileError):
         try:
-            _go(run, jobs)
+            with fits_on(scheduler, *run.data_sets()):
+                _go(run, jobs)
         except KeyboardInterrupt:
             click.echo("Stopped. What is done is kept: give the same command to go on.", err=True)
             raise SystemExit(130) from None

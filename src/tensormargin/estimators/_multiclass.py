@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from .._namespace import dtype_of, like, namespace
 from .._typing import Array
 
 
@@ -59,7 +60,7 @@ def class_codes(y: Any, classes: Array) -> Array:
     return np.searchsorted(classes, labels)
 
 
-def combine_scores(scores: Array, n_classes: int, scheme: str) -> Array:
+def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:
     """Turn one score a binary problem into the decision function.
 
     One-vs-one counts votes and adds the summed scores squeezed into (-1/3, 1/3), so that they decide between classes
@@ -69,20 +70,19 @@ def combine_scores(scores: Array, n_classes: int, scheme: str) -> Array:
         return scores[:, 0]
     if scheme == "ovr":
         return scores
-    votes = np.zeros((len(scores), n_classes), scores.dtype)
-    sums = np.zeros_like(votes)
-    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        score = scores[:, column]
-        sums[:, i] -= score
-        sums[:, j] += score
-        votes[:, i] += score < 0
-        votes[:, j] += score >= 0
-    return votes + sums / (3 * (np.abs(sums) + 1))
+    xp = namespace(scores)
+    pairs = np.array(list(combinations(range(n_classes), 2)))
+    earlier, later = (like(np.eye(n_classes)[pairs[:, side]], scores, dtype_of(scores)) for side in (0, 1))
+    won = xp.astype(scores >= 0, scores.dtype)
+    votes = (1 - won) @ earlier + won @ later
+    sums = scores @ (later - earlier)
+    return votes + sums / (3 * (xp.abs(sums) + 1))
 
 
-def predicted_codes(decisions: Array) -> Array:
+def predicted_codes(decisions: Any) -> Any:
     """Return the index of the predicted class: by the sign of one score, or the largest of several."""
-    return (decisions > 0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
+    xp = namespace(decisions)
+    return xp.astype(decisions > 0, xp.int64) if decisions.ndim == 1 else xp.argmax(decisions, axis=1)
 
 
 def _signs(positive: Array) -> Array:

@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
 from numbers import Integral, Real
-from threading import Lock
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from .._namespace import beside, dtype_of, is_foreign, is_lazy, like, to_host
 from .._typing import Array
-from .._validation import samples_as_fitted
+from .._validation import checked_training, same_library, samples_as_fitted
 from ..alternate import Fit
 from ..formats import FORMATS
-from ..samples import Samples, working_dtype
-from ..threads import worker_threads
-from ._binary import BinarySettings, LastFit, NotFiniteError, fit_binary
-from ._multiclass import BinaryTask, binary_tasks, combine_scores, predicted_codes
+from ..samples import working_dtype
+from ._binary import BinarySettings, LastFit, NotFiniteError, Problem
+from ._engine import SOLVERS, fit_problems
+from ._multiclass import binary_tasks, combine_scores, predicted_codes
+from ._outputs import AccuracyMixin, by_chunk, labels_at, linear_scores
 from ._scale import parse_strength
 
 _LARGE = 2**24
 
 
-class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(frozen=True)
+class Plan:
+    """The classes of a fit and its binary problems."""
+
+    classes: Array
+    problems: list[Problem]
+
+
+class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     """Large margin distribution classifier with a low-rank weight tensor.
 
     Learns ``sign(<W, Z> + b)`` for tensor samples Z by minimising (the paper's Eq. 7)
@@ -78,6 +85,10 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Binary problems fitted at the same time, in threads that share the samples. One at a time (None or 1), large
         samples are shared out between as many threads as BLAS may use.
+    solver : {"auto", "host", "device"}, default="auto"
+        Where blocks are solved when X lies on a device (a PyTorch or CuPy array): one after the other by coordinate
+        descent here, or all binary problems and starts as one batch by an interior-point method there. "auto" takes the
+        device where that is faster (docs/gpu.md has the measurements). Samples in memory are always solved here.
     warm_start : bool, default=False
         Start from the weights of the last fit where classes, sample shape, decomposition and rank are the same.
     random_state : int, RandomState or None, default=None
@@ -132,6 +143,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         "class_weight": [dict, Options(str, {"balanced"}), None],
         "multi_class": [StrOptions({"ovo", "ovr"})],
         "n_jobs": [Integral, None],
+        "solver": [StrOptions(set(SOLVERS))],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -152,6 +164,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         class_weight: dict[Any, float] | str | None = None,
         multi_class: str = "ovo",
         n_jobs: int | None = None,
+        solver: str = "auto",
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -169,6 +182,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.multi_class = multi_class
         self.n_jobs = n_jobs
+        self.solver = solver
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -188,39 +202,43 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative; an integer weight equals that many copies of the sample.
         """
-        X, classes, codes, weights = self._validated_training_data(X, y, sample_weight)
-        settings = self._binary_settings(X.shape[1:])
-        tasks = binary_tasks(codes, len(classes), self.multi_class)
-        starts = self._warm_starts(X.shape[1:], classes, settings.rank, len(tasks))
+        X, labels, weights = self._checked(X, y, sample_weight)
+        plan = self._plan(tuple(X.shape[1:]), labels, weights)
         try:
-            fits = self._fit_tasks(X, tasks, weights, settings, starts)
+            fits = fit_problems(X, plan.problems, self.n_jobs, self.solver)
         except NotFiniteError:
-            check_array(X, dtype="numeric", allow_nd=True, estimator=self, input_name="X")  # NaN: scikit-learn's words
+            reject_not_finite(self, X)
             raise
-        self.classes_ = classes
-        self.sample_shape_ = X.shape[1:]
-        self.multi_class_ = self.multi_class
-        self._store(fits, working_dtype(X.dtype))
-        return self
+        return self._finish(plan, fits, X, y)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Any:
         """Return scores: one for each sample (two classes) or one for each sample and class.
 
         With more than two classes and "ovo" they count votes, ties decided by the summed scores, as in scikit-learn's
         ``SVC(break_ties=True)``; with "ovr" they are the scores of each class against the rest.
         """
-        return combine_scores(self.binary_scores(X), len(self.classes_), self.multi_class_)
+        X = self._as_fitted(X, "decision_function")
+        if is_lazy(X):
+            return by_chunk(self, "decision_function", X)
+        scores = linear_scores(X, self.coef_, self.intercept_)
+        return combine_scores(scores, self.classes_.shape[0], self.multi_class_)
 
-    def binary_scores(self, X: Any) -> Array:
+    def binary_scores(self, X: Any) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem, an array of shape (n_samples, n_problems)."""
-        check_is_fitted(self)
-        X = samples_as_fitted(self, X, self.sample_shape_)
-        return Samples(X).scores(self.coef_) + self.intercept_
+        X = self._as_fitted(X, "binary_scores")
+        return by_chunk(self, "binary_scores", X) if is_lazy(X) else linear_scores(X, self.coef_, self.intercept_)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Return the predicted labels."""
-        codes = predicted_codes(self.decision_function(X))
-        return self.classes_[codes]
+        X = self._as_fitted(X, "predict")
+        if is_lazy(X):
+            return by_chunk(self, "predict", X)
+        return labels_at(self.classes_, predicted_codes(self.decision_function(X)))
+
+    def _as_fitted(self, X: Any, method: str) -> Any:
+        check_is_fitted(self)
+        same_library(self, X, "coef_", method)
+        return samples_as_fitted(self, X, self.sample_shape_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")  # a failed fit leaves other attributes behind
@@ -228,19 +246,25 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.array_api_support = True
         return tags
 
-    def _validated_training_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array, Array]:
-        """Return samples, classes, class indices and weights of any sum; raise before any work is done."""
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array]:
+        """Return samples, labels, and weights of any sum; raise before any work is done."""
         # The first pass of a fit notices NaN as well; looking for it before would read large samples once more. (It
         # does not read samples of weight zero.)
         look_for_nan = getattr(X, "nbytes", 0) < _LARGE or sample_weight is not None
-        X, y = validate_data(self, X, y, dtype="numeric", allow_nd=True, ensure_all_finite=look_for_nan)
-        _reject_empty(X.shape[1:])
-        check_classification_targets(y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        X, labels = checked_training(self, X, y, finite=look_for_nan)
+        _reject_empty(tuple(X.shape[1:]))
+        check_classification_targets(labels)
+        sample_weight = to_host(sample_weight) if is_foreign(sample_weight) or is_lazy(sample_weight) else sample_weight
+        weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
         weights = weights / (weights.max() or 1.0)  # any common factor is the same; a huge one would overflow the sum
-        classes, codes = np.unique(y, return_inverse=True)
+        return X if is_lazy(X) or is_foreign(X) else _contiguous(X), labels, weights
+
+    def _plan(self, shape: tuple[int, ...], labels: Array, weights: Array, rows: Array | None = None) -> Plan:
+        """Return the binary problems of labelled samples of this shape, which may be some rows of an array."""
+        classes, codes = np.unique(labels, return_inverse=True)
         counts = np.bincount(codes, weights=weights > 0, minlength=len(classes))
         if np.sum(counts > 0) < 2:
             present = classes[counts > 0].tolist()
@@ -253,7 +277,16 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
                 f"class {classes[counts == 0].tolist()} has samples, but all of them have sample_weight 0; "
                 "leave such samples out"
             )
-        return _contiguous(X), classes, codes, weights * self._class_weights(classes, codes, weights)[codes]
+        weights = weights * self._class_weights(classes, codes, weights)[codes]
+        settings = self._binary_settings(shape)
+        tasks = binary_tasks(codes, len(classes), self.multi_class)
+        lasts = self._warm_starts(shape, classes, settings.rank, len(tasks))
+        seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=len(tasks))
+        problems = [
+            Problem.of(task, weights, settings, last, seed)
+            for task, last, seed in zip(tasks, lasts, seeds, strict=True)
+        ]
+        return Plan(classes, problems if rows is None else [problem.within(rows) for problem in problems])
 
     def _class_weights(self, classes: Array, codes: Array, weights: Array) -> Array:
         """Return one factor a class; "balanced" counts weighted samples, so that a weight of 2 equals two samples."""
@@ -283,43 +316,33 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
         if not (self.warm_start and hasattr(self, "weight_")):
             return cold
         before, now = (self.sample_shape_, self.multi_class_), (shape, self.multi_class)
-        if before != now or not np.array_equal(self.classes_, classes):
+        if before != now or not np.array_equal(to_host(self.classes_), classes):
             return cold
         stored = self.weight_ if isinstance(self.weight_, list) else [self.weight_]
         try:
+            stored = [to_host(weight) if is_foreign(weight) else weight for weight in stored]
             starts = [FORMATS[self.decomposition].from_tensorly(weight, shape) for weight in stored]
             matching = all(start.shape == shape and start.rank == rank for start in starts)
         except (TypeError, ValueError):  # a weight of another decomposition
             return cold
-        lasts = [LastFit(start, float(b)) for start, b in zip(starts, self.intercept_, strict=True)]
+        lasts = [LastFit(start, float(b)) for start, b in zip(starts, to_host(self.intercept_), strict=True)]
         return lasts if matching else cold
 
-    def _fit_tasks(
-        self,
-        X: Array,
-        tasks: list[BinaryTask],
-        weights: Array,
-        settings: BinarySettings,
-        starts: Sequence[LastFit | None],
-    ) -> list[Fit]:
-        seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=len(tasks))
-        n_jobs = min(effective_n_jobs(self.n_jobs), len(tasks))
-        jobs = (
-            delayed(fit_binary)(X, task, weights, settings, start, seed)
-            for task, start, seed in zip(tasks, starts, seeds, strict=True)
-        )
-        with worker_threads(_available_threads() if n_jobs == 1 else 1), _one_blas_thread:
-            return list(Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
-
-    def _store(self, fits: list[Fit], dtype: np.dtype) -> None:
-        weights = [fit.weight.to_tensorly(dtype) for fit in fits]
+    def _finish(self, plan: Plan, fits: list[Fit], X: Any, y: Any) -> Self:
+        """Keep what was fitted, in the library and on the device of X (labels: of y)."""
+        dtype = working_dtype(dtype_of(X))
+        self.classes_ = like(plan.classes, y) if is_foreign(y) else plan.classes
+        self.sample_shape_ = tuple(X.shape[1:])
+        self.multi_class_ = self.multi_class
+        weights = [_at_home(fit.weight.to_tensorly(dtype), X) for fit in fits]
         histories = [_history(fit) for fit in fits]
         one = len(fits) == 1
         self.weight_ = weights[0] if one else weights
         self.history_ = histories[0] if one else histories
-        self.coef_ = np.stack([fit.weight.to_dense() for fit in fits]).astype(dtype)
-        self.intercept_ = np.array([fit.intercept for fit in fits], dtype)
-        self.objective_ = np.array([fit.objective for fit in fits])
+        coef = np.stack([fit.weight.to_dense() for fit in fits]).astype(dtype)
+        intercept = np.array([fit.intercept for fit in fits], dtype)
+        objective = np.array([fit.objective for fit in fits])
+        self.coef_, self.intercept_, self.objective_ = (_at_home(part, X) for part in (coef, intercept, objective))
         self.n_parameters_ = fits[0].weight.n_parameters + int(self.fit_intercept)
         self.n_iter_ = max(len(fit.sweeps) for fit in fits)
         unfinished = [fit for fit in fits if not fit.converged]
@@ -333,44 +356,7 @@ class TensorMarginClassifier(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of fit, past scikit-learn's wrapper
             )
-
-
-@cache
-def _threadpools() -> ThreadpoolController:
-    return ThreadpoolController()  # finding the libraries takes milliseconds, so only once
-
-
-def _available_threads() -> int:
-    """Return as many threads as BLAS may use here: that follows from the user's settings and from joblib's."""
-    of_blas = [library["num_threads"] for library in _threadpools().info() if library["user_api"] == "blas"]
-    return min(max(of_blas, default=cpu_count()), cpu_count())
-
-
-class _OneBlasThread:
-    """Keep BLAS to one thread while `tensormargin.threads` share out the samples.
-
-    The limit is the process's, and fits may overlap: the first one in sets it, the last one out lifts it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._users = 0
-        self._limits: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._limits = _threadpools().limit(limits=1, user_api="blas")
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self._limits.restore_original_limits()
-
-
-_one_blas_thread = _OneBlasThread()
+        return self
 
 
 def _history(fit: Fit) -> dict[str, Any]:
@@ -387,6 +373,21 @@ def _history(fit: Fit) -> dict[str, Any]:
 def _contiguous(X: Array) -> Array:
     """Return X with every sample contiguous in memory; copies only an array that is not in C order."""
     return X if X.flags.c_contiguous else np.ascontiguousarray(X)
+
+
+def _at_home(array: Any, X: Any) -> Any:
+    """Return an array in the library and on the device of X; TensorLy's containers stay NumPy's."""
+    return beside(array, X) if is_foreign(X) and isinstance(array, np.ndarray) else array
+
+
+def reject_not_finite(estimator: Any, X: Any) -> None:
+    """Raise ValueError where X holds NaN or infinity, in scikit-learn's words."""
+    if is_lazy(X) or is_foreign(X):
+        raise ValueError(
+            "Input X contains NaN or infinity, or numbers whose squares overflow its type; leave such samples out, or "
+            "divide X by a constant"
+        )
+    check_array(X, dtype="numeric", allow_nd=True, estimator=estimator, input_name="X")
 
 
 def _reject_empty(shape: tuple[int, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import nan
 from typing import Any
@@ -17,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import Array
 from ..anatomy import last_estimator
+from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
 from ..margins import MarginReport, margin_report
 from ..methods import METHODS
@@ -100,7 +102,7 @@ class Summary:
 
 
 def compare(
-    X: Array, y: Array, settings: CompareSettings, n_jobs: int = 1, groups: Array | None = None
+    X: Array, y: Array, settings: CompareSettings, n_jobs: int | None = None, groups: Array | None = None
 ) -> Iterator[CompareRow]:
     """Return an iterator over one row for every method and split, in the order in which they are done.
 
@@ -109,7 +111,7 @@ def compare(
     check_contenders(settings.methods)
     splits = outer_splits(y, settings, groups)
     jobs = (
-        delayed(_row)(X, y, groups, split, name, repeat, settings)
+        delayed(_row)(X, y, groups, *split, name, repeat, settings)
         for repeat, split in enumerate(splits)
         for name in settings.methods
     )
@@ -185,12 +187,12 @@ def _row(
     X: Array,
     y: Array,
     groups: Array | None,
-    split: tuple[Array, Array],
+    train: Array,
+    test: Array,
     name: str,
     repeat: int,
     settings: CompareSettings,
 ) -> CompareRow:
-    train, test = split
     own_groups = None if groups is None else groups[train]
     one = contender(name, settings.lam_grid).behind(settings.preparation)
     chosen = tuned(one, X[train], y[train], settings.folds, settings.seed, own_groups)
@@ -234,7 +236,8 @@ def tuned(
     else:
         grid = {name: list(values) for name, values in one.grid.items()}
         search = GridSearchCV(one.estimator, grid, cv=splits_of(folds, y, groups, seed), refit=False)
-        with warnings.catch_warnings(), parallel_config("threading", n_jobs=n_jobs):
+        where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
+        with warnings.catch_warnings(), where:
             warnings.simplefilter("ignore", ConvergenceWarning)  # a value that was tried and not taken says nothing
             chosen = search.fit(X, y).best_params_
     return Tuned(clone(one.estimator).set_params(**chosen), chosen)

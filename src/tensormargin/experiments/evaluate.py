@@ -46,10 +46,13 @@ def has_margin_terms(method: str) -> bool:
     return METHODS[method].get("mu1", 1.0) > 0
 
 
-def run_job(job: Job) -> list[Any]:
-    """Return the job's rows: `TuningRow` without chosen strengths, `Row` with them."""
+def run_job(job: Job, sent: Bunch | None = None) -> list[Any]:
+    """Return the job's rows: `TuningRow` without chosen strengths, `Row` with them.
+
+    The data set is loaded where it was not sent along.
+    """
     with threadpool_limits(1):
-        bunch = load_once(job.evaluation.load)
+        bunch = load_once(job.evaluation.load) if sent is None else sent
         train, test = job.evaluation.split(bunch, _where(job.cell))
         if job.chosen is None:
             return [row for pair in job.pairs for row in _tune(job, bunch, train, pair)]

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._typing import Array
 from ..anatomy import before_last, fit_model, last_estimator
+from ..cluster import take
 from ..selection import Progress, splits_of
 from .compare import tuned
 from .contenders import contender
@@ -191,7 +192,8 @@ def _test(
     seed: int,
 ) -> _Tested:
     """Fit model and reference on the first part of a split and try them on the second."""
-    (X_train, X_test), (y_train, y_test) = ([values[rows] for rows in split] for values in (X, y))
+    X_train, X_test = take(X, split[0]), X[split[1]]
+    y_train, y_test = (y[rows] for rows in split)
     own, other = (None, None) if groups is None else (groups[rows] for rows in split)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.utils import Bunch
 
+from ..cluster import goes_to_cluster
 from ..io import BadFileError, digest, replacing
 from ..methods import METHODS, check_methods
 from .evaluate import Job, Strengths, has_margin_terms, run_job
@@ -106,7 +108,11 @@ class Run:
         }
         return [row for cell, own in by_cell.items() if len(own) == n_pairs.get(cell.data) for row in own]
 
-    def go(self, n_jobs: int = 1) -> Iterator[Progress]:
+    def data_sets(self) -> list[Bunch]:
+        """Return the data sets of the evaluations, which the workers of a cluster are sent."""
+        return [load_once(one.load) for one in self.evaluations]
+
+    def go(self, n_jobs: int | None = None) -> Iterator[Progress]:
         """Make the missing rows, repeat by repeat; what is done is kept whatever happens next."""
         for store in (self.rows, self.tuning):
             store.sweep()
@@ -116,13 +122,11 @@ class Run:
         repeats = sorted({cell.repeat for _, cell in self._cells()})
         with Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered") as parallel:
             for repeat in repeats:
-                jobs = self._tuning_jobs(repeat, tuned)
-                for rows in parallel(delayed(run_job)(job) for job in jobs):
+                for rows in parallel(_with_data(self._tuning_jobs(repeat, tuned))):
                     self.tuning.add(rows)
                     tuned.extend(rows)
                     yield meter.tuned(rows)
-                jobs = self._fitting_jobs(repeat, tuned, done)
-                for rows in parallel(delayed(run_job)(job) for job in jobs):
+                for rows in parallel(_with_data(self._fitting_jobs(repeat, tuned, done))):
                     self.rows.add(rows)
                     done.update(row.key for row in rows)
                     yield meter.fitted(rows)
@@ -166,6 +170,12 @@ class Run:
 
     def _tuning_pairs(self, evaluation: Evaluation) -> list[Pair]:
         return evaluation.tuning(self._pairs[evaluation.data])
+
+
+def _with_data(jobs: Iterable[Job]) -> list[Any]:
+    """Return joblib's jobs; the workers of a cluster are given the data, processes of this machine load them."""
+    sent = goes_to_cluster()
+    return [delayed(run_job)(job, load_once(job.evaluation.load) if sent else None) for job in jobs]
 
 
 def choose(tuning: Sequence[TuningRow]) -> Strengths:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 
 from .._typing import Array, FloatArray
-from ..samples import Samples
+from ..samples import Contraction
 
 Rank = int | tuple[int, ...] | None
 
@@ -26,14 +26,14 @@ class Block:
     ----------
     vector : ndarray of shape (d,)
         ``v`` with ``|v| = ||W||_F`` (Eq. 8).
-    design : callable
-        Maps `Samples` to the N x d matrix with ``design @ v = <W, Z_i>`` (Eq. 9).
+    contraction : Contraction
+        Makes of samples the N x d matrix with ``design @ v = <W, Z_i>`` (Eq. 9).
     replace : callable
         Maps a new ``v`` to the weight that has it in this block.
     """
 
     vector: FloatArray
-    design: Callable[[Samples], Array]
+    contraction: Contraction
     replace: Callable[[Array], Weight]
 
 

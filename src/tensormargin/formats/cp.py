@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.linalg import khatri_rao
 
 from .._typing import Array, FloatArray
-from ..samples import Samples, contract_around
+from ..samples import Contraction, best_split
 from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_number_rank
 
 _DEFAULT_RANK = 2
@@ -135,29 +135,27 @@ class CPWeight(Weight):
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
         free = (self.factors[index] * self.scales) @ (vectors * roots)
 
-        def design(samples: Samples) -> Array:
-            partial, kernel = self._around(index, samples, vectors / roots)
-            return contract_around(partial, self.shape[index], kernel)
-
         def replace(vector: Array) -> CPWeight:
             factor, scales = _unit_columns(vector.reshape(free.shape) @ (vectors / roots).T)
             return type(self)(scales, [factor if k == index else f for k, f in enumerate(self.factors)])
 
-        return Block(free.ravel(), design, replace)
+        return Block(free.ravel(), self._contraction(index, vectors / roots), replace)
 
-    def _around(self, mode: int, samples: Samples, whitening: Array) -> tuple[Array, Array]:
-        """Return the samples with the other half contracted, and the kernel that contracts the rest of this half."""
-        split, count = samples.split, len(self.scales)
-        if mode < split:
-            tail = [_columns(self.factors[split:])] if split < len(self.shape) else []
-            partial = samples.contract_tail(tail)  # N x I_1 .. I_split x R
-            lead, trail, entries = self.factors[:mode], self.factors[mode + 1 : split], "lr,tr,rj->ltrj"
-        else:
-            partial = samples.contract_head([_columns(self.factors[:split])])  # N x R x I_split+1 .. I_M
-            lead, trail, entries = self.factors[split:mode], self.factors[mode + 1 :], "lr,tr,rj->rltj"
+    def _contraction(self, mode: int, whitening: Array) -> Contraction:
+        """Contract the half without this mode by its rank-one columns, and the rest of this half by the kernel."""
+        split, count = best_split(self.shape), len(self.scales)
+        head, tail = self.factors[:split], self.factors[split:]
+        if mode < split:  # leaves N x I_1 .. I_split x R, or the samples where there is no tail
+            lead, trail, entries = head[:mode], head[mode + 1 :], "lr,tr,rj->ltrj"
+            columns = [_columns(tail)] if tail else []
+            n_trail = prod(len(factor) for factor in trail) * count
+        else:  # leaves N x R x I_split+1 .. I_M
+            lead, trail, entries = tail[: mode - split], tail[mode - split + 1 :], "lr,tr,rj->rltj"
+            columns = [_columns(head)]
+            n_trail = prod(len(factor) for factor in trail)
         kernel = np.einsum(entries, _columns(lead, count), _columns(trail, count), whitening)
-        n_trail = prod(len(factor) for factor in trail) * (partial.shape[-1] if mode < split else 1)
-        return partial, kernel.reshape(-1, n_trail, whitening.shape[1])
+        kernel = kernel.reshape(-1, n_trail, whitening.shape[1])
+        return Contraction("tail" if mode < split else "head", tuple(columns), self.shape[mode], kernel)
 
 
 def _gram(factors: list[Array]) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._typing import Array, FloatArray
+from ..samples import Contraction
 from .base import Block, Rank, Weight
 
 
@@ -51,7 +52,7 @@ class FullWeight(Weight):
     def block(self, index: int) -> Block:
         return Block(
             vector=self.tensor.ravel(),
-            design=lambda samples: samples.matrix(),
+            contraction=Contraction("tail", (), self.tensor.size, np.ones((1, 1, 1))),
             replace=lambda vector: type(self)(vector.reshape(self.shape)),
         )
 

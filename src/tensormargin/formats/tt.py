@@ -8,13 +8,13 @@ centre by one is a QR decomposition that changes two neighbours only.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from .._typing import Array, FloatArray
-from ..samples import Samples, contract_around
+from ..samples import Contraction, best_split
 from .base import Block, Rank, Weight, numpy_backend, require_valid, whole_number_rank
 
 _DEFAULT_RANK = 4
@@ -100,23 +100,24 @@ class TTWeight(Weight):
             new = vector.reshape(size, left, right).transpose(1, 0, 2)
             return type(self)([new if k == index else core for k, core in enumerate(weight.cores)], index)
 
-        return Block(weight.cores[index].transpose(1, 0, 2).ravel(), weight._centre_design, replace)
+        return Block(weight.cores[index].transpose(1, 0, 2).ravel(), weight._contraction(), replace)
 
-    def _centre_design(self, samples: Samples) -> Array:
+    def _contraction(self) -> Contraction:
         """Contract every mode but the centre's with the interfaces left and right of it."""
-        split, k = samples.split, self.centre
-        if k < split:
-            tail = [_right_matrix(self.cores[split:])] if split < len(self.cores) else []
-            partial = samples.contract_tail(tail)  # N x I_1 .. I_split x r
-            left, right = self.cores[:k], self.cores[k + 1 : split]
-        else:
-            partial = samples.contract_head([_left_matrix(self.cores[:split])])  # N x r x I_split+1 .. I_M
-            left, right = self.cores[split:k], self.cores[k + 1 :]
+        split, k = best_split(self.shape), self.centre
+        head, tail = self.cores[:split], self.cores[split:]
+        if k < split:  # leaves N x I_1 .. I_split x r, or the samples where there is no tail
+            matrices = (_right_matrix(tail),) if tail else ()
+            left, right = head[:k], head[k + 1 :]
+        else:  # leaves N x r x I_split+1 .. I_M
+            matrices = (_left_matrix(head),)
+            left, right = tail[: k - split], tail[k - split + 1 :]
         bond_left, size, bond_right = self.cores[k].shape
         left_matrix = _left_matrix(left) if left else np.eye(bond_left)
         right_matrix = _right_matrix(right) if right else np.eye(bond_right)
         kernel = np.einsum("la,tb->ltab", left_matrix, right_matrix)
-        return contract_around(partial, size, kernel.reshape(*kernel.shape[:2], -1))
+        half: Literal["head", "tail"] = "tail" if k < split else "head"
+        return Contraction(half, matrices, size, kernel.reshape(*kernel.shape[:2], -1))
 
     def _centred_at(self, index: int) -> TTWeight:
         weight = self

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._typing import Array, FloatArray
-from ..samples import Samples, contract_around
+from ..samples import Contraction, best_split
 from .base import Block, Rank, Weight, leading_vectors, numpy_backend, require_valid, whole_number_rank
 
 _DEFAULT_RANK = 4
@@ -107,16 +107,13 @@ class TuckerWeight(Weight):
         return self.core.size + sum(factor.size for factor in self.factors)
 
     def _core_block(self) -> Block:
-        def design(samples: Samples) -> Array:
-            partial = samples.contract_head(self.factors[: samples.split])
-            tail: Array = np.ones((1, 1))
-            for factor in self.factors[samples.split :]:
-                tail = np.kron(tail, factor)
-            return contract_around(partial, partial.shape[1], tail[None])
-
+        split = best_split(self.shape)
+        tail: Array = np.ones((1, 1))
+        for factor in self.factors[split:]:
+            tail = np.kron(tail, factor)
         return Block(
             vector=self.core.ravel(),
-            design=design,
+            contraction=Contraction("head", tuple(self.factors[:split]), prod(self.core.shape[:split]), tail[None]),
             replace=lambda vector: type(self)(vector.reshape(self.core.shape), self.factors),
         )
 
@@ -126,32 +123,31 @@ class TuckerWeight(Weight):
         rows, lower = np.linalg.qr(unfolded.T)  # F_(m) = L Q with L = lower.T and Q = rows.T
         others = [r for k, r in enumerate(self.core.shape) if k != mode]
 
-        def design(samples: Samples) -> Array:
-            partial, kernel = self._around(mode, samples, rows)
-            return contract_around(partial, size, kernel)
-
         def replace(vector: Array) -> TuckerWeight:
             basis, triangle = np.linalg.qr(vector.reshape(size, count))
             core = np.moveaxis((triangle @ rows.T).reshape(count, *others), 0, mode)
             return type(self)(core, [basis if k == mode else f for k, f in enumerate(self.factors)])
 
-        return Block((self.factors[mode] @ lower.T).ravel(), design, replace)
+        return Block((self.factors[mode] @ lower.T).ravel(), self._contraction(mode, rows), replace)
 
-    def _around(self, mode: int, samples: Samples, rows: Array) -> tuple[Array, Array]:
-        """Return the samples with the other half contracted, and the kernel that contracts the rest of this half.
+    def _contraction(self, mode: int, rows: Array) -> Contraction:
+        """Contract the half without this mode by its factors, and the rest of this half by the kernel.
 
         Multiplying this half's factors into the small ``rows`` instead of the samples leaves one contraction to do.
         """
-        split, order = samples.split, len(self.shape)
+        split = best_split(self.shape)
         in_head = mode < split
-        head, tail = self.factors[:split], self.factors[split:]
-        partial = samples.contract_tail(tail) if in_head else samples.contract_head(head)
-        others = [k for k in range(order) if k != mode]
+        others = [k for k in range(len(self.shape)) if k != mode]
         kernel = _multiply(
             rows.reshape(*(self.core.shape[k] for k in others), -1),
             [(axis, self.factors[k]) for axis, k in enumerate(others) if (k < split) == in_head],
         )
-        return partial, kernel.reshape(prod(kernel.shape[:mode]), -1, rows.shape[1])
+        return Contraction(
+            half="tail" if in_head else "head",
+            matrices=tuple(self.factors[split:] if in_head else self.factors[:split]),
+            size=self.shape[mode],
+            kernel=kernel.reshape(prod(kernel.shape[:mode]), -1, rows.shape[1]),
+        )
 
 
 def _multiply(tensor: Array, matrices: Iterable[tuple[int, Array]]) -> Array:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._namespace import is_lazy
 from .._typing import Array
 
 ONLY = "X"
@@ -29,11 +30,26 @@ class BadFileError(ValueError):
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in a file: what is known before it is read, and how to read it."""
+    """An array in a file: what is known before it is read, and how to read it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    get : callable
+        From a tuple of slices, one an axis (none for the whole), to what lies there.
+    pieces : tuple of int or None
+        Along each axis, the length of what the file keeps together; None if parts cannot be read by themselves.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    read: Callable[[], Array]
+    get: Callable[[tuple[slice, ...]], Any]
+    pieces: tuple[int, ...] | None = None
+
+    def read(self, where: tuple[slice, ...] = ()) -> Array:
+        """Return the array, or a part of it."""
+        return np.asanyarray(self.get(where))
 
     @property
     def is_numeric(self) -> bool:
@@ -48,7 +64,7 @@ class Stored:
 
 class _Container(NamedTuple):
     words: str
-    open: Callable[[Path], AbstractContextManager[dict[str, Stored]]]
+    open: Callable[[Path, str | None], AbstractContextManager[dict[str, Stored]]]
     remedy: str
 
 
@@ -75,15 +91,15 @@ def read_arrays(path: str | Path, names: Sequence[str] | None = None) -> dict[st
 
 
 @contextmanager
-def open_arrays(path: str | Path) -> Iterator[dict[str, Stored]]:
-    """Yield the arrays of a file by name, unread; they can be read until the block ends."""
+def open_arrays(path: str | Path, only: str | None = None) -> Iterator[dict[str, Stored]]:
+    """Yield the arrays of a file by name (or only the one of this name), unread; they can be read in the block."""
     path = Path(path)
     if not path.exists():
         raise BadFileError(f"{path}: no such file; give the path of one that exists")
     container = _container(path)
     if container is None:
         raise BadFileError(f"{path}: unknown kind of file {path.suffix!r}; give one of {container_endings()}")
-    with parsing(path, container.words, container.remedy), container.open(path) as held:
+    with parsing(path, container.words, container.remedy), container.open(path, only) as held:
         yield held
 
 
@@ -124,8 +140,15 @@ def optional_package(path: Path, package: str, extra: str, words: str) -> Any:
         raise BadFileError(f"{path}: {words}, which needs {package}; pip install 'tensormargin[{extra}]'") from error
 
 
-def _stored(path: Path, name: str, shape: Sequence[int], dtype: Any, read: Callable[[], Any]) -> Stored:
-    stored = Stored(tuple(shape), np.dtype(dtype), lambda: np.asanyarray(read()))
+def _stored(
+    path: Path,
+    name: str,
+    shape: Sequence[int],
+    dtype: Any,
+    get: Callable[[tuple[slice, ...]], Any],
+    pieces: tuple[int, ...] | None = None,
+) -> Stored:
+    stored = Stored(tuple(shape), np.dtype(dtype), get, pieces)
     if stored.is_readable:
         return stored
     fault = (
@@ -136,65 +159,89 @@ def _stored(path: Path, name: str, shape: Sequence[int], dtype: Any, read: Calla
 
 
 def _unusable(path: Path, fault: str, shape: tuple[int, ...] = ()) -> Stored:
-    def refuse() -> Array:
+    def refuse(where: tuple[slice, ...]) -> Array:
         raise BadFileError(f"{path}: {fault}")
 
     return Stored(shape, np.dtype(object), refuse)
 
 
 @contextmanager
-def _open_npz(path: Path) -> Iterator[dict[str, Stored]]:
+def _open_npz(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
     if not zipfile.is_zipfile(path):
         raise BadFileError(f"{path}: not an .npz file, or cut short; write it with numpy.savez(path, X=..., y=...)")
     with zipfile.ZipFile(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        yield {name: _npz_member(path, archive, name) for name in members}
+        yield {name: _npz_member(path, archive, name) for name in members if only in (None, name)}
 
 
 def _npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Stored:
-    def read() -> Array:
-        with archive.open(f"{name}.npy") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-
-    with archive.open(f"{name}.npy") as file:
+    member = archive.getinfo(f"{name}.npy")
+    with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = header(file)
-    return _stored(path, name, shape, dtype, read)
+        shape, in_fortran_order, dtype = header(file)
+        begin = file.tell()
+    packed = member.compress_type != zipfile.ZIP_STORED
+
+    def get(where: tuple[slice, ...]) -> Array:
+        if packed or not where:  # which also checks the sum
+            with archive.open(member) as file:
+                return np.lib.format.read_array(file, allow_pickle=False)[where]
+        offset = _offset(path, member) + begin
+        return np.memmap(path, dtype, "r", offset, shape, "F" if in_fortran_order else "C")[where]
+
+    return _stored(path, name, shape, dtype, get, None if packed else (1,) * len(shape))
+
+
+def _offset(path: Path, member: zipfile.ZipInfo) -> int:
+    """Return where the bytes of an archive's member begin: after a header whose last two lengths vary."""
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        header = file.read(30)
+    return member.header_offset + 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
 
 
 @contextmanager
-def _open_npy(path: Path) -> Iterator[dict[str, Stored]]:
+def _open_npy(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
     array = np.lib.format.open_memmap(path, mode="r")  # unlike numpy.load it knows nothing of pickles and archives
-    yield {ONLY: _stored(path, ONLY, array.shape, array.dtype, lambda: array)}
+    yield {ONLY: _stored(path, ONLY, array.shape, array.dtype, array.__getitem__, (1,) * array.ndim)}
 
 
 @contextmanager
-def _open_hdf5(path: Path) -> Iterator[dict[str, Stored]]:
+def _open_hdf5(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
     h5py = optional_package(path, "h5py", "hdf5", "an HDF5 file")
     with h5py.File(path, "r") as file:
         held: dict[str, Stored] = {}
 
         def add(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset):
-                is_text = h5py.check_string_dtype(item.dtype) is not None
-                dtype, read = (
-                    (str, lambda: np.asarray(item.asstr()[()], str)) if is_text else (item.dtype, lambda: item[()])
-                )
-                held[name] = _stored(path, name, item.shape or (), dtype, read)
+                held[name] = _hdf5_array(path, name, item, h5py.check_string_dtype(item.dtype) is not None)
 
-        file.visititems(add)
+        if only is None:
+            file.visititems(add)
+        else:
+            add(only, file[only])
         yield held
 
 
+def _hdf5_array(path: Path, name: str, dataset: Any, is_text: bool) -> Stored:
+    if is_text:
+        return _stored(path, name, dataset.shape or (), str, lambda where: np.asarray(dataset.asstr()[where], str))
+    shape = dataset.shape or ()
+    return _stored(path, name, shape, dataset.dtype, dataset.__getitem__, dataset.chunks or (1,) * len(shape))
+
+
 @contextmanager
-def _open_zarr(path: Path) -> Iterator[dict[str, Stored]]:
+def _open_zarr(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
     zarr = optional_package(path, "zarr", "zarr", "a Zarr store")
     if path.is_file() and not zipfile.is_zipfile(path):
         raise BadFileError(f"{path}: not a Zarr store in a .zip file, or cut short; pack the store's folder again")
     with zarr.storage.ZipStore(path, mode="r") if path.is_file() else nullcontext(str(path)) as store:
         root = zarr.open(store, mode="r")
-        arrays = dict(_zarr_arrays(root)) if hasattr(root, "groups") else {ONLY: root}
+        if not hasattr(root, "groups"):
+            arrays = {ONLY: root}
+        else:
+            arrays = dict(_zarr_arrays(root)) if only is None else {only: root[only]}
         yield {name: _zarr_array(path, name, array) for name, array in sorted(arrays.items())}
 
 
@@ -208,15 +255,22 @@ def _zarr_arrays(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _zarr_array(path: Path, name: str, array: Any) -> Stored:
     codecs = (*(array.filters or ()), *(array.compressors or ()))
     pickled = any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs)
-    return _stored(path, name, array.shape, object if pickled else array.dtype, lambda: array[...])
+    dtype = object if pickled else array.dtype
+    return _stored(path, name, array.shape, dtype, lambda where: array[where], array.shards or array.chunks)
 
 
 @contextmanager
-def _open_mat(path: Path) -> Iterator[dict[str, Stored]]:
+def _open_mat(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
     with path.open("rb") as file:
         head = file.read(1024)
-    variables = _read_mat73(path) if _HDF5_MAGIC in (head[:4], head[512:516]) else _read_mat5(path)
-    yield {name: _variable(path, name, value) for name, value in variables.items()}
+    if _HDF5_MAGIC in (head[:4], head[512:516]):
+        with _open_mat73(path, only) as held:
+            yield held
+        return
+    from scipy.io import loadmat
+
+    variables = loadmat(path, variable_names=None if only is None else [only])
+    yield {name: _variable(path, name, value) for name, value in variables.items() if not name.startswith("__")}
 
 
 _ZARR = _Container("a Zarr store", _open_zarr, "write it again with the zarr package")
@@ -233,20 +287,25 @@ _CONTAINERS = {
 }
 
 
-def _read_mat5(path: Path) -> dict[str, Any]:
-    from scipy.io import loadmat
-
-    return {name: value for name, value in loadmat(path).items() if not name.startswith("__")}
-
-
-def _read_mat73(path: Path) -> dict[str, Any]:
+@contextmanager
+def _open_mat73(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
     h5py = optional_package(path, "h5py", "hdf5", "a MATLAB 7.3 file (save it with -v7 to go without)")
     with h5py.File(path, "r") as file:
-        return {
-            name: _from_hdf5(file, value)
+        yield {
+            name: _mat73_variable(path, name, file, value)
             for name, value in file.items()
-            if isinstance(value, h5py.Dataset) and not name.startswith("#")
+            if isinstance(value, h5py.Dataset) and not name.startswith("#") and only in (None, name)
         }
+
+
+def _mat73_variable(path: Path, name: str, file: Any, dataset: Any) -> Stored:
+    """Return a variable in MATLAB's order of axes, which HDF5 reverses; plain numbers are not read yet."""
+    marks = dataset.attrs
+    special = "MATLAB_object_decode" in marks or marks.get("MATLAB_empty") or marks.get("MATLAB_class") == b"char"
+    if special or dataset.dtype == object:
+        return _variable(path, name, _from_hdf5(file, dataset))
+    shape, pieces = dataset.shape[::-1], dataset.chunks or (1,) * dataset.ndim
+    return _stored(path, name, shape, dataset.dtype, lambda where: np.transpose(dataset[where[::-1]]), pieces[::-1])
 
 
 def _from_hdf5(file: Any, dataset: Any) -> Any:
@@ -273,13 +332,13 @@ def _variable(path: Path, name: str, value: Any) -> Stored:
             path, f"{name} is a structure or an object, not an array; save its fields as variables of their own"
         )
     if value.dtype != object:
-        return _stored(path, name, value.shape, value.dtype, lambda: value)
+        return _stored(path, name, value.shape, value.dtype, value.__getitem__)
     cells = [np.asarray(cell) for cell in value.ravel(order="F")]
     shapes = sorted({cell.shape for cell in cells})
     if len(shapes) != 1:
         return _unusable(path, f"the cells of {name} must have one shape; they have {shapes[:4]}")
     dtype = cells[0].dtype if all(cell.dtype.kind in _READABLE for cell in cells) else object
-    return _stored(path, name, (len(cells), *shapes[0]), dtype, lambda: np.stack(cells))
+    return _stored(path, name, (len(cells), *shapes[0]), dtype, lambda where: np.stack(cells)[where])
 
 
 def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", labels: str = "y") -> tuple[Array, Array]:
@@ -294,13 +353,13 @@ def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", lab
     return X, y
 
 
-def check_samples(path: str | Path, X: Array, name: str = "X") -> None:
-    """Raise `BadFileError` for samples that no classifier could use."""
+def check_samples(path: str | Path, X: Any, name: str = "X") -> None:
+    """Raise `BadFileError` for samples that no classifier could use; those of a Dask array are not looked at."""
     if X.dtype.kind not in _NUMBERS:
         raise BadFileError(f"{path}: {name} must hold real numbers, has dtype {X.dtype}")
     if X.ndim < 2 or X.size == 0:
         raise BadFileError(f"{path}: {name} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}")
-    if X.dtype.kind == "f" and not _all_finite(X):
+    if X.dtype.kind == "f" and not is_lazy(X) and not _all_finite(X):
         raise BadFileError(f"{path}: {name} holds NaN or infinity; remove or impute those entries first")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +13,8 @@ import numpy as np
 
 from .._typing import Array
 from ..preparation import resize
-from .arrays import ONLY, BadFileError, optional_package, parsing, read_arrays
+from .arrays import ONLY, BadFileError, check_samples, optional_package, parsing, read_arrays
+from .lazy import Chunks, along, lazily, samples_per_chunk
 
 NIFTI = (".nii", ".nii.gz")
 _WORDS = {
@@ -18,6 +22,7 @@ _WORDS = {
     **dict.fromkeys(NIFTI, "NIfTI volumes"),
     ".npy": "arrays",
 }
+_FILES_AT_ONCE = 100  # files that one task reads at most, however small they are
 
 
 def file_words(name: str) -> str | None:
@@ -61,7 +66,7 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -
     elsewhere = []
     for position, name in enumerate(names[1:], start=1):
         sample, its_affine = _read_one(folder / name, size)
-        _check_shape(folder / names[0], first, folder / name, sample)
+        _check_shape(folder / names[0], first.shape, folder / name, sample.shape)
         if not np.can_cast(sample.dtype, data.dtype):
             data = data.astype(np.promote_types(sample.dtype, data.dtype))
         data[position] = sample
@@ -76,21 +81,64 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -
     return Stack(data, affine, notes)
 
 
+def lazy_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, chunks: Chunks) -> Stack:
+    """Return files as a Dask array, a few of them a task; only the first is read now, the others are held against it.
+
+    Parameters
+    ----------
+    folder : Path
+    names : sequence of str
+        Paths of the files, relative to the folder.
+    size : sequence of int, optional
+        Resize the first axes of every file to this.
+    chunks : int or str
+    """
+    first, affine = _read_one(folder / names[0], size)
+    folder = folder.resolve()
+    read = partial(_read_alike, folder, size, folder / names[0], first.shape, first.dtype)
+    per = samples_per_chunk(chunks, first.nbytes, at_most=_FILES_AT_ONCE)
+    notes = [f"the affine is that of {names[0]}; those of the other files were not compared"]
+    data = lazily(read, np.array(names, object), (len(names), *first.shape), first.dtype, per)
+    return Stack(data, affine, [] if affine is None or len(names) == 1 else notes)
+
+
+def _read_alike(
+    folder: Path,
+    size: Sequence[int] | None,
+    first_path: Path,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    names: Sequence[str],
+) -> Array:
+    """Return the samples of some files, which must be like the first one's."""
+    data = np.empty((len(names), *shape), dtype)
+    for position, name in enumerate(names):
+        sample, _ = _read_one(folder / name, size)
+        _check_shape(first_path, shape, folder / name, sample.shape)
+        if not np.can_cast(sample.dtype, dtype):
+            raise BadFileError(
+                f"{folder / name}: holds {sample.dtype}, which {dtype}, the type of {first_path}, does not hold "
+                "exactly; convert the files to one type, or load them without lazy=True, which finds a common one"
+            )
+        data[position] = sample
+        check_samples(folder / name, data[position : position + 1], "it")
+    return data
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _check_shape(first_path: Path, first: Array, path: Path, sample: Array) -> None:
-    if sample.shape == first.shape:
+def _check_shape(first_path: Path, first: tuple[int, ...], path: Path, shape: tuple[int, ...]) -> None:
+    if shape == first:
         return
     remedy = (
-        f"give size=... (command line: --size), e.g. {'x'.join(map(str, first.shape[:3]))}, to resize them"
-        if sample.ndim == first.ndim
+        f"give size=... (command line: --size), e.g. {'x'.join(map(str, first[:3]))}, to resize them"
+        if len(shape) == len(first)
         else "convert them to one kind: greyscale or colour, images or volumes"
     )
     raise BadFileError(
-        f"{path}: has the shape {sample.shape}, but {first_path} has {first.shape}; all samples must have one shape: "
-        f"{remedy}"
+        f"{path}: has the shape {shape}, but {first_path} has {first}; all samples must have one shape: {remedy}"
     )
 
 
@@ -168,6 +216,34 @@ def _read_volume(path: Path) -> tuple[Array, Array]:
 
 def read_nifti(path: Path) -> tuple[Array, Array]:
     """Return a NIfTI file's values (float32, scaled as its header says) and its affine."""
+    with _open_nifti(path) as image:
+        return np.asarray(image.dataobj, np.float32), np.asarray(image.affine, np.float64)
+
+
+def lazy_nifti(path: Path, chunks: Chunks) -> tuple[Any, Array]:
+    """Return a NIfTI file's values as a Dask array in chunks along the last axis, and its affine."""
+    with _open_nifti(path) as image:
+        shape, affine = tuple(map(int, image.shape)), np.asarray(image.affine, np.float64)
+    read = partial(_read_volumes, path.resolve(), len(shape))
+    dtype = np.dtype(np.float32)
+    per = samples_per_chunk(chunks, dtype.itemsize * prod(shape[:-1]))
+    return lazily(read, np.arange(shape[-1]), shape, dtype, per, len(shape) - 1, must_be_read_whole(path)), affine
+
+
+def must_be_read_whole(path: Path) -> bool:
+    """Tell whether a NIfTI file's volumes cannot be read one by one."""
+    return path.name.lower().endswith(".gz")
+
+
+def _read_volumes(path: Path, order: int, rows: Array) -> Array:
+    with _open_nifti(path) as image:
+        volumes = np.asarray(image.dataobj[along(order - 1, order, rows)], np.float32)
+    check_samples(path, volumes, "the array of samples")
+    return volumes
+
+
+@contextmanager
+def _open_nifti(path: Path) -> Iterator[Any]:
     nibabel = optional_package(path, "nibabel", "neuro", "a NIfTI file")
     with parsing(path, "a NIfTI file", "export it again"):
         image = nibabel.load(path)
@@ -175,7 +251,7 @@ def read_nifti(path: Path) -> tuple[Array, Array]:
             raise BadFileError(
                 f"{path}: must hold real numbers, has {image.get_data_dtype()}; export it with one number a voxel"
             )
-        return np.asarray(image.dataobj, np.float32), np.asarray(image.affine, np.float64)
+        yield image
 
 
 class Listing(NamedTuple):

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .._typing import Array
 from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
-from .images import NIFTI, file_words, known_endings, list_folder, read_nifti, read_stack, words_for
+from .images import (
+    NIFTI,
+    Stack,
+    file_words,
+    known_endings,
+    lazy_nifti,
+    lazy_stack,
+    list_folder,
+    must_be_read_whole,
+    read_nifti,
+    read_stack,
+    words_for,
+)
 from .labels import (
     GROUPS,
     LABELS,
@@ -26,9 +39,11 @@ from .labels import (
     read_labels,
     rows_by_path,
 )
+from .lazy import Chunks, check_dask, lazy_container
 from .tables import is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")
+_WHOLE = "can only be read whole, which one task does; convert it to .npy, HDF5 or Zarr if that is too much for memory"
 _LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"
 
 
@@ -38,8 +53,9 @@ class SampleSet:
 
     Attributes
     ----------
-    data : ndarray of shape (n_samples, I_1, ..., I_M)
-        Mapped from the file, read-only, if that is ``.npy``.
+    data : ndarray or dask.array.Array, of shape (n_samples, I_1, ..., I_M)
+        Mapped from the file, read-only, if that is ``.npy``. Loaded with ``lazy=True`` it is a Dask array with chunks
+        along the samples; ``data.compute()`` reads it into memory.
     target : ndarray of shape (n_samples,) or None
         Labels, text or integers.
     groups : ndarray of shape (n_samples,) or None
@@ -56,7 +72,7 @@ class SampleSet:
         What one should know: files that were left out, affines that differ.
     """
 
-    data: Array
+    data: Any
     target: Array | None
     groups: Array | None
     names: list[str] | None
@@ -84,6 +100,8 @@ class _Asked:
     size: tuple[int, ...] | None = None
     need_labels: bool = True
     flat: bool = False
+    lazy: bool = False
+    chunks: Chunks = "auto"
 
 
 def load_samples(
@@ -96,6 +114,8 @@ def load_samples(
     axis: int = 0,
     size: Sequence[int] | None = None,
     need_labels: bool = True,
+    lazy: bool = False,
+    chunks: Chunks = "auto",
 ) -> SampleSet:
     """Read samples with their labels from a file or folder; never unpickles.
 
@@ -125,6 +145,16 @@ def load_samples(
         Resize every image or volume file to this while reading, without the colours.
     need_labels : bool, default=True
         Whether it is an error that there are no labels. Otherwise files may also lie in the folder itself.
+    lazy : bool, default=False
+        Leave the samples in their files: ``data`` is a Dask array with chunks along the samples, each of which is read,
+        and looked through for NaN, by the task that needs it. Processes of a cluster must see the files under the same
+        path. Labels and groups are read at once. Of files of one sample each only the first is opened here, and the
+        others are held against it when they are read. Compressed ``.npz``, ``.mat`` before 7.3, cell arrays and
+        ``.nii.gz`` cannot be read in parts: one task reads the whole of them, and ``notes`` say so.
+    chunks : int or str, default="auto"
+        With ``lazy``: how many samples a chunk has, or how many bytes, as text ("64 MiB"); "auto" is the size that Dask
+        is set to (128 MiB unless changed). A size is rounded to the chunks that an HDF5 file or Zarr store has itself;
+        a task reads at most 100 files.
 
     Returns
     -------
@@ -146,6 +176,8 @@ def load_samples(
     source = Path(path)
     if not source.exists():
         raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
+    if lazy:
+        check_dask(source)
     second = None if labels_from is None else read_labels(Path(labels_from), labels, groups)
     asked = _Asked(
         samples=samples,
@@ -155,6 +187,8 @@ def load_samples(
         size=None if size is None else tuple(size),
         need_labels=need_labels and second is None,
         flat=not need_labels or second is not None,
+        lazy=lazy,
+        chunks=chunks,
     )
     found = replace(_read(source, asked), source=str(path))
     found = found if second is None else _with_labels(source, found, second)
@@ -189,7 +223,17 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
         name = choose(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, others)
         target = None if label_name is None else clean(path, held[label_name].read(), "labels")
         groups = groups_in_container(path, held, asked.groups)
-        return SampleSet(held[name].read(), target, groups, None, None, "", kind, ())
+        data, notes = _samples_in(path, name, held[name], asked)
+        return SampleSet(data, target, groups, None, None, "", kind, notes)
+
+
+def _samples_in(path: Path, name: str, stored: Stored, asked: _Asked) -> tuple[Any, tuple[str, ...]]:
+    """Return a container's samples, in memory or not, and what one should know."""
+    if not asked.lazy or not stored.is_numeric or len(stored.shape) < 2:  # which will be refused
+        return stored.read(), ()
+    _check_axis(path, stored.shape, asked.axis)
+    data = lazy_container(path, name, stored, asked.axis, asked.chunks)
+    return data, (f"{path.name} {_WHOLE}",) if stored.pieces is None else ()
 
 
 def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
@@ -211,10 +255,16 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
     why = "a folder of files has no arrays or columns; its labels are the names of its subfolders"
     _refuse(path, asked, ("samples", "labels", "groups", "axis"), why)
     listing = list_folder(path, asked.flat)
-    stack = read_stack(path, listing.names, asked.size)
+    stack = _stacked(path, listing.names, asked)
     target = None if listing.labels is None else from_text(path, listing.labels, "labels")
     kind = f"{'folder' if target is None else 'class folder'} of {words_for(listing.names)}"
     return SampleSet(stack.data, target, None, listing.names, stack.affine, "", kind, (*listing.notes, *stack.notes))
+
+
+def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
+    if asked.lazy:
+        return lazy_stack(folder, names, asked.size, asked.chunks)
+    return read_stack(folder, names, asked.size)
 
 
 def _from_table(path: Path, asked: _Asked) -> SampleSet:
@@ -233,7 +283,7 @@ def _from_table(path: Path, asked: _Asked) -> SampleSet:
     groups = groups_in_table(table, asked.groups)
     names = table.columns[paths]
     _check_files(path, names)
-    stack = read_stack(path.parent, names, asked.size)
+    stack = _stacked(path.parent, names, asked)
     return SampleSet(
         stack.data, target, groups, names, stack.affine, "", f"table of {words_for(names)}", tuple(stack.notes)
     )
@@ -255,13 +305,14 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
     _refuse(path, asked, ("samples", "labels", "groups", "axis", "size"), why)
     if asked.need_labels:
         raise BadFileError(f"{path}: a NIfTI file has no labels; {_LABELS_FROM}")
-    volumes, affine = read_nifti(path)
+    volumes, affine = lazy_nifti(path, asked.chunks) if asked.lazy else read_nifti(path)
     if volumes.ndim != 4:
         raise BadFileError(
             f"{path}: must have four axes, the last counting the samples; its shape is {volumes.shape}. Where every "
             "file is one sample, give a folder with one subfolder a class, or a table of paths and labels"
         )
-    return SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", ())
+    notes = (f"{path.name} {_WHOLE}",) if asked.lazy and must_be_read_whole(path) else ()
+    return SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", notes)
 
 
 def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None:
@@ -286,17 +337,21 @@ def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:
 def _samples_first(path: Path, found: SampleSet, second: Labels | None, axis: int) -> SampleSet:
     """Return the samples along the first axis; raise `BadFileError` for what no classifier could use."""
     data = found.data
-    if not -data.ndim <= axis < data.ndim:
-        raise BadFileError(
-            f"{path}: axis={axis} (command line: --axis) must be one of the {data.ndim} axes of the samples, of shape "
-            f"{data.shape}; the first is 0"
-        )
+    _check_axis(path, data.shape, axis)
     for what, values in (("labels", found.target), ("groups", found.groups)):
         if values is not None and len(values) != data.shape[axis]:
             raise _miscounted(path, found, second, axis, f"{len(values)} {what}", len(values))
     data = data if axis == 0 else np.moveaxis(data, axis, 0)
     check_samples(path, data, "the array of samples")
     return replace(found, data=data)
+
+
+def _check_axis(path: Path, shape: tuple[int, ...], axis: int) -> None:
+    if not -len(shape) <= axis < len(shape):
+        raise BadFileError(
+            f"{path}: axis={axis} (command line: --axis) must be one of the {len(shape)} axes of the samples, of shape "
+            f"{shape}; the first is 0"
+        )
 
 
 def _miscounted(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from .._namespace import as_array, is_lazy, like
 from .._typing import Array
-from .._validation import checked_groups, samples_as_fitted
+from .._validation import checked_groups, checked_samples, chunked_along_samples, same_library, samples_as_fitted
+from ._passes import mapped
 
 
 def check_sizes(shape: Any) -> None:
@@ -18,12 +23,24 @@ def check_sizes(shape: Any) -> None:
         raise ValueError(f"shape must be a tuple of whole numbers, one a mode; got shape={shape!r}")
 
 
-class KeepsTensors(TransformerMixin, BaseEstimator):
+def by_sizes(shape: Any) -> str:
+    """Return a shape in words."""
+    return " x ".join(map(str, shape))
+
+
+class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     """A transformer from tensor samples to tensor samples.
 
-    A subclass says what it learns (`_learn`, which returns the shape of its samples), what it does (`_change`), and
-    how a weight on its output reads on its input (`pull_back`).
+    A subclass says what it learns (`_learn`, which returns the shape of its samples), what it does (`_change`), how a
+    weight on its output reads on its input (`pull_back`), and all of that in `words`.
+
+    Samples come as NumPy arrays (or what becomes one), as arrays of the array API standard, which stay in their library
+    and on their device (the same in `fit` and `transform`, as scikit-learn has it), or as Dask arrays: `fit` then takes
+    one pass over the chunks, on the workers, and `transform` computes nothing and returns a Dask array with the same
+    chunks along the samples.
     """
+
+    _seen: Any = np.empty(0)  # no samples, but in the library and on the device of those of the fit
 
     # Under scikit-learn's metadata routing, groups reach these methods without being asked for.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
@@ -39,8 +56,9 @@ class KeepsTensors(TransformerMixin, BaseEstimator):
         groups : array-like of shape (n_samples,), optional
             Run, session or subject of each sample, where the transformer works by group.
         """
-        X = validate_data(self, X, dtype="numeric", allow_nd=True)
-        self.sample_shape_in_ = X.shape[1:]
+        X = checked_samples(self, X)
+        self.sample_shape_in_ = tuple(X.shape[1:])
+        self._seen = like(np.empty(0, np.float32), X)
         self.sample_shape_out_ = self._learn(X, checked_groups(X, groups))
         return self
 
@@ -48,23 +66,54 @@ class KeepsTensors(TransformerMixin, BaseEstimator):
         """Return the samples, changed; the shape is (n_samples, *sample_shape_out_)."""
         check_is_fitted(self)
         X = samples_as_fitted(self, X, self.sample_shape_in_)
-        return self._change(X, checked_groups(X, groups))
+        same_library(self, X, "_seen", "transform")
+        groups = checked_groups(X, groups)
+        return self._change_lazily(X, groups) if is_lazy(X) else self._change(X, groups)
 
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Array:
         """Fit, then transform the same samples."""
         return self.fit(X, y, groups).transform(X, groups)
 
+    @abstractmethod
     def pull_back(self, weight: Any) -> Array:
         """Return the weight on the input that gives, up to a constant, the scores of ``weight`` on the output."""
-        raise NotImplementedError
 
-    def _learn(self, X: Array, groups: Array | None) -> tuple[int, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def words(self) -> str:
+        """Return what is done to the samples, as a sentence without its stop; it need not be fitted."""
 
-    def _change(self, X: Array, groups: Array | None) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+        """Learn from samples of any library, lazy ones included; return the shape of the changed samples."""
+
+    @abstractmethod
+    def _change(self, X: Any, groups: Array | None = None) -> Any:
+        """Return samples that lie in memory, changed."""
+
+    def _change_lazily(self, X: Any, groups: Array | None) -> Any:
+        return mapped(X, self._as_it_is()._change)
+
+    def _as_it_is(self) -> Self:
+        """Return a transformer that a later `fit` leaves as it is, to wait in a graph."""
+        return copy(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.array_api_support = True
         return tags
+
+
+class CanBeUndone(KeepsTensors):
+    """A transformer that also leads back: a subclass says how (`_undo`)."""
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Return samples as they were before, or nearly; a Dask array's not computed."""
+        check_is_fitted(self)
+        X = as_array(X)
+        same_library(self, X, "_seen", "inverse_transform")
+        return mapped(chunked_along_samples(X), self._as_it_is()._undo) if is_lazy(X) else self._undo(X)
+
+    @abstractmethod
+    def _undo(self, X: Any) -> Any:
+        """Return samples that lie in memory in the shape, and with the values, that they came in."""

@@ -40,8 +40,11 @@ class Recipe:
         """Return the steps that need groups; they learn nothing from one group for another."""
         return [("scale_by_group", TensorScaler(by_group=True))] if self.by_group else []
 
-    def scaled_by_group(self, X: Array, groups: Array | None) -> Array:
-        """Return samples scaled within each group where the recipe says so; raise ValueError without groups."""
+    def scaled_by_group(self, X: Any, groups: Array | None) -> Any:
+        """Return samples scaled within each group where the recipe says so; raise ValueError without groups.
+
+        Arrays of other libraries stay in them, Dask arrays lazy.
+        """
         return TensorScaler(by_group=True).fit_transform(X, groups=groups) if self.by_group else X
 
     def inner(self) -> Any:
@@ -51,6 +54,10 @@ class Recipe:
                 'no entry is brighter than others after scaling by group, which makes every mean zero; use "varying", '
                 "or leave one of them out"
             )
+        steps = self._inner_steps()
+        return Pipeline(steps) if len(steps) > 1 else steps[0][1] if steps else None
+
+    def _inner_steps(self) -> list[tuple[str, Any]]:
         steps: list[tuple[str, Any]] = []
         if self.mask is not None:
             steps.append(("mask", Mask(self.mask)))
@@ -62,7 +69,7 @@ class Recipe:
             steps.append(("scale", TensorScaler(self._per())))
         if self.tensorize is not None:
             steps.append(("tensorize", Tensorize(self.tensorize)))
-        return Pipeline(steps) if len(steps) > 1 else steps[0][1] if steps else None
+        return steps
 
     def _per(self) -> str | int:
         if self.scale in ("entry", "global"):
@@ -74,21 +81,4 @@ class Recipe:
 
     def words(self) -> list[str]:
         """Return a sentence for each step."""
-        said = []
-        if self.by_group:
-            said.append("every entry was centred and scaled to unit variance within each group by itself")
-        if self.mask is not None:
-            said.append(f"entries that are not {self.mask} over the training samples were set to zero")
-        if self.crop is not None:
-            said.append(
-                f"samples were cut to the smallest box that holds what is {self.crop} over the training samples"
-            )
-        if self.resize is not None:
-            said.append(f"samples were resized to {' x '.join(map(str, self.resize))}")
-        if self.scale != "none":
-            what = {"entry": "every entry was", "global": "samples were, as a whole,"}
-            of = what.get(self.scale, f"every index of {self.scale} was")
-            said.append(f"{of} centred and scaled to unit variance by statistics of the training samples")
-        if self.tensorize is not None:
-            said.append(f"samples were folded to {' x '.join(map(str, self.tensorize))}")
-        return said
+        return [step.words() for _, step in (*self.outer(), *self._inner_steps())]

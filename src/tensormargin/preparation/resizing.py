@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .._namespace import as_array, beside, cast, namespace
 from .._typing import Array
-from ..samples import working_dtype
-from ._base import KeepsTensors, check_sizes
+from ._base import KeepsTensors, by_sizes, check_sizes
+from ._passes import floating
 
 
 @cache
@@ -32,12 +33,12 @@ def resize(array: Array, shape: tuple[int, ...]) -> Array:
     return _apply(array, [resizing_matrix(old, new) for old, new in zip(array.shape, shape, strict=False)], 0)
 
 
-def _apply(array: Array, matrices: list[Array], first_axis: int) -> Array:
-    dtype = working_dtype(array.dtype)
-    resized = array.astype(dtype, copy=False)
+def _apply(array: Any, matrices: list[Array], first_axis: int) -> Any:
+    xp, dtype = namespace(array), floating(array)
+    resized = cast(array, dtype)
     for axis, matrix in enumerate(matrices, start=first_axis):
-        resized = np.moveaxis(np.tensordot(matrix.astype(dtype), resized, (1, axis)), 0, axis)
-    return np.ascontiguousarray(resized)
+        resized = xp.moveaxis(xp.tensordot(beside(matrix, array, dtype), resized, axes=((1,), (axis,))), 0, axis)
+    return xp.reshape(xp.reshape(resized, (-1,)), resized.shape)  # in C order
 
 
 class Resize(KeepsTensors):
@@ -63,9 +64,9 @@ class Resize(KeepsTensors):
     def __init__(self, shape: tuple[int, ...] = (32, 32)) -> None:
         self.shape = shape
 
-    def _learn(self, X: Array, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
         check_sizes(self.shape)
-        shape = X.shape[1:]
+        shape = tuple(X.shape[1:])
         if not len(self.shape) <= len(shape) or min(self.shape) < 1:
             raise ValueError(
                 f"shape must give new sizes of at least 1 for the first modes of samples of shape {shape}; got "
@@ -74,9 +75,13 @@ class Resize(KeepsTensors):
         self.matrices_ = [resizing_matrix(old, new) for old, new in zip(shape, self.shape, strict=False)]
         return (*self.shape, *shape[len(self.shape) :])
 
-    def _change(self, X: Array, groups: Array | None) -> Array:
+    def _change(self, X: Any, groups: Array | None = None) -> Any:
         return _apply(X, self.matrices_, 1)
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight on the samples before resizing that gives the scores of ``weight`` on those after it."""
-        return _apply(np.asarray(weight), [matrix.T for matrix in self.matrices_], 0)
+        return _apply(as_array(weight), [matrix.T for matrix in self.matrices_], 0)
+
+    def words(self) -> str:
+        """Return what is done to the samples."""
+        return f"samples were resized to {by_sizes(self.shape)}"

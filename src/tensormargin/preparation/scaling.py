@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from .._namespace import as_array, beside, cast, device_of, like, namespace
 from .._typing import Array
-from ..samples import working_dtype
-from ._base import KeepsTensors
-
-_CHUNK_ENTRIES = 2**22
+from ._base import CanBeUndone
+from ._passes import by_chunk, chunked, floating, mapped, parts, reduced, statistics, widest
 
 
-class TensorScaler(KeepsTensors):
+class TensorScaler(CanBeUndone):
     """Subtract means and divide by standard deviations, learned on the training samples.
 
     Parameters
@@ -33,8 +33,9 @@ class TensorScaler(KeepsTensors):
 
     Attributes
     ----------
-    mean_, scale_ : ndarray
-        They broadcast against a sample; what does not vary has the scale 1. None where ``by_group``.
+    mean_, scale_ : array
+        They broadcast against a sample; what does not vary has the scale 1. None where ``by_group``. In the library and
+        on the device of the samples they were learned from (NumPy's for a Dask array of its arrays).
     sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
@@ -58,49 +59,102 @@ class TensorScaler(KeepsTensors):
         self.with_std = with_std
         self.by_group = by_group
 
-    def _learn(self, X: Array, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
         axes = self._averaged_axes(X.ndim - 1)
         if self.by_group:
             self._need(groups)
             self.mean_: Any = None
             self.scale_: Any = None
         else:
-            self.mean_, self.scale_ = _mean_and_scale(X, axes)
-        return X.shape[1:]
+            spread = reduced(X, partial(_spread, axes=axes), _joined)
+            self.mean_, self.scale_ = _mean_and_scale(spread, floating(X))
+        return tuple(X.shape[1:])
 
-    def _change(self, X: Array, groups: Array | None) -> Array:
-        out = X.astype(working_dtype(X.dtype))  # the one copy
+    def _change(self, X: Any, groups: Array | None = None) -> Any:
         if not self.by_group:
-            return self._standardise(out, self.mean_, self.scale_)
-        groups = self._need(groups)
-        axes = self._averaged_axes(X.ndim - 1)
-        for group in np.unique(groups):
-            rows = groups == group
-            out[rows] = self._standardise(out[rows], *_mean_and_scale(X[rows], axes))
+            return self._standardise(X, self.mean_, self.scale_)
+        codes = self._codes(groups)
+        return self._standardise_by_group(X, codes, self._spreads(X, codes))
+
+    def _change_lazily(self, X: Any, groups: Array | None) -> Any:
+        if not self.by_group:
+            return super()._change_lazily(X, groups)
+        from dask.graph_manipulation import clone
+
+        codes = self._codes(groups)
+        spreads = self._spreads(clone(X), codes)  # shared chunks would have to stay until all have been looked at
+        return mapped(
+            X,
+            self._as_it_is()._standardise_by_group,
+            chunked(codes, X),
+            by_chunk(X, codes, spreads),
+            dtype=floating(X),
+        )
+
+    def _spreads(self, X: Any, codes: Array) -> dict[int, Any]:
+        return statistics(X, partial(_spread, axes=self._averaged_axes(X.ndim - 1)), _joined, codes)
+
+    def _codes(self, groups: Array | None) -> Array:
+        return np.unique(self._need(groups), return_inverse=True)[1]
+
+    def _standardise(self, X: Any, mean: Any, scale: Any) -> Any:
+        dtype = floating(X)
+        out = cast(X, dtype, copy=True)  # the one copy
+        if self.with_mean:
+            out -= beside(mean, X, dtype)
+        if self.with_std:
+            out /= beside(scale, X, dtype)
         return out
 
-    def _standardise(self, out: Array, mean: Any, scale: Any) -> Array:
-        if self.with_mean:
-            out -= mean.astype(out.dtype)
-        if self.with_std:
-            out /= scale.astype(out.dtype)
+    def _standardise_by_group(self, X: Any, codes: Array, spreads: Mapping[int, Spread]) -> Any:
+        xp, dtype = namespace(X), floating(X)
+        out = xp.empty(X.shape, dtype=getattr(xp, dtype.name), device=device_of(X))
+        learned = {code: _mean_and_scale(spread, dtype) for code, spread in spreads.items()}
+        for where in parts(X):
+            present, positions = np.unique(codes[where], return_inverse=True)
+            mean, scale = (
+                xp.take(xp.stack([learned[int(code)][which] for code in present]), like(positions, X), axis=0)
+                for which in (0, 1)
+            )
+            out[where, ...] = self._standardise(X[where, ...], mean, scale)
         return out
 
     def inverse_transform(self, X: Any) -> Array:
         """Undo the scaling."""
-        check_is_fitted(self)
         if self.by_group:
             raise ValueError("scaling by group has no one inverse: every group was scaled by numbers of its own")
-        out = np.array(X, dtype=working_dtype(np.asarray(X).dtype))
+        return super().inverse_transform(X)
+
+    def _undo(self, X: Any) -> Any:
+        dtype = floating(X)
+        out = cast(X, dtype, copy=True)
         if self.with_std:
-            out *= self.scale_.astype(out.dtype)
+            out *= beside(self.scale_, X, dtype)
         if self.with_mean:
-            out += self.mean_.astype(out.dtype)
+            out += beside(self.mean_, X, dtype)
         return out
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight on the samples before scaling; where ``by_group``, the weight itself (no one scale)."""
-        return np.asarray(weight) / self.scale_ if self.with_std and not self.by_group else np.asarray(weight)
+        weight = as_array(weight)
+        return weight / beside(self.scale_, weight) if self.with_std and not self.by_group else weight
+
+    def words(self) -> str:
+        """Return what is done to the samples."""
+        asked = (("centred", self.with_mean), ("scaled to unit variance", self.with_std))
+        done = " and ".join(word for word, wanted in asked if wanted)
+        whence = "within each group by itself" if self.by_group else "by statistics of the training samples"
+        return f"{self._scaled()} {done} {whence}" if done else "samples were left as they are"
+
+    def _scaled(self) -> str:
+        """Return what has statistics of its own, with modes counted from 1."""
+        if self.per == "global":
+            return "samples were, as a whole,"
+        if self.per == "entry":
+            return "every entry was"
+        modes = (self.per,) if isinstance(self.per, int | np.integer) else self.per
+        which = " and ".join(str(int(mode) + 1) for mode in modes)
+        return f"every index of {'mode' if len(modes) == 1 else 'modes'} {which} was"
 
     def _averaged_axes(self, order: int) -> tuple[int, ...]:
         """Return the axes of X over which statistics are taken."""
@@ -126,31 +180,44 @@ class TensorScaler(KeepsTensors):
         return groups
 
 
-def _mean_and_scale(X: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return means and standard deviations in float64, kept to broadcast against a sample, in two passes.
+class Spread(NamedTuple):
+    """Number, mean and summed squared distance from it, of what is averaged; axes are kept."""
+
+    number: int
+    mean: Any
+    squares: Any
+
+
+def _spread(part: Any, axes: tuple[int, ...]) -> Spread:
+    """Return the spread of some samples in two passes over them.
 
     The second pass also finds by how much rounding has moved the mean: a sum over thousands of samples is off by enough
     to give a constant a deviation.
     """
-    count = np.prod([X.shape[axis] for axis in axes])
-    mean = sum(np.sum(part, axis=axes, keepdims=True, dtype=np.float64) for part in _chunks(X)) / count
-    squares: Any = 0.0
-    drift: Any = 0.0
-    for part in _chunks(X):
-        centred = part - mean
-        drift = drift + np.sum(centred, axis=axes, keepdims=True)
-        squares = squares + np.sum(np.square(centred, out=centred), axis=axes, keepdims=True)
-    drift = drift / count
-    deviation = np.sqrt(np.maximum(squares / count - drift**2, 0.0))
-    mean = mean + drift
+    xp = namespace(part)
+    number = prod(part.shape[axis] for axis in axes)
+    part = cast(part, widest(part))
+    mean = xp.mean(part, axis=axes, keepdims=True)
+    centred = part - mean
+    drift = xp.mean(centred, axis=axes, keepdims=True)
+    centred *= centred
+    return Spread(number, mean + drift, xp.sum(centred, axis=axes, keepdims=True) - number * drift**2)
+
+
+def _joined(one: Spread, other: Spread) -> Spread:
+    """Return the spread of both (Chan, Golub and LeVeque 1983), which cancels no digits."""
+    number = one.number + other.number
+    apart = other.mean - one.mean
+    mean = one.mean + apart * (other.number / number)
+    squares = one.squares + other.squares + apart * apart * (one.number * other.number / number)
+    return Spread(number, mean, squares)
+
+
+def _mean_and_scale(spread: Spread, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return means and standard deviations, kept to broadcast against a sample."""
+    mean, variance = spread.mean[0, ...], spread.squares[0, ...] / spread.number
+    xp = namespace(mean)
+    deviation = xp.sqrt(xp.where(variance > 0, variance, xp.zeros_like(variance)))
     # What is left of a constant is rounding, not signal.
-    resolution = 10 * np.finfo(working_dtype(X.dtype)).eps
-    constant = deviation <= resolution * np.abs(mean)
-    return mean[0], np.where(constant, 1.0, deviation)[0]
-
-
-def _chunks(X: Array) -> Iterator[Array]:
-    """Yield runs of samples, so that no float64 copy of them all is made."""
-    step = max(1, _CHUNK_ENTRIES // max(1, X[0].size))
-    for begin in range(0, len(X), step):
-        yield X[begin : begin + step]
+    constant = deviation <= 10 * float(np.finfo(dtype).eps) * xp.abs(mean)
+    return mean, xp.where(constant, xp.ones_like(deviation), deviation)

@@ -6,15 +6,16 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from .._namespace import as_array, beside, cast, device_of, dtype_of, like, namespace, to_host
 from .._typing import Array
-from ._base import KeepsTensors, check_sizes
+from ._base import CanBeUndone, KeepsTensors, by_sizes, check_sizes
+from ._passes import floating, reduced, widest
 
 RULES = ("varying", "bright")
 
 
-class Tensorize(KeepsTensors):
+class Tensorize(CanBeUndone):
     """Give samples another shape with as many entries, such as 28x28 -> 7x4x7x4.
 
     Parameters
@@ -38,29 +39,32 @@ class Tensorize(KeepsTensors):
     def __init__(self, shape: tuple[int, ...] = (-1,)) -> None:
         self.shape = shape
 
-    def _learn(self, X: Array, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
         check_sizes(self.shape)
         size = prod(X.shape[1:])
         known = prod(n for n in self.shape if n != -1)
         free = sum(n == -1 for n in self.shape)
         if free > 1 or min(self.shape) < -1 or known < 1 or (size % known if free else size != known):
             raise ValueError(
-                f"shape must have as many entries as the samples, whose shape {X.shape[1:]} makes {size} (one size may "
-                f"be -1); got shape={self.shape!r}"
+                f"shape must have as many entries as the samples, whose shape {tuple(X.shape[1:])} makes {size} (one "
+                f"size may be -1); got shape={self.shape!r}"
             )
         return tuple(size // known if n == -1 else n for n in self.shape)
 
-    def _change(self, X: Array, groups: Array | None) -> Array:
-        return X.reshape(len(X), *self.sample_shape_out_)
+    def _change(self, X: Any, groups: Array | None = None) -> Any:
+        return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_out_))
 
-    def inverse_transform(self, X: Any) -> Array:
-        """Return samples in the shape they came in."""
-        check_is_fitted(self)
-        return np.asarray(X).reshape(-1, *self.sample_shape_in_)
+    def _undo(self, X: Any) -> Any:
+        return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_in_))
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight in the shape that samples come in."""
-        return np.asarray(weight).reshape(self.sample_shape_in_)
+        weight = as_array(weight)
+        return namespace(weight).reshape(weight, self.sample_shape_in_)
+
+    def words(self) -> str:
+        """Return what is done to the samples."""
+        return f"samples were folded to {by_sizes(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
 class Mask(KeepsTensors):
@@ -74,26 +78,31 @@ class Mask(KeepsTensors):
 
     Attributes
     ----------
-    mask_ : ndarray of bool, of the samples' shape
+    mask_ : array of bool, of the samples' shape
+        In the library and on the device of the samples it was learned from (NumPy's for a Dask array of its arrays).
     sample_shape_in_, sample_shape_out_ : tuple of int
     """
 
     def __init__(self, mask: str | Any = "varying") -> None:
         self.mask = mask
 
-    def _learn(self, X: Array, groups: Array | None) -> tuple[int, ...]:
-        self.mask_ = _found_mask(X, self.mask)
-        return X.shape[1:]
+    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+        self.mask_ = like(_found_mask(X, self.mask), X)
+        return tuple(X.shape[1:])
 
-    def _change(self, X: Array, groups: Array | None) -> Array:
-        return np.where(self.mask_, X, np.zeros((), X.dtype))
+    def _change(self, X: Any, groups: Array | None = None) -> Any:
+        return namespace(X).where(beside(self.mask_, X), X, like(0, X, dtype_of(X)))
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight, zero where the samples are not looked at."""
-        return np.where(self.mask_, weight, 0.0)
+        return self._change(as_array(weight))
+
+    def words(self) -> str:
+        """Return what is done to the samples."""
+        return f"entries {_outside(self.mask)} were set to zero"
 
 
-class Crop(KeepsTensors):
+class Crop(CanBeUndone):
     """Cut samples to the smallest box that holds a mask.
 
     Parameters
@@ -113,61 +122,99 @@ class Crop(KeepsTensors):
         self.mask = mask
         self.margin = margin
 
-    def _learn(self, X: Array, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
         if self.margin < 0:
             raise ValueError(f"margin must be at least 0; got margin={self.margin}")
         inside = np.argwhere(_found_mask(X, self.mask))
         first = np.maximum(inside.min(axis=0) - self.margin, 0)
-        last = np.minimum(inside.max(axis=0) + self.margin + 1, X.shape[1:])
-        self.bounds_ = np.stack([first, last], axis=1)
+        last = np.minimum(inside.max(axis=0) + self.margin + 1, tuple(X.shape[1:]))
+        self.bounds_ = tuple(zip(first.tolist(), last.tolist(), strict=True))
         return tuple((last - first).tolist())
 
     @property
     def box_(self) -> tuple[slice, ...]:
         """The box, one slice a mode."""
-        return tuple(slice(int(first), int(last)) for first, last in self.bounds_)
+        return tuple(slice(first, last) for first, last in self.bounds_)
 
-    def _change(self, X: Array, groups: Array | None) -> Array:
+    def _change(self, X: Any, groups: Array | None = None) -> Any:
         return X[(slice(None), *self.box_)]
 
-    def inverse_transform(self, X: Any) -> Array:
-        """Return samples of the shape they came in, zero outside of the box."""
-        check_is_fitted(self)
-        X = np.asarray(X)
-        full = np.zeros((len(X), *self.sample_shape_in_), X.dtype)
+    def _undo(self, X: Any) -> Any:
+        """Return samples that are zero outside of the box."""
+        full = namespace(X).zeros((X.shape[0], *self.sample_shape_in_), dtype=X.dtype, device=device_of(X))
         full[(slice(None), *self.box_)] = X
         return full
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight in the shape of the whole samples, zero outside of the box."""
-        return self.inverse_transform(np.asarray(weight)[None])[0]
+        return self._undo(as_array(weight)[None, ...])[0, ...]
+
+    def words(self) -> str:
+        """Return what is done to the samples."""
+        around = f", with a margin of {self.margin}" if self.margin else ""
+        sizes = f" ({by_sizes(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
+        return f"samples were cut to the smallest box that holds {_inside(self.mask)}{around}{sizes}"
 
 
-def _found_mask(X: Array, rule: Any) -> Array:
+def _inside(rule: Any) -> str:
+    return f"what is {rule} over the training samples" if isinstance(rule, str) else "the given mask"
+
+
+def _outside(rule: Any) -> str:
+    return f"that are not {rule} over the training samples" if isinstance(rule, str) else "outside of the given mask"
+
+
+def _found_mask(X: Any, rule: Any) -> Array:
+    """Return the mask as a NumPy array; only the statistics that it needs leave the device or the workers."""
+    shape = tuple(X.shape[1:])
     if isinstance(rule, str):
         if rule not in RULES:
             raise ValueError(f"mask must be {', '.join(map(repr, RULES))} or an array of bool; got {rule!r}")
-        mask = _varying(X) if rule == "varying" else _bright(X)
+        mask = _varying(X) if rule == "varying" else _bright(_mean(X))
         if not mask.any():
             why = "all samples are the same" if rule == "varying" else "all entries have the same mean"
-            raise ValueError(f"mask={rule!r} leaves no entry: {why} (n_samples={len(X)}, n_features={X[0].size})")
+            raise ValueError(f"mask={rule!r} leaves no entry: {why} (n_samples={X.shape[0]}, n_features={prod(shape)})")
         return mask
-    mask = np.asarray(rule).astype(bool)
-    if mask.shape != X.shape[1:] or not mask.any():
+    mask = to_host(rule).astype(bool)
+    if mask.shape != shape or not mask.any():
         raise ValueError(
-            f"a mask needs the samples' shape {X.shape[1:]} and at least one true entry; got shape {mask.shape} with "
+            f"a mask needs the samples' shape {shape} and at least one true entry; got shape {mask.shape} with "
             f"{int(mask.sum())}"
         )
     return mask
 
 
-def _varying(X: Array) -> Array:
-    return np.max(X, axis=0) > np.min(X, axis=0)
+def _varying(X: Any) -> Array:
+    low, high = reduced(X, _range, _wider)
+    return to_host(high > low)
 
 
-def _bright(X: Array) -> Array:
+def _range(part: Any) -> tuple[Any, Any]:
+    xp = namespace(part)
+    exact = cast(part, floating(part)) if dtype_of(part).itemsize < 8 else part  # some types cannot be compared
+    return xp.min(exact, axis=0), xp.max(exact, axis=0)
+
+
+def _wider(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    xp = namespace(one[0])
+    return xp.minimum(one[0], other[0]), xp.maximum(one[1], other[1])
+
+
+def _mean(X: Any) -> Array:
+    (total,) = reduced(X, _sum, _added)
+    return to_host(total) / X.shape[0]
+
+
+def _sum(part: Any) -> tuple[Any]:
+    return (namespace(part).sum(cast(part, widest(part)), axis=0),)
+
+
+def _added(one: tuple[Any], other: tuple[Any]) -> tuple[Any]:
+    return (one[0] + other[0],)
+
+
+def _bright(mean: Array) -> Array:
     """Return where the mean sample lies above Otsu's threshold: the one that separates two kinds of entries best."""
-    mean = np.mean(X, axis=0, dtype=np.float64)
     counts, edges = np.histogram(mean, bins=256)
     centres = (edges[:-1] + edges[1:]) / 2
     below = np.cumsum(counts)[:-1]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..anatomy import all_steps, classifier_of, last_estimator
 from ..estimators import TensorMarginClassifier
-from ..preparation import TensorScaler
+from ..preparation import KeepsTensors
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
@@ -67,21 +67,7 @@ def said_steps(model: Any) -> list[str]:
 
 def said_step(step: Any) -> str:
     """Return what a transformer does, in words."""
-    if isinstance(step, TensorScaler):
-        if step.by_group:
-            return "every entry centred and scaled to unit variance within each group by itself"
-        what = {"entry": "every entry", "global": "samples as a whole"}.get(
-            str(step.per), f"every index of mode {step.per}"
-        )
-        return f"{what} centred and scaled to unit variance by statistics of the training samples"
-    shape = " x ".join(map(str, getattr(step, "sample_shape_out_", ())))
-    words = {
-        "Mask": "masked",
-        "Crop": f"cut to {shape}",
-        "Resize": f"resized to {shape}",
-        "Tensorize": f"folded to {shape}",
-    }
-    return words.get(type(step).__name__, repr(step))
+    return step.words() if isinstance(step, KeepsTensors) else repr(step)
 
 
 def _preparation(model: Any) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
@@ -19,31 +19,36 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
-    validate_data,
 )
 
-from .._typing import Array, FloatArray
-from .._validation import checked_groups, samples_as_fitted
+from .._namespace import is_foreign, is_lazy, like, to_host
+from .._typing import Array
+from .._validation import checked_groups, checked_training, samples_as_fitted
+from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
+from ..estimators._engine import SOLVERS
 from ..estimators._multiclass import binary_tasks, combine_scores, predicted_codes
+from ..estimators._outputs import AccuracyMixin, by_chunk
 from ..formats import FORMATS
 from .calibration import class_probabilities, fit_slope
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, paths
 from .search import (
+    PathJob,
     PathScores,
     Progress,
     Split,
     Training,
     check_training_parts,
     choose,
-    out_of_fold,
+    left_out_scores,
     run_path,
     splits_of,
     tabulate,
 )
+from .together import run_together
 
 
-class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator):
     """`TensorMarginClassifier` that chooses decomposition, rank, lambda and mu1 = mu2 by cross-validation.
 
     Every combination is fitted on parts of the training samples and scored on the rest, along lambda each fit from the
@@ -74,10 +79,11 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         Which model to take: the one with the best mean score; or, of those within one standard error of it, the one
         with fewest parameters, or the one whose margins on the validation parts have the smallest Cantelli bound,
         ``variance / (variance + mean^2)``. On few samples many models have the same accuracy; margins tell more.
-    class_weight, multi_class, fit_intercept, tol, max_iter
-        See `TensorMarginClassifier`.
+    class_weight, multi_class, fit_intercept, tol, max_iter, solver
+        See `TensorMarginClassifier`. Samples on a device are searched there: all values of lambda on all folds are
+        fitted as one batch (of one fold, where there is a ``preparation``), none from the one before.
     n_jobs : int or None, default=None
-        Processes of the search.
+        Processes of the search. Samples on a device, or in a Dask array, are searched by one.
     random_state : int, RandomState or None, default=None
         For folds and random starts.
     verbose : int, default=0
@@ -124,6 +130,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions(set(SOLVERS))],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -144,6 +151,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         fit_intercept: bool = True,
         tol: float = 1e-3,
         max_iter: int = 100,
+        solver: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -161,6 +169,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
+        self.solver = solver
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -183,26 +192,31 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             Called as ``progress(done, total, text)`` after each piece of the search.
         """
         self._check_grid()
-        X, y = validate_data(self, X, y, dtype="numeric", allow_nd=True)
+        given = y
+        X, y = checked_training(self, X, y)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"a classifier needs samples of at least two classes; got one class, {self.classes_}")
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"a classifier needs samples of at least two classes; got one class, {classes}")
+        self.classes_ = like(classes, given) if is_foreign(given) else classes
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(to_host(sample_weight), y, dtype=np.float64, ensure_non_negative=True)
         training = Training(X, y, weights, self._alternatives())
         rng = check_random_state(self.random_state)
         splits = splits_of(self.cv, y, checked_groups(X, groups), rng.randint(2**31 - 1))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
-        self.sample_shape_ = X.shape[1:]
+        self.sample_shape_ = tuple(X.shape[1:])
         tried = self._paths(training, splits)
-        self._search(training, template, tried, splits, progress)
-        which = tried[self.best_index_ // len(self.lams)].preparation
-        chosen = clone(template).set_params(
-            **{name: value for name, value in self.best_params_.items() if name != "preparation"}
-        )
-        self._refit(training, which, chosen)
-        self._calibrate(training, which, chosen, splits, codes)
+        with sent_once(X):
+            self._search(training, template, tried, splits, progress)
+            which = tried[self.best_index_ // len(self.lams)].preparation
+            chosen = clone(template).set_params(
+                **{name: value for name, value in self.best_params_.items() if name != "preparation"}
+            )
+            self._refit(training, which, chosen)
+            self._calibrate(training, which, chosen, splits, codes)
         return self
 
     def _alternatives(self) -> tuple[Any, ...]:
@@ -228,12 +242,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
                 raise ValueError(f"{name} must be {rule}, at least one of them; got {name}={values!r}")
 
     def _template(self, seed: int) -> TensorMarginClassifier:
-        names = ("class_weight", "multi_class", "fit_intercept", "tol", "max_iter")
+        names = ("class_weight", "multi_class", "fit_intercept", "tol", "max_iter", "solver")
         return TensorMarginClassifier(random_state=seed, **{name: getattr(self, name) for name in names})
 
     def _paths(self, training: Training, splits: list[Split]) -> list[Path]:
         shapes = [
-            training.X.shape[1:] if one is None else training.prepared(splits[0], which)[0][0].shape[1:]
+            tuple((training.X if one is None else training.prepared(splits[0], which)[0][0]).shape[1:])
             for which, one in enumerate(training.preparations)
         ]
         return paths(shapes, self.decompositions, self.ranks, self.mus)
@@ -248,21 +262,35 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     ) -> None:
         lams = sorted(float(lam) for lam in self.lams)
         scorer = check_scoring(template, self.scoring)
-        jobs = (
-            delayed(run_path)(number, where, training, template, path, lams, split, scorer)
+        jobs = [
+            PathJob(number, where, training.preparations, template, path, lams, scorer)
             for number, path in enumerate(tried)
-            for where, split in enumerate(splits)
-        )
+            for where in range(len(splits))
+        ]
         done: list[PathScores] = []
-        total = len(tried) * len(splits)
-        for one in Parallel(n_jobs=self.n_jobs, return_as="generator_unordered")(jobs):
+        for one in self._results(training, jobs, splits):
             done.append(one)
-            self._tell(progress, len(done), total, len(lams))
+            self._tell(progress, len(done), len(jobs), len(lams))
         self.n_splits_ = len(splits)
         self.cv_results_ = tabulate(tried, lams, done, training.preparations, len(splits))
         self.best_index_ = choose(self.cv_results_, len(splits), self.rule)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+
+    def _results(self, training: Training, jobs: list[PathJob], splits: list[Split]) -> Iterable[PathScores]:
+        """Return the results of the jobs in any order: from processes, or from the device that the samples lie on."""
+        if is_foreign(training.X):
+            return run_together(training, jobs, splits)
+        arrays = training.X, training.y, training.weights
+        calls = (delayed(run_path)(*arrays, *splits[job.split], job) for job in jobs)
+        results: Iterable[PathScores] = Parallel(n_jobs=self._processes(training), return_as="generator_unordered")(
+            calls
+        )
+        return results
+
+    def _processes(self, training: Training) -> int | None:
+        """Return how many processes; the workers of a Dask array, and a device, are busy with one fit at a time."""
+        return 1 if is_lazy(training.X) or is_foreign(training.X) else self.n_jobs
 
     def _tell(self, progress: Progress | None, done: int, total: int, n_lams: int) -> None:
         text = f"{done * n_lams} of {total * n_lams} fits"
@@ -288,10 +316,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         self, training: Training, which: int, chosen: TensorMarginClassifier, splits: list[Split], codes: Array
     ) -> None:
         """Fit the slope of a sigmoid to each binary problem's scores of samples that were left out."""
-        parts = list(out_of_fold(training, which, chosen, splits, self.n_jobs))
-        rows, scores = np.concatenate([rows for rows, _ in parts]), np.concatenate([scores for _, scores in parts])
+        arrays, preparation = (training.X, training.y, training.weights), training.preparations[which]
+        jobs = (delayed(left_out_scores)(*arrays, *split, preparation, chosen) for split in splits)
+        scores = np.concatenate(Parallel(n_jobs=self._processes(training))(jobs))
+        rows = np.concatenate([test for _, test in splits])
         weights = np.ones(len(rows)) if training.weights is None else training.weights[rows]
-        tasks = binary_tasks(codes[rows], len(self.classes_), self.multi_class)
+        tasks = binary_tasks(codes[rows], codes.max() + 1, self.multi_class)
         self.calibration_ = np.array(
             [
                 fit_slope(scores[own, k], task.signs, weights[own])
@@ -312,22 +342,22 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         best = self.best_estimator_
         return best[:-1].transform(X) if isinstance(best, Pipeline) else X
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Any:
         """Return the scores of the chosen classifier; see `TensorMarginClassifier.decision_function`."""
         prepared = self._prepared(X)
         return self.classifier_.decision_function(prepared)
 
-    def binary_scores(self, X: Any) -> Array:
+    def binary_scores(self, X: Any) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem."""
         prepared = self._prepared(X)
         return self.classifier_.binary_scores(prepared)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Return the predicted labels."""
         prepared = self._prepared(X)
         return self.classifier_.predict(prepared)
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> Any:
         """Return class probabilities, one column a class.
 
         Each binary problem's score goes through a sigmoid (Platt 1999, without offset) whose slope was fitted to the
@@ -335,9 +365,13 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         one-vs-rest ones normalised. The most probable class is the predicted one. With few samples probabilities are
         rough.
         """
+        if is_lazy(X):
+            return by_chunk(self, "predict_proba", samples_as_fitted(self, X, self.sample_shape_))
         scores = self.binary_scores(X)
-        predicted = predicted_codes(combine_scores(scores, len(self.classes_), self.multi_class))
-        return class_probabilities(scores, self.calibration_, predicted, self.multi_class)
+        here = to_host(scores)
+        predicted = predicted_codes(combine_scores(here, self.classes_.shape[0], self.multi_class))
+        probabilities = class_probabilities(here, to_host(self.calibration_), predicted, self.multi_class)
+        return like(probabilities, scores) if is_foreign(scores) else probabilities
 
     @property
     def n_iter_(self) -> int:

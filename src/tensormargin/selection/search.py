@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -14,7 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
+from .._namespace import rows_of, to_host
 from .._typing import Array
+from ..estimators import TensorMarginClassifier
 from ..estimators._multiclass import binary_tasks, class_codes
 from ..margins import cantelli_bound
 from .grid import Path
@@ -35,15 +37,15 @@ class Progress(Protocol):
 class Training:
     """Labelled samples, their weights and the alternatives of what is done to them before the classifier."""
 
-    X: Array
+    X: Any
     y: Array
     weights: Array | None
     preparations: Sequence[Any]
 
-    def part(self, rows: Array) -> tuple[Array, Array, dict[str, Array]]:
+    def part(self, rows: Array) -> tuple[Any, Array, dict[str, Array]]:
         """Return samples, labels and keyword arguments for `fit` and `score` of these rows."""
         weights = {} if self.weights is None else {"sample_weight": self.weights[rows]}
-        return self.X[rows], self.y[rows], weights
+        return rows_of(self.X, rows), self.y[rows], weights
 
     def prepared(self, split: Split, which: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return both parts of a split after a preparation, which learns from the first of them only."""
@@ -56,43 +58,75 @@ class Training:
 
 
 @dataclass(frozen=True)
-class PathScores:
-    """Scores and times along lambda of one path on one split."""
+class Result:
+    """What became of one fit."""
 
-    path: int
-    split: int
-    scores: list[float]
-    bounds: list[float]
-    fit_seconds: list[float]
-    score_seconds: list[float]
+    score: float
+    bound: float
+    fit_seconds: float
+    score_seconds: float
     n_parameters: int
 
 
-def score_path(
-    training: Training, template: Any, path: Path, lams: Sequence[float], split: Split, scorer: Callable[..., float]
-) -> tuple[list[float], list[float], list[float], list[float], int]:
-    """Fit on the first part of the split for every lambda, each fit from the one before; score on the second part."""
-    (X, y, weights), (X_test, y_test, test_weights) = training.prepared(split, path.preparation)
-    classifier = clone(template).set_params(warm_start=True, n_jobs=1)
-    scores, bounds, fit_seconds, score_seconds = [], [], [], []
-    for lam in lams:
-        classifier.set_params(**path.parameters(lam))
+@dataclass(frozen=True)
+class PathScores:
+    """Results along lambda of one path on one split."""
+
+    path: int
+    split: int
+    results: list[Result]
+
+
+@dataclass(frozen=True)
+class PathJob:
+    """What to try on one split: a path, its number and the split's (results come in any order), and how to score it."""
+
+    number: int
+    split: int
+    preparations: Sequence[Any]
+    template: Any
+    path: Path
+    lams: Sequence[float]
+    scorer: Callable[..., float]
+
+
+def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Array, job: PathJob) -> PathScores:
+    """Fit on the training rows for every lambda, each fit from the one before; score on the test rows.
+
+    The arrays are arguments of their own, so that joblib finds them: a cluster has the samples, and a job has not.
+    """
+    training = Training(X, y, weights, job.preparations)
+    (X, y, fit_weights), tested = training.prepared((train, test), job.path.preparation)
+    classifier = clone(job.template).set_params(warm_start=True, n_jobs=1)
+    results = []
+    for lam in job.lams:
+        classifier.set_params(**job.path.parameters(lam))
         began = perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a model that was tried and not taken says nothing
-            classifier.fit(X, y, **weights)
-        fitted = perf_counter()
-        scores.append(_finite(float(scorer(classifier, X_test, y_test, **test_weights)), y_test))
-        fit_seconds.append(fitted - began)
-        score_seconds.append(perf_counter() - fitted)
-        bounds.append(_margin_bound(classifier, X_test, y_test, **test_weights))
-    return scores, bounds, fit_seconds, score_seconds, classifier.n_parameters_
+        with unfinished_fits_are_fine():
+            classifier.fit(X, y, **fit_weights)
+        results.append(assess(classifier, tested, job.scorer, perf_counter() - began))
+    return PathScores(job.number, job.split, results)
 
 
-def _margin_bound(classifier: Any, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+def unfinished_fits_are_fine() -> Any:
+    """Return a context without warnings of convergence: a model that was tried and not taken says nothing."""
+    return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
+
+
+def assess(classifier: Any, tested: tuple[Any, ...], scorer: Callable[..., float], fit_seconds: float) -> Result:
+    """Score a fitted classifier on samples that were left out (samples, labels, keyword arguments)."""
+    X, y, weights = tested
+    began = perf_counter()
+    score = _finite(float(scorer(classifier, X, y, **weights)), y)
+    took = perf_counter() - began
+    return Result(score, _margin_bound(classifier, X, y, **weights), fit_seconds, took, classifier.n_parameters_)
+
+
+def _margin_bound(classifier: Any, X: Any, y: Array, sample_weight: Array | None = None) -> float:
     """Return Cantelli's bound (Theorem 1) for the margins of the samples, the mean over the binary problems."""
-    scores = classifier.binary_scores(X).astype(np.float64)
-    tasks = binary_tasks(class_codes(y, classifier.classes_), len(classifier.classes_), classifier.multi_class_)
+    scores = to_host(classifier.binary_scores(X)).astype(np.float64)
+    classes = to_host(classifier.classes_)
+    tasks = binary_tasks(class_codes(y, classes), len(classes), classifier.multi_class_)
     bounds = []
     for column, task in enumerate(tasks):
         rows = np.arange(len(y)) if task.rows is None else task.rows
@@ -109,11 +143,6 @@ def _finite(score: float, y: Array) -> float:
             f"{np.unique(y).tolist()}. Use another scoring, or folds whose test parts have all classes"
         )
     return score
-
-
-def run_path(number: int, where: int, *arguments: Any) -> PathScores:
-    """Return what `score_path` gives, with the numbers of path and split: results come in any order."""
-    return PathScores(number, where, *score_path(*arguments))
 
 
 def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> list[Split]:
@@ -185,11 +214,10 @@ def tabulate(
     scores, bounds, fit_seconds, score_seconds = (np.empty((len(paths), len(lams), n_splits)) for _ in range(4))
     n_parameters = np.empty((len(paths), 1), int)
     for one in done:
-        scores[one.path, :, one.split] = one.scores
-        bounds[one.path, :, one.split] = one.bounds
-        fit_seconds[one.path, :, one.split] = one.fit_seconds
-        score_seconds[one.path, :, one.split] = one.score_seconds
-        n_parameters[one.path] = one.n_parameters
+        tables = ((scores, "score"), (bounds, "bound"), (fit_seconds, "fit_seconds"), (score_seconds, "score_seconds"))
+        for table, name in tables:
+            table[one.path, :, one.split] = [getattr(result, name) for result in one.results]
+        n_parameters[one.path] = one.results[-1].n_parameters
     params = [
         ({"preparation": preparations[path.preparation]} if len(preparations) > 1 else {}) | path.parameters(lam)
         for path in paths
@@ -230,13 +258,18 @@ def choose(results: dict[str, Any], n_splits: int, rule: str) -> int:
     return int(eligible[np.lexsort(keys)[0]])
 
 
-def out_of_fold(
-    training: Training, which: int, classifier: Any, splits: Sequence[Split], n_jobs: int | None
-) -> Iterator[tuple[Array, Array]]:
-    """Yield rows and the binary scores that a classifier fitted without them gives them."""
-    for split in splits:
-        (X, y, weights), (X_test, _, _) = training.prepared(split, which)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            fitted = clone(classifier).set_params(n_jobs=n_jobs).fit(X, y, **weights)
-        yield split[1], fitted.binary_scores(X_test)
+def left_out_scores(
+    X: Array,
+    y: Array,
+    weights: Array | None,
+    train: Array,
+    test: Array,
+    preparation: Any,
+    classifier: TensorMarginClassifier,
+) -> Array:
+    """Return the binary scores that a classifier fitted on the training rows gives the test rows."""
+    training = Training(X, y, weights, (preparation,))
+    (X_train, y_train, of_training), (X_test, _, _) = training.prepared((train, test), 0)
+    with unfinished_fits_are_fine():
+        fitted = clone(classifier).set_params(n_jobs=1).fit(X_train, y_train, **of_training)
+    return to_host(fitted.binary_scores(X_test))

@@ -9,54 +9,27 @@ large (small integers, memory maps). NumPy's ``matmul`` contracts samples-first 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
 from mmap import mmap
 
 import numpy as np
 
-from ._typing import Array
-from .threads import over_parts, slices, sum_over_parts
+from .._typing import Array
+from ..threads import over_parts, slices, sum_over_parts
+from .base import Contraction, Moments, Samples, Sums, best_split, offset_costs_digits, typical_rows, working_dtype
 
 _CHUNK_BYTES = 4 * 2**20
 _CACHED_CHUNK_BYTES = 2**19
-_TYPICAL_OF = 5
 _CHUNK_SAMPLES = 8  # fewer, and adding up the moments of a chunk costs more than reading it
 _COPY_SHARE = 0.55
 _COPY_BYTES = 64 * 2**20
-_OFFSET_LOSS = 1e-4  # in units of the spread; what rounding may take from samples with a common offset, squared
 _KRONECKER_COLUMNS = 16
 _WASTEFUL_PRODUCT = 20_000
 
 
-def working_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the floating type that holds samples of ``dtype`` without loss.
-
-    That is float32 for float32, float16, integers of 16 bits and booleans, and float64 for all others.
-    """
-    exact_in_single = np.can_cast(dtype, np.float32, casting="safe")
-    return np.dtype(np.float32 if exact_in_single else np.float64)
-
-
-@dataclass(frozen=True)
-class Moments:
-    """First and second moments of weighted, signed samples.
-
-    Attributes
-    ----------
-    signed_mean : ndarray of shape (I_1, ..., I_M)
-        ``sum_i p_i t_i (Z_i - centre)``.
-    mean_square : float
-        ``sum_i p_i ||Z_i - centre||^2``.
-    """
-
-    signed_mean: Array
-    mean_square: float
-
-
-class Samples:
-    """N tensors of one shape, contracted in chunks.
+class MemorySamples(Samples):
+    """Samples in a NumPy array, contracted in chunks.
 
     Parameters
     ----------
@@ -66,20 +39,19 @@ class Samples:
         The samples to use, in this order; all of them by default.
     dtype : dtype, optional
         What to compute in; by default the type that holds the samples without loss.
-
-    Attributes
-    ----------
-    pivot : ndarray of shape (I_1, ..., I_M) or None
-        What `first_pass` has decided to subtract from every sample that is read from then on; None for nothing.
+    pivot : ndarray of shape (I_1, ..., I_M), optional
+        Subtracted from every sample that is read, where that has been decided before.
     """
 
-    def __init__(self, array: Array, rows: Array | None = None, dtype: np.dtype | None = None) -> None:
+    def __init__(
+        self, array: Array, rows: Array | None = None, dtype: np.dtype | None = None, pivot: Array | None = None
+    ) -> None:
         self._array = array
         self._rows = rows
-        self.shape: tuple[int, ...] = array.shape[1:]
+        self.shape = array.shape[1:]
         self.dtype = working_dtype(array.dtype) if dtype is None else dtype
-        self.split = _best_split(self.shape)
-        self.pivot: Array | None = None
+        self.split = best_split(self.shape)
+        self.pivot = pivot
         self._shifted = False  # whether the array in use has had the pivot subtracted
         self._question: tuple[str, list[Array]] = ("", [])
         self._answer = np.empty(0, self.dtype)
@@ -87,16 +59,11 @@ class Samples:
     def __len__(self) -> int:
         return len(self._array) if self._rows is None else len(self._rows)
 
-    @property
-    def nbytes(self) -> int:
-        """Size of all samples in the dtype that is computed in."""
-        return len(self) * prod(self.shape) * self.dtype.itemsize
-
-    def take(self, rows: Array) -> Samples:
+    def take(self, rows: Array) -> MemorySamples:
         """Return some of the samples, gathered into a new array."""
         positions = rows if self._rows is None else self._rows[rows]
-        chosen = Samples(np.empty((len(rows), *self.shape), self.dtype))
-        chosen.pivot, chosen._shifted = self.pivot, True
+        chosen = MemorySamples(np.empty((len(rows), *self.shape), self.dtype), pivot=self.pivot)
+        chosen._shifted = True
         for where in slices(slice(0, len(rows)), self._samples_in(_CHUNK_BYTES)):
             self._cast(self._array[positions[where]], chosen._array[where])
         return chosen
@@ -134,7 +101,10 @@ class Samples:
 
     def vary(self, centred: bool) -> bool:
         """Tell whether any sample differs from the first one (from zero if not ``centred``)."""
-        reference = next(self.chunks(1))[1][0] if centred else 0.0
+        return self.differ(next(self.chunks(1))[1][0] if centred else 0.0)
+
+    def differ(self, reference: Array | float) -> bool:
+        """Tell whether any sample differs from a reference."""
         return any(bool(np.any(part != reference)) for _, part in self.chunks())
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
@@ -144,39 +114,40 @@ class Samples:
         the pass has cast it keeps as a working copy, unless that is too large; the pivot stays subtracted from it, and
         from samples whose offset would cost digits otherwise.
         """
-        from ._kernels import add_moments
-
         as_it_is = self._rows is None and self._array.dtype == self.dtype
         copy = None if as_it_is or not self._may_copy() else np.empty((len(self), *self.shape), self.dtype)
-        typical = self._typical_sample() if centred else np.zeros(self.shape)
+        typical = self.typical() if centred else np.zeros(self.shape)
         if centred and not as_it_is:
             self.pivot = typical
-        pivot = (typical if as_it_is else np.zeros(self.shape)).astype(self.dtype).ravel()
-        signed_weights = weights * signs
+        sums = self.add_up(weights, weights * signs, typical if as_it_is else np.zeros(self.shape), copy)
+        moments = sums.moments(weights, signs, centred, self.shape)
+        if copy is not None:
+            self._array, self._rows, self._shifted = copy, None, True
+        elif as_it_is and offset_costs_digits(typical, moments.mean_square, self.dtype):
+            self.pivot = typical.astype(self.dtype)
+        return moments
 
-        def add_up(part: slice) -> Array:
-            total = np.zeros((3, pivot.size))  # weighted sum, signed sum, and the sum of squares in the corner
+    def add_up(self, weights: Array, signed_weights: Array, pivot: Array, copy: Array | None = None) -> Sums:
+        """Return the sums of the samples less a further pivot; what is read for them is kept in ``copy`` if given."""
+        from .._kernels import add_moments
+
+        less = pivot.astype(self.dtype).ravel()
+
+        def add_part(part: slice) -> Array:
+            total = np.zeros((3, less.size))  # weighted sum, signed sum, and the sum of squares in the corner
             for where in slices(part, max(_CHUNK_SAMPLES, self._samples_in(_CACHED_CHUNK_BYTES))):
                 samples = self._cast(self._raw(where), None if copy is None else copy[where])
                 total[2, 0] += add_moments(
-                    samples.reshape(len(samples), -1), pivot, weights[where], signed_weights[where], total
+                    samples.reshape(len(samples), -1), less, weights[where], signed_weights[where], total
                 )
             return total
 
-        mean, signed, squares = sum_over_parts(add_up, len(self), self.nbytes)
-        square = float(squares[0])
-        if centred:
-            signed = signed - float(weights @ signs) * mean
-            square -= float(mean @ mean)
-        if copy is not None:
-            self._array, self._rows, self._shifted = copy, None, True
-        elif as_it_is and float(np.sum(typical**2)) * np.finfo(self.dtype).eps > _OFFSET_LOSS * square:
-            self.pivot = typical.astype(self.dtype)
-        return Moments(signed.reshape(self.shape), max(square, 0.0))
+        weighted, signed, squares = sum_over_parts(add_part, len(self), self.nbytes)
+        return Sums(weighted, signed, float(squares[0]))
 
-    def _typical_sample(self) -> Array:
-        """Return the entrywise median of a few samples: near the others even where one of the few is far from them."""
-        few = np.unique(np.linspace(0, len(self) - 1, _TYPICAL_OF).astype(int))
+    def typical(self) -> Array:
+        """Return the entrywise median of a few samples."""
+        few = typical_rows(len(self))
         positions = few if self._rows is None else self._rows[few]
         typical: Array = np.median(self._array[positions].astype(np.float64), axis=0)
         return typical
@@ -197,27 +168,28 @@ class Samples:
         over_parts(multiply, len(self), self.nbytes)
         return scores
 
-    def contract_head(self, matrices: Sequence[Array]) -> Array:
-        """Contract the modes before ``split``; return an N x q x (tail sizes) array.
+    def design(self, contraction: Contraction) -> Array:
+        """Return the design matrix of a block; for a whole weight the samples themselves, where the array allows it.
 
-        ``matrices`` holds one I_m x R_m matrix a mode (q is the product of the R_m), or one matrix for all of them
-        together. The last answer of either half is kept and returned again for equal matrices: the blocks of the other
-        half share it, so a sweep over all modes reads the samples twice (a dimension tree of two halves). The next
-        answer overwrites it.
+        The answer of the last half is kept and used again for equal matrices: the blocks of the other half share it, so
+        a sweep over all modes reads the samples twice (a dimension tree of two halves). The next answer overwrites it.
         """
-        kept = self.shape[self.split :]
-        return self._remembered("head", matrices, 1, prod(kept)).reshape(len(self), -1, *kept)
+        if contraction.is_whole:
+            return self.matrix()
+        partial = self.partial(contraction.half, contraction.matrices)
+        return contract_around(partial, contraction.size, contraction.kernel)
 
-    def contract_tail(self, matrices: Sequence[Array]) -> Array:
-        """Contract the modes from ``split`` on; return an N x (head sizes) x q array (see `contract_head`)."""
-        kept = self.shape[: self.split]
+    def partial(self, half: str, matrices: Sequence[Array]) -> Array:
+        """Return the samples with one half contracted: N rows of q x (tail sizes), or of (head sizes) x q."""
         if not matrices:  # samples of order 1 have no tail: nothing to contract, nothing to copy
-            return self.matrix().reshape(len(self), *kept, 1)
-        return self._remembered("tail", matrices, prod(kept), 1).reshape(len(self), *kept, -1)
+            return self.matrix()
+        kept = prod(self.shape[self.split :] if half == "head" else self.shape[: self.split])
+        outer, inner = (1, kept) if half == "head" else (kept, 1)
+        return self._remembered(half, matrices, outer, inner)
 
     def _remembered(self, half: str, matrices: Sequence[Array], outer: int, inner: int) -> Array:
         known, known_matrices = self._question
-        if half != known or not _same(known_matrices, matrices):
+        if half != known or not same_matrices(known_matrices, matrices):
             self._answer = self._contract(matrices, self._answer, outer, inner)
             self._question = (half, list(matrices))
         return self._answer
@@ -227,7 +199,7 @@ class Samples:
 
         The answer is written to ``memory`` where that fits: fresh pages cost as much as the product itself.
         """
-        merged = _merge_small([np.asarray(matrix, self.dtype) for matrix in matrices])
+        merged = merge_small([np.asarray(matrix, self.dtype) for matrix in matrices])
         sizes = [len(matrix) for matrix in merged]
         columns = prod(matrix.shape[1] for matrix in merged)
         size = len(self) * outer * columns * inner
@@ -309,7 +281,7 @@ def _around_product(size: int, kernel: Array) -> Callable[[Array, Array], object
     )
 
 
-def _merge_small(matrices: list[Array]) -> list[Array]:
+def merge_small(matrices: list[Array]) -> list[Array]:
     """Replace the matrices by their Kronecker product where that has few columns.
 
     One product with 16 columns is as fast as two with 4 and leaves no intermediate.
@@ -319,14 +291,8 @@ def _merge_small(matrices: list[Array]) -> list[Array]:
     return [reduce(np.kron, matrices)]
 
 
-def _best_split(shape: tuple[int, ...]) -> int:
-    """Return the number of leading modes that makes the two partial contractions smallest together."""
-    if len(shape) == 1:
-        return 1
-    return min(range(1, len(shape)), key=lambda k: prod(shape[:k]) + prod(shape[k:]))
-
-
-def _same(kept: list[Array], asked: Sequence[Array]) -> bool:
+def same_matrices(kept: Sequence[Array], asked: Sequence[Array]) -> bool:
+    """Tell whether a question has been asked before."""
     return len(kept) == len(asked) and all(np.array_equal(a, b) for a, b in zip(kept, asked, strict=True))
 
 

@@ -1,0 +1,170 @@
+"""The way to a cluster and back: a client, its checks, and joblib's configuration. Imports no Dask by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import parallel_config
+from joblib.parallel import get_active_backend
+
+from .._typing import Array
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_ADDRESS = re.compile(r"(\w+://)?[\w.-]+:\d+|\[[\da-fA-F:]+\]:\d+|\w+://.+")
+
+
+class LostWorkersError(ConnectionError):
+    """The cluster gave a job back without an answer: its workers died, or the scheduler went away."""
+
+
+@contextmanager
+def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[Client]:
+    """Run the fits inside the context on the workers of a Dask cluster.
+
+    Everything that this library (and scikit-learn) does in parallel goes there: one-vs-one pairs, cross-validation,
+    `TensorMarginClassifierCV`, `nested_evaluation`, `permutation_test`, comparisons. ``n_jobs`` of None or anything but
+    1 then means all workers; 1 means here, one after the other. A job keeps to its one thread of a worker, whatever is
+    parallel inside of it.
+
+    Parameters
+    ----------
+    scheduler : str, Path, cluster or dask.distributed.Client
+        Address ("tcp://10.0.0.1:8786"), file that ``dask scheduler --scheduler-file`` wrote, a cluster object
+        (``LocalCluster``, ``SLURMCluster``, ``KubeCluster``), or a client, which stays open.
+    *samples : arrays
+        Sent to each worker once, now, and freed at the end of the context; they must not change within it. Other
+        samples are sent once for every search, test or fit.
+    timeout : float, default=5
+        Seconds to wait for the scheduler, and then for its first worker.
+
+    Yields
+    ------
+    dask.distributed.Client
+
+    Raises
+    ------
+    ImportError
+        Where Dask is missing here, or tensormargin there.
+    ConnectionError
+        Where the scheduler does not answer, has no workers, or loses them (`LostWorkersError`).
+    ValueError
+        For what is neither an address nor a file, or another version of tensormargin there.
+
+    Examples
+    --------
+    ::
+
+        with on_cluster("tcp://10.0.0.1:8786", X):
+            TensorMarginClassifierCV().fit(X, y)
+    """
+    try:
+        from .backend import ClusterBackend, connected
+    except ImportError as error:
+        raise ImportError(f"a cluster needs Dask ({error}): pip install 'tensormargin[dask]'") from error
+    with connected(_target(scheduler), timeout) as client:
+        check_workers(client, timeout)
+        backend = ClusterBackend(client)
+        with backend.holding(*samples), parallel_config(backend=backend):
+            yield client
+
+
+def goes_to_cluster() -> bool:
+    """Tell whether jobs go to a cluster here, that is, inside of `on_cluster`."""
+    return hasattr(get_active_backend()[0], "remember")
+
+
+@contextmanager
+def sent_once(X: Array) -> Iterator[None]:
+    """Let all steps inside the context share one copy of X a worker; without a cluster, do nothing.
+
+    Samples that are lazy or on a device stay where they are.
+    """
+    if not (goes_to_cluster() and isinstance(X, np.ndarray)):
+        yield
+        return
+    with get_active_backend()[0].holding(X):
+        yield
+
+
+def take(X: Array, rows: Array) -> Array:
+    """Return ``X[rows]``; on a cluster that has X, jobs that are given the part get it from there."""
+    part = X[rows]
+    if goes_to_cluster() and isinstance(X, np.ndarray):
+        get_active_backend()[0].remember(part, X, rows)
+    return part
+
+
+def _target(scheduler: Any) -> Any:
+    """Return a client or an address as it is, the address in a scheduler file, or raise ValueError."""
+    if not isinstance(scheduler, str | Path):
+        return scheduler
+    if Path(scheduler).is_file():
+        return _address_in(Path(scheduler))
+    if isinstance(scheduler, str) and _ADDRESS.fullmatch(scheduler):
+        return scheduler
+    raise ValueError(
+        "a scheduler must be an address such as tcp://10.0.0.1:8786, or the file that `dask scheduler "
+        f"--scheduler-file` wrote; got {str(scheduler)!r}, which is no address, and there is no such file"
+    )
+
+
+def _address_in(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_text())["address"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not a file that `dask scheduler --scheduler-file` wrote: it names no address"
+        ) from error
+
+
+def check_workers(client: Client, timeout: float) -> None:
+    """Raise unless there are workers, and all of them and the scheduler (it reads jobs, too) have this library."""
+    address = client.scheduler.address
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError as error:
+        raise ConnectionError(
+            f"the scheduler at {address} has no workers after {timeout:g} s; start some with `dask worker {address}`"
+        ) from error
+    version_of_library = _version_finder()
+    here = version_of_library()
+    versions = {f"worker {name}": version for name, version in sorted(client.run(version_of_library).items())}
+    versions[f"scheduler {address}"] = client.run_on_scheduler(version_of_library)
+    without = [place for place, version in versions.items() if version is None]
+    if without:
+        raise ImportError(
+            f"scheduler and workers need tensormargin; it cannot be imported by {_some(without)}. "
+            f"Install it there: pip install 'tensormargin[dask]=={here}'"
+        )
+    others = [f"{version} on {place}" for place, version in versions.items() if version != here]
+    if others:
+        raise ValueError(
+            f"scheduler and workers need the version of tensormargin that is here, {here}; got {_some(others)}. "
+            "Install the same version everywhere"
+        )
+
+
+def _version_finder() -> Any:
+    """Return a function that tells a process's version, None without one; as a closure it travels by value."""
+
+    def version_of_library() -> str | None:
+        from importlib import import_module
+
+        try:
+            return str(import_module("tensormargin").__version__)
+        except ImportError:
+            return None
+
+    return version_of_library
+
+
+def _some(items: list[str]) -> str:
+    return ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")

@@ -1,0 +1,112 @@
+"""Several classifiers on the same samples, or on parts of them: folds, values of lambda, ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._namespace import as_array, is_foreign, like, namespace, to_host
+from .._typing import Array
+from ._binary import NotFiniteError
+from ._engine import fit_problems
+from .classifier import TensorMarginClassifier, reject_not_finite
+
+
+def fit_many(
+    classifiers: Sequence[TensorMarginClassifier],
+    X: Any,
+    y: Any,
+    rows: Sequence[Array | None] | None = None,
+    sample_weight: Any = None,
+) -> list[TensorMarginClassifier]:
+    """Fit classifiers to the same samples or to parts of them; on a device as one batch.
+
+    A grid of lambda, the folds of a cross-validation and one-vs-one pairs are then contracted and solved together
+    wherever blocks have the same sizes, that is for the same decomposition and rank.
+
+    Parameters
+    ----------
+    classifiers : sequence of TensorMarginClassifier
+        Fitted in place. The ``solver`` of the first one counts for all.
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+        In memory or lazy, the classifiers are fitted one after the other.
+    y : array-like of shape (n_samples,)
+    rows : sequence of (ndarray of int or None), optional
+        The samples that each classifier learns from, a row that comes twice counting twice; None for all of them.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Returns
+    -------
+    list of TensorMarginClassifier
+        The classifiers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, fit_many
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 5, 4)), np.repeat([0, 1], 20)
+    >>> grid = [TensorMarginClassifier(lam=lam) for lam in (1.0, 10.0, 100.0)]
+    >>> [fitted.lam for fitted in fit_many(grid, X, y)]
+    [1.0, 10.0, 100.0]
+    """
+    rows = [None] * len(classifiers) if rows is None else rows
+    if len(rows) != len(classifiers):
+        raise ValueError(
+            f"rows must have one entry for each classifier; got {len(rows)} for {len(classifiers)} classifiers"
+        )
+    y, sample_weight = (part if part is None else as_array(part) for part in (y, sample_weight))
+    X = as_array(X)
+    parts = [None if own is None else _row_numbers(own, int(X.shape[0])) for own in rows]
+    if not is_foreign(X):
+        return [_fit_one(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)]
+    return _fit_on_device(classifiers, X, y, parts, sample_weight) if classifiers else []
+
+
+def _row_numbers(own: Any, n_samples: int) -> Array:
+    """Return the numbers of some rows in rising order; one that comes twice counts twice."""
+    rows = to_host(own)
+    whole = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size > 0
+    if not whole or rows.min() < 0 or rows.max() >= n_samples:
+        got = f"{rows.min()} to {rows.max()}" if whole else f"{rows.dtype} of shape {rows.shape}"
+        raise ValueError(
+            f"rows must be whole numbers from 0 to {n_samples - 1}, at least one for each classifier; got {got}. "
+            "Of a mask take np.flatnonzero(mask)"
+        )
+    return np.sort(rows)
+
+
+def _fit_one(
+    classifier: TensorMarginClassifier, X: Any, y: Any, rows: Array | None, sample_weight: Any
+) -> TensorMarginClassifier:
+    if rows is not None:
+        X, y, sample_weight = (None if part is None else _at(part, rows) for part in (X, y, sample_weight))
+    return classifier.fit(X, y, sample_weight=sample_weight)
+
+
+def _at(array: Any, rows: Array) -> Any:
+    return namespace(array).take(array, like(rows, array), axis=0) if is_foreign(array) else array[rows]
+
+
+def _fit_on_device(
+    classifiers: Sequence[TensorMarginClassifier], X: Any, y: Any, parts: Sequence[Array | None], sample_weight: Any
+) -> list[TensorMarginClassifier]:
+    plans = []
+    for classifier, own in zip(classifiers, parts, strict=True):
+        classifier._validate_params()
+        X, labels, weights = classifier._checked(X, y, sample_weight)
+        if own is not None:
+            own, copies = np.unique(own, return_counts=True)
+            labels, weights = labels[own], weights[own] * copies
+        plans.append(classifier._plan(tuple(X.shape[1:]), labels, weights, own))
+    problems = [problem for plan in plans for problem in plan.problems]
+    try:
+        fits = iter(fit_problems(X, problems, None, classifiers[0].solver))
+    except NotFiniteError:
+        reject_not_finite(classifiers[0], X)
+        raise
+    return [
+        classifier._finish(plan, [next(fits) for _ in plan.problems], X, y)
+        for classifier, plan in zip(classifiers, plans, strict=True)
+    ]

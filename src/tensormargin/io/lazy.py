@@ -1,0 +1,118 @@
+"""Samples that stay in their files: Dask arrays whose chunks are read by the tasks that need them.
+
+A graph holds paths, never open files, so that processes of a cluster with the same file system can read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from .._typing import Array
+from .arrays import Stored, check_samples, open_arrays, optional_package
+
+Chunks = int | str
+"""How many samples a chunk has, or how many bytes, as text ("64 MiB"); "auto" for what Dask is set to."""
+
+
+def check_dask(path: Path) -> None:
+    """Raise `BadFileError` where Dask is not installed."""
+    optional_package(path, "dask.array", "dask", "lazy=True makes a Dask array")
+
+
+def lazily(
+    read: Callable[[Array], Array],
+    rows: Array,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    per: int,
+    axis: int = 0,
+    whole: bool = False,
+) -> Any:
+    """Return a Dask array that ``read`` fills.
+
+    Parameters
+    ----------
+    read : callable
+        From some of the rows to their samples.
+    rows : ndarray of shape (n_samples,)
+        What the samples are read by: positions, names of files.
+    shape, dtype
+        Of the array.
+    per : int
+        Samples in a chunk.
+    axis : int, default=0
+        The axis that counts the samples.
+    whole : bool, default=False
+        Whether all is read at once, and cut after that.
+    """
+    from dask.array import blockwise, from_array
+
+    array = blockwise(
+        read,
+        tuple(range(len(shape))),
+        from_array(rows, chunks=len(rows) if whole else per),
+        (axis,),
+        name=f"samples-{uuid4().hex}",  # files may change, so that two graphs never share what was read
+        new_axes={other: length for other, length in enumerate(shape) if other != axis},
+        dtype=dtype,
+        meta=np.empty((0,) * len(shape), dtype),
+    )
+    return array.rechunk({axis: per}) if whole else array
+
+
+def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_most: int | None = None) -> int:
+    """Return how many samples a chunk has.
+
+    Where a size is asked for and no number, it is a multiple of what a file keeps together, and at most so many.
+    """
+    from dask import config
+    from dask.utils import parse_bytes
+
+    is_number = hasattr(chunks, "__index__")
+    asked = config.get("array.chunk-size") if chunks == "auto" else chunks
+    try:
+        wanted = int(asked) if is_number else parse_bytes(asked) if isinstance(chunks, str) and chunks else 0
+    except ValueError:
+        wanted = 0
+    if wanted < 1:
+        raise ValueError(
+            f'chunks must be a number of samples from 1, a size such as "64 MiB", or "auto"; got chunks={chunks!r}'
+        )
+    if is_number:
+        return wanted
+    fitting = max(1, wanted // max(1, sample_bytes))
+    fitting = max(together, fitting - fitting % together)
+    return fitting if at_most is None else min(fitting, at_most)
+
+
+def lazy_container(path: Path, name: str, stored: Stored, axis: int, chunks: Chunks) -> Any:
+    """Return an array of a container, whose shape has this axis, as a Dask array with chunks along it."""
+    axis = axis % len(stored.shape)
+    length = stored.shape[axis]
+    sample_bytes = stored.dtype.itemsize * prod(stored.shape) // max(1, length)
+    whole = stored.pieces is None
+    per = samples_per_chunk(chunks, sample_bytes, 1 if stored.pieces is None else stored.pieces[axis])
+    read = partial(_read_rows, path.resolve(), name, axis, len(stored.shape))
+    return lazily(read, np.arange(length), stored.shape, stored.dtype, per, axis, whole)
+
+
+def _read_rows(path: Path, name: str, axis: int, order: int, rows: Array) -> Array:
+    """Return samples that follow each other in a container."""
+    with open_arrays(path, name) as held:
+        samples = np.asarray(held[name].read(along(axis, order, rows)))
+    check_samples(path, samples, name)
+    return samples
+
+
+def along(axis: int, order: int, rows: Array) -> tuple[slice, ...]:
+    """Return the slices of all axes that cut out rows, which follow each other, along one axis."""
+    where = [slice(None)] * order
+    where[axis] = slice(int(rows[0]), int(rows[-1]) + 1)
+    return tuple(where)

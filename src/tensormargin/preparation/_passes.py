@@ -1,0 +1,195 @@
+"""Passes over samples wherever they lie: parts of an array, or the chunks of a Dask array on its workers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .._namespace import dtype_of, has_float64, is_lazy, like, namespace
+from .._typing import Array
+from .._validation import NOT_FINITE
+from ..samples import working_dtype
+
+_PART_ENTRIES = 2**20  # what fits into the processor's cache
+_PART_SAMPLES = 8  # fewer, and joining parts costs more than reading them; but at most four times as many entries
+_JOINED_AT_ONCE = 8
+
+OfPart = Callable[[Any], Any]
+Join = Callable[[Any, Any], Any]
+
+
+def floating(X: Any) -> np.dtype[Any]:
+    """Return the floating type that samples are computed with: without loss, where the device has it."""
+    return working_dtype(dtype_of(X)) if has_float64(X) else np.dtype(np.float32)
+
+
+def widest(X: Any) -> np.dtype[Any]:
+    """Return the floating type that statistics are computed in."""
+    return np.dtype(np.float64 if has_float64(X) else np.float32)
+
+
+def parts(X: Any) -> Iterator[slice]:
+    """Yield runs of samples, so that no copy of them all need be made."""
+    entries = max(1, prod(X.shape[1:]))
+    step = max(1, _PART_ENTRIES // entries, min(_PART_SAMPLES, 4 * _PART_ENTRIES // entries))
+    for begin in range(0, X.shape[0], step):
+        yield slice(begin, min(begin + step, X.shape[0]))  # the standard has no slices beyond the end
+
+
+def reduced(X: Any, of_part: OfPart, join: Join) -> Any:
+    """Return what ``join`` makes of ``of_part(samples)``, a tuple, over all parts of X, read once.
+
+    Of a Dask array only these tuples leave the workers; since nobody has looked for NaN there, it is found here.
+    """
+    found = statistics(X, of_part, join)[0]
+    if not is_lazy(X):
+        return found
+    found = found.compute()
+    if not all(np.all(np.isfinite(value)) for value in found):
+        raise ValueError(NOT_FINITE)
+    return found
+
+
+def statistics(X: Any, of_part: OfPart, join: Join, codes: Array | None = None) -> dict[int, Any]:
+    """Return the same for every group, by its code (0 for all samples without ``codes``); not computed if X is lazy."""
+    if is_lazy(X):
+        return _on_workers(X, of_part, join, codes)
+    found: dict[int, Any] = {}
+    for where in parts(X):
+        values = _of_groups(X[where, ...], None if codes is None else codes[where], of_part)
+        for code, value in values.items():
+            found[code] = join(found[code], value) if code in found else value
+    return found
+
+
+def _of_groups(part: Any, codes: Array | None, of_part: OfPart) -> dict[int, Any]:
+    """Return ``of_part`` of the samples of each group that is present."""
+    present = _present(part.shape[0], codes)
+    if codes is None or len(present) == 1:
+        return {code: of_part(part) for code in present}
+    xp = namespace(part)
+    return {code: of_part(xp.take(part, like(np.flatnonzero(codes == code), part), axis=0)) for code in present}
+
+
+def _present(n_samples: int, codes: Array | None) -> list[int]:
+    if codes is None:
+        return [0] if n_samples else []
+    return [int(code) for code in np.unique(codes)]
+
+
+def _present_in_chunks(X: Any, codes: Array | None) -> Iterator[list[int]]:
+    ends = np.cumsum(X.chunks[0])
+    for end, length in zip(ends.tolist(), X.chunks[0], strict=True):
+        yield _present(length, None if codes is None else codes[end - length : end])
+
+
+def _only(block: Any) -> Any:
+    """Return the one block that Dask wraps into lists, one for each mode that the result does not have."""
+    while isinstance(block, list):
+        block = block[0]
+    return block
+
+
+def _on_workers(X: Any, of_part: OfPart, join: Join, codes: Array | None) -> dict[int, Any]:
+    """Return delayed values: of each chunk where it lies, then joined as a tree."""
+    from dask.array import blockwise
+
+    beside = (None, None) if codes is None else (chunked(codes, X), (0,))
+    values = blockwise(
+        _of_chunk,
+        (0,),
+        X,
+        tuple(range(X.ndim)),
+        *beside,
+        of_part=of_part,
+        join=join,
+        dtype=object,
+        meta=np.empty(0, object),
+    )
+    of_code = defaultdict(list)
+    for value, present in zip(values.to_delayed(), _present_in_chunks(X, codes), strict=True):
+        for code in present:
+            of_code[code].append(value[code])
+    return {code: _tree(delayed, join) for code, delayed in of_code.items()}
+
+
+def _of_chunk(block: Any, codes: Array | None, of_part: OfPart, join: Join) -> dict[int, Any]:
+    with np.errstate(all="ignore"):  # `reduced` says what is wrong with NaN and infinity
+        return statistics(_only(block), of_part, join, codes)
+
+
+def _tree(values: list[Any], join: Join) -> Any:
+    from dask.delayed import delayed
+
+    joined = delayed(_join_all)
+    while len(values) > 1:
+        values = [joined(join, values[i : i + _JOINED_AT_ONCE]) for i in range(0, len(values), _JOINED_AT_ONCE)]
+    return values[0]
+
+
+def _join_all(join: Join, values: list[Any]) -> Any:
+    with np.errstate(all="ignore"):
+        return reduce(join, values)
+
+
+def chunked(vector: Array, X: Any) -> Any:
+    """Return a vector with one entry a sample as a Dask array with the chunks of X."""
+    from dask.array import from_array
+
+    return from_array(vector, chunks=(X.chunks[0],))
+
+
+def by_chunk(X: Any, codes: Array, of_code: Mapping[int, Any]) -> Any:
+    """Return a Dask array with a chunk for each of X: the values of the groups that are in it, by their codes."""
+    from dask.array import concatenate, from_delayed
+    from dask.delayed import delayed
+
+    none = np.empty(0, object)
+    own = (delayed({code: of_code[code] for code in present}) for present in _present_in_chunks(X, codes))
+    return concatenate([from_delayed(values, (1,), meta=none) for values in own])
+
+
+def mapped(X: Any, change: Callable[..., Any], *beside: Any, dtype: Any = None) -> Any:
+    """Return the Dask array of what ``change`` makes of each chunk of samples; nothing is computed.
+
+    Parameters
+    ----------
+    X : dask.array.Array
+        Chunked along the samples only.
+    change : callable
+        From samples (and the chunks of ``beside``) to samples. It becomes one node of the graph, however many chunks
+        there are.
+    *beside : dask.array.Array
+        Vectors with a chunk for each of X.
+    dtype : dtype, optional
+        What ``change`` makes, if it keeps the samples' shape; by default it is asked, with no samples.
+    """
+    from dask.array import blockwise
+    from dask.delayed import delayed
+
+    none = np.empty_like(X._meta, shape=(0, *X.shape[1:]), dtype=dtype)
+    made = change(none) if dtype is None else none
+    shared = min(X.ndim, made.ndim)
+    return blockwise(
+        _changed,
+        tuple(range(made.ndim)),
+        delayed(change, traverse=False),
+        None,
+        X,
+        tuple(range(X.ndim)),
+        *(each for vector in beside for each in (vector, (0,))),
+        new_axes={axis: made.shape[axis] for axis in range(shared, made.ndim)},
+        adjust_chunks={axis: made.shape[axis] for axis in range(1, shared)},
+        align_arrays=False,
+        dtype=made.dtype,
+        meta=made,
+    )
+
+
+def _changed(change: Callable[..., Any], block: Any, *beside: Any) -> Any:
+    return change(_only(block), *beside)

@@ -1,0 +1,416 @@
+"""Samples in a Dask array: contracted where the chunks live, and never brought to the caller.
+
+On a worker a chunk is a `MemorySamples`; here it is only said which question all chunks are asked, and what becomes of
+the answers. A half contraction stays on the workers for as long as the blocks of the other half share it. The design of
+a block travels, part by part, into one array.
+
+Everything that stays on the workers is a persisted collection, never scattered data: the scheduler knows how each part
+was made, back to reading the chunk, so what a lost worker held is made again. Under Dask's schedulers of one machine
+the same graphs run in the caller's process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from threading import Lock
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.base import get_scheduler
+from dask.core import flatten
+
+from .._typing import Array, FloatArray
+from ..designs import Design, Matrix
+from ..threads import slices
+from .base import Contraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
+from .memory import MemorySamples, contract_around, same_matrices
+
+_ARRIVING_BYTES = 2**25  # of a design's parts that the caller holds beside the design
+_BATCH = 16  # chunks that are computed together where there is no cluster
+_PART_BYTES = 2**24  # smaller parts of a subset are put together: a task costs a millisecond, as reading 1 MB does
+_SLAB_BYTES = 2**26
+_TREE = 8
+_THRESHOLD = "distributed.admin.large-graph-warning-threshold"
+
+_configuring = Lock()
+
+
+class LazySamples(Samples):
+    """Samples in a Dask array whose chunks run along the samples only.
+
+    Parameters
+    ----------
+    array : dask.array.Array of shape (n_total, I_1, ..., I_M)
+    layout : Layout
+        Which of them are used, and in which dtype.
+    pivot : ndarray of shape (I_1, ..., I_M), optional
+        What has been subtracted from the samples in ``array``.
+    """
+
+    def __init__(self, array: da.Array, layout: Layout, pivot: Array | None = None) -> None:
+        self._array = array
+        self._layout = layout
+        self._known = _sent(layout)
+        self.shape = tuple(array.shape[1:])
+        self.dtype = layout.dtype
+        self.pivot = pivot
+        self._shift: Any = None  # the pivot on the workers, where it is still to be subtracted
+        self._question: tuple[str, Sequence[Array], Any] = ("", (), None)
+        self._answer: da.Array | None = None
+
+    @classmethod
+    def of(cls, X: da.Array, rows: Array | None = None, dtype: np.dtype | None = None) -> LazySamples:
+        """Return all samples of an array, or some of its rows (in rising order)."""
+        return cls(X, Layout.of(X.chunks[0], rows, working_dtype(X.dtype) if dtype is None else dtype))
+
+    def __len__(self) -> int:
+        return int(self._layout.bounds[-1])
+
+    def take(self, rows: Array) -> LazySamples:
+        """Return some of the samples, gathered on the workers, which hold them from then on."""
+        lengths = np.diff(np.searchsorted(rows, self._layout.bounds))
+        asked = _sent(rows)
+        parts = self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=asked)
+        parts = parts.rechunk({0: _merged(parts.chunks[0], prod(self.shape) * self.dtype.itemsize)})
+        (held,) = dask.persist(parts)
+        chosen = LazySamples(held, Layout.of(held.chunks[0], None, self.dtype), self.pivot)
+        chosen._question = ("", (), parts)  # the graph must not lose what it was sent while it is being run
+        return chosen
+
+    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
+        """Return signed mean and mean squared norm, and settle how the samples are read from now on.
+
+        Besides the typical sample, which is made of a few, this is one pass over the samples. The pivot is subtracted
+        in float64 from samples that are rounded to another dtype; from others it is where their offset would cost
+        digits otherwise.
+        """
+        as_it_is = self._array.dtype == self.dtype
+        typical: Any = self._typical() if centred else None
+        if typical is not None and not as_it_is:
+            self._subtract(typical)
+        asked = _sent((weights, weights * signs))
+        width = 2 * prod(self.shape) + 1
+        total = self.total(_sums, (width,), weights=asked, less=typical if as_it_is else None)
+        sums = Sums(total[: width // 2], total[width // 2 : -1], float(total[-1]))
+        moments = sums.moments(weights, signs, centred, self.shape)
+        asks = centred and as_it_is and offset_costs_digits(typical.compute(), moments.mean_square, self.dtype)
+        if asks:
+            self._subtract(dask.delayed(np.ndarray.astype)(typical, self.dtype))
+        return moments
+
+    def _typical(self) -> Any:
+        """Return the entrywise median of a few samples, on a worker."""
+        starts = np.concatenate([[0], np.cumsum(self._array.chunks[0])])
+        places = [int(starts[number]) + row for number, row in map(self._layout.find, typical_rows(len(self)))]
+        few = da.concatenate([self._array[k : k + 1] for k in places]).rechunk({0: -1})
+        typical = few.map_blocks(_median, chunks=((1,), *few.chunks[1:]), meta=_nothing(few.ndim, np.float64))[0]
+        return dask.persist(typical.to_delayed().item())[0]
+
+    def _subtract(self, pivot: Any) -> None:
+        (self._shift,) = dask.persist(pivot)
+        self.pivot = np.asarray(self._shift.compute())
+
+    def vary(self, centred: bool) -> bool:
+        """Tell whether any sample differs from the first one (from zero if not ``centred``)."""
+        reference = _sent(self.take(np.array([0]))._array.compute()[0]) if centred else 0.0
+        answers = self.on_chunks(_vary, (1,), np.dtype(bool), self._layout.ones, reference=reference)
+        return bool(_gathered(answers).any())
+
+    def scores(self, weights: Array) -> Array:
+        """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
+        asked = _sent(weights)
+        return _gathered(self.on_chunks(_scores, (len(weights),), np.result_type(weights, self.dtype), weights=asked))
+
+    def design(self, contraction: Contraction) -> Array | Design:
+        """Return the design matrix of a block; for a whole weight one that stays where the samples are."""
+        if contraction.is_whole:
+            return ChunkedDesign(self)
+        asked = _sent(replace(contraction, matrices=()))
+        if not contraction.matrices:  # samples of order 1 have no tail: nothing that blocks could share
+            return _gathered(self.on_chunks(_designed, (contraction.width,), self.dtype, contraction=asked))
+        partial = self._partial(contraction.half, contraction.matrices)
+        chunks = (partial.chunks[0], (contraction.width,))
+        return _gathered(partial.map_blocks(_around, contraction=asked, chunks=chunks, meta=_nothing(2, self.dtype)))
+
+    def _partial(self, half: str, matrices: Sequence[Array]) -> da.Array:
+        """Return one half contracted, on the workers; it is kept and used again for equal matrices."""
+        known, known_matrices, _ = self._question
+        if self._answer is None or half != known or not same_matrices(known_matrices, matrices):
+            self._answer = None  # leaves the workers before the next one is made
+            kept = prod(self.shape) // prod(len(matrix) for matrix in matrices)
+            width = kept * prod(matrix.shape[1] for matrix in matrices)
+            parts = self.on_chunks(_half, (width,), self.dtype, asked=_sent((half, matrices)))
+            self._question = (half, matrices, parts)
+            (self._answer,) = dask.persist(parts)
+        return self._answer
+
+    def on_chunks(
+        self,
+        function: Callable[..., Array],
+        tail: tuple[int, ...],
+        dtype: Any,
+        lengths: Array | None = None,
+        **asked: Any,
+    ) -> da.Array:
+        """Return a function's answers for the samples of each chunk, one under the other, still to be computed.
+
+        Parameters
+        ----------
+        function : callable
+            ``(samples, where, **asked) -> ndarray``, with the chunk's samples and their place among all.
+        tail : tuple of int
+            Shape of the answers without their first axis.
+        dtype : dtype
+        lengths : ndarray of int, optional
+            Lengths of the answers' first axis, as many as there are samples in each chunk by default; a chunk whose
+            answer is empty is not read.
+        **asked
+            Further arguments, the same for all chunks.
+        """
+        lengths = np.diff(self._layout.bounds) if lengths is None else lengths
+        answers = self._array.map_blocks(
+            _answer,
+            function=function,
+            layout=self._known,
+            pivot=self._shift,
+            **asked,
+            token=f"tensormargin{function.__name__}",
+            chunks=(tuple(lengths.tolist()), *((size,) for size in tail)),
+            drop_axis=list(range(1, self._array.ndim)),
+            new_axis=list(range(1, 1 + len(tail))),
+            meta=_nothing(1 + len(tail), dtype),
+        )
+        touched = np.flatnonzero(lengths)
+        return answers if len(touched) == len(lengths) else answers.blocks[touched.tolist()]
+
+    def total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> FloatArray:
+        """Return the sum of a function's answers (of length 1) over all chunks, added up on the workers."""
+        parts = self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **asked)
+        return _gathered(_sum(parts))
+
+
+class ChunkedDesign:
+    """The samples as rows of a matrix that stays on the workers (a `tensormargin.designs.Design`)."""
+
+    def __init__(self, samples: LazySamples) -> None:
+        self._samples = samples
+        self.shape = (len(samples), prod(samples.shape))
+        self.dtype = samples.dtype
+
+    def here(self) -> Array:
+        """Return the whole matrix."""
+        return _gathered(self._rows())
+
+    def _rows(self) -> da.Array:
+        return self._samples.on_chunks(_flat, self.shape[1:], self.dtype)
+
+    def weighted_sum(self, weights: Array) -> FloatArray:
+        """Return ``sum_i weights_i z_i``, added up on the workers."""
+        return self._samples.total(_weighted_sum, self.shape[1:], weights=_sent(weights))
+
+    def products(self, vector: Array) -> FloatArray:
+        """Return ``z_i . vector`` for every row."""
+        products = self._samples.on_chunks(_products, (1,), np.dtype(np.float64), vector=_sent(vector))
+        return _gathered(products).ravel()
+
+    def gram(self, centre: Array) -> FloatArray:
+        """Return the inner products of the rows less ``centre``, added up over slabs of columns on the workers.
+
+        A slab holds some columns of all samples, so every entry moves once between workers; the product of each chunk
+        with each other one would move them all to all workers.
+        """
+        n_samples, width = self.shape
+        columns = min(width, max(n_samples, _SLAB_BYTES // (n_samples * self.dtype.itemsize)))
+        slabs = self._rows().rechunk((n_samples, columns), method="tasks")
+        sides = {"a": n_samples, "b": n_samples}
+        centres = da.from_array(centre, chunks=(slabs.chunks[1],))
+        parts = da.blockwise(
+            *(_slab_gram, "jab", slabs, "ij", centres, "j"),
+            new_axes=sides,
+            adjust_chunks={"j": 1},
+            concatenate=True,
+            meta=_nothing(3, np.dtype(np.float64)),
+        )
+        return _gathered(_sum(parts).rechunk({0: max(1, _ARRIVING_BYTES // (8 * n_samples))}))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which samples the chunks hold.
+
+    Attributes
+    ----------
+    rows : tuple of ndarray of int or None
+        The samples in use of each chunk, counted within it; None for all.
+    bounds : ndarray of int
+        Chunk k has the samples from ``bounds[k]`` to ``bounds[k + 1]``, of those in use.
+    dtype : dtype
+        What they are computed with in.
+    """
+
+    rows: tuple[Array | None, ...]
+    bounds: Array
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], rows: Array | None, dtype: np.dtype) -> Layout:
+        """Return the layout of chunks of these lengths, of which all samples or some rows (rising) are used."""
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        if rows is None:
+            return cls((None,) * len(lengths), starts, dtype)
+        bounds = np.searchsorted(rows, starts)
+        within = [rows[a:b] - start for (a, b), start in zip(pairwise(bounds), starts, strict=False)]
+        return cls(tuple(within), bounds, dtype)
+
+    @property
+    def ones(self) -> Array:
+        """One for each chunk that has samples, zero for the others."""
+        return np.minimum(np.diff(self.bounds), 1)
+
+    def find(self, position: int) -> tuple[int, int]:
+        """Return the number of the chunk that has a sample, and its row there."""
+        number = int(np.searchsorted(self.bounds, position, side="right")) - 1
+        rows, row = self.rows[number], int(position - self.bounds[number])
+        return number, row if rows is None else int(rows[row])
+
+
+# What the workers do
+
+
+def _answer(
+    chunk: Array,
+    function: Callable[..., Array],
+    layout: Layout,
+    pivot: Array | None,
+    block_id: Any = None,
+    **asked: Any,
+) -> Array:
+    """Ask a function about the samples of a chunk."""
+    number = block_id[0]
+    samples = MemorySamples(np.asarray(chunk), layout.rows[number], layout.dtype, pivot)
+    return function(samples, slice(layout.bounds[number], layout.bounds[number + 1]), **asked)
+
+
+def _half(samples: MemorySamples, where: slice, asked: tuple[str, Sequence[Array]]) -> Array:
+    return samples.partial(*asked)
+
+
+def _around(partial: Array, contraction: Contraction) -> Array:
+    return contract_around(partial, contraction.size, contraction.kernel)
+
+
+def _designed(samples: MemorySamples, where: slice, contraction: Contraction) -> Array:
+    return samples.design(contraction)
+
+
+def _scores(samples: MemorySamples, where: slice, weights: Array) -> Array:
+    return samples.scores(weights)
+
+
+def _taken(samples: MemorySamples, where: slice, rows: Array) -> Array:
+    first, last = np.searchsorted(rows, (where.start, where.stop))
+    return samples.take(rows[first:last] - where.start).matrix().reshape(-1, *samples.shape)
+
+
+def _sums(samples: MemorySamples, where: slice, weights: tuple[Array, Array], less: Array | None) -> Array:
+    plain, signed = weights
+    with np.errstate(over="ignore", invalid="ignore"):  # seen in the moments
+        sums = samples.add_up(plain[where], signed[where], np.zeros(samples.shape) if less is None else less)
+    return np.concatenate([sums.weighted, sums.signed, [sums.squares]])[None]
+
+
+def _vary(samples: MemorySamples, where: slice, reference: Array | float) -> Array:
+    return np.array([[samples.differ(reference)]])
+
+
+def _flat(samples: MemorySamples, where: slice) -> Array:
+    return samples.matrix()
+
+
+def _weighted_sum(samples: MemorySamples, where: slice, weights: Array) -> Array:
+    return Matrix(samples.matrix()).weighted_sum(weights[where])[None]
+
+
+def _products(samples: MemorySamples, where: slice, vector: Array) -> Array:
+    return Matrix(samples.matrix()).products(vector)[:, None]
+
+
+def _slab_gram(slab: Array, centre: Array) -> Array:
+    return Matrix(np.ascontiguousarray(slab)).gram(centre)[None]
+
+
+def _median(few: Array) -> Array:
+    return MemorySamples(few).typical()[None]
+
+
+def _add(parts: Array, axis: Any, keepdims: bool) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return parts.sum(axis=axis, keepdims=keepdims)
+
+
+# How questions and answers travel
+
+
+def _sent(value: Any) -> Any:
+    """Return small data as something on the workers that all chunks share and the scheduler can send again."""
+    if "distributed" not in sys.modules:  # its settings, set before it is imported, would hide its defaults
+        return dask.persist(dask.delayed(value, traverse=False))[0]
+    with _configuring, dask.config.set({_THRESHOLD: "1TiB"}):  # "large graph": it is meant
+        return dask.persist(dask.delayed(value, traverse=False))[0]
+
+
+def _sum(parts: da.Array) -> da.Array:
+    """Return the sum over the first axis, in a tree."""
+    return da.reduction(parts, _add, _add, axis=0, dtype=parts.dtype, split_every=_TREE)
+
+
+def _gathered(parts: da.Array) -> Array:
+    """Return an array here, filled with its parts (along the first axis) as they arrive: it is never held twice."""
+    out = np.empty(parts.shape, parts.dtype)
+    ends = np.cumsum(parts.chunks[0])
+    for number, part in _arriving(parts):
+        out[ends[number] - len(part) : ends[number]] = part
+    return out
+
+
+def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
+    """Yield the number and the value of each part, in any order, a few at a time."""
+    client = getattr(get_scheduler(), "__self__", None)
+    if client is None:
+        blocks = list(parts.to_delayed().ravel())
+        for some in slices(slice(0, len(blocks)), _BATCH):
+            yield from enumerate(dask.compute(*blocks[some]), some.start)
+        return
+    from distributed import as_completed, futures_of
+
+    persisted = client.persist(parts)
+    numbers = {key: number for number, key in enumerate(flatten(persisted.__dask_keys__()))}
+    waiting = as_completed(futures_of(persisted))
+    del persisted  # a part is free to leave its worker when it has arrived
+    together = max(1, _ARRIVING_BYTES * len(numbers) // max(1, parts.nbytes))
+    for done in waiting.batches():
+        for some in slices(slice(0, len(done)), together):
+            arrived = client.gather(done[some])
+            yield from zip([numbers[future.key] for future in done[some]], arrived, strict=True)
+
+
+def _merged(lengths: Sequence[int], n_bytes: int) -> tuple[int, ...]:
+    """Return lengths of which each is the sum of consecutive ones, of samples of this size that make a part."""
+    merged: list[int] = []
+    for length in lengths:
+        if merged and (merged[-1] + length) * n_bytes <= _PART_BYTES:
+            merged[-1] += length
+        else:
+            merged.append(length)
+    return tuple(merged)
+
+
+def _nothing(ndim: int, dtype: Any) -> Array:
+    """Return an empty array that tells Dask what to expect."""
+    return np.empty((0,) * ndim, dtype)

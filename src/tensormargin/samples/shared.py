@@ -1,0 +1,159 @@
+"""Samples on a device that many problems use in parts: one-vs-one pairs, folds, values of lambda, several starts.
+
+Samples that take part in the same problems are a cell (a class, for pairs; a fold). They are put side by side once, and
+a contraction multiplies each cell by the matrices of all of its problems together: the samples are read once, not once
+a problem, and the product is large enough for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .._namespace import like, namespace, thin_product
+from .._typing import Array
+from .base import Contraction, Moments, Sums, best_split, offset_costs_digits
+from .device import DeviceSamples, around
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """Consecutive samples, and where each problem that they take part in has them: {problem: its first row of them}."""
+
+    where: slice
+    offsets: dict[int, int]
+
+
+class SharedSamples:
+    """Samples of several problems.
+
+    Parameters
+    ----------
+    X : array of shape (n_total, I_1, ..., I_M)
+        Of a library of the array API standard.
+    rows : sequence of ndarray of int, or None
+        The samples of each problem; None for all of them.
+    dtype : dtype, optional
+        As in `DeviceSamples`.
+
+    Attributes
+    ----------
+    rows : list of ndarray of int
+        The samples of each problem in the order in which designs have them.
+    pivot : ndarray or None
+        As in `Samples`; the same for all problems.
+    """
+
+    def __init__(self, X: Any, rows: Sequence[Array | None], dtype: np.dtype | None = None) -> None:
+        n_total = int(X.shape[0])
+        order, self._cells = _cells(n_total, rows)
+        in_place = len(order) == n_total and bool(np.all(order == np.arange(n_total)))
+        self._samples = DeviceSamples(X, None if in_place else order, dtype)
+        self._xp = namespace(X)
+        self.shape, self.dtype = self._samples.shape, self._samples.dtype
+        self.rows: list[Array] = [
+            np.concatenate([order[cell.where] for cell in self._cells if problem in cell.offsets])
+            for problem in range(len(rows))
+        ]
+
+    @property
+    def pivot(self) -> Array | None:
+        """What has been subtracted from every sample."""
+        return self._samples.pivot
+
+    @property
+    def like(self) -> Any:
+        """An array in the library and on the device of the samples."""
+        return self._samples.array
+
+    def first_pass(self, weights: Sequence[Array], signs: Sequence[Array], centred: bool) -> list[Moments]:
+        """Return the moments of each problem, whose weights and signs are in the order of `rows`."""
+        n_samples = len(self._samples)
+        both = np.zeros((2 * len(weights), n_samples))
+        for cell in self._cells:
+            for problem, first in cell.offsets.items():
+                part = slice(first, first + cell.where.stop - cell.where.start)
+                both[2 * problem, cell.where] = weights[problem][part]
+                both[2 * problem + 1, cell.where] = weights[problem][part] * signs[problem][part]
+        typical = self._samples.typical() if centred else np.zeros(self.shape)
+        sums, squares = self._samples.add_up(both, typical)
+        moments = [
+            Sums(sums[2 * k], sums[2 * k + 1], float(both[2 * k] @ squares)).moments(p, t, centred, self.shape)
+            for k, (p, t) in enumerate(zip(weights, signs, strict=True))
+        ]
+        if any(offset_costs_digits(typical, one.mean_square, self.dtype) for one in moments):
+            self._samples.shift(typical)
+        return moments
+
+    def designs(self, which: Sequence[int], contractions: Sequence[Contraction]) -> Any:
+        """Return the designs of some problems as one array of shape (len(which), rows of the largest, d).
+
+        The contractions must agree in all sizes. Rows beyond those of a problem are zero.
+        """
+        partial = self._partials(which, contractions)
+        kernel = np.stack([contraction.kernel for contraction in contractions])
+        if kernel.size == len(which) and np.all(kernel == 1.0):
+            return partial
+        return around(partial, contractions[0].size, like(kernel, self.like, self.dtype))
+
+    def _partials(self, which: Sequence[int], contractions: Sequence[Contraction]) -> Any:
+        """Return the samples of the problems with one half contracted, padded to the same number of rows."""
+        xp, array = self._xp, self.like
+        n_rows = max(len(self.rows[problem]) for problem in which)
+        kernel = contractions[0].kernel
+        width = kernel.shape[0] * kernel.shape[1] * contractions[0].size
+        partials = xp.zeros((len(which), n_rows, width), dtype=array.dtype, device=array.device)
+        matrices = [reduce(np.kron, one.matrices) if one.matrices else None for one in contractions]
+        for cell in self._cells:
+            asking = [k for k, problem in enumerate(which) if problem in cell.offsets]
+            if asking:
+                answers = self._contract(cell.where, contractions[0].half, [matrices[k] for k in asking])
+                for k, answer in zip(asking, answers, strict=True):
+                    first = cell.offsets[which[k]]
+                    partials[k, first : first + answer.shape[0], :] = answer
+        return partials
+
+    def _contract(self, where: slice, half: str, matrices: list[Array | None]) -> list[Any]:
+        """Contract one half of consecutive samples by several matrices at a time; return one answer for each."""
+        xp, part = self._xp, self.like[where, ...]
+        count = part.shape[0]
+        if matrices[0] is None:
+            return [xp.reshape(part, (count, -1))] * len(matrices)
+        split = best_split(self.shape)
+        head, tail = prod(self.shape[:split]), prod(self.shape[split:])
+        together = np.concatenate([matrix for matrix in matrices if matrix is not None], axis=1)  # none of them is
+        if half == "head":
+            product = thin_product(like(together.T, part, self.dtype), xp.reshape(part, (count, head, tail)))
+            product = xp.reshape(product, (count, len(matrices), -1))
+            return [product[:, k, :] for k in range(len(matrices))]
+        product = thin_product(xp.reshape(part, (count * head, tail)), like(together, part, self.dtype))
+        product = xp.reshape(product, (count, head, len(matrices), -1))
+        return [xp.reshape(product[:, :, k, :], (count, -1)) for k in range(len(matrices))]
+
+
+def _cells(n_total: int, rows: Sequence[Array | None]) -> tuple[Array, list[_Cell]]:
+    """Return the samples that take part in any problem, ordered by cell, and the cells."""
+    member = np.zeros((n_total, len(rows)), bool)
+    for problem, own in enumerate(rows):
+        member[slice(None) if own is None else own, problem] = True
+    packed = np.packbits(member, axis=1)
+    keys = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
+    _, first, cell_of = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(cell_of, kind="stable")
+    taken = [0] * len(rows)
+    cells, begin, left_out = [], 0, 0
+    for number, size in enumerate(np.bincount(cell_of).tolist()):
+        problems = np.flatnonzero(member[first[number]]).tolist()
+        if not problems:  # samples that nobody asks for sort first: their key is zero
+            left_out = size
+            continue
+        cells.append(_Cell(slice(begin, begin + size), {problem: taken[problem] for problem in problems}))
+        for problem in problems:
+            taken[problem] += size
+        begin += size
+    return order[left_out:], cells

@@ -1,0 +1,474 @@
+"""Many fits on a Dask cluster: the answers of one machine, samples that travel once, refusals that say what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import low_rank_classes, run
+from distributed import Client, LocalCluster
+from distributed.comm.tcp import TCP
+from joblib import Parallel, delayed
+from sklearn.utils import Bunch
+
+from tensormargin import (
+    TensorMarginClassifier,
+    TensorMarginClassifierCV,
+    TensorScaler,
+    __version__,
+    nested_evaluation,
+    on_cluster,
+    permutation_test,
+)
+from tensormargin.cli import main
+from tensormargin.cluster import LostWorkersError, goes_to_cluster, take
+from tensormargin.cluster.backend import ClusterBackend, Job
+from tensormargin.experiments import CompareSettings, Evaluation, Grid, Run, RunSettings, compare
+from tensormargin.experiments.splits import stratified_fold
+
+DEAD = "tcp://127.0.0.1:9"  # the port of a service that nobody runs
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local:
+        local.scheduler.allowed_failures = 0  # one dead worker is enough
+        yield local
+
+
+@pytest.fixture
+def address(cluster):
+    return cluster.scheduler_address
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    """The names of all functions that go to the workers."""
+    names = set()
+    submit = ClusterBackend.submit
+
+    def noted(self, func, callback):
+        names.update(function.__name__ for function, _, _ in func.items)
+        return submit(self, func, callback)
+
+    monkeypatch.setattr(ClusterBackend, "submit", noted)
+    return names
+
+
+def three_classes(n=45, shape=(5, 4)):
+    X, t = low_rank_classes(0, n, shape, 4.0)
+    y = np.where(t > 0, 1, np.arange(n) // 2 % 2 * 2)
+    X[y == 2] -= 1.0
+    return X, y
+
+
+# ---------------------------------------------------------------------------------------------------- the same answers
+
+
+def one_vs_one(X, y):
+    clf = TensorMarginClassifier("cp", 2).fit(X, y)
+    return clf.coef_, clf.intercept_, clf.objective_
+
+
+def search(X, y, **parameters):
+    settings = {"ranks": (1,), "lams": (0.1, 1), "cv": 3, "random_state": 0, **parameters}
+    return TensorMarginClassifierCV(("cp", "full"), **settings).fit(X, y)
+
+
+def choice(X, y):
+    fitted = search(X, y, preparation=[None, TensorScaler()])
+    return fitted.cv_results_["mean_test_score"], fitted.best_index_, fitted.calibration_, fitted.predict_proba(X)
+
+
+def nested(X, y):
+    model = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(0.1, 1), mus=(1,), cv=2, random_state=0)
+    evaluation = nested_evaluation(model, X, y, cv=2)
+    return evaluation.predicted, evaluation.confidence, evaluation.references
+
+
+def chance(X, y):
+    test = permutation_test(TensorMarginClassifier("cp", 1), X, y, cv=2, n_permutations=4, random_state=0)
+    return test.score, test.permuted, test.p_value
+
+
+def comparison(X, y):
+    settings = CompareSettings(methods=("SVM", "STM", "LinearSVC"), repeats=2, lam_grid=("scale", "10*scale"))
+    rows = sorted(compare(X, y, settings), key=lambda row: (row.method, row.repeat))
+    return [[value for name, value in vars(row).items() if name != "fit_seconds"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("work", "functions"),
+    [
+        (one_vs_one, {"fit_problem"}),
+        (choice, {"run_path", "left_out_scores", "fit_problem"}),
+        (nested, {"run_path", "left_out_scores", "fit_problem", "_fit_and_score"}),
+        (chance, {"_numbered_score"}),
+        (comparison, {"_row"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_workers_give_the_answers_of_this_machine(address, jobs, work, functions):
+    X, y = three_classes()
+    here = work(X, y)
+    with on_cluster(address, X):
+        there = work(X, y)
+    assert jobs == functions
+    assert_alike(here, there)
+
+
+def assert_alike(here, there):
+    if isinstance(here, list | tuple):
+        for one, other in zip(here, there, strict=True):
+            assert_alike(one, other)
+    elif isinstance(here, str):
+        assert here == there
+    else:
+        np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-12)
+
+
+def loaded_only_in(process):
+    if os.getpid() != process:
+        raise RuntimeError("a worker of a cluster need not have the data")
+    X, y = three_classes(60)
+    return Bunch(data=X, target=y)
+
+
+def test_a_table_of_the_paper_on_workers_without_the_data(address, jobs, tmp_path):
+    evaluation = Evaluation(
+        data="three",
+        load=partial(loaded_only_in, os.getpid()),
+        split=stratified_fold,
+        sizes=(30,),
+        repeats=1,
+        folds=2,
+        grid=Grid(lams=(10.0, 1000.0), relative=True),
+    )
+    rows = []
+    for folder in ("here", "there"):
+        run = Run([evaluation], RunSettings("open", methods=("SVM", "STM")), tmp_path / folder)
+        if folder == "here":
+            states = list(run.go())
+        else:
+            with on_cluster(address, *run.data_sets()):
+                states = list(run.go())
+        assert states[-1].rows == states[-1].all_rows == 12
+        rows.append([{k: v for k, v in asdict(row).items() if k not in row.TIMES} for row in run.wanted_rows()])
+    assert rows[0] == rows[1]
+    assert jobs == {"run_job"}
+
+
+# ----------------------------------------------------------------------------------------------- samples travel once
+
+
+class Traffic:
+    """Bytes that the client and the scheduler, both in this process, and the workers have sent."""
+
+    def __init__(self, monkeypatch, client):
+        self.client, self.here = client, 0
+        self.between_before = self._between()
+        write = TCP.write
+
+        async def counted(comm, *arguments, **named):
+            written = await write(comm, *arguments, **named)
+            self.here += written
+            return written
+
+        monkeypatch.setattr(TCP, "write", counted)
+
+    def _between(self):
+        return sum(self.client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+
+    def between(self):
+        return self._between() - self.between_before
+
+
+def test_samples_are_sent_to_each_worker_once(cluster, monkeypatch, tmp_path):
+    X, t = low_rank_classes(0, 60, (100, 80), 8.0)
+    y = t > 0
+    np.save(tmp_path / "samples.npy", X)
+    X = np.load(tmp_path / "samples.npy", mmap_mode="r")  # checks return another object on the same memory
+    with Client(cluster) as client:
+        traffic = Traffic(monkeypatch, client)
+        with on_cluster(client, X):
+            one_copy = X.nbytes
+            assert 2 * one_copy <= traffic.here < 2.1 * one_copy  # to the scheduler, from there to a worker,
+            assert one_copy <= traffic.between() < 1.1 * one_copy  # and from that to the other one
+            search(X, y)
+            client.amm.run_once()  # Dask's memory manager, which drops copies that no job waits for
+            time.sleep(0.2)
+            permutation_test(TensorMarginClassifier("cp", 1), X, y, cv=2, n_permutations=4)
+            model = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(1,), cv=2)
+            nested_evaluation(model, X, y, cv=2)
+            assert traffic.here < 2.3 * one_copy
+            assert traffic.between() < 1.1 * one_copy
+            held = client.run(
+                lambda dask_worker: sum(np.shape(one) == (60, 100, 80) for one in dask_worker.data.values())
+            )
+            assert list(held.values()) == [1, 1]
+        assert_forgotten(client)
+        traffic.here = 0
+        with on_cluster(client):
+            search(X, y)  # three steps
+            assert 2 * one_copy <= traffic.here < 2.2 * one_copy
+        assert_forgotten(client)
+
+
+def assert_forgotten(client):
+    """The workers have freed everything; they do so a moment after the end of the context."""
+    deadline = time.monotonic() + 5
+    while any(client.has_what().values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(client.has_what().values())
+
+
+def total_and_place(part, other):
+    return part.sum(), os.getpid(), other
+
+
+def test_a_part_is_taken_on_the_worker(cluster, monkeypatch):
+    X = np.random.RandomState(0).standard_normal((50, 40, 40))
+    rows = np.arange(0, 50, 2)
+    with Client(cluster) as client, on_cluster(client, X):
+        part = take(X, rows)
+        traffic = Traffic(monkeypatch, client)
+        answers = Parallel()(delayed(total_and_place)(one, None) for one in [part] * 4)
+        assert traffic.here < 0.2 * part.nbytes
+        assert {total for total, _, _ in answers} == {X[rows].sum()}
+        assert os.getpid() not in {process for _, process, _ in answers}
+        assert {other for _, _, other in answers} == {None}
+        del part
+        other = take(np.ones((3, 2)), rows[:1])  # of an array that the workers do not have
+        assert [total for total, _, _ in Parallel()(delayed(total_and_place)(other, k) for k in range(2))] == [2.0, 2.0]
+    assert np.array_equal(take(X, rows), X[rows])
+
+
+def test_threads_of_a_worker_share_a_part():
+    whole, barrier = np.arange(12.0).reshape(6, 2), threading.Barrier(2)
+    kept = []
+
+    def keep(part):
+        kept.append(part)
+        barrier.wait(5)
+
+    threads = [threading.Thread(target=Job(keep, (0,)), args=(whole, np.array([1, 4]))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kept[0] is kept[1]
+    assert np.array_equal(kept[0], whole[[1, 4]])
+
+
+# ------------------------------------------------------------------------------------------------------- where jobs run
+
+
+def place(number=0):
+    return os.getpid(), threading.get_ident()
+
+
+def places_inside(number):
+    return goes_to_cluster(), set(Parallel(n_jobs=4)(delayed(place)(k) for k in range(4))), place()
+
+
+def test_jobs_inside_of_jobs_stay_on_their_thread(address):
+    with on_cluster(address):
+        for on, inside, own in Parallel()(delayed(places_inside)(k) for k in range(6)):
+            assert not on
+            assert inside == {own}
+
+
+def test_all_workers_or_this_process(address):
+    with on_cluster(address):
+        assert goes_to_cluster()
+        assert os.getpid() not in {process for process, _ in Parallel(n_jobs=2)(delayed(place)(k) for k in range(6))}
+        assert Parallel(n_jobs=1)(delayed(place)(k) for k in range(2)) == [place()] * 2
+    assert not goes_to_cluster()
+    assert Parallel()(delayed(place)(k) for k in range(2)) == [place()] * 2
+
+
+def test_a_scheduler_by_file_or_client(cluster, tmp_path):
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": cluster.scheduler_address}))
+    for given in (file, str(file)):
+        with on_cluster(given) as own:
+            assert own.scheduler.address == cluster.scheduler_address
+        assert own.status == "closed"
+    with Client(cluster) as client:
+        with on_cluster(client) as same:
+            assert same is client
+        assert client.status == "running"
+
+
+# --------------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "kind", "words"),
+    [
+        (DEAD, ConnectionError, rf"no Dask scheduler answers at {DEAD} .* `dask scheduler`"),
+        ("http://127.0.0.1:9", ConnectionError, "unknown address scheme 'http'"),
+        ("nowhere", ValueError, r"address such as tcp://10.0.0.1:8786, or the file .* got 'nowhere'"),
+        (__file__, ValueError, "names no address"),
+    ],
+    ids=["dead", "scheme", "words", "file"],
+)
+def test_what_is_no_scheduler(scheduler, kind, words):
+    began = time.monotonic()
+    with pytest.raises(kind, match=words), on_cluster(scheduler, timeout=0.5):
+        pass
+    assert time.monotonic() - began < 5
+
+
+def test_a_scheduler_without_workers():
+    with (
+        LocalCluster(n_workers=0, dashboard_address=":0") as empty,
+        pytest.raises(ConnectionError, match=r"has no workers after 0.2 s; start some with `dask worker tcp:"),
+        on_cluster(empty.scheduler_address, timeout=0.2),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "words"),
+    [
+        (None, ImportError, rf"cannot be imported by worker tcp.* pip install 'tensormargin\[dask\]=={__version__}'"),
+        ("0.0.1", ValueError, rf"that is here, {__version__}; got 0.0.1 on worker tcp.*, 0.0.1 on worker"),
+    ],
+    ids=["none", "other"],
+)
+def test_workers_need_the_same_library(cluster, found, kind, words):
+    def pretend(version):
+        import sys
+        import types
+
+        sys.kept = sys.modules.get("tensormargin")
+        sys.modules["tensormargin"] = None if version is None else types.SimpleNamespace(__version__=version)
+
+    def undo():
+        import sys
+
+        sys.modules["tensormargin"] = sys.kept
+        if sys.kept is None:
+            del sys.modules["tensormargin"]
+        del sys.kept
+
+    with Client(cluster) as client:
+        client.run(pretend, found)
+        try:
+            with pytest.raises(kind, match=words), on_cluster(client):
+                pass
+        finally:
+            client.run(undo)
+
+
+def test_a_job_that_cannot_be_pickled_is_an_error(address):
+    X, y = three_classes()
+    lock = threading.Lock()
+
+    def scoring(model, X, y):
+        with lock:
+            return model.score(X, y)
+
+    with on_cluster(address, X), pytest.raises(TypeError, match=r"must be picklable; run_path .*scoring"):
+        search(X, y, scoring=scoring)
+
+
+def test_a_job_that_raises(address):
+    with on_cluster(address), pytest.raises(ZeroDivisionError):
+        list(Parallel(return_as="generator_unordered")(delayed(divmod)(1, k) for k in (1, 0)))
+
+
+def die(number):
+    os._exit(1)
+
+
+def test_a_worker_that_dies_is_an_error(cluster, address):
+    with on_cluster(address), pytest.raises(LostWorkersError, match=r"lost a job: .* memory runs out"):
+        list(Parallel(return_as="generator_unordered")(delayed(die)(k) for k in range(1)))
+    with Client(cluster) as client:  # its nanny starts another one
+        client.wait_for_workers(2, timeout=30)
+
+
+# ------------------------------------------------------------------------------------------------------ command line
+
+
+@pytest.fixture
+def archive(tmp_path):
+    X, y = low_rank_classes(0, 24, (5, 4), 4.0)
+    np.savez(tmp_path / "samples.npz", X=X, y=y)
+    return tmp_path / "samples.npz"
+
+
+def here_and_there(address, *command):
+    """What a command prints, run in this process, and run in one of its own with the workers' help."""
+    here, there = invoked(*command, "--jobs", 1, "--json"), run(*command, "--scheduler", address, "--json")
+    assert here.exit_code == there.returncode == 0, (here.output, there.stderr)
+    return json.loads(here.stdout), json.loads(there.stdout)
+
+
+def invoked(*arguments):
+    return CliRunner().invoke(main, [str(one) for one in arguments])
+
+
+def refused(*arguments):
+    result = invoked(*arguments)
+    assert result.exit_code == 2, result.output
+    return " ".join(result.stderr.split())
+
+
+def test_fit_on_a_cluster(archive, address, tmp_path):
+    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2, "--permutations", 1)
+    said = here_and_there(address, "fit", archive, "-o", tmp_path / "model.skops", "--no-report", *options)
+    for one in said:
+        for fold in one["evaluation"]["folds"]:
+            del fold["seconds"]
+    assert said[0] == said[1]
+
+
+def test_compare_on_a_cluster(archive, address):
+    said = here_and_there(address, "compare", archive, "--methods", "SVM,STM", "--repeats", 2)
+    here, there = ([{**row, "fit_seconds": 0.0} for row in one["rows"]] for one in said)
+    assert [list(one) for one in here] == [list(one) for one in there]
+    assert_alike([list(one.values()) for one in here], [list(one.values()) for one in there])
+
+
+def test_the_command_line_says_what_is_wrong(archive, address, tmp_path):
+    assert "no Dask scheduler answers at" in refused("compare", archive, "--scheduler", "http://127.0.0.1:9")
+    assert "no address, and there is no such file" in refused("compare", archive, "--scheduler", "nowhere")
+    model = tmp_path / "m.skops"
+    assert "give one" in refused("fit", archive, "-o", model, "--jobs", "2", "--scheduler", address)
+    assert not model.exists()
+
+
+# ----------------------------------------------------------------------------------------------------- without Dask
+
+
+def test_without_dask_it_says_which_extra_to_install(archive, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "tensormargin.cluster.backend")
+    with pytest.raises(ImportError, match=r"needs Dask .*: pip install 'tensormargin\[dask\]'"), on_cluster(DEAD):
+        pass
+    assert "pip install 'tensormargin[dask]'" in refused("compare", archive, "--scheduler", DEAD)
+
+
+def test_nothing_of_dask_is_imported_unless_asked_for():
+    from test_package import loaded_after
+
+    statement = """
+import numpy as np
+from tensormargin import TensorMarginClassifierCV, on_cluster
+from tensormargin.experiments import CompareSettings, Run, compare, nested_evaluation
+X, y = np.random.RandomState(0).standard_normal((30, 3, 3)), np.arange(30) % 3
+TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(1,), cv=2).fit(X, y)
+list(compare(X, y, CompareSettings(("SVM",), repeats=1)))
+"""
+    assert loaded_after(statement, "dask", "distributed", "joblib._dask") == []
