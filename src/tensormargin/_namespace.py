@@ -92,7 +92,8 @@ def like(array: Any, X: Any, dtype: Any = None) -> Any:
     if xp is np:
         return np.asarray(array, dtype)
     kind = None if dtype is None else getattr(xp, np.dtype(dtype).name)
-    array = np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array
+    if isinstance(array, np.ndarray):  # PyTorch shares memory, and wants it writable and in rising order
+        array = np.array(array, order="C")
     return xp.asarray(array, dtype=kind, device=device_of(X))
 
 

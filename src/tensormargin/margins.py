@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log, sqrt
 from typing import Any
 
@@ -69,8 +69,8 @@ class MarginReport:
     """
 
     classes: tuple[Any, Any]
-    margins: Array
-    signs: Array
+    margins: Array = field(repr=False)
+    signs: Array = field(repr=False)
     mean: float
     variance: float
     minimum: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -45,8 +45,8 @@ def make_method(name: str, **overrides: Any) -> TensorMarginClassifier:
     return TensorMarginClassifier(**{**METHODS[name], **overrides})
 
 
-def check_methods(names: Sequence[str]) -> None:
-    """Raise ValueError unless all names are keys of `METHODS`, and there is at least one."""
-    unknown = [name for name in names if name not in METHODS]
+def check_methods(names: Sequence[str], known: Collection[str] = tuple(METHODS)) -> None:
+    """Raise ValueError unless all names are known (by default, keys of `METHODS`), and there is at least one."""
+    unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; the methods are {', '.join(METHODS)}")
+        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; the methods are {', '.join(known)}")

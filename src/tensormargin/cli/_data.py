@@ -23,7 +23,7 @@ DATA is one of
 """
 
 
-class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
     """Sizes such as 28x28 or 7,4,7,4."""
 
     name = "shape"

@@ -18,7 +18,7 @@ from .._typing import Array
 if TYPE_CHECKING:
     from distributed import Client
 
-_ADDRESS = re.compile(r"(\w+://)?[\w.-]+:\d+|\[[\da-fA-F:]+\]:\d+|\w+://.+")
+_ADDRESS = re.compile(r"[\w.-]+:\d+|\[[\da-fA-F:]+\]:\d+|(tcp|tls|ucx|ws|wss|inproc)://.+")
 
 
 class LostWorkersError(ConnectionError):

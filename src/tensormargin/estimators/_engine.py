@@ -16,7 +16,7 @@ from ..alternate import Fit
 from ..threads import worker_threads
 from ._binary import Problem, fit_problem
 
-SOLVERS = ("auto", "host", "device")
+PLACES = ("auto", "host", "device")
 
 
 def fit_problems(X: Any, problems: Sequence[Problem], n_jobs: int | None, solver: str) -> list[Fit]:

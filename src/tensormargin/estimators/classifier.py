@@ -23,7 +23,7 @@ from ..alternate import Fit
 from ..formats import FORMATS
 from ..samples import working_dtype
 from ._binary import BinarySettings, LastFit, NotFiniteError, Problem
-from ._engine import SOLVERS, fit_problems
+from ._engine import PLACES, fit_problems
 from ._multiclass import binary_tasks, combine_scores, predicted_codes
 from ._outputs import AccuracyMixin, by_chunk, labels_at, linear_scores
 from ._scale import parse_strength
@@ -143,7 +143,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         "class_weight": [dict, Options(str, {"balanced"}), None],
         "multi_class": [StrOptions({"ovo", "ovr"})],
         "n_jobs": [Integral, None],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions(set(PLACES))],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -384,8 +384,8 @@ def reject_not_finite(estimator: Any, X: Any) -> None:
     """Raise ValueError where X holds NaN or infinity, in scikit-learn's words."""
     if is_lazy(X) or is_foreign(X):
         raise ValueError(
-            "Input X contains NaN or infinity, or numbers whose squares overflow its type; leave such samples out, or "
-            "divide X by a constant"
+            "Input X contains NaN or infinity, or numbers so large that their squares overflow its type; leave such "
+            "samples out, impute such entries, or (large numbers) divide X by a constant"
         )
     check_array(X, dtype="numeric", allow_nd=True, estimator=estimator, input_name="X")
 

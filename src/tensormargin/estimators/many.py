@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import as_array, is_foreign, like, namespace, to_host
+from .._namespace import as_array, is_foreign, rows_of, to_host
 from .._typing import Array
 from ._binary import NotFiniteError
 from ._engine import fit_problems
@@ -51,6 +51,7 @@ def fit_many(
     >>> [fitted.lam for fitted in fit_many(grid, X, y)]
     [1.0, 10.0, 100.0]
     """
+    _check_classifiers(classifiers)
     rows = [None] * len(classifiers) if rows is None else rows
     if len(rows) != len(classifiers):
         raise ValueError(
@@ -62,6 +63,20 @@ def fit_many(
     if not is_foreign(X):
         return [_fit_one(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)]
     return _fit_on_device(classifiers, X, y, parts, sample_weight) if classifiers else []
+
+
+def _check_classifiers(classifiers: Sequence[TensorMarginClassifier]) -> None:
+    """Raise ValueError for what cannot be fitted here, and for one object twice: only its last fit would be left."""
+    for one in classifiers:
+        if not isinstance(one, TensorMarginClassifier):
+            raise ValueError(
+                f"fit_many takes TensorMarginClassifier; got {type(one).__name__}. Transform the samples first"
+            )
+    if len({id(one) for one in classifiers}) < len(classifiers):
+        raise ValueError(
+            "every classifier must be an object of its own; got the same one more than once. Make copies with "
+            "sklearn.base.clone"
+        )
 
 
 def _row_numbers(own: Any, n_samples: int) -> Array:
@@ -81,12 +96,8 @@ def _fit_one(
     classifier: TensorMarginClassifier, X: Any, y: Any, rows: Array | None, sample_weight: Any
 ) -> TensorMarginClassifier:
     if rows is not None:
-        X, y, sample_weight = (None if part is None else _at(part, rows) for part in (X, y, sample_weight))
+        X, y, sample_weight = (None if part is None else rows_of(part, rows) for part in (X, y, sample_weight))
     return classifier.fit(X, y, sample_weight=sample_weight)
-
-
-def _at(array: Any, rows: Array) -> Any:
-    return namespace(array).take(array, like(rows, array), axis=0) if is_foreign(array) else array[rows]
 
 
 def _fit_on_device(

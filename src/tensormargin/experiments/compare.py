@@ -21,9 +21,9 @@ from ..anatomy import last_estimator
 from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
 from ..margins import MarginReport, margin_report
-from ..methods import METHODS
+from ..methods import METHODS, check_methods
 from ..selection import splits_of
-from .contenders import LAM_GRID, Contender, check_contenders, contender
+from .contenders import LAM_GRID, PEERS, Contender, contender
 from .fitting import watched_fit
 from .intervals import half_width
 
@@ -108,7 +108,7 @@ def compare(
 
     Labels or settings with which no comparison is possible raise ValueError at once.
     """
-    check_contenders(settings.methods)
+    check_methods(settings.methods, (*METHODS, *PEERS))
     splits = outer_splits(y, settings, groups)
     jobs = (
         delayed(_row)(X, y, groups, *split, name, repeat, settings)

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 from .._typing import Array
-from ..methods import METHODS, make_method
+from ..methods import make_method
 from ..peers import CPPLSClassifier
 
 PEERS = ("LinearSVC", "CP-PLSR")
@@ -68,11 +68,3 @@ def contender(name: str, lam_grid: Sequence[str | float] = LAM_GRID) -> Contende
     if name == "CP-PLSR":
         return Contender(name, CPPLSClassifier(), {"n_components": COMPONENTS})
     return Contender(name, make_method(name), {"lam": list(lam_grid)})
-
-
-def check_contenders(names: Sequence[str]) -> None:
-    """Raise ValueError unless all names are known, and there is at least one."""
-    known = (*METHODS, *PEERS)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; the methods are {', '.join(known)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -63,12 +63,16 @@ class NestedEvaluation:
     tested: Array
     scheme: str
     seed: int
-    accuracies: Array = field(init=False, repr=False)
-    references: Array = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "accuracies", np.array([fold.accuracy for fold in self.folds]))
-        object.__setattr__(self, "references", np.array([fold.reference for fold in self.folds]))
+    @property
+    def accuracies(self) -> Array:
+        """Accuracy on each test part."""
+        return np.array([fold.accuracy for fold in self.folds])
+
+    @property
+    def references(self) -> Array:
+        """Accuracy of the reference on each test part."""
+        return np.array([fold.reference for fold in self.folds])
 
     @property
     def accuracy(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -43,9 +43,9 @@ def panels(axes: Any, grid: tuple[int, int], width: float, height: float) -> Arr
     return given
 
 
-def tidy(ax: Axes, grid: str = "both") -> None:
+def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
     """Give axes a light grid behind the data and no frame where there is no scale."""
-    ax.grid(axis=grid, color=LIGHT, linewidth=0.8)  # type: ignore[arg-type]
+    ax.grid(axis=grid, color=LIGHT, linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
 

@@ -51,9 +51,14 @@ class LazySamples(Samples):
         Which of them are used, and in which dtype.
     pivot : ndarray of shape (I_1, ..., I_M), optional
         What has been subtracted from the samples in ``array``.
+    origin : dask.array.Array, optional
+        What ``array`` is being computed from. It is held, as is what a half is computed from: the scheduler must not be
+        told that nobody wants what was sent along before it has seen who needs it.
     """
 
-    def __init__(self, array: da.Array, layout: Layout, pivot: Array | None = None) -> None:
+    def __init__(
+        self, array: da.Array, layout: Layout, pivot: Array | None = None, origin: da.Array | None = None
+    ) -> None:
         self._array = array
         self._layout = layout
         self._known = _sent(layout)
@@ -63,6 +68,7 @@ class LazySamples(Samples):
         self._shift: Any = None  # the pivot on the workers, where it is still to be subtracted
         self._question: tuple[str, Sequence[Array], Any] = ("", (), None)
         self._answer: da.Array | None = None
+        self._origin = origin
 
     @classmethod
     def of(cls, X: da.Array, rows: Array | None = None, dtype: np.dtype | None = None) -> LazySamples:
@@ -77,11 +83,9 @@ class LazySamples(Samples):
         lengths = np.diff(np.searchsorted(rows, self._layout.bounds))
         asked = _sent(rows)
         parts = self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=asked)
-        parts = parts.rechunk({0: _merged(parts.chunks[0], prod(self.shape) * self.dtype.itemsize)})
+        parts = parts.rechunk({0: _merged(parts.chunks[0], prod(self.shape) * self.dtype.itemsize)}, method="tasks")
         (held,) = dask.persist(parts)
-        chosen = LazySamples(held, Layout.of(held.chunks[0], None, self.dtype), self.pivot)
-        chosen._question = ("", (), parts)  # the graph must not lose what it was sent while it is being run
-        return chosen
+        return LazySamples(held, Layout.of(held.chunks[0], None, self.dtype), self.pivot, parts)
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
         """Return signed mean and mean squared norm, and settle how the samples are read from now on.
@@ -99,8 +103,7 @@ class LazySamples(Samples):
         total = self.total(_sums, (width,), weights=asked, less=typical if as_it_is else None)
         sums = Sums(total[: width // 2], total[width // 2 : -1], float(total[-1]))
         moments = sums.moments(weights, signs, centred, self.shape)
-        asks = centred and as_it_is and offset_costs_digits(typical.compute(), moments.mean_square, self.dtype)
-        if asks:
+        if centred and as_it_is and offset_costs_digits(typical.compute(), moments.mean_square, self.dtype):
             self._subtract(dask.delayed(np.ndarray.astype)(typical, self.dtype))
         return moments
 
@@ -135,8 +138,9 @@ class LazySamples(Samples):
         if not contraction.matrices:  # samples of order 1 have no tail: nothing that blocks could share
             return _gathered(self.on_chunks(_designed, (contraction.width,), self.dtype, contraction=asked))
         partial = self._partial(contraction.half, contraction.matrices)
-        chunks = (partial.chunks[0], (contraction.width,))
-        return _gathered(partial.map_blocks(_around, contraction=asked, chunks=chunks, meta=_nothing(2, self.dtype)))
+        chunks = (partial.chunks[0], (contraction.width,), *partial.chunks[2:])
+        meta = _nothing(partial.ndim, self.dtype)
+        return _gathered(partial.map_blocks(_around, contraction=asked, chunks=chunks, meta=meta))
 
     def _partial(self, half: str, matrices: Sequence[Array]) -> da.Array:
         """Return one half contracted, on the workers; it is kept and used again for equal matrices."""
@@ -165,7 +169,7 @@ class LazySamples(Samples):
         function : callable
             ``(samples, where, **asked) -> ndarray``, with the chunk's samples and their place among all.
         tail : tuple of int
-            Shape of the answers without their first axis.
+            Shape of the answers without their first axis; axes of length 1 follow.
         dtype : dtype
         lengths : ndarray of int, optional
             Lengths of the answers' first axis, as many as there are samples in each chunk by default; a chunk whose
@@ -174,6 +178,7 @@ class LazySamples(Samples):
             Further arguments, the same for all chunks.
         """
         lengths = np.diff(self._layout.bounds) if lengths is None else lengths
+        tail = (*tail, *[1] * (self._array.ndim - 1 - len(tail)))  # as many axes: so that Dask fuses it with reading
         answers = self._array.map_blocks(
             _answer,
             function=function,
@@ -182,9 +187,7 @@ class LazySamples(Samples):
             **asked,
             token=f"tensormargin{function.__name__}",
             chunks=(tuple(lengths.tolist()), *((size,) for size in tail)),
-            drop_axis=list(range(1, self._array.ndim)),
-            new_axis=list(range(1, 1 + len(tail))),
-            meta=_nothing(1 + len(tail), dtype),
+            meta=_nothing(self._array.ndim, dtype),
         )
         touched = np.flatnonzero(lengths)
         return answers if len(touched) == len(lengths) else answers.blocks[touched.tolist()]
@@ -192,7 +195,7 @@ class LazySamples(Samples):
     def total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> FloatArray:
         """Return the sum of a function's answers (of length 1) over all chunks, added up on the workers."""
         parts = self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **asked)
-        return _gathered(_sum(parts))
+        return _gathered(_sum(parts)).ravel()
 
 
 class ChunkedDesign:
@@ -208,7 +211,8 @@ class ChunkedDesign:
         return _gathered(self._rows())
 
     def _rows(self) -> da.Array:
-        return self._samples.on_chunks(_flat, self.shape[1:], self.dtype)
+        rows = self._samples.on_chunks(_flat, self.shape[1:], self.dtype)
+        return rows[(slice(None), slice(None), *[0] * (rows.ndim - 2))]
 
     def weighted_sum(self, weights: Array) -> FloatArray:
         """Return ``sum_i weights_i z_i``, added up on the workers."""
@@ -227,17 +231,16 @@ class ChunkedDesign:
         """
         n_samples, width = self.shape
         columns = min(width, max(n_samples, _SLAB_BYTES // (n_samples * self.dtype.itemsize)))
-        slabs = self._rows().rechunk((n_samples, columns), method="tasks")
-        sides = {"a": n_samples, "b": n_samples}
-        centres = da.from_array(centre, chunks=(slabs.chunks[1],))
-        parts = da.blockwise(
-            *(_slab_gram, "jab", slabs, "ij", centres, "j"),
-            new_axes=sides,
-            adjust_chunks={"j": 1},
-            concatenate=True,
-            meta=_nothing(3, np.dtype(np.float64)),
+        slabs = self._rows().rechunk((n_samples, columns), method="tasks").T
+        parts = slabs.map_blocks(
+            _slab_gram,
+            centre=_sent(centre),
+            columns=columns,
+            chunks=((1,) * slabs.numblocks[0], (n_samples,), (n_samples,)),
+            new_axis=2,
+            meta=_nothing(3, np.float64),
         )
-        return _gathered(_sum(parts).rechunk({0: max(1, _ARRIVING_BYTES // (8 * n_samples))}))
+        return _gathered(_sum(parts))
 
 
 @dataclass(frozen=True)
@@ -294,7 +297,13 @@ def _answer(
     """Ask a function about the samples of a chunk."""
     number = block_id[0]
     samples = MemorySamples(np.asarray(chunk), layout.rows[number], layout.dtype, pivot)
-    return function(samples, slice(layout.bounds[number], layout.bounds[number + 1]), **asked)
+    answer = function(samples, slice(layout.bounds[number], layout.bounds[number + 1]), **asked)
+    return _with_axes(answer, chunk.ndim)
+
+
+def _with_axes(answer: Array, count: int) -> Array:
+    """Return an answer with axes of length 1 at the end."""
+    return answer.reshape(answer.shape + (1,) * (count - answer.ndim))
 
 
 def _half(samples: MemorySamples, where: slice, asked: tuple[str, Sequence[Array]]) -> Array:
@@ -302,7 +311,7 @@ def _half(samples: MemorySamples, where: slice, asked: tuple[str, Sequence[Array
 
 
 def _around(partial: Array, contraction: Contraction) -> Array:
-    return contract_around(partial, contraction.size, contraction.kernel)
+    return _with_axes(contract_around(partial, contraction.size, contraction.kernel), partial.ndim)
 
 
 def _designed(samples: MemorySamples, where: slice, contraction: Contraction) -> Array:
@@ -341,8 +350,9 @@ def _products(samples: MemorySamples, where: slice, vector: Array) -> Array:
     return Matrix(samples.matrix()).products(vector)[:, None]
 
 
-def _slab_gram(slab: Array, centre: Array) -> Array:
-    return Matrix(np.ascontiguousarray(slab)).gram(centre)[None]
+def _slab_gram(slab: Array, centre: Array, columns: int, block_id: Any = None) -> Array:
+    first = columns * block_id[0]
+    return Matrix(slab.T).gram(centre[first : first + len(slab)])[None]
 
 
 def _median(few: Array) -> Array:
@@ -359,9 +369,9 @@ def _add(parts: Array, axis: Any, keepdims: bool) -> Array:
 
 def _sent(value: Any) -> Any:
     """Return small data as something on the workers that all chunks share and the scheduler can send again."""
-    if "distributed" not in sys.modules:  # its settings, set before it is imported, would hide its defaults
-        return dask.persist(dask.delayed(value, traverse=False))[0]
-    with _configuring, dask.config.set({_THRESHOLD: "1TiB"}):  # "large graph": it is meant
+    # "Large graph": it is meant. A setting made before distributed is imported would hide its defaults.
+    quietly = {_THRESHOLD: "1TiB"} if "distributed" in sys.modules else {}
+    with _configuring, dask.config.set(quietly):
         return dask.persist(dask.delayed(value, traverse=False))[0]
 
 
@@ -371,11 +381,14 @@ def _sum(parts: da.Array) -> da.Array:
 
 
 def _gathered(parts: da.Array) -> Array:
-    """Return an array here, filled with its parts (along the first axis) as they arrive: it is never held twice."""
-    out = np.empty(parts.shape, parts.dtype)
+    """Return an array as a matrix here, filled with its rows as they arrive: it is never held twice."""
+    out = np.empty((parts.shape[0], prod(parts.shape[1:])), parts.dtype)
+    rows = max(1, _ARRIVING_BYTES // max(1, out[:1].nbytes))
+    pieces = [where for length in parts.chunks[0] for where in slices(slice(0, length), rows)]
+    parts = parts.rechunk({0: tuple(where.stop - where.start for where in pieces)}, method="tasks")
     ends = np.cumsum(parts.chunks[0])
     for number, part in _arriving(parts):
-        out[ends[number] - len(part) : ends[number]] = part
+        out[ends[number] - len(part) : ends[number]] = part.reshape(len(part), -1)
     return out
 
 

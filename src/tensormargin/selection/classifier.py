@@ -26,7 +26,7 @@ from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
-from ..estimators._engine import SOLVERS
+from ..estimators._engine import PLACES
 from ..estimators._multiclass import binary_tasks, combine_scores, predicted_codes
 from ..estimators._outputs import AccuracyMixin, by_chunk
 from ..formats import FORMATS
@@ -130,7 +130,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions(set(PLACES))],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],

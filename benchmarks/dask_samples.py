@@ -1,0 +1,536 @@
+"""Fits of samples in a Dask array: the caller's memory, one against two workers, and what time and memory grow with.
+
+``python benchmarks/dask_samples.py [--quick] [--parts memory workers model] [--out benchmarks/results]``
+
+The samples exist on the workers only: a chunk is noise that follows from its number, made at about a GB a second, and
+the classes differ by a rank-one tensor. Every measurement is a process of its own with a fresh cluster of worker
+processes of one thread, after a small fit that imports and compiles. Times that are compared come from rounds that take
+turns; medians are given. The rows go to dask_samples.csv, the tables to dask_samples.md; a broken bound makes the exit
+status 1. All of it takes about 20 minutes on two cores, ``--quick`` (a tenth of the samples) some three.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import platform
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from math import prod
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from tensormargin import TensorMarginClassifier
+from tensormargin.io.versions import software_versions
+
+ALLOWED_BYTES = 300e6  # over the largest design
+SAMPLES_TO_THAT = 10
+SPEEDUP = 1.6
+LINES = {  # of a table: heading, and how it is made of a row
+    "samples GB": lambda row: f"{row['sample_bytes'] / 1e9:.2f}",
+    "workers": lambda row: f"{row['workers']:.0f}",
+    "chunks": lambda row: f"{row['chunks']:.0f}",
+    "sweeps": lambda row: f"{row['sweeps']:.0f}",
+    "seconds": lambda row: f"{row['seconds']:.2f}",
+    "for samples": lambda row: f"{row['sample_seconds']:.2f}",
+    "read GB": lambda row: f"{row['read_bytes'] / 1e9:.2f}",
+    "tasks": lambda row: f"{row['tasks']:.0f}",
+    "designs MB": lambda row: f"{row['designs_bytes'] / 1e6:.1f}",
+    "arrived MB": lambda row: f"{row['arrived_bytes'] / 1e6:.1f}",
+    "worker MB": lambda row: f"{row['worker_bytes'] / 1e6:.0f}",
+    "half MB": lambda row: f"{row['half_bytes'] / row['workers'] / 1e6:.0f}",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Samples in chunks, a weight, and the workers that they are fitted on."""
+
+    n_samples: int
+    shape: tuple[int, ...]
+    weight: str
+    rank: int | None
+    workers: int = 2
+    chunk_bytes: float = 64e6
+    held: bool = False  # whether the samples stay in the workers' memory, so that contracting them is all there is
+    max_iter: int = 3
+
+    @property
+    def name(self) -> str:
+        """What it is called in the tables."""
+        rank = f"-{self.rank}" if self.rank else ""
+        return f"{self.weight}{rank}, {self.n_samples} × {'×'.join(map(str, self.shape))}" + ", held" * self.held
+
+
+MEMORY = (
+    Case(100_000, (24, 24, 24), "cp", 2),
+    Case(100_000, (24, 24, 24), "tucker", 4),
+    Case(100_000, (24, 24, 24), "tt", 4),
+    Case(1_000, (100, 100, 100), "full", None, max_iter=100),
+)
+WORKERS = (
+    Case(480, (96, 96, 96), "tucker", 16, chunk_bytes=32e6, held=True),
+    Case(480, (96, 96, 96), "tucker", 16, chunk_bytes=32e6),
+    Case(480, (96, 96, 96), "cp", 8, chunk_bytes=32e6),
+)
+BASE = Case(2_000, (48, 48, 48), "cp", 4, chunk_bytes=32e6)
+MODEL = (
+    BASE,
+    *(replace(BASE, n_samples=n) for n in (1_000, 4_000)),
+    *(replace(BASE, shape=(side,) * 3) for side in (32, 64)),
+    *(replace(BASE, rank=rank) for rank in (1, 16)),
+    *(replace(BASE, chunk_bytes=size) for size in (8e6, 2e6)),
+    replace(BASE, workers=1),
+    replace(BASE, n_samples=4_000, chunk_bytes=8e6, workers=1),
+)
+
+
+def main() -> None:
+    """Measure the parts asked for and write what is known of all of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the samples; no bounds")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--rounds", type=int, default=5, help="of one against two workers")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--measure", help=argparse.SUPPRESS)  # a case as JSON, in a process of its own
+    arguments = parser.parse_args()
+    if arguments.measure:
+        fields = json.loads(arguments.measure)
+        print(json.dumps(measure(Case(**{**fields, "shape": tuple(fields["shape"])}))))
+        return
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    table = arguments.out / "dask_samples.csv"
+    rows = [row for row in load(table) if row["part"] not in arguments.parts]
+    for part in arguments.parts:
+        rows += PARTS[part](10 if arguments.quick else 1, arguments.rounds)
+    rows.sort(key=lambda row: list(PARTS).index(row["part"]))
+    store(table, rows)
+    write_page(arguments.out / "dask_samples.md", rows)
+    broken = broken_bounds(rows)
+    if arguments.quick:
+        print("\nbounds are not judged on so few samples")
+        return
+    print("\n" + ("\n".join(broken) if broken else "all bounds hold"))
+    sys.exit(bool(broken))
+
+
+def measure_memory(less: int, rounds: int) -> list[dict]:
+    """Measure the caller's peak on samples ten times larger than what it may take."""
+    return [run("memory", smaller(case, less)) for case in MEMORY]
+
+
+def measure_workers(less: int, rounds: int) -> list[dict]:
+    """Measure one against two workers, in turns."""
+    rows = []
+    for case in WORKERS:
+        done: dict[int, list[dict]] = {1: [], 2: []}
+        for _ in range(rounds):
+            for count in done:
+                done[count].append(run("workers", replace(smaller(case, less), workers=count)))
+        rows += [median_of(results) for results in done.values()]
+    return rows
+
+
+def measure_model(less: int, rounds: int) -> list[dict]:
+    """Measure what time and the workers' memory grow with."""
+    return [run("model", smaller(case, less)) for case in MODEL]
+
+
+PARTS = {"memory": measure_memory, "workers": measure_workers, "model": measure_model}
+
+
+def smaller(case: Case, less: int) -> Case:
+    """Return a case of fewer samples in as many chunks."""
+    return replace(case, n_samples=case.n_samples // less, chunk_bytes=case.chunk_bytes / less)
+
+
+def median_of(results: list[dict]) -> dict:
+    """Return the run of median time, with the spread of all."""
+    ordered = sorted(results, key=lambda row: row["seconds"])
+    spread = ordered[-1]["seconds"] - ordered[0]["seconds"]
+    return {**ordered[len(ordered) // 2], "runs": len(ordered), "spread": spread}
+
+
+def run(part: str, case: Case) -> dict:
+    """Measure a case in a process of its own and print a line."""
+    command = [sys.executable, __file__, "--measure", json.dumps(asdict(case))]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise SystemExit(answer.stderr)
+    row = {"part": part, **json.loads(answer.stdout.splitlines()[-1])}
+    print(
+        f"{part:8} {row['case']:36} {row['workers']} workers {row['chunks']:4d} chunks {row['seconds']:7.2f} s, "
+        f"{row['sample_seconds']:7.2f} for samples; caller {row['caller_bytes'] / 1e6:5.0f} MB more "
+        f"(design {row['design_bytes'] / 1e6:.0f}), worker {row['worker_bytes'] / 1e6:5.0f} MB more",
+        flush=True,
+    )
+    return row
+
+
+def measure(case: Case) -> dict:
+    """Fit a case; return times, what was read and what travelled, and peaks of memory."""
+    from distributed import Client, LocalCluster, wait
+
+    warnings.simplefilter("ignore")  # not converged: the number of sweeps is fixed
+    with (
+        LocalCluster(n_workers=case.workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        warm_up = replace(case, n_samples=400, shape=(6, 5, 4), rank=case.rank and 2, chunk_bytes=6e3)
+        fit(warm_up, *samples(warm_up))  # imports and compiles
+        X, y = samples(case)
+        if case.held:
+            X = X.persist()
+            wait(X)
+        client.run(reset_peak)
+        at_first = client.run(memory, "VmRSS")
+        before = memory("VmRSS")
+        reset_peak()
+        log = Log()
+        began = time.perf_counter()
+        with log.watching():
+            sweeps = fit(case, X, y)
+        seconds = time.perf_counter() - began
+        peak, peaks = memory("VmHWM"), client.run(memory, "VmHWM")
+    return {
+        **{"case": case.name, "workers": case.workers, "chunks": X.numblocks[0], "rank": case.rank or 1},
+        **{"sample_bytes": X.nbytes, "seconds": seconds, "spread": 0.0, "runs": 1, "sweeps": sweeps},
+        **log.figures(),
+        **{"caller_bytes": peak - before, "caller_peak": peak, "caller_before": before},
+        **{"worker_bytes": max(peaks[worker] - at_first[worker] for worker in peaks)},
+        "versions": json.dumps(software_versions() | {name: version(name) for name in ("dask", "distributed")}),
+    }
+
+
+def fit(case: Case, X: Any, y: np.ndarray) -> int:
+    """Fit, and return the number of sweeps."""
+    return int(TensorMarginClassifier(case.weight, case.rank, max_iter=case.max_iter).fit(X, y).n_iter_)
+
+
+class Log:
+    """What a fit asks of its samples, seen from outside.
+
+    Attributes
+    ----------
+    sample_seconds : float
+        Time that the caller waits for the workers.
+    read_bytes : float
+        Samples read on the workers, as often as they are.
+    tasks : int
+        One a chunk and question.
+    questions : int
+    designs_bytes, design_bytes : float
+        Size of all answers that are sent for, and of the largest one.
+    half_bytes : float
+        Size of the largest half contraction that the workers keep.
+    arrived_bytes : float
+        Size of what the client fetched.
+    """
+
+    def __init__(self) -> None:
+        self.sample_seconds = self.read_bytes = self.designs_bytes = 0.0
+        self.design_bytes = self.half_bytes = self.arrived_bytes = 0.0
+        self.tasks = self.questions = 0
+        self._depth = 0
+
+    def figures(self) -> dict[str, float]:
+        """Return what was seen."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch every `LazySamples`."""
+        from distributed import Client
+
+        from tensormargin.samples import lazy
+
+        kind = lazy.LazySamples
+        watched = [(kind, name, self._timed) for name in ("first_pass", "design", "scores", "take")]
+        watched += [(lazy.ChunkedDesign, name, self._timed) for name in ("here", "weighted_sum", "products", "gram")]
+        watched += [(kind, "on_chunks", self._asked), (lazy, "_gathered", self._gathered)]
+        watched += [(kind, "_partial", self._kept), (Client, "_gather", self._arriving)]
+        originals = [(owner, name, getattr(owner, name)) for owner, name, _ in watched]
+        for (owner, name, original), (_, _, wrapped) in zip(originals, watched, strict=True):
+            setattr(owner, name, wrapped(original))
+        try:
+            yield
+        finally:
+            for owner, name, original in originals:
+                setattr(owner, name, original)
+
+    def _timed(self, method: Any) -> Any:
+        def timed(*arguments: Any) -> Any:
+            began, self._depth = time.perf_counter(), self._depth + 1
+            try:
+                return method(*arguments)
+            finally:
+                self._depth -= 1
+                self.sample_seconds += 0.0 if self._depth else time.perf_counter() - began
+
+        return timed
+
+    def _asked(self, method: Any) -> Any:
+        def asked(samples: Any, *arguments: Any, **options: Any) -> Any:
+            self.read_bytes += samples.nbytes
+            self.tasks += samples._array.numblocks[0]
+            return method(samples, *arguments, **options)
+
+        return asked
+
+    def _gathered(self, function: Any) -> Any:
+        def gathered(parts: Any) -> Any:
+            self.questions += 1
+            self.tasks += parts.numblocks[0]
+            self.designs_bytes += parts.nbytes
+            self.design_bytes = max(self.design_bytes, parts.nbytes)
+            return function(parts)
+
+        return gathered
+
+    def _kept(self, method: Any) -> Any:
+        def kept(*arguments: Any) -> Any:
+            partial = method(*arguments)
+            self.half_bytes = max(self.half_bytes, partial.nbytes)
+            return partial
+
+        return kept
+
+    def _arriving(self, method: Any) -> Any:
+        from dask.sizeof import sizeof
+
+        async def arriving(*arguments: Any, **options: Any) -> Any:
+            answer = await method(*arguments, **options)
+            self.arrived_bytes += sizeof(answer)
+            return answer
+
+        return arriving
+
+
+def samples(case: Case) -> tuple[Any, np.ndarray]:
+    """Return a Dask array of float32 samples that are made on the workers, and their labels."""
+    import dask.array as da
+
+    length = max(1, int(case.chunk_bytes // (4 * prod(case.shape))))
+    lengths = tuple(min(length, case.n_samples - start) for start in range(0, case.n_samples, length))
+    X = da.map_blocks(
+        make_chunk,
+        chunks=(lengths, *((side,) for side in case.shape)),
+        meta=np.empty((0,) * (1 + len(case.shape)), np.float32),
+        sides=case.shape,
+        length=length,
+        count=case.n_samples,
+    )
+    return X, np.arange(case.n_samples) % 2
+
+
+def make_chunk(sides: tuple[int, ...], length: int, count: int, block_id: Sequence[int]) -> np.ndarray:
+    """Return the samples of a chunk: noise that follows from its number, and in every second one a pattern."""
+    first = block_id[0] * length
+    part = np.random.default_rng(block_id[0]).random((min(length, count - first), prod(sides)), np.float32)
+    pattern = np.ones(1, np.float32)
+    for side in sides:
+        pattern = np.kron(pattern, np.sin(np.linspace(0, 3, side)).astype(np.float32))
+    part[(first + 1) % 2 :: 2] += 2 * pattern / np.linalg.norm(pattern)
+    return part.reshape(-1, *sides)
+
+
+def memory(field: str) -> float:
+    """Return a field of the process status in bytes (Linux has it)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def reset_peak() -> None:
+    """Let the peak of memory begin anew."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def broken_bounds(rows: list[dict]) -> list[str]:
+    """Return a line for every bound that does not hold."""
+    broken = []
+    for row in (row for row in rows if row["part"] == "memory"):
+        allowed = row["design_bytes"] + ALLOWED_BYTES
+        if row["caller_bytes"] > allowed:
+            broken.append(
+                f"{row['case']}: the caller took {row['caller_bytes'] / 1e6:.0f} MB, above {allowed / 1e6:.0f}"
+            )
+        if row["sample_bytes"] < SAMPLES_TO_THAT * allowed:
+            broken.append(f"{row['case']}: the samples are less than {SAMPLES_TO_THAT} times what the caller may take")
+    for one, two in speedup_rows(rows)[:1]:  # the contraction-bound case
+        ratio = one["seconds"] / two["seconds"]
+        if ratio < SPEEDUP:
+            broken.append(f"{one['case']}: two workers are {ratio:.2f} times as fast as one, below {SPEEDUP}")
+    return broken
+
+
+def speedup_rows(rows: list[dict]) -> list[tuple[dict, dict]]:
+    """Return the rows of one and of two workers, pair by pair."""
+    members = [row for row in rows if row["part"] == "workers"]
+    return list(zip(members[::2], members[1::2], strict=True))
+
+
+def constants(rows: list[dict]) -> tuple[dict[str, float], float]:
+    """Fit what the caller waits for samples to a sum of four terms; return the constants and the largest error."""
+    terms = {
+        "second a GB and worker": lambda row: row["read_bytes"] / 1e9 / row["workers"],
+        "second a GB, worker and rank": lambda row: row["rank"] * row["read_bytes"] / 1e9 / row["workers"],
+        "second a task": lambda row: row["tasks"],
+        "second a question": lambda row: row["questions"],
+    }
+    seconds = np.array([row["sample_seconds"] for row in rows])
+    matrix = np.array([[term(row) for term in terms.values()] for row in rows])
+    found, _ = nnls(matrix / seconds[:, None], np.ones(len(rows)))  # relative errors count alike
+    return dict(zip(terms, found.tolist(), strict=True)), float(np.abs(matrix @ found / seconds - 1).max())
+
+
+_NOTES = """\
+Made by `python benchmarks/dask_samples.py` from `dask_samples.csv`, which also holds the versions. Worker processes of
+one thread and the caller share the machine: {machine}.
+
+- *for samples*: seconds of the fit in which the caller waits for workers; the rest are block solves
+- *read GB*: samples read on the workers, as often as they are; *tasks*: one a chunk and question
+- *designs MB*: N × d × itemsize of every block solved (and the moments), summed; *arrived MB*: what the client fetched
+- *worker MB*: peak of a worker over what it had before; *half MB*: its share of the contraction that is kept for the
+  blocks of the other half
+"""
+
+
+def write_page(path: Path, rows: list[dict]) -> None:
+    """Write the tables."""
+    parts = ["# Samples in a Dask array", _NOTES.format(machine=machine())]
+    by_part = {part: [row for row in rows if row["part"] == part] for part in PARTS}
+    if by_part["memory"]:
+        parts.append(memory_section(by_part["memory"]))
+    if by_part["workers"]:
+        parts.append(workers_section(speedup_rows(rows)))
+    if by_part["model"]:
+        parts.append(model_section(by_part["model"]))
+    partial = path.with_suffix(".part")
+    partial.write_text("\n\n".join(parts) + "\n")
+    partial.replace(path)
+
+
+def memory_section(rows: list[dict]) -> str:
+    """Return the table of the caller's memory."""
+    head = [
+        "case",
+        "samples GB",
+        "largest design MB",
+        "caller MB more",
+        "bound",
+        "peak of the process MB",
+        "arrived MB",
+    ]
+    lines = [
+        [
+            row["case"],
+            f"{row['sample_bytes'] / 1e9:.2f}",
+            f"{row['design_bytes'] / 1e6:.0f}",
+            f"{row['caller_bytes'] / 1e6:.0f}",
+            f"{(row['design_bytes'] + ALLOWED_BYTES) / 1e6:.0f}",
+            f"{row['caller_peak'] / 1e6:.0f}",
+            f"{row['arrived_bytes'] / 1e6:.0f}",
+        ]
+        for row in rows
+    ]
+    text = (
+        "Peak of the caller's process (scheduler included) during a fit, over what it had before; it may take the "
+        f"largest design and 300 MB, and the samples are at least {SAMPLES_TO_THAT} times that."
+    )
+    return f"## The caller's memory\n\n{text}\n\n{markdown(head, lines)}"
+
+
+def workers_section(pairs: list[tuple[dict, dict]]) -> str:
+    """Return the table of one against two workers."""
+    head = ["case", "one worker s", "spread", "two workers s", "spread", "ratio", "bound", "rounds", "samples' part"]
+    lines = [
+        [
+            one["case"],
+            *(cell for row in (one, two) for cell in (f"{row['seconds']:.2f}", f"{row['spread']:.2f}")),
+            f"{one['seconds'] / two['seconds']:.2f}",
+            "–" if number else f"{SPEEDUP:g}",
+            f"{one['runs']:.0f}",
+            f"{100 * one['sample_seconds'] / one['seconds']:.0f} %",
+        ]
+        for number, (one, two) in enumerate(pairs)
+    ]
+    text = (
+        "Medians of fits in turns. *held*: the samples are in the workers' memory, so that contracting them is all "
+        "there is to do; otherwise every pass makes them anew. *samples' part*: of one worker's time."
+    )
+    return f"## One and two workers\n\n{text}\n\n{markdown(head, lines)}"
+
+
+def model_section(rows: list[dict]) -> str:
+    """Return the measurements and what they say."""
+    found, error = constants(rows)
+    table = markdown(["case", *LINES], [[row["case"], *(line(row) for line in LINES.values())] for row in rows])
+    lines = [[name, f"{value:.2g}"] for name, value in found.items()]
+    text = (
+        "The time that the caller waits for samples is nearly a sum of four terms, with these constants (least squares "
+        f"of relative errors, of which the largest is {100 * error:.0f} %):"
+    )
+    travel = [row["arrived_bytes"] / row["designs_bytes"] for row in rows]
+    notes = (
+        f"What arrives is {min(travel):.2f} to {max(travel):.2f} times N × d × itemsize of the blocks and moments. A "
+        "worker needs its share of a half, of an eighth of the samples where a fit begins on those, and a chunk or two "
+        "for each of its threads."
+    )
+    return f"## Time and memory\n\n{table}\n\n{text}\n\n{markdown(['constant', 'value'], lines)}\n\n{notes}"
+
+
+def markdown(head: list[str], lines: list[list[str]]) -> str:
+    """Return a table."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *lines])
+
+
+def machine() -> str:
+    """Say what the measurements were made on."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    gigabytes = int(next(line for line in lines if line.startswith("MemTotal")).split()[1]) / 1e6
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "dask", "distributed"))
+    python = f"Python {platform.python_version()}"
+    return f"{cpu_count()} cores ({platform.machine()}), {gigabytes:.0f} GB, {python}, {versions}"
+
+
+def store(table: Path, rows: list[dict]) -> None:
+    """Write the CSV file anew and rename it."""
+    partial = table.with_suffix(".part")
+    with partial.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(
+            {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows
+        )
+    partial.replace(table)
+
+
+def load(table: Path) -> list[dict]:
+    """Read the CSV file; nothing where there is none."""
+    if not table.exists():
+        return []
+    with table.open(newline="") as file:
+        return [{key: number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def number(text: str) -> float | str:
+    """Return a number where the text is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+if __name__ == "__main__":
+    main()
