@@ -665,7 +665,7 @@ class TestFitMany:
     def test_what_is_no_classifier_or_comes_twice_is_refused(self, three_classes):
         X, y = three_classes
         one = TensorMarginClassifier("cp")
-        with pytest.raises(ValueError, match="object of its own.*clone"):
+        with pytest.raises(ValueError, match=r"object of its own.*clone"):
             fit_many([one, one], X, y)
         with pytest.raises(ValueError, match="takes TensorMarginClassifier; got Pipeline"):
             fit_many([make_pipeline(one)], X, y)
