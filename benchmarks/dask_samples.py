@@ -17,6 +17,7 @@ import json
 import platform
 import subprocess
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -79,11 +80,8 @@ MEMORY = (
     Case(100_000, (24, 24, 24), "tt", 4),
     Case(1_000, (100, 100, 100), "full", None, max_iter=100),
 )
-WORKERS = (
-    Case(480, (96, 96, 96), "tucker", 16, chunk_bytes=32e6, held=True),
-    Case(480, (96, 96, 96), "tucker", 16, chunk_bytes=32e6),
-    Case(480, (96, 96, 96), "cp", 8, chunk_bytes=32e6),
-)
+VOLUMES = Case(512, (96, 96, 96), "tucker", 16, chunk_bytes=57e6)  # 32 chunks of 16
+WORKERS = (replace(VOLUMES, held=True), VOLUMES, replace(VOLUMES, weight="cp", rank=8))
 BASE = Case(2_000, (48, 48, 48), "cp", 4, chunk_bytes=32e6)
 MODEL = (
     BASE,
@@ -448,7 +446,7 @@ def memory_section(rows: list[dict]) -> str:
         "Peak of the caller's process (scheduler included) during a fit, over what it had before; it may take the "
         f"largest design and 300 MB, and the samples are at least {SAMPLES_TO_THAT} times that."
     )
-    return f"## The caller's memory\n\n{text}\n\n{markdown(head, lines)}"
+    return f"## The caller's memory\n\n{wrapped(text)}\n\n{markdown(head, lines)}"
 
 
 def workers_section(pairs: list[tuple[dict, dict]]) -> str:
@@ -469,7 +467,7 @@ def workers_section(pairs: list[tuple[dict, dict]]) -> str:
         "Medians of fits in turns. *held*: the samples are in the workers' memory, so that contracting them is all "
         "there is to do; otherwise every pass makes them anew. *samples' part*: of one worker's time."
     )
-    return f"## One and two workers\n\n{text}\n\n{markdown(head, lines)}"
+    return f"## One and two workers\n\n{wrapped(text)}\n\n{markdown(head, lines)}"
 
 
 def model_section(rows: list[dict]) -> str:
@@ -487,7 +485,13 @@ def model_section(rows: list[dict]) -> str:
         "worker needs its share of a half, of an eighth of the samples where a fit begins on those, and a chunk or two "
         "for each of its threads."
     )
-    return f"## Time and memory\n\n{table}\n\n{text}\n\n{markdown(['constant', 'value'], lines)}\n\n{notes}"
+    values = markdown(["constant", "value"], lines)
+    return f"## Time and memory\n\n{table}\n\n{wrapped(text)}\n\n{values}\n\n{wrapped(notes)}"
+
+
+def wrapped(text: str) -> str:
+    """Return a paragraph in lines."""
+    return textwrap.fill(text, 120, break_on_hyphens=False)
 
 
 def markdown(head: list[str], lines: list[list[str]]) -> str:
@@ -501,7 +505,7 @@ def machine() -> str:
     gigabytes = int(next(line for line in lines if line.startswith("MemTotal")).split()[1]) / 1e6
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "dask", "distributed"))
     python = f"Python {platform.python_version()}"
-    return f"{cpu_count()} cores ({platform.machine()}), {gigabytes:.0f} GB, {python}, {versions}"
+    return f"{cpu_count()} cores ({platform.machine()}),\n{gigabytes:.0f} GB, {python}, {versions}"
 
 
 def store(table: Path, rows: list[dict]) -> None:

@@ -536,6 +536,9 @@ class TestMoving:
         expected = search.decision_function(X)
         assert_close(there.decision_function(put(X)), expected, 1e-12, expected)
         np.testing.assert_array_equal(to_host(there.predict(put(X))), search.predict(X))
+        assert_at_home(there.predict_proba(put(X)), put(X))
+        assert_close(there.predict_proba(put(X)), search.predict_proba(X), 1e-12, 1.0)
+        assert there.score(put(X), y) == search.score(X, y)
         back = moved(there)
         np.testing.assert_array_equal(back.predict_proba(X), search.predict_proba(X))
 
