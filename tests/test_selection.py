@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import TensorMarginClassifier, margin_report
+from tensormargin._namespace import to_host
 from tensormargin.preparation import Resize, Tensorize, TensorScaler
 from tensormargin.selection import TensorMarginClassifierCV, splits_of
 from tensormargin.selection.calibration import class_probabilities, couple, fit_slope
@@ -142,7 +144,7 @@ def test_the_best_is_chosen_and_refitted_on_everything(fitted, binary):
     assert results["params"][fitted.best_index_] == fitted.best_params_
     best = np.flatnonzero(results["mean_test_score"] > results["mean_test_score"].max() - 1e-12)
     assert results["n_parameters"][fitted.best_index_] == results["n_parameters"][best].min()
-    by_hand = TensorMarginClassifier(**fitted.best_params_).fit(X, y)
+    by_hand = along_lambda(X, y, fitted.best_params_)
     np.testing.assert_allclose(fitted.classifier_.coef_, by_hand.coef_, rtol=1e-10)
     np.testing.assert_array_equal(fitted.decision_function(X), fitted.best_estimator_.decision_function(X))
     np.testing.assert_array_equal(fitted.predict(X), by_hand.predict(X))
@@ -151,6 +153,75 @@ def test_the_best_is_chosen_and_refitted_on_everything(fitted, binary):
     assert fitted.score(X, y) == by_hand.score(X, y)
     assert fitted.sample_shape_ == (4, 5, 3)
     np.testing.assert_array_equal(fitted.classes_, [-1, 1])
+
+
+def along_lambda(X, y, params, lams=("0.1*scale", "1*scale", "10*scale")):
+    """Fit for each lambda up to that of the parameters, each fit from the one before."""
+    clf = TensorMarginClassifier(**params, warm_start=True)
+    for lam in lams[: lams.index(params["lam"]) + 1]:
+        clf.set_params(lam=lam).fit(X, y)
+    return clf
+
+
+@pytest.fixture(scope="module")
+def two_optima():
+    return low_rank_classes(10, 60, (6, 7), 1.0, rank=3)
+
+
+class TestWhatIsScoredIsWhatIsRefitted:
+    """On these samples a fit from the smaller lambda ends in an optimum 30 % lower than one from the class means."""
+
+    SETTINGS = MappingProxyType(
+        {"decompositions": ("cp",), "ranks": (2,), "lams": (0.1, 1, 10), "mus": (0,), "random_state": 0}
+    )
+
+    @staticmethod
+    def prefer_the_last(estimator, X, y):
+        """Score by lambda and, far behind, by what changes with every decision value."""
+        return float(estimator.lam.removesuffix("*scale")) + _brier(y, to_host(estimator.decision_function(X)))
+
+    def test_the_refit_follows_the_path_of_the_search(self, two_optima):
+        X, y = two_optima
+        fit = TensorMarginClassifierCV(**self.SETTINGS, cv=2, scoring=self.prefer_the_last).fit(X, y)
+        assert fit.best_params_["lam"] == "10*scale"
+        path, cold = along_lambda(X, y, fit.best_params_), TensorMarginClassifier(**fit.best_params_).fit(X, y)
+        np.testing.assert_allclose(fit.classifier_.objective_, path.objective_, rtol=1e-10)
+        assert abs(fit.classifier_.objective_ / cold.objective_ - 1) > 0.05
+        assert fit.best_estimator_.get_params()["warm_start"] is False
+
+    @pytest.mark.parametrize("preparation", [None, TensorScaler()], ids=["plain", "scaled"])
+    def test_calibration_uses_the_scores_of_the_search(self, two_optima, preparation, monkeypatch):
+        X, y = two_optima
+        splits = list(StratifiedKFold(4, shuffle=True, random_state=3).split(X, y))
+        seen = []
+        original = TensorMarginClassifierCV._left_out_scores
+        monkeypatch.setattr(
+            TensorMarginClassifierCV,
+            "_left_out_scores",
+            lambda self, *arguments: seen.append(original(self, *arguments)) or seen[-1],
+        )
+        fit = TensorMarginClassifierCV(
+            **self.SETTINGS, cv=splits, scoring=self.prefer_the_last, preparation=preparation
+        ).fit(X, y)
+        for k, ((_, test), scores) in enumerate(zip(splits, seen[0], strict=True)):
+            assert 10 + _brier(y[test], scores[:, 0]) == fit.cv_results_[f"split{k}_test_score"][fit.best_index_]
+
+    def test_on_a_device_every_lambda_starts_anew_in_search_refit_and_calibration(self, two_optima, put, monkeypatch):
+        X, y = two_optima[0][:40, :4, :4], two_optima[1][:40]
+        starts = []
+        original = TensorMarginClassifier._warm_starts
+        monkeypatch.setattr(
+            TensorMarginClassifier,
+            "_warm_starts",
+            lambda self, *arguments: starts.append(original(self, *arguments)) or starts[-1],
+        )
+        splits = list(StratifiedKFold(2).split(X, y))
+        fit = TensorMarginClassifierCV(**self.SETTINGS, cv=splits, scoring=self.prefer_the_last).fit(put(X), y)
+        assert len(starts) == 3 * 2 + 1 + 2  # the search, the refit, the calibration
+        assert all(last is None for start in starts for last in start)
+        cold = TensorMarginClassifier(**fit.best_params_).fit(put(X), y)
+        np.testing.assert_allclose(to_host(fit.classifier_.objective_), to_host(cold.objective_), rtol=fit.tol)
+        assert fit.classifier_.solver == "auto"
 
 
 def table(means, spreads, sizes):

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._namespace import is_foreign, is_lazy, like, to_host
+from .._namespace import is_foreign, is_lazy, like, on_cpu, to_host
 from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted
 from ..cluster import sent_once
@@ -33,14 +33,17 @@ from ..formats import FORMATS
 from .calibration import class_probabilities, fit_slope
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, paths
 from .search import (
+    Assess,
     PathJob,
-    PathScores,
+    PathResults,
     Progress,
     Split,
     Training,
     check_training_parts,
     choose,
+    lams_up_to,
     left_out_scores,
+    refit,
     run_path,
     splits_of,
     tabulate,
@@ -52,9 +55,10 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     """`TensorMarginClassifier` that chooses decomposition, rank, lambda and mu1 = mu2 by cross-validation.
 
     Every combination is fitted on parts of the training samples and scored on the rest, along lambda each fit from the
-    one before; the best is refitted on all of them. The flat weight and mu = 0, that is the support vector machine,
-    are among the choices. The score of the chosen one, ``best_score_``, is the largest of many and therefore
-    optimistic: `tensormargin.experiments.nested_evaluation` gives an honest one.
+    one before; the best is refitted on all of them in the same way, from the smallest lambda up to its own. The flat
+    weight and mu = 0, that is the support vector machine, are among the choices. The score of the chosen one,
+    ``best_score_``, is the largest of many and therefore optimistic: `tensormargin.experiments.nested_evaluation` gives
+    an honest one.
 
     Parameters
     ----------
@@ -211,12 +215,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         tried = self._paths(training, splits)
         with sent_once(X):
             self._search(training, template, tried, splits, progress)
-            which = tried[self.best_index_ // len(self.lams)].preparation
-            chosen = clone(template).set_params(
-                **{name: value for name, value in self.best_params_.items() if name != "preparation"}
-            )
-            self._refit(training, which, chosen)
-            self._calibrate(training, which, chosen, splits, codes)
+            number, place = divmod(self.best_index_, len(self.lams))
+            lams = lams_up_to(place, self._rising_lams(), X)
+            template = self._in_batches(template, X)
+            self._refit(training, template, tried[number], lams)
+            left_out = self._left_out_scores(training, template, tried[number], lams, splits)
+        self._calibrate(training, left_out, splits, codes)
         return self
 
     def _alternatives(self) -> tuple[Any, ...]:
@@ -243,7 +247,18 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
 
     def _template(self, seed: int) -> TensorMarginClassifier:
         names = ("class_weight", "multi_class", "fit_intercept", "tol", "max_iter", "solver")
-        return TensorMarginClassifier(random_state=seed, **{name: getattr(self, name) for name in names})
+        return TensorMarginClassifier(random_state=seed, n_jobs=1, **{name: getattr(self, name) for name in names})
+
+    def _in_batches(self, template: TensorMarginClassifier, X: Any) -> TensorMarginClassifier:
+        """Return a template that is fitted as the search's batches are, even if one binary problem is all there is.
+
+        On a device a problem by itself would begin on some of the samples, and could end in another optimum.
+        """
+        alone = self.solver == "auto" and is_foreign(X) and not on_cpu(X) and self.classes_.shape[0] == 2
+        return clone(template).set_params(solver="device") if alone else template
+
+    def _rising_lams(self) -> list[float]:
+        return sorted(float(lam) for lam in self.lams)
 
     def _paths(self, training: Training, splits: list[Split]) -> list[Path]:
         shapes = [
@@ -260,14 +275,14 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         splits: list[Split],
         progress: Progress | None,
     ) -> None:
-        lams = sorted(float(lam) for lam in self.lams)
-        scorer = check_scoring(template, self.scoring)
+        lams = self._rising_lams()
+        assess = Assess(check_scoring(template, self.scoring))
         jobs = [
-            PathJob(number, where, training.preparations, template, path, lams, scorer)
+            PathJob(number, where, training.preparations, template, path, lams, assess)
             for number, path in enumerate(tried)
             for where in range(len(splits))
         ]
-        done: list[PathScores] = []
+        done: list[PathResults] = []
         for one in self._results(training, jobs, splits):
             done.append(one)
             self._tell(progress, len(done), len(jobs), len(lams))
@@ -277,13 +292,13 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
-    def _results(self, training: Training, jobs: list[PathJob], splits: list[Split]) -> Iterable[PathScores]:
+    def _results(self, training: Training, jobs: list[PathJob], splits: list[Split]) -> Iterable[PathResults]:
         """Return the results of the jobs in any order: from processes, or from the device that the samples lie on."""
         if is_foreign(training.X):
             return run_together(training, jobs, splits)
         arrays = training.X, training.y, training.weights
         calls = (delayed(run_path)(*arrays, *splits[job.split], job) for job in jobs)
-        results: Iterable[PathScores] = Parallel(n_jobs=self._processes(training), return_as="generator_unordered")(
+        results: Iterable[PathResults] = Parallel(n_jobs=self._processes(training), return_as="generator_unordered")(
             calls
         )
         return results
@@ -299,26 +314,31 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         if self.verbose and (done * 10) // total > ((done - 1) * 10) // total:
             print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - what verbose=1 asks for
 
-    def _refit(self, training: Training, which: int, chosen: TensorMarginClassifier) -> None:
-        X, y = training.X, training.y  # all of them as they lie: taking rows would copy the samples
-        weights = {} if training.weights is None else {"sample_weight": training.weights}
+    def _refit(self, training: Training, template: TensorMarginClassifier, path: Path, lams: Sequence[float]) -> None:
         began = perf_counter()
-        classifier = clone(chosen).set_params(n_jobs=self.n_jobs)
-        if training.preparations[which] is None:
-            self.best_estimator_ = classifier.fit(X, y, **weights)
-        else:
-            preparation = clone(training.preparations[which])
-            classifier.fit(preparation.fit_transform(X, y), y, **weights)
-            self.best_estimator_ = Pipeline([("preparation", preparation), ("classifier", classifier)])
+        self.best_estimator_ = refit(training, clone(template).set_params(n_jobs=self.n_jobs), path, lams)
+        self.classifier_.set_params(solver=self.solver)
         self.refit_time_ = perf_counter() - began
 
-    def _calibrate(
-        self, training: Training, which: int, chosen: TensorMarginClassifier, splits: list[Split], codes: Array
-    ) -> None:
+    def _left_out_scores(
+        self,
+        training: Training,
+        template: TensorMarginClassifier,
+        path: Path,
+        lams: Sequence[float],
+        splits: list[Split],
+    ) -> list[Array]:
+        """Return the binary scores of each split's test rows, from the fits that were scored."""
+        jobs = [
+            PathJob(0, where, training.preparations, template, path, lams, left_out_scores)
+            for where in range(len(splits))
+        ]
+        found = sorted(self._results(training, jobs, splits), key=lambda one: one.split)
+        return [one.results[-1] for one in found]
+
+    def _calibrate(self, training: Training, left_out: list[Array], splits: list[Split], codes: Array) -> None:
         """Fit the slope of a sigmoid to each binary problem's scores of samples that were left out."""
-        arrays, preparation = (training.X, training.y, training.weights), training.preparations[which]
-        jobs = (delayed(left_out_scores)(*arrays, *split, preparation, chosen) for split in splits)
-        scores = np.concatenate(Parallel(n_jobs=self._processes(training))(jobs))
+        scores = np.concatenate(left_out)
         rows = np.concatenate([test for _, test in splits])
         weights = np.ones(len(rows)) if training.weights is None else training.weights[rows]
         tasks = binary_tasks(codes[rows], codes.max() + 1, self.multi_class)

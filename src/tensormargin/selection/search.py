@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -13,15 +14,18 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
 
-from .._namespace import rows_of, to_host
+from .._namespace import is_foreign, rows_of, to_host
 from .._typing import Array
-from ..estimators import TensorMarginClassifier
+from ..estimators import TensorMarginClassifier, fit_many
 from ..estimators._multiclass import binary_tasks, class_codes
 from ..margins import cantelli_bound
 from .grid import Path
 
 Split = tuple[Array, Array]
+Part = tuple[Any, Array, dict[str, Array]]
+"""Samples, their labels, and keyword arguments for `fit` and `score`."""
 
 _ORDERS = 10  # in which groups are shuffled before a fold is given up that would leave a class out of training
 
@@ -42,12 +46,12 @@ class Training:
     weights: Array | None
     preparations: Sequence[Any]
 
-    def part(self, rows: Array) -> tuple[Any, Array, dict[str, Array]]:
+    def part(self, rows: Array) -> Part:
         """Return samples, labels and keyword arguments for `fit` and `score` of these rows."""
         weights = {} if self.weights is None else {"sample_weight": self.weights[rows]}
         return rows_of(self.X, rows), self.y[rows], weights
 
-    def prepared(self, split: Split, which: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def prepared(self, split: Split, which: int) -> tuple[Part, Part]:
         """Return both parts of a split after a preparation, which learns from the first of them only."""
         train, test = (self.part(rows) for rows in split)
         if self.preparations[which] is None:
@@ -69,43 +73,88 @@ class Result:
 
 
 @dataclass(frozen=True)
-class PathScores:
-    """Results along lambda of one path on one split."""
+class PathResults:
+    """What was taken of each fit along lambda, for one path on one split."""
 
     path: int
     split: int
-    results: list[Result]
+    results: list[Any]
 
 
 @dataclass(frozen=True)
 class PathJob:
-    """What to try on one split: a path, its number and the split's (results come in any order), and how to score it."""
+    """What to fit on one split: a path, its number and the split's (results come in any order).
+
+    ``take`` is called for each lambda with the fitted classifier, the test part and the seconds of the fit.
+    """
 
     number: int
     split: int
     preparations: Sequence[Any]
-    template: Any
+    template: TensorMarginClassifier
     path: Path
     lams: Sequence[float]
-    scorer: Callable[..., float]
+    take: Callable[[TensorMarginClassifier, Part, float], Any]
 
 
-def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Array, job: PathJob) -> PathScores:
-    """Fit on the training rows for every lambda, each fit from the one before; score on the test rows.
+def follow(
+    template: TensorMarginClassifier, path: Path, lams: Sequence[float], X: Any, y: Array, weights: dict[str, Array]
+) -> Iterator[tuple[TensorMarginClassifier, float]]:
+    """Fit a path for each lambda in turn; yield the fitted classifiers and the seconds of each fit.
+
+    Search, calibration and refit all fit this way, so that what is scored is what is refitted. Each fit starts from the
+    one before; on a device all are fitted as one batch instead, each from scratch.
+    """
+    if is_foreign(X):
+        models = models_along(template, path, lams)
+        began = perf_counter()
+        fit_many(models, X, y, None, **weights)
+        seconds = (perf_counter() - began) / len(models)
+        yield from ((model, seconds) for model in models)
+        return
+    classifier = clone(template).set_params(warm_start=True)
+    for lam in lams:
+        began = perf_counter()
+        classifier.set_params(**path.parameters(lam)).fit(X, y, **weights)
+        yield copy(classifier).set_params(warm_start=template.warm_start), perf_counter() - began
+
+
+def models_along(template: TensorMarginClassifier, path: Path, lams: Sequence[float]) -> list[TensorMarginClassifier]:
+    """Return an unfitted classifier for each lambda."""
+    return [clone(template).set_params(**path.parameters(lam)) for lam in lams]
+
+
+def lams_up_to(place: int, lams: Sequence[float], X: Any) -> Sequence[float]:
+    """Return the values of lambda to fit in order to get the one at ``place``, which comes last."""
+    return lams[place : place + 1] if is_foreign(X) else lams[: place + 1]
+
+
+def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Array, job: PathJob) -> PathResults:
+    """Follow a path on the training rows, and take what the job asks for of each fit and the test rows.
 
     The arrays are arguments of their own, so that joblib finds them: a cluster has the samples, and a job has not.
     """
     training = Training(X, y, weights, job.preparations)
-    (X, y, fit_weights), tested = training.prepared((train, test), job.path.preparation)
-    classifier = clone(job.template).set_params(warm_start=True, n_jobs=1)
-    results = []
-    for lam in job.lams:
-        classifier.set_params(**job.path.parameters(lam))
-        began = perf_counter()
-        with unfinished_fits_are_fine():
-            classifier.fit(X, y, **fit_weights)
-        results.append(assess(classifier, tested, job.scorer, perf_counter() - began))
-    return PathScores(job.number, job.split, results)
+    fitted, tested = training.prepared((train, test), job.path.preparation)
+    with unfinished_fits_are_fine():
+        fits = follow(job.template, job.path, job.lams, *fitted)
+        return PathResults(job.number, job.split, [job.take(model, tested, seconds) for model, seconds in fits])
+
+
+def refit(training: Training, template: TensorMarginClassifier, path: Path, lams: Sequence[float]) -> Any:
+    """Return the model of the last lambda, fitted to all samples: a classifier, or a Pipeline with its preparation."""
+    X, y = training.X, training.y  # all of them as they lie: taking rows would copy the samples
+    weights = {} if training.weights is None else {"sample_weight": training.weights}
+    preparation = training.preparations[path.preparation]
+    if preparation is not None:
+        preparation = clone(preparation)
+        X = preparation.fit_transform(X, y)
+    fits = follow(template, path, lams, X, y, weights)
+    with unfinished_fits_are_fine():
+        for _ in lams[:-1]:
+            next(fits)
+    classifier, _ = next(fits)  # the one that is kept may warn
+    return classifier if preparation is None else Pipeline([("preparation", preparation), ("classifier", classifier)])
 
 
 def unfinished_fits_are_fine() -> Any:
@@ -113,13 +162,24 @@ def unfinished_fits_are_fine() -> Any:
     return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
 
 
-def assess(classifier: Any, tested: tuple[Any, ...], scorer: Callable[..., float], fit_seconds: float) -> Result:
-    """Score a fitted classifier on samples that were left out (samples, labels, keyword arguments)."""
-    X, y, weights = tested
-    began = perf_counter()
-    score = _finite(float(scorer(classifier, X, y, **weights)), y)
-    took = perf_counter() - began
-    return Result(score, _margin_bound(classifier, X, y, **weights), fit_seconds, took, classifier.n_parameters_)
+@dataclass(frozen=True)
+class Assess:
+    """Scores a fitted classifier on samples that were left out."""
+
+    scorer: Callable[..., float]
+
+    def __call__(self, classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Result:
+        """Return what became of the fit."""
+        X, y, weights = tested
+        began = perf_counter()
+        score = _finite(float(self.scorer(classifier, X, y, **weights)), y)
+        took = perf_counter() - began
+        return Result(score, _margin_bound(classifier, X, y, **weights), fit_seconds, took, classifier.n_parameters_)
+
+
+def left_out_scores(classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Array:
+    """Return the binary scores that a fitted classifier gives samples that were left out."""
+    return to_host(classifier.binary_scores(tested[0]))
 
 
 def _margin_bound(classifier: Any, X: Any, y: Array, sample_weight: Array | None = None) -> float:
@@ -208,7 +268,11 @@ def check_training_parts(splits: list[Split], y: Array) -> None:
 
 
 def tabulate(
-    paths: Sequence[Path], lams: Sequence[float], done: Sequence[PathScores], preparations: Sequence[Any], n_splits: int
+    paths: Sequence[Path],
+    lams: Sequence[float],
+    done: Sequence[PathResults],
+    preparations: Sequence[Any],
+    n_splits: int,
 ) -> dict[str, Any]:
     """Return a ``cv_results_`` as scikit-learn's searches have it, one row for each path and lambda."""
     scores, bounds, fit_seconds, score_seconds = (np.empty((len(paths), len(lams), n_splits)) for _ in range(4))
@@ -256,20 +320,3 @@ def choose(results: dict[str, Any], n_splits: int, rule: str) -> int:
     sizes = results["n_parameters"][eligible]
     keys = (eligible, sizes, results["mean_margin_bound"][eligible]) if rule == "margins" else (eligible, sizes)
     return int(eligible[np.lexsort(keys)[0]])
-
-
-def left_out_scores(
-    X: Array,
-    y: Array,
-    weights: Array | None,
-    train: Array,
-    test: Array,
-    preparation: Any,
-    classifier: TensorMarginClassifier,
-) -> Array:
-    """Return the binary scores that a classifier fitted on the training rows gives the test rows."""
-    training = Training(X, y, weights, (preparation,))
-    (X_train, y_train, of_training), (X_test, _, _) = training.prepared((train, test), 0)
-    with unfinished_fits_are_fine():
-        fitted = clone(classifier).set_params(n_jobs=1).fit(X_train, y_train, **of_training)
-    return to_host(fitted.binary_scores(X_test))
