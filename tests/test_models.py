@@ -153,7 +153,7 @@ def test_models_of_scikit_learn_come_back(binary, tmp_path):
 def test_facts_say_what_the_model_is(saved, fitted):
     facts = read_facts(saved)
     assert facts == dict(load_model(saved).facts)
-    assert facts["format"] == models.FORMAT == 1
+    assert facts["format"] == models.FORMAT == 2
     assert facts["model"] == "TensorMarginClassifier"
     assert facts["steps"] == []
     assert facts["sample_shape"] == [4, 5, 3]
@@ -364,7 +364,7 @@ def test_a_damaged_byte_is_noticed_or_does_no_harm(saved, fitted, binary):
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({**GOOD, "format": 2}, "has format 2, this tensormargin reads up to 1; upgrade it"),
+        ({**GOOD, "format": 3}, "has format 3, this tensormargin reads up to 2; upgrade it"),
         ({"format": 99, "versions": "unheard of"}, r"upgrade it \(the file was saved with tensormargin \?"),
         ({"versions": {}}, "has no format version"),
         ({**GOOD, "format": "1"}, "has no format version"),
@@ -498,4 +498,8 @@ def test_a_model_that_an_earlier_version_saved_still_predicts_the_same():
         warnings.simplefilter("ignore")  # that other versions of the libraries saved it
         model = load_model(Path(__file__).parent / "data" / "digits-format1.skops").model
     assert model.predict(X[60:80]).tolist() == [1, 0, 2, 2, 0, 0, 1, 2, 1, 1, 1, 1, 0, 1, 2, 2, 2, 0, 0, 2]
-    np.testing.assert_allclose(model.predict_proba(X[60:80]).sum(axis=1), 1.0)
+    probabilities = model.predict_proba(X[60:80])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X[60:80]))
+    assert model[-1].calibration_.shape == (3, 2)
+    np.testing.assert_array_equal(model[-1].calibration_[:, 1], 0)  # there was no offset then

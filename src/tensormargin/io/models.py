@@ -21,8 +21,11 @@ from .arrays import BadFileError
 from .atomic import replacing
 from .versions import software_versions
 
-FORMAT = 1
-"""Version of the file's layout: the archive that skops writes, and `FACTS` in it."""
+FORMAT = 2
+"""Version of the file's layout: the archive that skops writes, and `FACTS` in it.
+
+1 was 0.1's. In 2 the calibration of a search has an offset beside the slope; 1 is still read.
+"""
 FACTS = "tensormargin.json"
 
 # Types that skops does not know by itself and that a model may hold. All others are refused by name.

@@ -3,65 +3,159 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_expit, softmax
+from scipy.special import expit, log_expit, logit, softmax
 
 from .._typing import Array, FloatArray
+from ..estimators._multiclass import binary_tasks
 
-_STEEPEST = 1e3  # in units of one over the scores' root mean square: a sigmoid that is a step
-_FLATTEST = 1e-6
+_FLATTEST = (
+    1e-6  # slope per spread of the scores: probabilities that say next to nothing, and still rise with the score
+)
+_SMALLEST, _ROUNDING = 1e-290, 1e-12  # of numbers, and of their differences relative to them: what is below is zero
+_MOST_COPIES = 1e6
+_STEPS = 100
+_HALVINGS = 40
+_LARGEST = 1e300  # an argument beyond it is as good as infinite, and infinities have no differences
 
 
-def fit_slope(scores: Array, signs: Array, weights: Array) -> float:
-    """Return the slope a > 0 of ``P(positive | score) = 1 / (1 + exp(-a score))``, by maximum likelihood.
+def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int, scheme: str) -> FloatArray:
+    """Return slope and offset of each binary problem, fitted to scores of samples that were left out of the fits.
 
-    Platt's (1999) sigmoid without its offset: the hinge loss already puts the score 0 where both classes are equally
-    likely, and so the more probable class is always the predicted one. His smoothed targets, ``(n + 1) / (n + 2)`` for
-    the n samples of a class, keep the slope finite where the classes are apart; scores that point the wrong way (a
-    classifier at chance) end at the flattest slope, probabilities of one half.
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_problems)
+    codes : ndarray of int, of shape (n_samples,)
+        Class indices.
+    weights : ndarray of shape (n_samples,) or None
+        Sample weights, without class weights: those move the scores, and the offset has to undo that.
+    n_classes : int
+    scheme : {"ovo", "ovr"}
+
+    Returns
+    -------
+    ndarray of shape (n_problems, 2)
     """
-    if weights.sum() == 0:  # no test part had these classes: nothing is known
-        return _FLATTEST
-    unit = float(np.sqrt(np.average(np.square(scores, dtype=np.float64), weights=weights))) or 1.0
-    margins = signs * scores / unit
-    counts = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
-    targets = (counts + 1) / (counts + 2)
-
-    def loss(log_slope: float) -> float:
-        arguments = np.exp(log_slope) * margins
-        return -float(np.sum(weights * (targets * log_expit(arguments) + (1 - targets) * log_expit(-arguments))))
-
-    best = minimize_scalar(loss, bounds=(np.log(_FLATTEST), np.log(_STEEPEST)), method="bounded")
-    return float(np.exp(best.x)) / unit
+    counts = np.ones(len(codes)) if weights is None else counted(weights)
+    tasks = binary_tasks(codes, n_classes, scheme)
+    rows = [slice(None) if task.rows is None else task.rows for task in tasks]
+    return np.array(
+        [fit_sigmoid(scores[own, k], tasks[k].signs, counts[own]) for k, own in enumerate(rows)], np.float64
+    )
 
 
-def class_probabilities(scores: Array, slopes: Array, predicted: Array, scheme: str) -> FloatArray:
+def counted(weights: Array) -> FloatArray:
+    """Return weights in units of one sample, so that the unit that they come in does not matter.
+
+    Whole multiples of the smallest weight count as that many copies of a sample. Other weights are normalised to sum to
+    the number of samples that have one.
+    """
+    positive = weights[weights > 0]
+    if not len(positive):
+        return np.zeros(len(weights))
+    copies = weights / positive.min()
+    if copies.max() < _MOST_COPIES and np.all(np.abs(copies - np.round(copies)) < _ROUNDING * copies.max()):
+        return np.round(copies)
+    shares = weights / positive.max()  # whose sum cannot overflow
+    return shares * (len(positive) / shares.sum())
+
+
+def fit_sigmoid(scores: Array, signs: Array, counts: Array) -> tuple[float, float]:
+    """Return a > 0 and c of ``P(positive | score) = 1 / (1 + exp(-(a score + c)))``, by maximum likelihood.
+
+    Platt's (1999) sigmoid with his smoothed targets, ``(n + 1) / (n + 2)`` for the n samples of a class, which keep it
+    finite where the classes are apart. A sample counts as often as ``counts`` says, which need not be whole numbers.
+    Scores that point the wrong way (a classifier at chance) or are all the same end at the flattest slope, where the
+    probability is the share of the class.
+    """
+    some = counts > 0
+    if not some.any():  # no test part had these classes: nothing is known
+        return _FLATTEST, 0.0
+    scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
+    centre, spread = _centre_and_spread(scores, counts)
+    ahead, behind = counts[positive].sum(), counts[~positive].sum()
+    targets = np.where(positive, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
+    slope, offset = _most_likely((scores - centre) / spread, targets, counts)
+    return slope / spread, offset - slope * (centre / spread)
+
+
+def _centre_and_spread(scores: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Return weighted mean and standard deviation; for scores that are all the same a spread that they may be given."""
+    largest = float(np.abs(scores).max())
+    if largest < _SMALLEST:
+        return 0.0, 1.0
+    units = scores / largest
+    centre = float(np.average(units, weights=weights))
+    spread = float(np.sqrt(np.average((units - centre) ** 2, weights=weights)))
+    return centre * largest, spread * largest if spread > _ROUNDING else max(largest, 1.0)
+
+
+def _most_likely(scores: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Return the slope, at least the flattest, and the offset with the largest likelihood for standardised scores."""
+    start = float(logit(np.average(targets, weights=weights)))
+    design = np.column_stack([scores, np.ones_like(scores)])
+    slope, offset = _newton(design, np.zeros(len(scores)), targets, weights, np.array([0.0, start]))
+    if slope >= _FLATTEST:
+        return float(slope), float(offset)
+    # The likelihood is concave, so that its largest value with a positive slope lies at the smallest one.
+    (offset,) = _newton(design[:, 1:], _FLATTEST * scores, targets, weights, np.array([start]))
+    return _FLATTEST, float(offset)
+
+
+def _newton(
+    design: FloatArray, given: FloatArray, targets: FloatArray, weights: FloatArray, point: FloatArray
+) -> FloatArray:
+    """Minimise the cross-entropy of ``expit(given + design @ point)`` by Newton's method with halved steps.
+
+    After Lin, Lin and Weng 2007 (Machine Learning 68): Platt's own iteration may not converge.
+    """
+
+    def loss(point: FloatArray) -> float:
+        arguments = given + design @ point
+        return -float(weights @ (targets * log_expit(arguments) + (1 - targets) * log_expit(-arguments)))
+
+    value = loss(point)
+    for _ in range(_STEPS):
+        probabilities = expit(given + design @ point)
+        gradient = design.T @ (weights * (probabilities - targets))
+        curvature = (design.T * (weights * probabilities * (1 - probabilities))) @ design
+        curvature += 1e-12 * np.eye(len(point))  # scores that are all the same have none along the slope
+        step = -np.linalg.solve(curvature, gradient)
+        decrease = float(gradient @ step)  # the expected one, negative
+        for halving in range(_HALVINGS):
+            shorter = point + 0.5**halving * step
+            lower = loss(shorter)
+            if lower <= value + 1e-4 * 0.5**halving * decrease:
+                break
+        else:  # rounding hides what is left to gain
+            break
+        point, value = shorter, lower
+        if -decrease <= 1e-14 * (1 + abs(value)):
+            break
+    return point
+
+
+def class_probabilities(scores: Array, calibration: Array, scheme: str) -> FloatArray:
     """Return probabilities of all classes from the scores of all binary problems.
 
     Parameters
     ----------
     scores : ndarray of shape (n_samples, n_problems)
-    slopes : ndarray of shape (n_problems,)
-    predicted : ndarray of int, of shape (n_samples,)
-        Index of the predicted class. Where votes go in a circle another class may come out as the most probable; the
-        two then change places.
+    calibration : ndarray of shape (n_problems, 2)
+        Slope and offset of each binary problem.
     scheme : {"ovo", "ovr"}
     """
-    arguments = slopes * scores.astype(np.float64)
+    slopes, offsets = calibration.T
+    with np.errstate(over="ignore"):
+        arguments = np.clip(slopes * scores.astype(np.float64) + offsets, -_LARGEST, _LARGEST)
     if arguments.shape[1] == 1:
         return expit(np.hstack([-arguments, arguments]))
-    # One-vs-rest: the sigmoids over their sum, by way of logarithms, for far away they may all be zero.
-    probabilities = softmax(log_expit(arguments), axis=1) if scheme == "ovr" else couple(_pairwise(expit(arguments)))
-    rows, most = np.arange(len(predicted)), probabilities.argmax(axis=1)
-    probabilities[rows, most], probabilities[rows, predicted] = (
-        probabilities[rows, predicted],
-        probabilities[rows, most],
-    )
-    return probabilities
+    if scheme == "ovr":  # the sigmoids over their sum, by way of logarithms, for far away they may all be zero
+        return softmax(log_expit(arguments), axis=1)
+    return couple(_pairwise(expit(arguments)))
 
 
 def _pairwise(positive: FloatArray) -> FloatArray:
-    """Return ``r_ij``, the probability of class i if it is i or j, from one column a pair."""
+    """Return ``r_ij``, the probability of class i if it is i or j, from one column per pair."""
     n_classes = round((1 + np.sqrt(1 + 8 * positive.shape[1])) / 2)
     first, second = np.triu_indices(n_classes, 1)
     pairwise = np.zeros((len(positive), n_classes, n_classes))
@@ -73,7 +167,7 @@ def _pairwise(positive: FloatArray) -> FloatArray:
 def couple(pairwise: FloatArray) -> FloatArray:
     """Return class probabilities from those of all pairs: Wu, Lin and Weng 2004 (JMLR 5), their second method.
 
-    Minimises ``sum_ij (r_ji p_i - r_ij p_j)^2`` with ``sum_i p_i = 1``; a linear system for each sample.
+    Minimises ``sum_ij (r_ji p_i - r_ij p_j)^2`` with ``sum_i p_i = 1``; a linear system per sample.
 
     Parameters
     ----------

@@ -27,10 +27,9 @@ from .._validation import checked_groups, checked_training, samples_as_fitted
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators._engine import PLACES
-from ..estimators._multiclass import binary_tasks, combine_scores, predicted_codes
 from ..estimators._outputs import AccuracyMixin, by_chunk
 from ..formats import FORMATS
-from .calibration import class_probabilities, fit_slope
+from .calibration import calibrate, class_probabilities
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, paths
 from .search import (
     Assess,
@@ -102,8 +101,8 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         What was chosen, and its mean score on the validation parts.
     cv_results_ : dict of arrays
         As in scikit-learn's GridSearchCV, with ``n_parameters`` and ``mean_margin_bound`` besides.
-    calibration_ : ndarray of shape (n_problems,)
-        Slope of each binary problem's sigmoid.
+    calibration_ : ndarray of shape (n_problems, 2)
+        Slope and offset of each binary problem's sigmoid.
     classes_, n_features_in_, sample_shape_ : as in `TensorMarginClassifier`
     n_splits_ : int
     refit_time_ : float
@@ -219,8 +218,10 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
             lams = lams_up_to(place, self._rising_lams(), X)
             template = self._in_batches(template, X)
             self._refit(training, template, tried[number], lams)
-            left_out = self._left_out_scores(training, template, tried[number], lams, splits)
-        self._calibrate(training, left_out, splits, codes)
+            left_out = np.concatenate(self._left_out_scores(training, template, tried[number], lams, splits))
+        rows = np.concatenate([test for _, test in splits])
+        of_rows = None if weights is None else weights[rows]
+        self.calibration_ = calibrate(left_out, codes[rows], of_rows, len(classes), self.multi_class)
         return self
 
     def _alternatives(self) -> tuple[Any, ...]:
@@ -336,20 +337,6 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         found = sorted(self._results(training, jobs, splits), key=lambda one: one.split)
         return [one.results[-1] for one in found]
 
-    def _calibrate(self, training: Training, left_out: list[Array], splits: list[Split], codes: Array) -> None:
-        """Fit the slope of a sigmoid to each binary problem's scores of samples that were left out."""
-        scores = np.concatenate(left_out)
-        rows = np.concatenate([test for _, test in splits])
-        weights = np.ones(len(rows)) if training.weights is None else training.weights[rows]
-        tasks = binary_tasks(codes[rows], codes.max() + 1, self.multi_class)
-        self.calibration_ = np.array(
-            [
-                fit_slope(scores[own, k], task.signs, weights[own])
-                for k, task in enumerate(tasks)
-                for own in [slice(None) if task.rows is None else task.rows]
-            ]
-        )
-
     @property
     def classifier_(self) -> TensorMarginClassifier:
         """The fitted classifier, without the preparation before it."""
@@ -378,19 +365,21 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         return self.classifier_.predict(prepared)
 
     def predict_proba(self, X: Any) -> Any:
-        """Return class probabilities, one column a class.
+        """Return class probabilities, one column per class.
 
-        Each binary problem's score goes through a sigmoid (Platt 1999, without offset) whose slope was fitted to the
-        scores of samples left out of the fits; one-vs-one problems are coupled as Wu, Lin and Weng (2004) do,
-        one-vs-rest ones normalised. The most probable class is the predicted one. With few samples probabilities are
-        rough.
+        Each binary problem's score goes through a sigmoid (Platt 1999) whose slope and offset were fitted to the scores
+        of samples left out of the fits, weighted by ``sample_weight``; one-vs-one problems are coupled as Wu, Lin and
+        Weng (2004) do, one-vs-rest ones normalised. With few samples probabilities are rough.
+
+        The most probable class is not always the one that `predict` returns. Class weights move the decision, and the
+        offset takes that back: with ``class_weight="balanced"`` a sample may be assigned to a rare class although
+        another is more probable. A classifier near chance, and votes that go in a circle, differ as well.
         """
         if is_lazy(X):
             return by_chunk(self, "predict_proba", samples_as_fitted(self, X, self.sample_shape_))
         scores = self.binary_scores(X)
-        here = to_host(scores)
-        predicted = predicted_codes(combine_scores(here, self.classes_.shape[0], self.multi_class))
-        probabilities = class_probabilities(here, to_host(self.calibration_), predicted, self.multi_class)
+        scheme = self.classifier_.multi_class_  # of the fit: parameters may have been set since
+        probabilities = class_probabilities(to_host(scores), to_host(self.calibration_), scheme)
         return like(probabilities, scores) if is_foreign(scores) else probabilities
 
     @property
@@ -400,6 +389,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "calibration_")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        slopes = state.get("calibration_")
+        if slopes is not None and slopes.ndim == 1:  # of a model that 0.1 saved: there was no offset
+            state = {**state, "calibration_": np.column_stack([slopes, np.zeros_like(slopes)])}
+        super().__setstate__(state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
