@@ -11,7 +11,7 @@ import sklearn
 from conftest import low_rank_classes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
@@ -33,7 +33,8 @@ from tensormargin.preparation import Resize, Tensorize, TensorScaler
 from tensormargin.selection import TensorMarginClassifierCV, splits_of
 from tensormargin.selection.calibration import calibrate, class_probabilities, counted, couple, fit_sigmoid
 from tensormargin.selection.grid import DECOMPOSITIONS, Path, paths, weights
-from tensormargin.selection.search import choose
+from tensormargin.selection.scoring import Waiting
+from tensormargin.selection.search import choose, tabulate
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 3, "random_state": 0}
 
@@ -514,6 +515,7 @@ def test_other_peoples_transformers_prepare_too(binary):
 def test_processes_change_nothing(digits):
     X, y = digits
     parameters = {"ranks": (1, 2), "lams": (0.1, 1), "decompositions": ("full", "cp"), "preparation": TensorScaler()}
+    parameters["scoring"] = "neg_log_loss"  # whose scores wait for all splits of a path
     one, two = (search(n_jobs=jobs, **parameters).fit(X, y) for jobs in (1, 2))
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
     assert one.best_params_ == two.best_params_
@@ -855,6 +857,179 @@ def test_classes_that_no_test_part_has_get_probabilities_all_the_same(digits):
     fit = search(cv=cv).fit(X, y)
     np.testing.assert_allclose(fit.predict_proba(X).sum(axis=1), 1)
     assert np.all(np.isfinite(fit.calibration_))
+
+
+# ---- scorers that ask for probabilities ----
+
+
+def log_loss_by_hand(estimator, X, y):
+    return -log_loss(y, estimator.predict_proba(X), labels=estimator.classes_)
+
+
+def log_loss_with_excuses(estimator, X, y):
+    """Score by probabilities where they can be had, as careful people write it."""
+    try:
+        return log_loss_by_hand(estimator, X, y)
+    except Exception as error:
+        raise ValueError("no probabilities") from error
+
+
+def log_loss_or_nothing(estimator, X, y):
+    try:
+        return log_loss_by_hand(estimator, X, y)
+    except RuntimeError:
+        return np.nan
+
+
+class TestScorersThatAskForProbabilities:
+    @pytest.mark.parametrize(
+        ("scoring", "base_rate", "good"),
+        [
+            ("neg_log_loss", -np.log(3), -0.35),
+            ("neg_brier_score", -2 / 3, -0.2),
+            ("d2_log_loss_score", 0, 0.7),
+            ("roc_auc_ovr", 0.5, 0.95),
+            ("roc_auc_ovr_weighted", 0.5, 0.95),
+            ("roc_auc_ovo", 0.5, 0.95),
+            ("roc_auc_ovo_weighted", 0.5, 0.95),
+        ],
+    )
+    def test_of_several_classes(self, digits, scoring, base_rate, good):
+        fit = search(scoring=scoring, preparation=TensorScaler()).fit(*digits)
+        assert fit.best_score_ > good > base_rate
+        assert fit.best_score_ <= {"neg": 0.0}.get(scoring[:3], 1.0)
+
+    def test_of_one_against_the_rest(self, digits):
+        assert -0.45 < search(scoring="neg_log_loss", multi_class="ovr").fit(*digits).best_score_ < 0
+
+    @pytest.mark.parametrize(
+        ("scoring", "good"),
+        [("neg_log_loss", -0.5), ("neg_brier_score", -0.2), ("roc_auc_ovr", 0.9), ("roc_auc", 0.9), ("f1", 0.8)],
+    )
+    def test_of_two_classes(self, binary, scoring, good):
+        assert search(scoring=scoring).fit(*binary).best_score_ > good
+
+    def test_probabilities_come_from_the_other_splits(self, digits):
+        X, y = digits
+        splits = list(StratifiedKFold(3).split(X, y))
+        fit = search(scoring="neg_log_loss", lams=(0.1, 1), cv=splits).fit(X, y)
+        codes = np.unique(y, return_inverse=True)[1]
+        models = [along_lambda(X[train], y[train], fit.cv_results_["params"][1]) for train, _ in splits]
+        scores = [model.binary_scores(X[test]) for model, (_, test) in zip(models, splits, strict=True)]
+        for k, (_, test) in enumerate(splits):
+            others = [j for j in range(3) if j != k]
+            rows = np.concatenate([splits[j][1] for j in others])
+            found = calibrate(np.concatenate([scores[j] for j in others]), codes[rows], None, 3, "ovo")
+            expected = -log_loss(codes[test], class_probabilities(scores[k], found, "ovo"))
+            assert fit.cv_results_[f"split{k}_test_score"][1] == pytest.approx(expected, rel=1e-9)
+
+    @pytest.mark.parametrize("scoring", [log_loss_by_hand, log_loss_with_excuses, log_loss_or_nothing])
+    def test_functions_may_ask_too(self, digits, scoring):
+        ours, theirs = (search(scoring=each, mus=(0, 1)).fit(*digits) for each in (scoring, "neg_log_loss"))
+        np.testing.assert_allclose(
+            ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], rtol=1e-9
+        )
+
+    def test_functions_may_ask_on_some_splits_only(self, digits):
+        X, y = digits
+        splits = list(StratifiedKFold(4).split(X, y))
+
+        def scoring(estimator, X_test, y_test):
+            first = X_test[0, 0, 0] == X[splits[0][1][0], 0, 0]
+            return -0.125 if first else log_loss_by_hand(estimator, X_test, y_test)
+
+        fit = search(scoring=scoring, cv=splits).fit(X, y)
+        assert fit.cv_results_["split0_test_score"][0] == -0.125
+        assert -0.5 < fit.cv_results_["split1_test_score"][0] < 0
+
+    def test_no_fit_is_made_for_them(self, digits, monkeypatch):
+        counts = []
+        original = TensorMarginClassifier.fit
+        for scoring in ("accuracy", "neg_log_loss"):
+            calls = []
+            monkeypatch.setattr(
+                TensorMarginClassifier,
+                "fit",
+                lambda self, *a, calls=calls, **k: calls.append(1) or original(self, *a, **k),
+            )
+            search(scoring=scoring, mus=(0, 1)).fit(*digits)
+            counts.append(len(calls))
+        assert counts == [2 * 3 + 1 + 3] * 2
+
+    def test_models_are_dropped_when_their_path_is_scored(self, digits, monkeypatch):
+        kept = []
+        original = Waiting.completed
+        monkeypatch.setattr(
+            Waiting, "completed", lambda self, one: [original(self, one), kept.append(len(self._arrived))][0]
+        )
+        tabulated = []
+        monkeypatch.setattr(
+            "tensormargin.selection.classifier.tabulate",
+            lambda *arguments: tabulated.append(arguments[2]) or tabulate(*arguments),
+        )
+        search(scoring="neg_log_loss", mus=(0, 1, 2), preparation=TensorScaler()).fit(*digits)
+        assert max(kept) == 1
+        for one in tabulated[0]:
+            assert one.preparation is None
+            assert all(result.classifier is None and result.left_out is None for result in one.results)
+
+    def test_weights_reach_calibration_and_score(self, digits):
+        X, y = digits
+        useless = np.arange(150) % 3 == 0
+        X = np.where(useless[:, None, None], 1e3, X)
+        splits = list(StratifiedKFold(3).split(X, y))
+        weighted = search(scoring="neg_log_loss", cv=splits).fit(X, y, sample_weight=np.where(useless, 0.0, 1.0))
+        place = np.cumsum(~useless) - 1
+        kept = [(place[train[~useless[train]]], place[test[~useless[test]]]) for train, test in splits]
+        alone = search(scoring="neg_log_loss", cv=kept).fit(X[~useless], y[~useless])
+        assert weighted.best_score_ == pytest.approx(alone.best_score_, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        ("scoring", "preparation"),
+        [("neg_log_loss", None), ("neg_log_loss", TensorScaler()), ("balanced_accuracy", None)],
+    )
+    def test_of_samples_on_a_device(self, digits, put, preparation, scoring):
+        X, y = digits
+        settings = {"scoring": scoring, "preparation": preparation, "decompositions": ("full",), "tol": 1e-6}
+        here, there = (search(**settings).fit(each, y) for each in (X, put(X)))
+        np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], rtol=1e-3)
+
+    @pytest.mark.parametrize("splits", ["one", "the same twice"])
+    def test_splits_without_others_are_refused(self, binary, splits):
+        X, y = binary
+        train, test = next(StratifiedKFold(3).split(X, y))
+        cv = [(train, test)] * (1 if splits == "one" else 2)
+        with pytest.raises(
+            ValueError, match=r"Use two or more splits with different test parts, or a scoring by predict"
+        ):
+            search(scoring="neg_log_loss", cv=cv).fit(X, y)
+        assert search(scoring="roc_auc", cv=cv).fit(X, y).best_score_ > 0.8
+
+    def test_a_test_part_without_a_class_is_named(self, digits):
+        X, y = digits
+        zeros, others = np.flatnonzero(y == "zero"), np.flatnonzero(y != "zero")
+        cv = [(np.r_[zeros, others[half::2]], others[1 - half :: 2]) for half in (0, 1)]
+        with pytest.raises(
+            ValueError, match=r"test part without samples of \['zero'\]: .*\. Use another scoring, or folds"
+        ):
+            search(scoring="neg_log_loss", cv=cv).fit(X, y)
+
+    def test_what_a_scorer_is_given_is_a_classifier(self, binary):
+        seen = []
+
+        def scoring(estimator, X, y):
+            seen.append(estimator)
+            return log_loss_by_hand(estimator, X, y)
+
+        search(scoring=scoring).fit(*binary)
+        X, _ = binary
+        for one in seen:
+            assert isinstance(one, TensorMarginClassifier)
+            assert is_classifier(one)
+            assert one.coef_.shape == (1, 4, 5, 3)
+            np.testing.assert_array_equal(one.predict(X), one.classes_[(one.decision_function(X) > 0).astype(int)])
+        with pytest.raises(RuntimeError, match="when the scores of all splits are there"):
+            seen[0].predict_proba(X)
 
 
 # ---- errors ----

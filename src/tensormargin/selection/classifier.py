@@ -31,8 +31,8 @@ from ..estimators._outputs import AccuracyMixin, by_chunk
 from ..formats import FORMATS
 from .calibration import calibrate, class_probabilities
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, paths
+from .scoring import Assess, Waiting
 from .search import (
-    Assess,
     PathJob,
     PathResults,
     Progress,
@@ -77,7 +77,8 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     cv : int, splitter, iterable or None, default=None
         Folds (5): stratified, in an order by ``random_state``, keeping groups together where ``fit`` is given groups.
     scoring : str, callable or None, default=None
-        Accuracy, or any scorer of scikit-learn.
+        Accuracy, or any scorer of scikit-learn. One that asks for probabilities ("neg_log_loss", "roc_auc_ovr") is
+        given those of a calibration on the samples that the other splits leave out.
     rule : {"best", "simplest", "margins"}, default="best"
         Which model to take: the one with the best mean score; or, of those within one standard error of it, the one
         with fewest parameters, or the one whose margins on the validation parts have the smallest Cantelli bound,
@@ -283,10 +284,10 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
             for number, path in enumerate(tried)
             for where in range(len(splits))
         ]
-        done: list[PathResults] = []
-        for one in self._results(training, jobs, splits):
-            done.append(one)
-            self._tell(progress, len(done), len(jobs), len(lams))
+        waiting, done = Waiting(training, splits, assess), list[PathResults]()
+        for count, one in enumerate(self._results(training, jobs, splits), 1):
+            done += waiting.completed(one)
+            self._tell(progress, count, len(jobs), len(lams))
         self.n_splits_ = len(splits)
         self.cv_results_ = tabulate(tried, lams, done, training.preparations, len(splits))
         self.best_index_ = choose(self.cv_results_, len(splits), self.rule)

@@ -19,8 +19,6 @@ from sklearn.pipeline import Pipeline
 from .._namespace import is_foreign, rows_of, to_host
 from .._typing import Array
 from ..estimators import TensorMarginClassifier, fit_many
-from ..estimators._multiclass import binary_tasks, class_codes
-from ..margins import cantelli_bound
 from .grid import Path
 
 Split = tuple[Array, Array]
@@ -51,34 +49,27 @@ class Training:
         weights = {} if self.weights is None else {"sample_weight": self.weights[rows]}
         return rows_of(self.X, rows), self.y[rows], weights
 
-    def prepared(self, split: Split, which: int) -> tuple[Part, Part]:
-        """Return both parts of a split after a preparation, which learns from the first of them only."""
+    def prepared(self, split: Split, which: int) -> tuple[Part, Part, Any]:
+        """Return both parts of a split after a preparation, which learns from the first of them only, and it."""
         train, test = (self.part(rows) for rows in split)
         if self.preparations[which] is None:
-            return train, test
+            return train, test, None
         preparation = clone(self.preparations[which])
         prepared = preparation.fit_transform(train[0], train[1])
-        return (prepared, *train[1:]), (preparation.transform(test[0]), *test[1:])
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of one fit."""
-
-    score: float
-    bound: float
-    fit_seconds: float
-    score_seconds: float
-    n_parameters: int
+        return (prepared, *train[1:]), (preparation.transform(test[0]), *test[1:]), preparation
 
 
 @dataclass(frozen=True)
 class PathResults:
-    """What was taken of each fit along lambda, for one path on one split."""
+    """What was taken of each fit along lambda, for one path on one split.
+
+    ``preparation`` is the fitted one, if there is one and it is needed to score the test rows later.
+    """
 
     path: int
     split: int
     results: list[Any]
+    preparation: Any = None
 
 
 @dataclass(frozen=True)
@@ -135,10 +126,12 @@ def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Arra
     The arrays are arguments of their own, so that joblib finds them: a cluster has the samples, and a job has not.
     """
     training = Training(X, y, weights, job.preparations)
-    fitted, tested = training.prepared((train, test), job.path.preparation)
+    fitted, tested, preparation = training.prepared((train, test), job.path.preparation)
     with unfinished_fits_are_fine():
         fits = follow(job.template, job.path, job.lams, *fitted)
-        return PathResults(job.number, job.split, [job.take(model, tested, seconds) for model, seconds in fits])
+        results = [job.take(model, tested, seconds) for model, seconds in fits]
+    needed = any(getattr(result, "waits", False) for result in results)
+    return PathResults(job.number, job.split, results, preparation if needed else None)
 
 
 def refit(training: Training, template: TensorMarginClassifier, path: Path, lams: Sequence[float]) -> Any:
@@ -162,47 +155,9 @@ def unfinished_fits_are_fine() -> Any:
     return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
 
 
-@dataclass(frozen=True)
-class Assess:
-    """Scores a fitted classifier on samples that were left out."""
-
-    scorer: Callable[..., float]
-
-    def __call__(self, classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Result:
-        """Return what became of the fit."""
-        X, y, weights = tested
-        began = perf_counter()
-        score = _finite(float(self.scorer(classifier, X, y, **weights)), y)
-        took = perf_counter() - began
-        return Result(score, _margin_bound(classifier, X, y, **weights), fit_seconds, took, classifier.n_parameters_)
-
-
 def left_out_scores(classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Array:
     """Return the binary scores that a fitted classifier gives samples that were left out."""
     return to_host(classifier.binary_scores(tested[0]))
-
-
-def _margin_bound(classifier: Any, X: Any, y: Array, sample_weight: Array | None = None) -> float:
-    """Return Cantelli's bound (Theorem 1) for the margins of the samples, the mean over the binary problems."""
-    scores = to_host(classifier.binary_scores(X)).astype(np.float64)
-    classes = to_host(classifier.classes_)
-    tasks = binary_tasks(class_codes(y, classes), len(classes), classifier.multi_class_)
-    bounds = []
-    for column, task in enumerate(tasks):
-        rows = np.arange(len(y)) if task.rows is None else task.rows
-        weights = None if sample_weight is None else sample_weight[rows]
-        if len(rows) and (weights is None or weights.sum() > 0):
-            bounds.append(cantelli_bound(task.signs * scores[rows, column], weights))
-    return float(np.mean(bounds)) if bounds else 1.0
-
-
-def _finite(score: float, y: Array) -> float:
-    if not np.isfinite(score):
-        raise ValueError(
-            f"scoring must give a finite number for every test part; got {score} for one with the classes "
-            f"{np.unique(y).tolist()}. Use another scoring, or folds whose test parts have all classes"
-        )
-    return score
 
 
 def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> list[Split]:
