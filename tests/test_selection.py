@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 from types import MappingProxyType
 
 import numpy as np
@@ -29,12 +30,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import TensorMarginClassifier, margin_report
 from tensormargin._namespace import to_host
-from tensormargin.preparation import Resize, Tensorize, TensorScaler
+from tensormargin.formats import FORMATS
+from tensormargin.preparation import Crop, Resize, Tensorize, TensorScaler
+from tensormargin.report.of_model import _chosen
 from tensormargin.selection import TensorMarginClassifierCV, splits_of
 from tensormargin.selection.calibration import calibrate, class_probabilities, counted, couple, fit_sigmoid
 from tensormargin.selection.grid import DECOMPOSITIONS, Path, paths, weights
-from tensormargin.selection.scoring import Waiting
-from tensormargin.selection.search import choose, tabulate
+from tensormargin.selection.scoring import Result, Waiting
+from tensormargin.selection.search import PathResults, choose, tabulate
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 3, "random_state": 0}
 
@@ -86,7 +89,7 @@ def test_results_have_scikit_learns_columns(fitted):
     names = {f"{kind}_{what}" for kind in ("mean", "std") for what in ("fit_time", "score_time", "test_score")}
     names |= {f"param_{name}" for name in ("decomposition", "rank", "lam", "mu1", "mu2")}
     names |= {f"split{k}_test_score" for k in range(4)} | {"params", "rank_test_score"}
-    names |= {"n_parameters", "mean_margin_bound"}
+    names |= {"n_parameters", "mean_margin_bound", "asked_rank"}
     assert set(results) == names
     assert {len(column) for column in results.values()} == {n_models}
     assert fitted.n_splits_ == 4
@@ -323,32 +326,37 @@ def test_of_equals_the_smallest_wins():
 # ---- what is tried ----
 
 
+def forms(shape, decompositions, ranks):
+    """Return what is tried, without the ranks that were asked for."""
+    return [(decomposition, rank) for decomposition, rank, _ in weights(shape, decompositions, ranks)]
+
+
 def test_every_weight_of_a_vector_is_one():
-    assert weights((7,), DECOMPOSITIONS, (1, 2, 4, None)) == [("full", None)]
-    assert weights((7,), ("cp", "tt", "full"), (1, 2)) == [("cp", 1)]
+    assert forms((7,), DECOMPOSITIONS, (1, 2, 4, None)) == [("full", None)]
+    assert forms((7,), ("cp", "tt", "full"), (1, 2)) == [("cp", 1)]
 
 
 @pytest.mark.parametrize("decompositions", [DECOMPOSITIONS, DECOMPOSITIONS[::-1]])
 def test_matrices_of_one_rank_are_tried_once(decompositions):
-    found = weights((6, 5), decompositions, (1, 2, 5, 9))
+    found = forms((6, 5), decompositions, (1, 2, 5, 9))
     assert sorted(rank for name, rank in found if name != "full" and rank < 5) == [1, 2]
     assert len(found) == 3  # a rank of 5 is any matrix, as is a full weight
     assert len({name for name, rank in found if name != "full"}) == 1
 
 
 def test_rank_one_is_tried_once_and_ranks_are_lowered():
-    found = weights((3, 4, 5), DECOMPOSITIONS, (1, 2, 4))
+    found = forms((3, 4, 5), DECOMPOSITIONS, (1, 2, 4))
     low_rank = [("cp", 1), ("cp", 2), ("cp", 4), ("tucker", 2), ("tucker", (3, 4, 4)), ("tt", 2), ("tt", (3, 4))]
     assert found == [("full", None), *low_rank]
-    assert weights((3, 4, 5), ("tucker", "tt"), (100, 200)) == [("tucker", (3, 4, 5)), ("tt", (3, 5))]
-    assert weights((3, 4, 5), ("tt", "cp"), (1, np.int64(1))) == [("tt", 1)]
-    assert weights((3, 4, 5), ("tucker",), ((2, 2, 2), 2, (2, 2, 1))) == [("tucker", 2), ("tucker", (2, 2, 1))]
+    assert forms((3, 4, 5), ("tucker", "tt"), (100, 200)) == [("tucker", (3, 4, 5)), ("tt", (3, 5))]
+    assert forms((3, 4, 5), ("tt", "cp"), (1, np.int64(1))) == [("tt", 1)]
+    assert forms((3, 4, 5), ("tucker",), ((2, 2, 2), 2, (2, 2, 1))) == [("tucker", 2), ("tucker", (2, 2, 1))]
 
 
 @pytest.mark.parametrize("shape", [(7,), (6, 5), (3, 4, 5), (2, 3, 2, 2), (1, 4, 5), (1, 1)])
 def test_everything_that_is_tried_can_be_fitted(shape):
     X, y = low_rank_classes(0, 20, shape, 5.0, rank=1)
-    found = weights(shape, DECOMPOSITIONS, (1, 3, None))
+    found = forms(shape, DECOMPOSITIONS, (1, 3, None))
     assert len(set(found)) == len(found)
     for decomposition, rank in found:
         clf = TensorMarginClassifier(decomposition, rank, max_iter=500, tol=0.1).fit(X, y)
@@ -360,8 +368,8 @@ def test_paths_cross_preparations_weights_and_mus():
     assert found == [
         Path(0, "full", None, 0.0),
         Path(0, "full", None, 1.0),
-        Path(0, "cp", 1, 0.0),
-        Path(0, "cp", 1, 1.0),
+        Path(0, "cp", 1, 0.0, asked=1),
+        Path(0, "cp", 1, 1.0, asked=1),
         Path(1, "full", None, 0.0),
         Path(1, "full", None, 1.0),
     ]
@@ -371,6 +379,69 @@ def test_a_rank_that_is_too_large_for_prepared_samples_is_lowered(binary):
     X, y = binary
     fit = search(decompositions=("tucker",), ranks=(4,), preparation=[None, Resize((2, 2, 2))]).fit(X, y)
     assert list(fit.cv_results_["param_rank"]) == [(4, 4, 3), 2]
+    assert list(fit.cv_results_["asked_rank"]) == [4, 4]
+    assert fit.lowered_ranks_ == [("tucker", 4, (4, 4, 3)), ("tucker", 4, 2)]
+
+
+def test_what_was_lowered_is_told(binary):
+    X, y = binary[0][:, :2, :4, :3], binary[1]
+    fit = search(decompositions=("full", "cp", "tt"), ranks=(1, np.int64(20), None, 99)).fit(X, y)
+    assert fit.lowered_ranks_ == [("cp", 20, 6), ("cp", 99, 6), ("tt", 20, (2, 3)), ("tt", 99, (2, 3))]
+    table = zip(*(fit.cv_results_[name] for name in ("param_decomposition", "param_rank", "asked_rank")), strict=True)
+    assert list(table) == [("full", None, None), ("cp", 1, 1), ("cp", 6, 20), ("cp", 2, None), ("tt", (2, 3), 20)]
+    (reason,) = [line for line in _chosen(fit, {}).content["reasons"] if "lowered" in line]
+    assert "cp 20 to 6; cp 99 to 6; tt 20 to (2, 3); tt 99 to (2, 3)." in reason
+    nothing = search(decompositions=("tucker",), ranks=(1, (2, 2, 1), None)).fit(X, y)
+    assert nothing.lowered_ranks_ == []
+    assert not any("lowered" in line for line in _chosen(nothing, {}).content["reasons"])
+
+
+class TestAPreparationThatLeavesSmallerSamplesOnSomeSplits:
+    """Three samples stick out of the box that holds the others, each along a mode; left out, the box is smaller."""
+
+    @staticmethod
+    def samples(seed):
+        rng = np.random.default_rng(seed)
+        X, y = np.zeros((40, 7, 6, 5)), np.arange(40) % 2
+        X[:, 1:4, 1:4, 1:4] = rng.standard_normal((40, 3, 3, 3)) + 2 * y[:, None, None, None]
+        for sample, entry in zip(rng.permutation(40)[:3], [(6, 1, 1), (1, 5, 1), (1, 1, 4)], strict=True):
+            X[sample, *entry] = 1.0
+        return X, y
+
+    @pytest.mark.parametrize("decomposition", ["full", "cp", "tucker", "tt"])
+    @pytest.mark.parametrize("seed", range(5))
+    def test_ranks_are_upper_bounds(self, decomposition, seed):
+        X, y = self.samples(seed)
+        splits = list(StratifiedKFold(3, shuffle=True, random_state=seed).split(X, y))
+        fit = search(decompositions=(decomposition,), ranks=(4,), preparation=Crop(), cv=splits, tol=0.1).fit(X, y)
+        assert fit.best_params_["rank"] == (None if decomposition == "full" else 4)
+        assert fit.classifier_.sample_shape_ == (6, 5, 4)
+        boxes = [Crop().fit_transform(X[train]) for train, _ in splits]
+        ranks = [FORMATS[decomposition].rank_at_most(4, box.shape[1:]) for box in boxes]
+        counts = [
+            TensorMarginClassifier(decomposition, rank, tol=0.1).fit(box, y[train]).n_parameters_
+            for (train, _), box, rank in zip(splits, boxes, ranks, strict=True)
+        ]
+        assert fit.cv_results_["n_parameters"].tolist() == [max(counts)]
+        assert bool(fit.lowered_ranks_) == (decomposition in ("tucker", "tt"))
+        for name, asked, used in fit.lowered_ranks_:
+            assert (name, asked) == (decomposition, 4)
+            assert np.all(np.less_equal(used, 4))
+
+    def test_complete_ranks_are_upper_bounds_too(self):
+        X, y = self.samples(0)
+        X[:, :, :, 4] = X[:, :, 5] = 0
+        fit = search(decompositions=("tucker",), ranks=((4, 2, 3),), preparation=Crop(), lams=(0.1, 1)).fit(X, y)
+        assert fit.best_params_["rank"] == (4, 2, 3)
+        assert fit.lowered_ranks_ == [("tucker", (4, 2, 3), (3, 2, 3))]
+
+    def test_the_number_of_parameters_is_the_largest_over_the_splits_in_any_order(self):
+        path = Path(0, "full", None, 0.0)
+        done = [
+            PathResults(0, split, [Result(0.5, 0.5, 1.0, 1.0, count, None)]) for split, count in enumerate((7, 9, 8))
+        ]
+        for order in permutations(done):
+            assert tabulate([path], [1.0], order, [None], 3)["n_parameters"].tolist() == [9]
 
 
 # ---- splits ----
@@ -452,7 +523,7 @@ def test_preparation_and_fit_see_the_training_part_only(grouped):
         if grouped:
             assert not set(groups[train]) & set(groups[test])
     everything = [rows for rows in Spy.fitted if len(rows) == 48]
-    assert len(everything) == 1  # the refit; calibration uses the folds again
+    assert len(everything) == 2  # the shape that it leaves, which ranks follow from, and the refit
     assert isinstance(fit.best_estimator_, Pipeline)
 
 

@@ -50,8 +50,8 @@ class Weight(ABC):
 
     @classmethod
     @abstractmethod
-    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> Rank:
-        """Return the largest valid rank for samples of this shape with no number above ``cap``."""
+    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> Rank:
+        """Return the largest valid rank for samples of this shape with no number above ``cap`` (or its own one)."""
 
     @classmethod
     @abstractmethod

@@ -50,8 +50,9 @@ class CPWeight(Weight):
         return int(rank)
 
     @classmethod
-    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> int:
-        return min(cap, prod(shape) // max(shape))
+    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> int:
+        (largest,) = cap if isinstance(cap, tuple) else (cap,)
+        return min(largest, prod(shape) // max(shape))
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

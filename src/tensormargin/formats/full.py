@@ -28,7 +28,7 @@ class FullWeight(Weight):
         return None
 
     @classmethod
-    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> Rank:
+    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> Rank:
         return None
 
     @classmethod

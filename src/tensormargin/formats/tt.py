@@ -49,8 +49,8 @@ class TTWeight(Weight):
         return largest
 
     @classmethod
-    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return _largest_valid((cap,) * (len(shape) - 1), shape)
+    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+        return _largest_valid(cap if isinstance(cap, tuple) else (cap,) * (len(shape) - 1), shape)
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

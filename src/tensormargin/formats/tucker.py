@@ -53,8 +53,9 @@ class TuckerWeight(Weight):
         return largest
 
     @classmethod
-    def rank_at_most(cls, cap: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return _largest_valid(tuple(min(size, cap) for size in shape))
+    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+        caps = cap if isinstance(cap, tuple) else (cap,) * len(shape)
+        return _largest_valid(tuple(min(pair) for pair in zip(shape, caps, strict=True)))
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

@@ -146,6 +146,9 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
             f"{said_rule(search)}. There it scored {percent(search.best_score_)} %; such a number, "
             f"chosen among many, is optimistic on average.{instead}"
         ]
+        lowered = [f"{name} {asked} to {used}" for name, asked, used in getattr(search, "lowered_ranks_", [])]
+        if lowered:
+            content["reasons"].append(f"Ranks too high for the samples' shape were lowered: {'; '.join(lowered)}.")
         content["pictures"] = _pictures_of_search(search)
     folds = (about.get("evaluation") or {}).get("folds", [])
     content["folds"] = [{**fold, "words": _choice_in_words(fold["chosen"])} for fold in folds]

@@ -30,7 +30,7 @@ from ..estimators._engine import PLACES
 from ..estimators._outputs import AccuracyMixin, by_chunk
 from ..formats import FORMATS
 from .calibration import calibrate, class_probabilities
-from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, paths
+from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, lowered_ranks, paths
 from .scoring import Assess, Waiting
 from .search import (
     PathJob,
@@ -42,6 +42,7 @@ from .search import (
     choose,
     lams_up_to,
     left_out_scores,
+    lowered_on_splits,
     refit,
     run_path,
     splits_of,
@@ -65,8 +66,10 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         Ways to write the weight. What is the same set of weights is tried once (rank one; for matrices all low-rank
         formats of one rank).
     ranks : sequence of int, tuple of int or None, default=(1, 2, 4)
-        Ranks to try. A whole number is lowered to what is possible where samples are too small; a tuple has one number
-        a mode (Tucker) or bond (Tensor-Train) and None means the default rank, as in `TensorMarginClassifier`.
+        Ranks to try. A whole number is lowered to what is possible where samples are too small (``lowered_ranks_``);
+        a tuple has one number per mode (Tucker) or bond (Tensor-Train) and None means the default rank, as in
+        `TensorMarginClassifier`. Every rank is an upper bound on splits whose training samples a preparation leaves
+        smaller than all samples together (`Crop`).
     lams : sequence of float, default=(0.01, 0.1, 1, 10)
         Values of lambda as multiples of the scale-free default (``lam="scale"``).
     mus : sequence of float, default=(0, 1)
@@ -101,7 +104,10 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     best_params_, best_score_, best_index_ : dict, float, int
         What was chosen, and its mean score on the validation parts.
     cv_results_ : dict of arrays
-        As in scikit-learn's GridSearchCV, with ``n_parameters`` and ``mean_margin_bound`` besides.
+        As in scikit-learn's GridSearchCV, with ``mean_margin_bound``, ``n_parameters`` (the largest number over the
+        splits) and ``asked_rank`` besides: where it is not ``param_rank``, the rank asked for was too high.
+    lowered_ranks_ : list of tuple
+        Decomposition, rank asked for and rank used, wherever samples were too small for the rank asked for.
     calibration_ : ndarray of shape (n_problems, 2)
         Slope and offset of each binary problem's sigmoid.
     classes_, n_features_in_, sample_shape_ : as in `TensorMarginClassifier`
@@ -212,9 +218,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = tuple(X.shape[1:])
-        tried = self._paths(training, splits)
+        shapes = self._shapes(training)
+        tried = paths(shapes, self.decompositions, self.ranks, self.mus)
         with sent_once(X):
-            self._search(training, template, tried, splits, progress)
+            done = self._search(training, template, tried, splits, progress)
+            notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, done)]
+            self.lowered_ranks_ = list(dict.fromkeys(notes))
             number, place = divmod(self.best_index_, len(self.lams))
             lams = lams_up_to(place, self._rising_lams(), X)
             template = self._in_batches(template, X)
@@ -262,12 +271,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     def _rising_lams(self) -> list[float]:
         return sorted(float(lam) for lam in self.lams)
 
-    def _paths(self, training: Training, splits: list[Split]) -> list[Path]:
-        shapes = [
-            tuple((training.X if one is None else training.prepared(splits[0], which)[0][0]).shape[1:])
-            for which, one in enumerate(training.preparations)
+    def _shapes(self, training: Training) -> list[tuple[int, ...]]:
+        """Return the shape that each alternative of the preparation leaves of the samples, fitted to all of them."""
+        return [
+            tuple((training.X if one is None else clone(one).fit_transform(training.X, training.y)).shape[1:])
+            for one in training.preparations
         ]
-        return paths(shapes, self.decompositions, self.ranks, self.mus)
 
     def _search(
         self,
@@ -276,7 +285,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         tried: list[Path],
         splits: list[Split],
         progress: Progress | None,
-    ) -> None:
+    ) -> list[PathResults]:
         lams = self._rising_lams()
         assess = Assess(check_scoring(template, self.scoring))
         jobs = [
@@ -293,6 +302,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         self.best_index_ = choose(self.cv_results_, len(splits), self.rule)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        return done
 
     def _results(self, training: Training, jobs: list[PathJob], splits: list[Split]) -> Iterable[PathResults]:
         """Return the results of the jobs in any order: from processes, or from the device that the samples lie on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,32 @@ MUS = (0.0, 1.0)
 class Path:
     """One preparation, one way to write the weight, one strength of the margin terms; lambda runs along it.
 
-    ``preparation`` is the place of the preparation in the list of alternatives.
+    Attributes
+    ----------
+    preparation : int
+        The place of the preparation in the list of alternatives.
+    decomposition : str
+    rank : int, tuple of int or None
+        What samples of the shape that the preparation leaves of all of them allow.
+    mu : float
+    asked : int, tuple of int or None
+        The rank that was asked for.
     """
 
     preparation: int
     decomposition: str
     rank: Rank
     mu: float
+    asked: Rank = None
+
+    def within(self, shape: tuple[int, ...]) -> Path:
+        """Return the path with its rank lowered to what samples of this shape allow.
+
+        A preparation may leave smaller samples on a part of the training samples than on all of them.
+        """
+        if self.rank is None:
+            return self
+        return replace(self, rank=_plain(FORMATS[self.decomposition].rank_at_most(self.rank, shape)))
 
     def parameters(self, lam: float) -> dict[str, Any]:
         """Return parameters of `TensorMarginClassifier` for one value of lambda, a multiple of the scale."""
@@ -45,26 +64,43 @@ def paths(
 ) -> list[Path]:
     """Return the different models for samples of these shapes, one for each alternative of the preparation."""
     return [
-        Path(number, decomposition, rank, mu)
+        Path(number, decomposition, rank, mu, asked)
         for number, shape in enumerate(shapes)
-        for decomposition, rank in weights(shape, decompositions, ranks)
+        for decomposition, rank, asked in weights(shape, decompositions, ranks)
         for mu in mus
     ]
 
 
-def weights(shape: tuple[int, ...], decompositions: Sequence[str], ranks: Sequence[Rank]) -> list[tuple[str, Rank]]:
-    """Return the different ways to write a weight for samples of this shape.
+def weights(
+    shape: tuple[int, ...], decompositions: Sequence[str], ranks: Sequence[Rank]
+) -> list[tuple[str, Rank, Rank]]:
+    """Return the different ways to write a weight for samples of this shape: decomposition, rank, rank asked for.
 
     Ranks that are too high for the samples are lowered to what is possible. What would be the same set of weights is
     taken once, in the order of ``decompositions``: rank one in all low-rank formats, the formats of matrices of one
     rank, and every format of a vector.
     """
-    found: dict[Any, tuple[str, Rank]] = {}
+    found: dict[Any, tuple[str, Rank, Rank]] = {}
     for decomposition in decompositions:
-        for cap in ranks:
-            rank = _valid(decomposition, cap, shape)
-            found.setdefault(_meaning(decomposition, rank, shape), (decomposition, _plain(rank)))
+        for asked in ranks:
+            rank = _valid(decomposition, asked, shape)
+            key = _meaning(decomposition, rank, shape)
+            found.setdefault(key, (decomposition, _plain(rank), None if rank is None else _plain(asked)))
     return list(found.values())
+
+
+def lowered_ranks(
+    shapes: Sequence[tuple[int, ...]], decompositions: Sequence[str], ranks: Sequence[Rank]
+) -> list[tuple[str, Rank, Rank]]:
+    """Return each decomposition whose rank is lowered, with the rank asked for and the rank used."""
+    every = (
+        (decomposition, int(asked), _plain(_valid(decomposition, asked, shape)))
+        for shape in shapes
+        for decomposition in decompositions
+        for asked in ranks
+        if decomposition != "full" and isinstance(asked, int | np.integer)  # complete ranks are taken as they are
+    )
+    return list(dict.fromkeys(one for one in every if one[1] != one[2]))
 
 
 def _valid(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Rank:
@@ -88,5 +124,7 @@ def _meaning(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Any:
 
 
 def _plain(rank: Rank) -> Rank:
-    """Return equal numbers as one."""
-    return rank[0] if isinstance(rank, tuple) and len(set(rank)) == 1 else rank
+    """Return equal numbers as one, and all of them as Python's."""
+    if isinstance(rank, tuple):
+        return int(rank[0]) if len(set(rank)) == 1 else tuple(int(one) for one in rank)
+    return rank if rank is None else int(rank)

@@ -13,6 +13,7 @@ from .._namespace import to_host
 from .._typing import Array, FloatArray
 from ..estimators import TensorMarginClassifier
 from ..estimators._multiclass import binary_tasks, class_codes
+from ..formats.base import Rank
 from ..margins import cantelli_bound
 from .calibration import calibrate, class_probabilities
 from .search import Part, PathResults, Split, Training
@@ -68,6 +69,7 @@ class Result:
     fit_seconds: float
     score_seconds: float
     n_parameters: int
+    rank: Rank
     classifier: TensorMarginClassifier | None = None
     left_out: Array | None = None
 
@@ -94,7 +96,7 @@ class Assess:
         except Exception:
             if not model.asked_:
                 raise
-        result = Result(score, bound, fit_seconds, perf_counter() - began, classifier.n_parameters_)
+        result = Result(score, bound, fit_seconds, perf_counter() - began, classifier.n_parameters_, classifier.rank)
         return replace(result, classifier=classifier, left_out=scores) if model.asked_ else result
 
     def score(self, model: SplitClassifier, tested: Part) -> float:

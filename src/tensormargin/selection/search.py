@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from .._namespace import is_foreign, rows_of, to_host
 from .._typing import Array
 from ..estimators import TensorMarginClassifier, fit_many
+from ..formats.base import Rank
 from .grid import Path
 
 Split = tuple[Array, Array]
@@ -94,8 +95,10 @@ def follow(
     """Fit a path for each lambda in turn; yield the fitted classifiers and the seconds of each fit.
 
     Search, calibration and refit all fit this way, so that what is scored is what is refitted. Each fit starts from the
-    one before; on a device all are fitted as one batch instead, each from scratch.
+    one before; on a device all are fitted as one batch instead, each from scratch. A rank that is too high for these
+    samples is lowered.
     """
+    path = path.within(tuple(X.shape[1:]))
     if is_foreign(X):
         models = models_along(template, path, lams)
         began = perf_counter()
@@ -229,14 +232,17 @@ def tabulate(
     preparations: Sequence[Any],
     n_splits: int,
 ) -> dict[str, Any]:
-    """Return a ``cv_results_`` as scikit-learn's searches have it, one row for each path and lambda."""
+    """Return a ``cv_results_`` as scikit-learn's searches have it, one row for each path and lambda.
+
+    ``n_parameters`` is the largest number over the splits, which a preparation may leave samples of different shapes.
+    """
     scores, bounds, fit_seconds, score_seconds = (np.empty((len(paths), len(lams), n_splits)) for _ in range(4))
-    n_parameters = np.empty((len(paths), 1), int)
+    n_parameters = np.zeros(len(paths), int)
     for one in done:
         tables = ((scores, "score"), (bounds, "bound"), (fit_seconds, "fit_seconds"), (score_seconds, "score_seconds"))
         for table, name in tables:
             table[one.path, :, one.split] = [getattr(result, name) for result in one.results]
-        n_parameters[one.path] = one.results[-1].n_parameters
+        n_parameters[one.path] = max(n_parameters[one.path], one.results[-1].n_parameters)
     params = [
         ({"preparation": preparations[path.preparation]} if len(preparations) > 1 else {}) | path.parameters(lam)
         for path in paths
@@ -247,18 +253,33 @@ def tabulate(
         rows = table.reshape(-1, n_splits)
         results[f"mean_{name}"], results[f"std_{name}"] = rows.mean(axis=1), rows.std(axis=1)
     for name in params[0]:
-        column = np.empty(len(params), dtype=object)
-        for row, parameters in enumerate(params):
-            column[row] = parameters[name]
+        column = _objects([parameters[name] for parameters in params])
         results[f"param_{name}"] = np.ma.masked_array(column, mask=False)
     results["params"] = params
+    results["asked_rank"] = _objects([path.asked for path in paths for _ in lams])
     by_split = scores.reshape(-1, n_splits)
     results.update({f"split{k}_test_score": by_split[:, k] for k in range(n_splits)})
     results["mean_test_score"], results["std_test_score"] = by_split.mean(axis=1), by_split.std(axis=1)
     results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(np.int32)
     results["mean_margin_bound"] = bounds.reshape(-1, n_splits).mean(axis=1)
-    results["n_parameters"] = np.repeat(n_parameters[:, 0], len(lams))
+    results["n_parameters"] = np.repeat(n_parameters, len(lams))
     return results
+
+
+def _objects(values: Sequence[Any]) -> Array:
+    """Return an array of objects as they are: NumPy would make rows of tuples."""
+    column = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):
+        column[row] = value
+    return column
+
+
+def lowered_on_splits(paths: Sequence[Path], done: Sequence[PathResults]) -> list[tuple[str, Rank, Rank]]:
+    """Return decomposition, rank asked for and rank used of the fits whose training samples allowed no higher rank."""
+    used = ((paths[one.path], result.rank) for one in done for result in one.results)
+    lowered = ((path, rank) for path, rank in used if rank != path.rank)
+    notes = ((path.decomposition, path.rank if path.asked is None else path.asked, rank) for path, rank in lowered)
+    return list(dict.fromkeys(notes))
 
 
 def choose(results: dict[str, Any], n_splits: int, rule: str) -> int:
