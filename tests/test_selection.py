@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import sklearn
+from click.testing import CliRunner
 from conftest import low_rank_classes
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,10 +31,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import TensorMarginClassifier, margin_report
 from tensormargin._namespace import to_host
+from tensormargin.cli import main
+from tensormargin.experiments import FitPlan, auto_model
 from tensormargin.formats import FORMATS
-from tensormargin.preparation import Crop, Resize, Tensorize, TensorScaler
+from tensormargin.preparation import Crop, Recipe, Resize, Tensorize, TensorScaler
 from tensormargin.report.of_model import _chosen
-from tensormargin.selection import TensorMarginClassifierCV, splits_of
+from tensormargin.selection import DEFAULT_RULE, TensorMarginClassifierCV, splits_of
 from tensormargin.selection.calibration import calibrate, class_probabilities, counted, couple, fit_sigmoid
 from tensormargin.selection.grid import DECOMPOSITIONS, Path, paths, weights
 from tensormargin.selection.scoring import Result, Waiting
@@ -303,6 +306,28 @@ def test_one_standard_error_is_the_best_rows_own():
         assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 1, rule="simplest") == row
 
 
+def test_everything_takes_the_same_rule_by_default(tmp_path, monkeypatch):
+    searches = [
+        TensorMarginClassifierCV(),
+        auto_model(),
+        FitPlan().model(1),
+        FitPlan(auto=True).model(1),
+        FitPlan(auto=True, recipe=Recipe(scale="entry")).model(1),
+    ]
+    assert {one.rule for one in searches} == {DEFAULT_RULE}
+    plans = []
+
+    def stop(samples, plan, *_):
+        plans.append(plan)
+        raise ValueError("far enough")
+
+    monkeypatch.setattr("tensormargin.experiments.fit_and_evaluate", stop)
+    np.savez(tmp_path / "data.npz", X=np.random.default_rng(0).standard_normal((8, 3, 3)), y=np.arange(8) % 2)
+    for options in ([], ["--auto"], ["--one-se"]):
+        CliRunner().invoke(main, ["fit", str(tmp_path / "data.npz"), "-o", str(tmp_path / "model.skops"), *options])
+    assert [plan.rule for plan in plans] == [DEFAULT_RULE, DEFAULT_RULE, "simplest"]
+
+
 def test_simplest_takes_fewer_parameters_within_reach(binary):
     X, y = binary
     plain = TensorMarginClassifierCV(ranks=(1, 2, 4), lams=(1,), cv=3, random_state=0).fit(X, y)
@@ -385,7 +410,7 @@ def test_a_rank_that_is_too_large_for_prepared_samples_is_lowered(binary):
 
 def test_what_was_lowered_is_told(binary):
     X, y = binary[0][:, :2, :4, :3], binary[1]
-    fit = search(decompositions=("full", "cp", "tt"), ranks=(1, np.int64(20), None, 99)).fit(X, y)
+    fit = search(decompositions=("full", "cp", "tt"), ranks=(1, np.int64(20), None, 99), tol=0.1).fit(X, y)
     assert fit.lowered_ranks_ == [("cp", 20, 6), ("cp", 99, 6), ("tt", 20, (2, 3)), ("tt", 99, (2, 3))]
     table = zip(*(fit.cv_results_[name] for name in ("param_decomposition", "param_rank", "asked_rank")), strict=True)
     assert list(table) == [("full", None, None), ("cp", 1, 1), ("cp", 6, 20), ("cp", 2, None), ("tt", (2, 3), 20)]
@@ -858,7 +883,8 @@ class TestTheUnitOfWeights:
         found = counted(np.r_[np.zeros(9), self.OTHER])
         assert found.sum() == pytest.approx(60)
         np.testing.assert_allclose(found[9:] / found[9], self.OTHER)
-        assert counted(np.r_[1e-300, np.ones(9)]).sum() == pytest.approx(10)
+        for small, large in ((1e-300, 1.0), (1e-300, 1e300)):
+            assert counted(np.r_[small, np.full(9, large)]).sum() == pytest.approx(10)
 
     def test_no_weight_at_all_counts_nothing(self):
         np.testing.assert_array_equal(counted(np.zeros(3)), 0)
@@ -952,6 +978,11 @@ def log_loss_or_nothing(estimator, X, y):
         return np.nan
 
 
+@pytest.fixture(scope="module")
+def by_log_loss(digits):
+    return search(scoring="neg_log_loss").fit(*digits)
+
+
 class TestScorersThatAskForProbabilities:
     @pytest.mark.parametrize(
         ("scoring", "base_rate", "good"),
@@ -995,8 +1026,8 @@ class TestScorersThatAskForProbabilities:
             assert fit.cv_results_[f"split{k}_test_score"][1] == pytest.approx(expected, rel=1e-9)
 
     @pytest.mark.parametrize("scoring", [log_loss_by_hand, log_loss_with_excuses, log_loss_or_nothing])
-    def test_functions_may_ask_too(self, digits, scoring):
-        ours, theirs = (search(scoring=each, mus=(0, 1)).fit(*digits) for each in (scoring, "neg_log_loss"))
+    def test_functions_may_ask_too(self, digits, by_log_loss, scoring):
+        ours, theirs = search(scoring=scoring).fit(*digits), by_log_loss
         np.testing.assert_allclose(
             ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], rtol=1e-9
         )
@@ -1016,7 +1047,7 @@ class TestScorersThatAskForProbabilities:
     def test_no_fit_is_made_for_them(self, digits, monkeypatch):
         counts = []
         original = TensorMarginClassifier.fit
-        for scoring in ("accuracy", "neg_log_loss"):
+        for scoring in ("accuracy", "roc_auc_ovr"):
             calls = []
             monkeypatch.setattr(
                 TensorMarginClassifier,

@@ -105,6 +105,7 @@ def fit_command(
     them) and its rank. The accuracy that is reported comes from parts of the samples that no choice has seen.
     """
     from ..experiments import FitPlan, check_plan, fit_and_evaluate
+    from ..selection import DEFAULT_RULE
 
     with refusals(ValueError):
         if auto and (decomposition or rank):
@@ -124,7 +125,7 @@ def fit_command(
             outer_folds=outer_folds,
             repeats=repeats,
             permutations=permutations,
-            rule="simplest" if one_se else "margins",
+            rule="simplest" if one_se else DEFAULT_RULE,
             class_weight="balanced" if balanced else None,
             seed=seed,
         )

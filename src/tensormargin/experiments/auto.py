@@ -13,8 +13,6 @@ from ..selection import TensorMarginClassifierCV
 def auto_model(**parameters: Any) -> TensorMarginClassifierCV:
     """Return a search over everything: the samples as they come or every entry scaled, decomposition, rank, strengths.
 
-    Of the models within one standard error of the best, it takes the one with the best margins on validation samples.
-
     Parameters
     ----------
     **parameters
@@ -22,6 +20,4 @@ def auto_model(**parameters: Any) -> TensorMarginClassifierCV:
     """
     before = parameters.pop("preparation", None)
     scaled = TensorScaler() if before is None else Pipeline([("before", before), ("scale", TensorScaler())])
-    return TensorMarginClassifierCV(
-        preparation=[before, scaled], **{"random_state": 0, "rule": "margins", **parameters}
-    )
+    return TensorMarginClassifierCV(preparation=[before, scaled], **{"random_state": 0, **parameters})

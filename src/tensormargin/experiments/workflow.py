@@ -17,7 +17,7 @@ from ..formats import FORMATS
 from ..io import SampleSet
 from ..io.versions import software_versions
 from ..preparation import Recipe
-from ..selection import Progress, TensorMarginClassifierCV
+from ..selection import DEFAULT_RULE, Progress, TensorMarginClassifierCV
 from .auto import auto_model
 from .compare import CompareRow, CompareSettings, Summary
 from .intervals import wilson
@@ -57,7 +57,7 @@ class FitPlan:
     outer_folds: int = 5
     repeats: int = 1
     permutations: int = 0
-    rule: str = "margins"
+    rule: str = DEFAULT_RULE
     class_weight: str | None = None
     seed: int = 0
 

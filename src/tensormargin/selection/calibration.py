@@ -8,9 +8,8 @@ from scipy.special import expit, log_expit, logit, softmax
 from .._typing import Array, FloatArray
 from ..estimators._multiclass import binary_tasks
 
-_FLATTEST = (
-    1e-6  # slope per spread of the scores: probabilities that say next to nothing, and still rise with the score
-)
+# A slope per spread of the scores: probabilities that say next to nothing, and still rise with the score.
+_FLATTEST = 1e-6
 _SMALLEST, _ROUNDING = 1e-290, 1e-12  # of numbers, and of their differences relative to them: what is below is zero
 _MOST_COPIES = 1e6
 _STEPS = 100
@@ -52,7 +51,8 @@ def counted(weights: Array) -> FloatArray:
     positive = weights[weights > 0]
     if not len(positive):
         return np.zeros(len(weights))
-    copies = weights / positive.min()
+    with np.errstate(over="ignore"):
+        copies = weights / positive.min()
     if copies.max() < _MOST_COPIES and np.all(np.abs(copies - np.round(copies)) < _ROUNDING * copies.max()):
         return np.round(copies)
     shares = weights / positive.max()  # whose sum cannot overflow
@@ -71,10 +71,11 @@ def fit_sigmoid(scores: Array, signs: Array, counts: Array) -> tuple[float, floa
     if not some.any():  # no test part had these classes: nothing is known
         return _FLATTEST, 0.0
     scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
-    centre, spread = _centre_and_spread(scores, counts)
     ahead, behind = counts[positive].sum(), counts[~positive].sum()
     targets = np.where(positive, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
-    slope, offset = _most_likely((scores - centre) / spread, targets, counts)
+    shares = counts / counts.max()  # which have the same optimum, and products that do not vanish
+    centre, spread = _centre_and_spread(scores, shares)
+    slope, offset = _most_likely((scores - centre) / spread, targets, shares)
     return slope / spread, offset - slope * (centre / spread)
 
 

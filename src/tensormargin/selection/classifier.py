@@ -33,6 +33,7 @@ from .calibration import calibrate, class_probabilities
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, lowered_ranks, paths
 from .scoring import Assess, Waiting
 from .search import (
+    DEFAULT_RULE,
     PathJob,
     PathResults,
     Progress,
@@ -155,7 +156,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         preparation: Any = None,
         cv: Any = None,
         scoring: Any = None,
-        rule: str = "best",
+        rule: str = DEFAULT_RULE,
         class_weight: dict[Any, float] | str | None = None,
         multi_class: str = "ovo",
         fit_intercept: bool = True,
@@ -197,7 +198,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         groups : array-like of shape (n_samples,), optional
             Samples of one group (subject, session, run) are never on both sides of a split.
         sample_weight : array-like of shape (n_samples,), optional
-            For fits and scores.
+            For fits, scores and the calibration of probabilities.
         progress : callable, optional
             Called as ``progress(done, total, text)`` after each piece of the search.
         """

@@ -282,6 +282,10 @@ def lowered_on_splits(paths: Sequence[Path], done: Sequence[PathResults]) -> lis
     return list(dict.fromkeys(notes))
 
 
+DEFAULT_RULE = "best"
+"""Which model is taken where nothing else is asked for: measured by benchmarks/rules.py."""
+
+
 def choose(results: dict[str, Any], n_splits: int, rule: str) -> int:
     """Return the row to take.
 
