@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from dataclasses import replace
 from functools import reduce
 from math import prod
 
@@ -20,8 +21,9 @@ from sklearn.pipeline import make_pipeline
 import tensormargin.batch as batch
 import tensormargin.estimators._engine as engine
 import tensormargin.samples.device as device_module
+import tensormargin.solvers.together as together_module
 from tensormargin import TensorMarginClassifier, fit_many
-from tensormargin._namespace import device_of, to_host
+from tensormargin._namespace import device_of, inverses, to_host
 from tensormargin.alternate import Start, Task, alternate, sweeps
 from tensormargin.batch import Member, alternate_together, faster_on_device
 from tensormargin.formats import FORMATS
@@ -303,6 +305,68 @@ def assert_certified(one, solution, tol):
     assert solution.intercept == 0.0 or one.bias
 
 
+HARD_KINDS = {
+    "plain": lambda z, rng: z,
+    "nearly collinear columns": lambda z, rng: z[:, :1] + 1e-7 * z,
+    "columns of different scales": lambda z, rng: z * 10.0 ** rng.uniform(-5, 5, z.shape[1]),
+    "samples of different scales": lambda z, rng: z * 10.0 ** rng.uniform(-3, 3, (len(z), 1)),
+    "repeated samples": lambda z, rng: np.resize(z[: -(-len(z) // 4)], z.shape),
+    "an ill-conditioned design": lambda z, rng: z @ np.diag(10.0 ** -np.linspace(0, 9, z.shape[1])) @ rotation(z, rng),
+    "a common offset": lambda z, rng: z + 1e3,
+}
+
+
+def rotation(z, rng):
+    return np.linalg.qr(rng.standard_normal((z.shape[1], z.shape[1])))[0]
+
+
+def hard_problems(kind, width):
+    """Return problems of few and many samples, lambda from 1e-2 to 1e8 on samples whose norms are far from one."""
+    rng = np.random.RandomState(width)
+    found = []
+    for n, lam, mu1, mu2, scale in [
+        (120, 1e-2, 0.0, 0.0, 1.0),
+        (2, 1e2, 100.0, 0.0, 10.0),
+        (40, 1e4, 1.0, 1.0, 100.0),
+        (9, 1e5, 0.0, 0.0, 1000.0),
+        (50, 1e6, 0.0, 10.0, 0.1),
+        (20, 1e7, 1e4, 1.0, 10.0),
+        (150, 1e8, 0.0, 0.0, 30.0),
+        (5, 1e8, 0.0, 0.0, 100.0),
+    ]:
+        design, signs = random_block(n, width, rng.randint(1000))
+        weights = rng.rand(n) + 0.05
+        objective = Objective(lam, mu1, mu2, weights / weights.sum())
+        found.append(Problem(scale * HARD_KINDS[kind](design, rng), signs, objective, scale))
+    return found
+
+
+def exact_value(one, solution):
+    """Return Eq. 7 at a solution, in extended precision where there is one: lambda magnifies rounding errors."""
+    design, vector, weights, intercept = (
+        np.asarray(part, np.longdouble)
+        for part in (one.design, solution.vector, one.objective.weights, solution.intercept)
+    )
+    extended = one._replace(design=design, objective=replace(one.objective, weights=weights))
+    return float(value(extended, vector, intercept))
+
+
+def assert_hard_ones_certified(put, problems):
+    """Check that every gap is reached and that the certificates are true.
+
+    The value of the better of two solutions is an upper bound of the optimum, which the dual value must not exceed.
+    """
+    loose, tight = [1e-3, 1e-4, 1e-5, 1e-6] * (len(problems) // 4), [1e-6] * len(problems)
+    both = [solve(put, problems, tols) for tols in (loose, tight)]
+    for one, tols, solutions in zip(problems, zip(loose, tight, strict=True), zip(*both, strict=True), strict=True):
+        lowest = min(exact_value(one, solution) for solution in solutions)
+        for solution, tol in zip(solutions, tols, strict=True):
+            certificate, unit = solution.certificate, 1e-8 * solution.certificate.scale
+            assert certificate.relative_gap <= tol
+            assert abs(exact_value(one, solution) - certificate.primal) <= unit
+            assert certificate.dual <= lowest + unit
+
+
 class TestBlocksSolvedTogether:
     @every_problem
     @pytest.mark.parametrize("tol", [1e-2, 1e-6])
@@ -328,6 +392,39 @@ class TestBlocksSolvedTogether:
         problems = [problem(n, d, seed + n, lam, mu1, mu2, bias) for n in lengths]
         for one, solution in zip(problems, solve(putting(name), problems, [1e-5] * len(problems)), strict=True):
             assert_certified(one, solution, 1e-5)
+
+    @pytest.mark.parametrize("width", [4, 20])
+    @pytest.mark.parametrize("kind", HARD_KINDS)
+    def test_however_hard_the_problem_the_gap_is_reached_and_true(self, kind, width):
+        assert_hard_ones_certified(np.asarray, hard_problems(kind, width))
+
+    def test_hard_problems_in_every_library(self, put):
+        assert_hard_ones_certified(put, hard_problems("samples of different scales", 4))
+
+    def test_only_what_falls_short_is_solved_again(self, put, monkeypatch):
+        problems = [problem(n, 5, n, lam) for n, lam in ((40, 1.0), (30, 2.0), (20, 3.0), (50, 4.0))]
+        attempts, solve_all = [], together_module._solve
+
+        def spoiled(designs, signs, objectives, *rest, careful):
+            attempts.append([objective.lam for objective in objectives])
+            solutions = solve_all(designs, signs, objectives, *rest, careful=careful)
+            if not careful:  # as if rounding had kept the second and the third from converging
+                solutions[1:3] = [
+                    replace(one, certificate=replace(one.certificate, dual=-1.0)) for one in solutions[1:3]
+                ]
+            return solutions
+
+        monkeypatch.setattr(together_module, "_solve", spoiled)
+        solutions = solve(put, problems, [1e-5] * 4)
+        assert attempts == [[1.0, 2.0, 3.0, 4.0], [2.0], [3.0]]
+        for one, solution in zip(problems, solutions, strict=True):
+            assert_certified(one, solution, 1e-5)
+
+    def test_a_singular_matrix_spoils_no_other_one(self, put):
+        matrices = np.stack([2.0 * np.eye(3), np.zeros((3, 3)), np.diag([1.0, 4.0, 5.0])])
+        for spoiled in (matrices, np.where(np.arange(3)[:, None, None] == 1, np.nan, matrices)):
+            found = to_host(inverses(put(spoiled)))
+            np.testing.assert_allclose(found[[0, 2]], np.linalg.inv(matrices[[0, 2]]), rtol=1e-12)
 
     def test_the_answer_is_the_papers(self, put):
         """Eq. 14 with H of Eq. 13 as printed, solved by a general QP solver; no intercept, even weights."""

@@ -141,8 +141,23 @@ def thin_product(left: Any, right: Any) -> Any:
 
 
 def inverses(matrices: Any) -> Any:
-    """Return the inverses of a batch of symmetric positive definite matrices."""
-    return namespace(matrices).linalg.inv(matrices)
+    """Return the inverses of a batch of matrices; whatever they hold where one of them is singular, but no error."""
+    if _library(matrices) == "torch":
+        return sys.modules["torch"].linalg.inv_ex(matrices).inverse  # which does not wait for the device either
+    xp = namespace(matrices)
+    try:
+        return xp.linalg.inv(matrices)
+    except np.linalg.LinAlgError:
+        return xp.stack([_inverse(matrices[k, ...]) for k in range(matrices.shape[0])])
+
+
+def _inverse(matrix: Any) -> Any:
+    """Return the inverse of a matrix, or NaN."""
+    xp = namespace(matrix)
+    try:
+        return xp.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return xp.full_like(matrix, float("nan"))
 
 
 def free_bytes(X: Any) -> int:

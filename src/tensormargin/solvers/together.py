@@ -1,9 +1,21 @@
 """The interior-point method for many block problems at a time, on the device that their designs lie on.
 
 Each iteration is made of a few products of large matrices, which suits matrix units; coordinate descent, one sample
-after the other, does not. Other than in `tensormargin.solvers.interior_point` nothing is whitened: with ``v = Q^-1
-Y'beta`` (Eq. 14) the Newton step of the dual point is ``D dbeta = r - Y dv`` where ``(Q + Y'D^-1 Y) dv = Y'D^-1 r``, so
-the designs are read five times an iteration and never rewritten. All sums are made in float64.
+after the other, does not. Other than in `tensormargin.solvers.interior_point` nothing is whitened: where ``r`` is the
+residual of the margins, a Newton step of the block's vector and of the dual point (Eq. 14: ``Q v = Y'beta``) solves
+
+    (Q + Y'D^-1 Y) dv = Y'D^-1 r + (Y'beta - Q v),    D dbeta = r - Y dv
+
+so the designs are read five times per iteration and never rewritten. All sums are made in float64. Three things keep
+rounding out of the certificate where lambda is large (`lam |z|^2` of 1e14 is solved to a gap of 1e-6):
+
+- The vectors are iterated on. Computed from the dual point they would be sums of terms as large as lambda that cancel.
+- So are the distances to both bounds, one of which may be far below the rounding error of the bound itself.
+- The primal value is that of the vector, or of the vector stretched until no margin falls short of 1 if that is
+  lower: with a large lambda a margin of ``1 - eps`` costs more than all the rest.
+
+What falls short of its gap all the same, because ``Q + Y'D^-1 Y`` is singular in rounding, is solved again by least
+squares, which need half the digits (`LeastSquares`).
 """
 
 from __future__ import annotations
@@ -14,16 +26,19 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import inverses, like, namespace, to_host
+from .._namespace import like, namespace, rows_of, to_host
 from .._typing import Array, FloatArray
 from ..problem import Certificate, Objective
+from ..threads import slices
+from .systems import Definite, LeastSquares
 
 _TO_THE_WALL = 0.995
 _TOO_SHORT = 0.9
 _CENTRE = 0.7
 _MOST_ITERATIONS = 80
 _MOST_IDLE = 12
-_RIDGE = 1e-14
+_LEAST_SHARE = 0.3  # of the gap asked for; smaller products only make the systems worse conditioned
+_MORE_COPIES = 4  # of the designs that least squares make
 _TINY, _EPSILON = float(np.finfo(float).tiny), float(np.finfo(float).eps)
 
 
@@ -55,19 +70,46 @@ def solve_together(
     bias_scales, tols : sequence of float
         As in `tensormargin.problem.block_problem`; bias scales are all zero or none is.
     """
-    problems = _Problems(designs, signs, objectives, bias_scales)
+    solutions = _solve(designs, signs, objectives, bias_scales, tols, careful=False)
+    short = [k for k, tol in enumerate(tols) if solutions[k].certificate.relative_gap > tol]
+    for where in slices(slice(0, len(short)), max(1, len(solutions) // _MORE_COPIES)):
+        some = short[where]
+        again = _solve(
+            rows_of(designs, np.array(some)),
+            [signs[k] for k in some],
+            [objectives[k] for k in some],
+            [bias_scales[k] for k in some],
+            [tols[k] for k in some],
+            careful=True,
+        )
+        for k, other in zip(some, again, strict=True):
+            solutions[k] = min(solutions[k], other, key=lambda solution: solution.certificate.relative_gap)
+    return solutions
+
+
+def _solve(
+    designs: Any,
+    signs: Sequence[Array],
+    objectives: Sequence[Objective],
+    bias_scales: Sequence[float],
+    tols: Sequence[float],
+    careful: bool,
+) -> list[BlockSolution]:
+    """Do as `solve_together`, by least squares if ``careful``; each problem as far as rounding allows."""
+    problems = _Problems(designs, signs, objectives, bias_scales, careful)
     xp, goal, idle = problems.xp, like(np.asarray(tols), designs, np.float64), 0
     point = _first_point(problems)
-    best, lowest = point.values, point.products
+    best, lowest, unit = point.values, point.products, point.values.scale
     for _ in range(_MOST_ITERATIONS):
         unfinished = best.gaps > goal
         if idle > _MOST_IDLE or not bool(xp.any(unfinished)):
             break
-        point = _next_point(problems, point, unfinished)
+        point = _next_point(problems, point, unfinished, _LEAST_SHARE * goal * unit)
         better = unfinished & (point.values.gaps < best.gaps)
         nearer = unfinished & (point.products < _TOO_SHORT * lowest)  # the gap falls late where lambda is large
         idle = 0 if bool(xp.any(better | nearer)) else idle + 1
         lowest = xp.where(nearer, point.products, lowest)
+        unit = xp.where(point.values.scale < unit, point.values.scale, unit)  # that of a far point says nothing
         best = best.replaced(point.values, better)
     return problems.solutions(best)
 
@@ -75,11 +117,17 @@ def solve_together(
 class _Problems:
     """Signed designs ``Y`` of a batch, their quadratic forms ``Q`` and boxes.
 
-    Rows that only pad a problem are zero in ``Y``, in ``real`` and in ``weights``.
+    Rows that only pad a problem are zero in ``Y``, in ``real`` and in ``weights``. Dual points are ``alpha = beta -
+    lower``, between zero and ``span``.
     """
 
     def __init__(
-        self, designs: Any, signs: Sequence[Array], objectives: Sequence[Objective], bias_scales: Sequence[float]
+        self,
+        designs: Any,
+        signs: Sequence[Array],
+        objectives: Sequence[Objective],
+        bias_scales: Sequence[float],
+        careful: bool,
     ) -> None:
         self.xp = xp = namespace(designs)
         n_problems, n_rows, self.width = designs.shape
@@ -88,14 +136,12 @@ class _Problems:
         labels = _padded(designs, signs, n_rows)
         self.real = labels * labels
         self.count = xp.sum(self.real, axis=1)
-        self.lam, mu1, self.mu2 = (
+        self.lam, self.mu1, self.mu2 = (
             like(np.array([getattr(objective, name) for objective in objectives]), designs, np.float64)
             for name in ("lam", "mu1", "mu2")
         )
-        self.lower = self.mu2[:, None] * self.weights
-        self.upper = (self.mu2 + self.lam)[:, None] * self.weights
+        self.span = self.lam[:, None] * self.weights
         self.padding = 1.0 - self.real
-        self.floor = _EPSILON * (self.upper - self.lower) + self.padding
         has_bias = int(bool(self._bias.any()))
         self.rows = xp.empty((n_problems, n_rows, self.width + has_bias), dtype=xp.float64, device=designs.device)
         self.rows[:, :, : self.width] = xp.astype(designs, xp.float64, copy=False)
@@ -104,18 +150,30 @@ class _Problems:
             self.rows[:, :, : self.width] -= self.mean
             self.rows[:, :, self.width] = like(self._bias[:, None], designs, np.float64)
         self.rows *= labels[:, :, None]
-        self.quadratic = self._quadratic(mu1[:, None, None])
-        self._definite = _Definite(self.quadratic)
+        spread, self.quadratic = self._quadratic()
+        self.careful = careful
+        self._spread = spread if careful else None
+        self._definite = self.system(None)
+        self._lowest = self.mu2[:, None, None] * self.combine(self.weights)  # Y'lower
+        self._rounding = 4.0 * _EPSILON * (_longest(self.rows) + (0.0 if self.mean is None else _longest(self.mean)))
 
-    def _quadratic(self, mu1: Any) -> Any:
-        """Return ``Q = I + 2 mu1 Y'(diag(p) - pp')Y``."""
+    def _quadratic(self) -> tuple[Any, Any]:
+        """Return ``C`` and ``Q = I + C'C``, the unit matrix and ``2 mu1 Y'(diag(p) - pp')Y``."""
         xp, mean = self.xp, self.weights[:, None, :] @ self.rows
-        second = self.gram(self.weights) - xp.matrix_transpose(mean) @ mean
-        return xp.eye(second.shape[1], dtype=xp.float64, device=second.device) + 2.0 * mu1 * second
+        roots = xp.sqrt(2.0 * self.mu1[:, None] * self.weights)
+        spread = (self.rows - mean) * roots[:, :, None]  # subtracted afterwards, pp' would leave rounding errors
+        unit = xp.eye(self.rows.shape[2], dtype=xp.float64, device=self.rows.device)
+        return spread, unit + xp.matrix_transpose(spread) @ spread
 
-    def gram(self, factors: Any) -> Any:
-        """Return ``Y' diag(factors) Y``."""
-        return self.xp.matrix_transpose(self.rows) @ (self.rows * factors[:, :, None])
+    def system(self, factors: Any) -> Definite | LeastSquares:
+        """Return what solves with ``Q + Y' diag(factors) Y`` (None: with ``Q``)."""
+        if self._spread is not None:
+            roots = () if factors is None else (self.rows * self.xp.sqrt(factors)[:, :, None],)
+            return LeastSquares(self._spread, *roots)
+        if factors is None:
+            return Definite(self.quadratic)
+        scaled = self.rows * factors[:, :, None]
+        return Definite(self.quadratic + self.xp.matrix_transpose(self.rows) @ scaled)
 
     def combine(self, coefficients: Any) -> Any:
         """Return ``Y'coefficients`` as columns."""
@@ -125,21 +183,48 @@ class _Problems:
         """Return ``Y vectors`` for columns."""
         return (self.rows @ vectors)[:, :, 0]
 
-    def evaluate(self, beta: Any) -> tuple[_Values, Any]:
-        """Return primal and dual values at dual points, from these alone, and ``1 - margins`` (zero for padding)."""
-        xp, vectors = self.xp, self._definite.solve(self.combine(beta))
-        margins = self.times(vectors)
+    def vectors(self, alpha: Any) -> Any:
+        """Return ``Q^-1 Y'beta`` (Eq. 14) as columns."""
+        return self._definite.solve(self._lowest + self.combine(alpha))
+
+    def evaluate(self, alpha: Any, vectors: Any) -> tuple[_Values, Any, Any]:
+        """Return primal and dual values, ``1 - margins`` (zero for padding), and ``Y'beta - Q v``."""
+        xp, margins = self.xp, self.times(vectors)
+        mean = xp.sum(self.weights * margins, axis=1)
+        variance = xp.sum(self.weights * (margins - mean[:, None]) ** 2, axis=1)
         short = self.real - margins
-        half_square = 0.5 * xp.sum(beta * margins, axis=1)
-        mean_term = self.mu2 * xp.sum(self.weights * margins, axis=1)
+        half_square = 0.5 * xp.sum(vectors**2, axis=(1, 2)) + self.mu1 * variance
         hinge_term = self.lam * xp.sum(self.weights * xp.clip(short, min=0.0), axis=1)
+        stretch = self._stretch(half_square, self.mu2 * mean, hinge_term, margins, vectors)
+        half_square, mean_term = stretch**2 * half_square, self.mu2 * stretch * mean
+        hinge_term = xp.where(stretch == 1.0, hinge_term, 0.0)
+        combined = self._lowest + self.combine(alpha)
         values = _Values(
-            vectors,
+            stretch[:, None, None] * vectors,
             primal=half_square - mean_term + hinge_term,
-            dual=xp.sum(beta - self.lower, axis=1) - half_square,
+            dual=xp.sum(alpha, axis=1) - 0.5 * self._definite.inverse_square(combined),
             scale=half_square + xp.abs(mean_term) + hinge_term,
         )
-        return values, short
+        return values, short, combined - self.applied(vectors)
+
+    def applied(self, vectors: Any) -> Any:
+        """Return ``Q vectors``; with ``C`` at hand without the rounding errors of ``C'C``."""
+        if self._spread is None:
+            return self.quadratic @ vectors
+        return vectors + self.xp.matrix_transpose(self._spread) @ (self._spread @ vectors)
+
+    def _stretch(self, half_square: Any, mean_term: Any, hinge_term: Any, margins: Any, vectors: Any) -> Any:
+        """Return by what to multiply vectors so that no margin is below 1, or 1 where that costs more than it saves.
+
+        A little more than that, so that it holds for whoever adds up the margins in another order.
+        """
+        xp = self.xp
+        smallest = xp.min(xp.where(self.real > 0, margins, float("inf")), axis=1)
+        possible = smallest > 0
+        rounding = self._rounding * xp.sqrt(xp.sum(vectors**2, axis=(1, 2)))
+        stretch = (1.0 + rounding) / xp.where(possible, smallest, 1.0)
+        stretched = stretch**2 * half_square - stretch * mean_term
+        return xp.where(possible & (stretched < half_square - mean_term + hinge_term), stretch, 1.0)
 
     def solutions(self, values: _Values) -> list[BlockSolution]:
         """Return what is kept of each problem, with the centring undone."""
@@ -162,7 +247,7 @@ class _Values:
     def __init__(self, vectors: Any, primal: Any, dual: Any, scale: Any) -> None:
         self.vectors, self.primal, self.dual, self.scale = vectors, primal, dual, scale
         xp = namespace(primal)
-        gaps = (primal - dual) / xp.where(scale > 0, scale, 1.0)
+        gaps = xp.abs(primal - dual) / xp.where(scale > 0, scale, 1.0)  # a negative one tells of rounding errors
         self.gaps = xp.where(xp.isfinite(gaps), gaps, float("inf"))  # infinite where rounding has left no number
 
     def replaced(self, other: _Values, where: Any) -> _Values:
@@ -176,32 +261,35 @@ class _Values:
 
 @dataclass(frozen=True)
 class _Point:
-    """Dual points strictly inside their boxes, with the multipliers of lower and upper bounds.
+    """Dual points strictly inside their boxes, with the multipliers of lower and upper bounds, and primal points.
 
     Attributes
     ----------
-    beta : array of shape (B, n)
-    low, high : array
-        Distances to the bounds; one for padding.
+    low, high : array of shape (B, n)
+        Distances of dual points to the bounds; one for padding.
     below, above : array
         Multipliers of the bounds; zero for padding.
+    vectors : array of shape (B, k, 1)
     values : _Values
     short : array
-        ``1 - margins``, minus the gradient; zero for padding.
+        ``1 - margins``; zero for padding.
+    lag : array of shape (B, k, 1)
+        ``Y'beta - Q v``; zero at the optimum.
     """
 
-    beta: Any
     low: Any
     high: Any
     below: Any
     above: Any
+    vectors: Any
     values: _Values
     short: Any
+    lag: Any
 
     @property
     def products(self) -> Any:
         """Sum of distance times multiplier: zero at the optimum."""
-        return namespace(self.beta).sum(self.low * self.below + self.high * self.above, axis=1)
+        return namespace(self.low).sum(self.low * self.below + self.high * self.above, axis=1)
 
 
 @dataclass(frozen=True)
@@ -209,48 +297,54 @@ class _Step:
     beta: Any
     below: Any
     above: Any
+    vectors: Any
 
 
 def _first_point(problems: _Problems) -> _Point:
-    xp = problems.xp
-    beta = (problems.lower + problems.upper) / 2
-    values, short = problems.evaluate(beta)
+    xp, middle = problems.xp, problems.span / 2
+    vectors = problems.vectors(middle)
+    values, short, lag = problems.evaluate(middle, vectors)
     slack = xp.sum(xp.abs(short), axis=1) / problems.count + _TINY
     slack = slack[:, None] * problems.real
-    # below - above = gradient: a feasible start
-    return _at(problems, beta, xp.clip(-short, min=0.0) + slack, xp.clip(short, min=0.0) + slack, (values, short))
+    below, above = xp.clip(-short, min=0.0) + slack, xp.clip(short, min=0.0) + slack  # below - above = -short
+    distance = middle + problems.padding
+    return _Point(distance, distance, below, above, vectors, values, short, lag)
 
 
-def _at(problems: _Problems, beta: Any, below: Any, above: Any, evaluated: tuple[_Values, Any]) -> _Point:
-    xp = problems.xp
-    low = xp.maximum(beta - problems.lower, problems.floor)  # rounding may have put a coordinate on the wall
-    high = xp.maximum(problems.upper - beta, problems.floor)
-    return _Point(beta, low, high, below, above, *evaluated)
+def _next_point(problems: _Problems, point: _Point, unfinished: Any, least: Any) -> _Point:
+    """Return the points after one predictor-corrector step of the problems that are unfinished.
 
-
-def _next_point(problems: _Problems, point: _Point, unfinished: Any) -> _Point:
-    """Return the points after one predictor-corrector step of the problems that are unfinished."""
+    Steps aim at products that add up to ``least`` or more.
+    """
     xp, count = problems.xp, 2.0 * problems.count
     system = _NewtonSystem(problems, point)
-    mean = point.products / count
+    mean, least = point.products / count, least / count
     predictor = system.step(None, None)
     reached = _moved_products(point, predictor, system.length(predictor, 1.0)) / count
-    step = system.step((reached / mean) ** 3 * mean, predictor)
+    target = xp.maximum((reached / mean) ** 3 * mean, xp.minimum(least, mean))
+    step = system.step(target, predictor)
     length = system.length(step, _TO_THE_WALL)
-    caught = unfinished & (_moved_products(point, step, length) / count > _TOO_SHORT * mean)
+    caught = unfinished & (mean > 2.0 * least) & (_moved_products(point, step, length) / count > _TOO_SHORT * mean)
     if bool(xp.any(caught)):  # at a wall: back towards the centre
-        centring = system.step(_CENTRE * mean, None)
-        step = _Step(
-            *(
-                xp.where(caught[:, None], getattr(centring, name), getattr(step, name))
-                for name in ("beta", "below", "above")
-            )
-        )
+        step = _chosen(caught, system.step(_CENTRE * mean, None), step)
         length = system.length(step, _TO_THE_WALL)
     length = xp.where(unfinished & xp.isfinite(length), length, 0.0)[:, None]
-    beta = xp.clip(point.beta + length * step.beta, problems.lower, problems.upper)
+    low, high = point.low + length * step.beta, point.high - length * step.beta
     below, above = point.below + length * step.below, point.above + length * step.above
-    return _at(problems, beta, below, above, problems.evaluate(beta))
+    vectors = point.vectors + length[:, :, None] * step.vectors
+    alpha = xp.where(low < high, low, problems.span - high) * problems.real  # from the nearer bound
+    return _Point(low, high, below, above, vectors, *problems.evaluate(alpha, vectors))
+
+
+def _chosen(where: Any, one: _Step, other: _Step) -> _Step:
+    """Return one step for some of the problems, and the other for the rest."""
+    xp, row, column = namespace(where), where[:, None], where[:, None, None]
+    return _Step(
+        xp.where(row, one.beta, other.beta),
+        xp.where(row, one.below, other.below),
+        xp.where(row, one.above, other.above),
+        xp.where(column, one.vectors, other.vectors),
+    )
 
 
 def _moved_products(point: _Point, step: _Step, length: Any) -> Any:
@@ -265,12 +359,12 @@ def _moved_products(point: _Point, step: _Step, length: Any) -> Any:
 
 
 class _NewtonSystem:
-    """``(Y Q^-1 Y' + D) x = r`` with diagonal D, solved through the k x k matrices ``Q + Y'D^-1 Y``."""
+    """``Y dv + D dbeta = r`` and ``Q dv - Y'dbeta = lag`` with diagonal D, through the matrices ``Q + Y'D^-1 Y``."""
 
     def __init__(self, problems: _Problems, point: _Point) -> None:
         self._problems, self._point = problems, point
         self._scaling = 1.0 / (point.below / point.low + point.above / point.high + problems.padding)
-        self._matrix = _Definite(problems.quadratic + problems.gram(self._scaling))
+        self._matrix = problems.system(self._scaling)
 
     def step(self, target: Any, predictor: _Step | None) -> _Step:
         """Return the step towards complementarity ``target`` (None: zero), with second-order terms of the predictor."""
@@ -282,13 +376,22 @@ class _NewtonSystem:
         right = point.short
         if target is not None:
             right = right + low_target / point.low - high_target / point.high
-        vectors = self._matrix.solve(problems.combine(self._scaling * right))
-        beta = self._scaling * (right - problems.times(vectors))
+        vectors, beta = self._solve(right, point.lag)
+        if problems.careful:  # what is left of both equations
+            right = right - problems.times(vectors) - beta / self._scaling
+            more = self._solve(right, point.lag - problems.applied(vectors) + problems.combine(beta))
+            vectors, beta = vectors + more[0], beta + more[1]
         return _Step(
             beta,
             (low_target - point.below * beta) / point.low - point.below,
             (high_target + point.above * beta) / point.high - point.above,
+            vectors,
         )
+
+    def _solve(self, right: Any, lag: Any) -> tuple[Any, Any]:
+        """Return ``dv`` and ``dbeta``."""
+        vectors = self._matrix.solve(self._problems.combine(self._scaling * right) + lag)
+        return vectors, self._scaling * (right - self._problems.times(vectors))
 
     def length(self, step: _Step, share: float) -> Any:
         """Return how much of a step may be made: this share of the way to the nearest wall, at most all of it."""
@@ -303,25 +406,10 @@ class _NewtonSystem:
         return 1.0 / xp.clip(fastest / share, min=1.0)
 
 
-class _Definite:
-    """Symmetric positive definite matrices to solve with, scaled to a unit diagonal first: their entries differ by far.
-
-    Of an inverse that rounding has spoiled, one correction saves what can be saved.
-    """
-
-    def __init__(self, matrices: Any) -> None:
-        xp = namespace(matrices)
-        roots = 1.0 / xp.sqrt(xp.linalg.diagonal(matrices))
-        self._roots = roots[:, :, None]
-        self._matrices = matrices * self._roots * roots[:, None, :]
-        unit = xp.eye(matrices.shape[1], dtype=matrices.dtype, device=matrices.device)
-        self._inverses = inverses(self._matrices + _RIDGE * unit)
-
-    def solve(self, columns: Any) -> Any:
-        """Return ``x`` with ``matrix x = columns``."""
-        right = self._roots * columns
-        rough = self._inverses @ right
-        return self._roots * (rough + self._inverses @ (right - self._matrices @ rough))
+def _longest(rows: Any) -> Any:
+    """Return the norm of the longest row of each problem."""
+    xp = namespace(rows)
+    return xp.sqrt(xp.max(xp.sum(rows**2, axis=2), axis=1))
 
 
 def _padded(designs: Any, vectors: Sequence[Array], length: int) -> Any:
