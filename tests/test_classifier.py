@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from itertools import permutations
 
 import joblib
 import numpy as np
@@ -300,15 +301,48 @@ def test_a_warm_start_goes_on_from_the_last_weight(name, binary):
         assert short.fit(X, y).objective_[0] < before
 
 
-@pytest.mark.parametrize("change", [{"decomposition": "tt"}, {"rank": (2, 2, 2)}])
-def test_a_warm_start_that_does_not_fit_is_a_cold_one(change, binary):
-    X, y = binary
-    clf = TensorMarginClassifier("tucker", warm_start=True).fit(X, y)
-    cold = TensorMarginClassifier("tucker").set_params(**change).fit(X, y)
-    np.testing.assert_array_equal(clf.set_params(**change).fit(X, y).coef_, cold.coef_)
-    other = low_rank_classes(1, 60, (6, 5), 4.0)
-    clf.set_params(decomposition="cp", rank=1).fit(*other)
-    assert clf.sample_shape_ == (6, 5)
+class TestWarmStartsThatDoNotFitAreColdOnes:
+    @staticmethod
+    def assert_cold(before, changes, first, second):
+        """Check that a fit after another one, with other parameters or samples, is what it would be without that."""
+        model = TensorMarginClassifier(tol=1e-2, warm_start=True, **before).fit(*first)
+        expected = clone(model).set_params(**changes).fit(*second)
+        model.set_params(**changes).fit(*second)
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
+        np.testing.assert_array_equal(model.objective_, expected.objective_)
+        assert model.n_iter_ == expected.n_iter_
+
+    @pytest.mark.parametrize("shape", [(4,), (2, 3), (4, 5, 3)], ids=str)
+    @pytest.mark.parametrize(("before", "after"), list(permutations(DECOMPOSITIONS, 2)))
+    def test_of_another_decomposition(self, before, after, shape):
+        samples = low_rank_classes(0, 40, shape, 3.0)
+        for rank in (None, 1):  # a CP weight of rank 1 could be read as a Tucker one
+            ranks = [rank if name != "full" else None for name in (before, after)]
+            self.assert_cold(
+                {"decomposition": before, "rank": ranks[0]},
+                {"decomposition": after, "rank": ranks[1]},
+                samples,
+                samples,
+            )
+
+    @pytest.mark.parametrize(
+        ("decomposition", "rank"), [("cp", 3), ("tucker", (2, 2, 2)), ("tucker", (4, 4, 3)), ("tt", (2, 3))], ids=str
+    )
+    def test_of_another_rank(self, decomposition, rank, binary):
+        self.assert_cold({"decomposition": decomposition, "rank": 1}, {"rank": rank}, binary, binary)
+
+    @pytest.mark.parametrize("name", DECOMPOSITIONS)
+    def test_of_another_shape_or_order(self, name, binary):
+        for shape in ((5, 4, 3), (4, 5), (60,)):
+            self.assert_cold({"decomposition": name}, {}, binary, low_rank_classes(1, 40, shape, 3.0))
+
+    @pytest.mark.parametrize("name", DECOMPOSITIONS)
+    def test_of_other_classes_or_another_scheme(self, name, binary):
+        X, y = binary
+        three = np.arange(len(X)) % 3
+        for before, after in ((y, y + 5), (y, three), (three, y), (three, three + 1)):
+            self.assert_cold({"decomposition": name}, {}, (X, before), (X, after))
+        self.assert_cold({"decomposition": name}, {"multi_class": "ovr"}, (X, three), (X, three))
 
 
 def test_too_few_sweeps_warn_with_a_remedy(binary):

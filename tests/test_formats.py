@@ -185,3 +185,9 @@ def test_invalid_ranks_state_rule_value_and_remedy(name, rank, shape, message):
 )
 def test_complete_ranks(name, rank, shape, expected):
     assert FORMATS[name].valid_rank(rank, shape) == expected
+
+
+@pytest.mark.parametrize(("name", "shape"), CASES)
+def test_a_format_knows_its_own_containers(name, shape):
+    container = random_weight(name, shape).to_tensorly()
+    assert [form.name for form in FORMATS.values() if form.wrote(container)] == [name]

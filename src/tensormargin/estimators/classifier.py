@@ -318,15 +318,14 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         before, now = (self.sample_shape_, self.multi_class_), (shape, self.multi_class)
         if before != now or not np.array_equal(to_host(self.classes_), classes):
             return cold
-        stored = self.weight_ if isinstance(self.weight_, list) else [self.weight_]
-        try:
-            stored = [to_host(weight) if is_foreign(weight) else weight for weight in stored]
-            starts = [FORMATS[self.decomposition].from_tensorly(weight, shape) for weight in stored]
-            matching = all(start.shape == shape and start.rank == rank for start in starts)
-        except (TypeError, ValueError):  # a weight of another decomposition
+        form, stored = FORMATS[self.decomposition], self.weight_ if isinstance(self.weight_, list) else [self.weight_]
+        stored = [to_host(weight) if is_foreign(weight) else weight for weight in stored]
+        if not all(form.wrote(weight) for weight in stored):
             return cold
-        lasts = [LastFit(start, float(b)) for start, b in zip(starts, to_host(self.intercept_), strict=True)]
-        return lasts if matching else cold
+        starts = [form.from_tensorly(weight, shape) for weight in stored]
+        if any(start.rank != rank for start in starts):
+            return cold
+        return [LastFit(start, float(b)) for start, b in zip(starts, to_host(self.intercept_), strict=True)]
 
     def _finish(self, plan: Plan, fits: list[Fit], X: Any, y: Any) -> Self:
         """Keep what was fitted, in the library and on the device of X (labels: of y)."""

@@ -41,6 +41,7 @@ class Weight(ABC):
     """A weight tensor in some format; immutable, and ignorant of labels."""
 
     name: ClassVar[str]
+    container: ClassVar[str]  # the type that `to_tensorly` returns
     shape: tuple[int, ...]
 
     @classmethod
@@ -62,6 +63,11 @@ class Weight(ABC):
     @abstractmethod
     def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
         """Read back what `to_tensorly` gave for a weight of this shape."""
+
+    @classmethod
+    def wrote(cls, tensor: Any) -> bool:
+        """Tell whether `to_tensorly` of a weight of this format returned ``tensor``."""
+        return type(tensor).__name__ == cls.container
 
     @abstractmethod
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:

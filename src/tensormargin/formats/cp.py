@@ -28,6 +28,7 @@ class CPWeight(Weight):
     """``W = sum_r s_r v_r^(1) o ... o v_r^(M)`` with unit columns."""
 
     name = "cp"
+    container = "CPTensor"
 
     def __init__(self, scales: Array, factors: list[Array]) -> None:
         self.scales = scales

@@ -16,6 +16,7 @@ class FullWeight(Weight):
     """A dense weight tensor."""
 
     name = "full"
+    container = "ndarray"
 
     def __init__(self, tensor: Array) -> None:
         self.tensor = np.asarray(tensor, np.float64)

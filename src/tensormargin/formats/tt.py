@@ -24,6 +24,7 @@ class TTWeight(Weight):
     """``W[i_1..i_M] = G_1[i_1] G_2[i_2] ... G_M[i_M]``, canonical around ``centre``."""
 
     name = "tt"
+    container = "TTTensor"
 
     def __init__(self, cores: list[Array], centre: int) -> None:
         self.cores = cores

@@ -31,6 +31,7 @@ class TuckerWeight(Weight):
     """``W = core x_1 V_1 ... x_M V_M`` with orthonormal columns in every ``V_m``."""
 
     name = "tucker"
+    container = "TuckerTensor"
 
     def __init__(self, core: Array, factors: list[Array]) -> None:
         self.core = core
