@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import low_rank_classes
@@ -81,6 +83,39 @@ def test_a_block_is_kept_when_its_solve_would_raise_the_objective():
     values = np.concatenate([sweep.objectives for sweep in fit.sweeps])
     assert np.all(np.diff(values) <= 0)
     assert values[4] == values[3]
+
+
+def spoiling(solver, after):
+    """Return a solver whose solutions are NaN from a certain call on."""
+    calls = []
+
+    def spoiled(problem, start=None, tol=1e-4, max_epochs=1000):
+        calls.append(1)
+        solution = solver(problem, start, tol, max_epochs)
+        return solution if len(calls) <= after else replace(solution, u=np.nan * solution.u)
+
+    return spoiled
+
+
+@pytest.mark.parametrize("name", ["cp", "tucker", "tt"])
+def test_a_block_is_kept_when_its_objective_is_not_a_number(name):
+    X, signs = low_rank_classes(3, 60, SHAPE, 2.0)
+    fit, _ = run(name, X, signs, solver=spoiling(SOLVERS["dual_cd"], after=4), max_iter=4)
+    good, _ = run(name, X, signs, max_iter=4)
+    values, gaps = (np.concatenate([getattr(sweep, part) for sweep in fit.sweeps]) for part in ("objectives", "gaps"))
+    assert np.all(np.isfinite(values))
+    assert np.all(values[3:] == values[3])  # nothing after the fourth solve was taken
+    assert values[3] == np.concatenate([sweep.objectives for sweep in good.sweeps])[3]
+    assert np.all(gaps[4:] == np.inf)
+    assert not fit.converged
+    assert np.all(np.isfinite(fit.weight.to_dense()))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_finite_objective_at_all_is_an_error_with_a_remedy(name):
+    X, signs = low_rank_classes(3, 60, SHAPE, 2.0)
+    with pytest.raises(FloatingPointError, match=r"no block has a finite objective.*lower it or scale the samples"):
+        run(name, X, signs, solver=spoiling(SOLVERS["dual_cd"], after=0))
 
 
 def test_one_block_takes_one_sweep():

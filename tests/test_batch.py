@@ -420,6 +420,14 @@ class TestBlocksSolvedTogether:
         for one, solution in zip(problems, solutions, strict=True):
             assert_certified(one, solution, 1e-5)
 
+    def test_a_problem_that_is_not_finite_is_not_solved_and_spoils_no_other_one(self, put):
+        problems = [problem(30, 4, 1), changed(problem(20, 4, 2), lambda z: z * np.nan), problem(40, 4, 3)]
+        solutions = solve(put, problems, [1e-6] * 3)
+        assert solutions[1].certificate.relative_gap == np.inf
+        assert not np.isfinite(solutions[1].certificate.primal)
+        for k in (0, 2):
+            assert_certified(problems[k], solutions[k], 1e-6)
+
     def test_a_singular_matrix_spoils_no_other_one(self, put):
         matrices = np.stack([2.0 * np.eye(3), np.zeros((3, 3)), np.diag([1.0, 4.0, 5.0])])
         for spoiled in (matrices, np.where(np.arange(3)[:, None, None] == 1, np.nan, matrices)):
@@ -565,6 +573,32 @@ class TestLockstep:
             dense = fit.weight.to_dense().ravel()
             one = Problem(flat, task.signs, task.objective, task.bias_scale)
             assert fit.objective == pytest.approx(value(one, dense, fit.intercept), rel=1e-7)
+
+    @pytest.mark.parametrize("form", ["cp", "tt"])
+    def test_a_block_is_kept_when_its_objective_is_not_a_number(self, form, samples, monkeypatch):
+        """The second member's solves are NaN from the fourth batch on; it ends where it was, the others as ever."""
+        X, signs, shared = samples
+        todo = tasks(shared, X, signs)
+        starts = [random_weight(form, SHAPE, seed) for seed in range(4)]
+        good = alternate_together(shared, members(todo, starts, 1e-3, 3), "device")
+        calls = []
+
+        def spoiled(*rest):
+            calls.append(1)
+            solutions = solve_together(*rest)
+            if len(calls) > 3:
+                nothing = replace(solutions[1].certificate, primal=np.nan, scale=np.nan)
+                solutions[1] = replace(solutions[1], vector=np.nan * solutions[1].vector, certificate=nothing)
+            return solutions
+
+        monkeypatch.setattr(batch, "solve_together", spoiled)
+        fits = alternate_together(shared, members(todo, starts, 1e-3, 3), "device")
+        values = np.concatenate([sweep.objectives for sweep in fits[1].sweeps])
+        assert np.all(values[2:] == values[2])
+        assert np.all(np.isfinite(fits[1].weight.to_dense()))
+        assert not fits[1].converged
+        for k in (0, 2, 3):
+            assert fits[k].objective == pytest.approx(good[k].objective, rel=1e-9)
 
     def test_each_group_is_solved_where_it_is_faster(self, samples, monkeypatch):
         X, signs, shared = samples

@@ -408,6 +408,17 @@ def test_bad_input_is_refused_with_a_reason(case, binary):
         TensorMarginClassifier(**parameters).fit(X, y)
 
 
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
+def test_strengths_that_overflow_give_no_nan(name, binary):
+    with pytest.raises(FloatingPointError, match=r"mu2 is too large .*; lower it or scale the samples"):
+        TensorMarginClassifier(name, lam=1.0, mu1=0.0, mu2=1e300).fit(*binary)
+    with pytest.warns(ConvergenceWarning, match="lower lam, or scale X"):  # weight zero has a finite objective
+        model = TensorMarginClassifier(name, lam=1e160, mu1=0.0, mu2=0.0, max_iter=3).fit(*binary)
+    assert np.all(np.isfinite(model.objective_))
+    assert np.all(np.isfinite(model.coef_))
+
+
 @pytest.mark.parametrize(
     ("weights", "message"),
     [

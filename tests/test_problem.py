@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import paper_block, random_block
 
-from tensormargin.problem import Objective, block_problem
+from tensormargin.problem import Certificate, Objective, block_problem
 from tensormargin.solvers import SOLVERS
 
 SIDES = [(30, 5), (6, 40), (12, 12)]
@@ -103,3 +103,11 @@ def test_a_quadratic_form_that_overflows_says_what_to_do():
     design, signs = random_block(30, 4, seed=5)
     with pytest.raises(FloatingPointError, match="scale the samples or lower mu1"), np.errstate(all="ignore"):
         block_problem(design * 1e200, signs, Objective(1.0, 1.0, 1.0, np.full(30, 1 / 30)), 0.0)
+
+
+@pytest.mark.parametrize("values", [(np.nan, 0.0, 1.0), (1.0, np.nan, 1.0), (np.nan,) * 3, (np.inf, 1.0, np.inf)])
+def test_a_certificate_that_is_not_finite_proves_nothing(values):
+    assert Certificate(*values).relative_gap == np.inf
+    assert Certificate(2.0, 1.0, 4.0).relative_gap == 0.25
+    assert Certificate(1.0, 1.5, 4.0).relative_gap == 0.0  # by rounding
+    assert Certificate(0.0, 0.0, 0.0).relative_gap == 0.0

@@ -145,3 +145,15 @@ def test_zero_rows_are_no_trouble():
         solution = solver(problem, tol=1e-9)
         assert solution.converged
         np.testing.assert_array_equal(solution.u, 0)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("entry", "lam"), [(np.nan, 1.0), (1.0, 1e200)], ids=["nan", "overflow"])
+def test_what_is_not_finite_is_not_called_solved(solver, entry, lam):
+    design, signs = random_block(20, 3, 0)
+    design[4, 1] = entry
+    with np.errstate(all="ignore"):
+        problem = block_problem(design, signs, Objective(lam, 0.0, 0.0, np.full(20, 1 / 20)), 0.0)
+        solution = SOLVERS[solver](problem, tol=1e-3, max_epochs=300)
+    assert not solution.converged
+    assert solution.certificate.relative_gap > 1e-3

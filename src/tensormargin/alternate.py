@@ -159,9 +159,9 @@ def alternate(task: Task, start: Start, solver: Solver, tol: float, max_iter: in
 def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None) -> Sweeping:
     """Ask for one block after the other to be solved, and return the fit: the loop of `alternate` without the solves.
 
-    A block is kept as it was when its (inexact) solve would raise the objective, so the objective never rises
-    (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at the end. A
-    weight of one block is a convex problem: the first sweep that reaches that gap has the answer.
+    A block is kept as it was when its (inexact) solve would raise the objective or gives no finite one, so the
+    objective never rises (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol
+    / 10`` at the end. A weight of one block is a convex problem: the first sweep that reaches that gap has the answer.
 
     Whoever drives the loop may solve the blocks of many fits together (`tensormargin.batch`).
     """
@@ -173,6 +173,11 @@ def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None
     converged = False
     while not converged and len(done) < max_iter and not _stalled(done, final_gap, gap_tol):
         sweep = yield from _sweep(state, gap_tol)
+        if not np.isfinite(state.objective):
+            raise FloatingPointError(
+                "no block has a finite objective (Eq. 7): lam, mu1 or mu2 is too large for samples of this magnitude; "
+                "lower it or scale the samples"
+            )
         done.append(sweep)
         if report is not None:
             report(len(done), sweep)
@@ -221,12 +226,13 @@ class _State:
         self._entry = self._exit = np.empty(0)
 
     def try_block(self, solved: Solved) -> bool:
-        """Take a solved block unless it would raise the objective; tell whether it was taken."""
-        if solved.certificate.primal > self.objective:
+        """Take a solved block unless it would raise the objective or has none; tell whether it was taken."""
+        primal = solved.certificate.primal
+        if not np.isfinite(primal) or primal > self.objective:
             return False
         self.weight = solved.block.replace(solved.vector)
         self.intercept = solved.intercept
-        self.objective = solved.certificate.primal
+        self.objective = primal
         self.scale = solved.certificate.scale
         return True
 

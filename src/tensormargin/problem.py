@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf, isfinite
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -79,8 +80,11 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """``(primal - dual) / scale``, not below zero."""
-        return max(self.primal - self.dual, 0.0) / self.scale if self.scale > 0 else 0.0
+        """``(primal - dual) / scale``, not below zero; infinite where one of them is no finite number."""
+        gap = self.primal - self.dual
+        if not isfinite(gap):
+            return inf
+        return max(gap, 0.0) / self.scale if self.scale > 0 else 0.0
 
 
 class BlockProblem(ABC):
@@ -288,7 +292,9 @@ class _SampleSide(BlockProblem):
         # v = Y'c lies in the span of the rows that the factorisation chose, and there F'c = L^-T u. (Solving Q v =
         # Y'beta for v instead would subtract numbers that differ in the last digits only when mu1 is large.)
         coefficients = np.zeros(self.shape[0])
-        coefficients[self._chosen] = solve_triangular(self._triangle, self._unwhitened(u), lower=True, trans=1)
+        coefficients[self._chosen] = solve_triangular(
+            self._triangle, self._unwhitened(u), lower=True, trans=1, check_finite=False
+        )
         combined = self._signed.combine(coefficients)
         # Judge the vector that is kept, not its whitened coordinates: what recovering it lost counts as gap.
         return Recovered(*self._signed.as_block(combined), self._signed.times(combined))

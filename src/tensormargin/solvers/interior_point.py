@@ -34,6 +34,8 @@ def solve_interior_point(
     rows = problem.rows
     point = _Point(problem, rows)
     for epoch in range(1, max_epochs + 1):
+        if not np.finfo(float).tiny <= point.complementarity < np.inf:
+            break  # rounding: no further progress is possible
         try:
             system = _NewtonSystem(rows, point)
         except np.linalg.LinAlgError:
@@ -50,9 +52,8 @@ def solve_interior_point(
             return solution
         if solution.certificate.relative_gap < best.certificate.relative_gap:
             best = solution
-        lost = not np.isfinite(point.complementarity) or point.complementarity < np.finfo(float).tiny
-        if lost or epoch - best.n_epochs > _MOST_IDLE:
-            break  # rounding: no further progress is possible
+        if epoch - best.n_epochs > _MOST_IDLE:
+            break  # the same
     return Solution(best.beta, best.u, best.margins, best.certificate, epoch, best.converged)
 
 
