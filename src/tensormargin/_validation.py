@@ -1,13 +1,13 @@
-"""Checks of samples and groups that estimators and transformers share."""
+"""Checks of samples, labels and groups that estimators, transformers and evaluations share."""
 
 from __future__ import annotations
 
-from math import isnan, prod
+from math import inf, isnan, prod
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
+from sklearn.utils import check_array
+from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, validate_data
 
 from ._namespace import detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
@@ -84,13 +84,96 @@ def samples_as_fitted(estimator: Any, X: Any, shape: tuple[int, ...]) -> Any:
     return X
 
 
+def checked_labels(X: Any, y: Any) -> Array:
+    """Return class labels as a vector with one entry per sample, or raise ValueError.
+
+    The position of a label counts, never the index of a pandas object.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, ...)
+        Only its length is used.
+    y : array-like of shape (n_samples,) or (n_samples, 1)
+        A list, an array of any library, or a Series, Index, Categorical or one-column DataFrame of pandas.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Of text (``str``), integers, booleans, or floats with integer values.
+    """
+    labels = _one_per_sample(X, y, "y", "label")
+    if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
+        value = labels[labels != np.rint(labels)][0]
+        raise ValueError(
+            f"y must hold class labels, text or whole numbers; got the continuous value {value}. Put a continuous "
+            "target into classes first, e.g. with numpy.digitize"
+        )
+    return labels
+
+
 def checked_groups(X: Any, groups: Any) -> Array | None:
-    """Return groups as a vector with one entry a sample, None for none."""
-    if groups is None:
-        return None
-    groups = column_or_1d(to_host(groups) if is_foreign(groups) else groups)
-    check_consistent_length(X, groups)
-    return groups
+    """Return groups as a vector with one entry per sample, None for none; otherwise as `checked_labels` does."""
+    return None if groups is None else _one_per_sample(X, groups, "groups", "group")
+
+
+def _one_per_sample(X: Any, values: Any, name: str, entry: str) -> Array:
+    """Return a vector of text or numbers that has as many entries as X has samples, none of them missing."""
+    if values is None:
+        raise ValueError(f"{name} must have one {entry} per sample; got None")
+    vector = np.asarray(values, object) if isinstance(values, list | tuple) else to_host(values)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise ValueError(
+            f"{name} must be a vector with one {entry} per sample; {name} should be a 1d array, got an array of shape "
+            f"{vector.shape} instead. Pass one column of it"
+        )
+    n_samples = _num_samples(X)
+    if len(vector) != n_samples:
+        raise ValueError(
+            f"{name} must have one {entry} per sample; got inconsistent numbers of samples: [{n_samples}, "
+            f"{len(vector)}]. Pass the {entry}s of the samples in X, in their order"
+        )
+    _reject_missing(vector, name, entry)
+    return _text_or_numbers(vector, name, entry)
+
+
+def _reject_missing(vector: Array, name: str, entry: str) -> None:
+    if vector.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in vector], bool)
+    elif vector.dtype.kind == "f":
+        missing = ~np.isfinite(vector)
+    else:
+        return
+    if missing.any():
+        raise ValueError(
+            f"every sample needs a {entry}; {missing.sum()} of {len(vector)} in {name} are missing or not finite, the "
+            f"first at position {missing.argmax()} ({vector[missing.argmax()]}). Fill them in, or leave those samples "
+            "out"
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value) or value in (inf, -inf)  # only NaN differs from itself
+    except TypeError:  # pandas' NA: whether it differs is missing too
+        return True
+
+
+def _text_or_numbers(vector: Array, name: str, entry: str) -> Array:
+    """Return the entries as an array of ``str``, integers, booleans or floats."""
+    if vector.dtype.kind == "S":
+        return np.char.decode(vector, "utf-8")
+    if vector.dtype.kind == "T" or (vector.dtype.kind == "O" and all(isinstance(value, str) for value in vector)):
+        return np.array(vector.tolist(), str)
+    if vector.dtype.kind == "O" and not any(isinstance(value, str) for value in vector):
+        vector = np.array(vector.tolist())
+    if vector.dtype.kind not in "biufU":
+        raise ValueError(
+            f"{name} must be all text or all numbers; got {vector.dtype} with a {entry} of type "
+            f"{type(vector[0]).__name__}. Turn them into text, e.g. with [str(value) for value in {name}]"
+        )
+    return vector
 
 
 def _stays_itself(X: Any, finite: bool = True) -> Any:
