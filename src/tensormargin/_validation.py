@@ -87,21 +87,19 @@ def samples_as_fitted(estimator: Any, X: Any, shape: tuple[int, ...]) -> Any:
 def checked_labels(X: Any, y: Any) -> Array:
     """Return class labels as a vector with one entry per sample, or raise ValueError.
 
-    The position of a label counts, never the index of a pandas object.
-
     Parameters
     ----------
     X : array-like of shape (n_samples, ...)
         Only its length is used.
     y : array-like of shape (n_samples,) or (n_samples, 1)
-        A list, an array of any library, or a Series, Index, Categorical or one-column DataFrame of pandas.
+        See `text_or_numbers`.
 
     Returns
     -------
     ndarray of shape (n_samples,)
         Of text (``str``), integers, booleans, or floats with integer values.
     """
-    labels = _one_per_sample(X, y, "y", "label")
+    labels = _one_per_sample(X, y, "y")
     if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
         value = labels[labels != np.rint(labels)][0]
         raise ValueError(
@@ -113,32 +111,51 @@ def checked_labels(X: Any, y: Any) -> Array:
 
 def checked_groups(X: Any, groups: Any) -> Array | None:
     """Return groups as a vector with one entry per sample, None for none; otherwise as `checked_labels` does."""
-    return None if groups is None else _one_per_sample(X, groups, "groups", "group")
+    return None if groups is None else _one_per_sample(X, groups, "groups")
 
 
-def _one_per_sample(X: Any, values: Any, name: str, entry: str) -> Array:
-    """Return a vector of text or numbers that has as many entries as X has samples, none of them missing."""
+def _one_per_sample(X: Any, values: Any, name: str) -> Array:
+    vector = text_or_numbers(values, name)
+    n_samples = _num_samples(X)
+    if len(vector) != n_samples:
+        raise ValueError(
+            f"{name} must have one entry per sample; got inconsistent numbers of samples: [{n_samples}, "
+            f"{len(vector)}]. Pass the {name} of the samples in X, in their order"
+        )
+    return vector
+
+
+def text_or_numbers(values: Any, name: str) -> Array:
+    """Return labels or groups as a vector of text or numbers, none of them missing, or raise ValueError.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_samples,) or (n_samples, 1)
+        A list, an array of any library, or a Series, Index, Categorical or one-column DataFrame of pandas, whose order
+        counts and whose index does not.
+    name : str
+        What the values are called in messages.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Of ``str``, integers, booleans or floats.
+    """
     if values is None:
-        raise ValueError(f"{name} must have one {entry} per sample; got None")
+        raise ValueError(f"{name} must have one entry per sample; got None")
     vector = np.asarray(values, object) if isinstance(values, list | tuple) else to_host(values)
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
     if vector.ndim != 1:
         raise ValueError(
-            f"{name} must be a vector with one {entry} per sample; {name} should be a 1d array, got an array of shape "
+            f"{name} must be a vector with one entry per sample; {name} should be a 1d array, got an array of shape "
             f"{vector.shape} instead. Pass one column of it"
         )
-    n_samples = _num_samples(X)
-    if len(vector) != n_samples:
-        raise ValueError(
-            f"{name} must have one {entry} per sample; got inconsistent numbers of samples: [{n_samples}, "
-            f"{len(vector)}]. Pass the {entry}s of the samples in X, in their order"
-        )
-    _reject_missing(vector, name, entry)
-    return _text_or_numbers(vector, name, entry)
+    _reject_missing(vector, name)
+    return _without_objects(vector, name)
 
 
-def _reject_missing(vector: Array, name: str, entry: str) -> None:
+def _reject_missing(vector: Array, name: str) -> None:
     if vector.dtype.kind == "O":
         missing = np.array([_is_missing(value) for value in vector], bool)
     elif vector.dtype.kind == "f":
@@ -146,10 +163,10 @@ def _reject_missing(vector: Array, name: str, entry: str) -> None:
     else:
         return
     if missing.any():
+        first = int(missing.argmax())
         raise ValueError(
-            f"every sample needs a {entry}; {missing.sum()} of {len(vector)} in {name} are missing or not finite, the "
-            f"first at position {missing.argmax()} ({vector[missing.argmax()]}). Fill them in, or leave those samples "
-            "out"
+            f"{name} must have a value for every sample; {missing.sum()} of {len(vector)} are missing or not finite, "
+            f"the first at position {first} ({vector[first]}). Fill them in, or leave those samples out"
         )
 
 
@@ -160,8 +177,8 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _text_or_numbers(vector: Array, name: str, entry: str) -> Array:
-    """Return the entries as an array of ``str``, integers, booleans or floats."""
+def _without_objects(vector: Array, name: str) -> Array:
+    """Return text as ``str`` of one width, and numbers that were kept as objects as numbers."""
     if vector.dtype.kind == "S":
         return np.char.decode(vector, "utf-8")
     if vector.dtype.kind == "T" or (vector.dtype.kind == "O" and all(isinstance(value, str) for value in vector)):
@@ -170,8 +187,8 @@ def _text_or_numbers(vector: Array, name: str, entry: str) -> Array:
         vector = np.array(vector.tolist())
     if vector.dtype.kind not in "biufU":
         raise ValueError(
-            f"{name} must be all text or all numbers; got {vector.dtype} with a {entry} of type "
-            f"{type(vector[0]).__name__}. Turn them into text, e.g. with [str(value) for value in {name}]"
+            f"{name} must be all text or all numbers; got {vector.dtype}, the first of type {type(vector[0]).__name__}."
+            f" Turn them into text, e.g. with [str(value) for value in {name}]"
         )
     return vector
 

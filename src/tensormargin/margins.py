@@ -7,10 +7,10 @@ from math import log, sqrt
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length
 
 from ._namespace import as_array, to_host
 from ._typing import Array
+from ._validation import checked_labels
 from .anatomy import classifier_of, prepared
 from .estimators._multiclass import binary_tasks, class_codes
 from .samples import chunks_here
@@ -113,8 +113,7 @@ def margin_report(
     clf = classifier_of(model)
     X = prepared(model, as_array(X), groups)
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
-    codes = class_codes(to_host(y), class_labels)
-    check_consistent_length(scores, codes)
+    codes = class_codes(checked_labels(scores, y), class_labels)
     norms = _norms(X)
     tasks = binary_tasks(codes, len(class_labels), clf.multi_class_)
     reports, classes, weights = [], class_labels.tolist(), to_host(clf.coef_)

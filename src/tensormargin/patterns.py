@@ -6,10 +6,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length
 
 from ._namespace import as_array, to_host
 from ._typing import Array, FloatArray
+from ._validation import checked_labels
 from .anatomy import as_seen, classifier_of, prepared
 from .estimators import TensorMarginClassifier
 from .estimators._multiclass import binary_tasks, class_codes
@@ -82,7 +82,6 @@ def _rows(clf: TensorMarginClassifier, scores: Array, y: Any) -> list[Array | sl
     if y is None:
         return [everything] * scores.shape[1]
     classes = to_host(clf.classes_)
-    codes = class_codes(to_host(y), classes)
-    check_consistent_length(scores, codes)
+    codes = class_codes(checked_labels(scores, y), classes)
     tasks = binary_tasks(codes, len(classes), clf.multi_class_)
     return [everything if task.rows is None else task.rows for task in tasks]

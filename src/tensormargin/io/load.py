@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
+from .._validation import text_or_numbers
 from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
 from .images import (
     NIFTI,
@@ -57,9 +58,9 @@ class SampleSet:
         Mapped from the file, read-only, if that is ``.npy``. Loaded with ``lazy=True`` it is a Dask array with chunks
         along the samples; ``data.compute()`` reads it into memory.
     target : ndarray of shape (n_samples,) or None
-        Labels, text or integers.
+        Labels, text or integers. A list or a Series of pandas becomes an array, in its order.
     groups : ndarray of shape (n_samples,) or None
-        What belongs together (a person, a run), text or integers.
+        What belongs together (a person, a run), text or integers; taken like the labels.
     names : list of str or None
         The samples' files, relative to the folder or as the table has them; None if they share one file.
     affine : ndarray of shape (4, 4) or None
@@ -80,6 +81,12 @@ class SampleSet:
     source: str
     kind: str
     notes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("target", "groups"):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, text_or_numbers(values, name))
 
     @property
     def labels(self) -> Array:
