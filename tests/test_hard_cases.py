@@ -162,7 +162,11 @@ def test_the_bound_of_zero_samples_is_that_of_the_intercept():
     X, y = low_rank_classes(0, 40, (4, 5), 3.0)
     clf = TensorMarginClassifier("cp").fit(X + 1, y)
     report = margin_report(clf, np.zeros((4, 4, 5)), [1, 1, -1, -1])
-    assert report.weight_norm * report.sample_norm == pytest.approx(abs(clf.intercept_[0]))
+    assert report.sample_norm == 0
+    assert report.intercept_norm == pytest.approx(abs(clf.intercept_[0]))
+    added = report.rademacher.value - report.margin_loss
+    confidence = 3 * np.sqrt(np.log(2 / report.delta_used) / 8)
+    assert added == pytest.approx(2 * report.intercept_bound / np.sqrt(4) + confidence)
 
 
 @pytest.mark.parametrize("name", ["cp", "tucker", "tt"])

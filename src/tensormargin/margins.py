@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import frexp, sqrt
 from typing import Any
 
 import numpy as np
 
 from ._namespace import as_array, to_host
-from ._typing import Array
+from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .anatomy import classifier_of, prepared
 from .estimators._multiclass import binary_tasks, class_codes
 from .samples import chunks_here
+
+_LOWEST_LEVEL = -64  # of the grid below: 2^-64 rho adds nothing to the bound
 
 
 @dataclass(frozen=True)
@@ -57,15 +59,42 @@ class MarginReport:
         Second part of Theorem 1 at margin 0: ``P(m <= 0) <= variance / (variance + mean^2)`` if the mean is positive.
         For the samples given this is a theorem; for new samples it holds as far as their mean and variance are these.
     rademacher : Bound
-        First part of Theorem 1, with probability ``1 - delta`` over the samples:
-        ``P(m <= 0) <= share(m <= rho) + 2 B R / (rho sqrt(N)) + 3 sqrt(log(2 / delta) / (2 N))``.
+        First part of Theorem 1, in a form that holds for a fitted W and b, see the notes: with probability
+        ``1 - delta`` over the samples,
+        ``P(m <= 0) <= share(m <= rho) + 2 (B R + C) / (rho sqrt(N)) + 3 sqrt(log(2 / delta') / (2 N))``.
     margin_loss : float
         ``share(m <= rho)``.
-    weight_norm, sample_norm : float
-        B and R: the norm of the weight with b as an additional entry for a constant coordinate c, and the largest norm
-        of a sample with that coordinate. c makes the product smallest, ``B R = ||W|| max ||Z|| + |b|``.
+    weight_norm, intercept_norm, sample_norm : float
+        ``||W||``, ``|b|``, and R, the largest norm of a sample.
+    weight_bound, intercept_bound : float
+        B and C: values of the grid ``2^j rho`` that are at least ``||W||`` and ``|b|``. C is 0 for a classifier without
+        an intercept.
+    delta_used : float
+        delta': what (B, C) has of delta.
     n_samples : int
     rho, delta : float
+
+    Notes
+    -----
+    Theorem 1 is about a class ``||W|| <= B`` that is fixed before the samples are seen; the norm of a fitted weight is
+    not. So the theorem is applied to all classes ``||W|| <= B_j, |b| <= C_k`` of a grid at once, ``B_j = 2^j rho`` and
+    ``C_k = 2^k rho`` for all whole numbers j and k, with the probability ``delta_jk = delta s(j) s(k)`` to fail, where
+
+        s(j) = 1 / (2 i (i + 1)),    i = j for j >= 1 and 1 - j for j <= 0.
+
+    Since ``1 / (i (i + 1)) = 1 / i - 1 / (i + 1)``, the s(j) sum to 1, and all the classes' bounds hold together with
+    probability ``1 - delta``. The report has the smallest bound of those classes that hold the fit. Against the form
+    with ``||W||`` and ``|b|`` themselves, the grid at most doubles the second term, and the logarithm grows by a
+    multiple of ``log log``.
+
+    No bound on the samples' norms has to be known. The theorem holds with the empirical Rademacher complexity, which
+    for such a class, over random signs e_i, is
+    ``E sup sum_i e_i (<W, Z_i> + b) / N <= (B sqrt(sum ||Z_i||^2) + C sqrt(N)) / N <= (B R + C) / sqrt(N)`` with the
+    largest norm R of the samples that were given.
+
+    It does have to be true that the samples are independent (not several of one subject), that rho was chosen without
+    looking at them, and that the preparation in a Pipeline was. With several binary problems, each bound holds with
+    probability ``1 - delta`` by itself.
     """
 
     classes: tuple[Any, Any]
@@ -78,7 +107,11 @@ class MarginReport:
     rademacher: Bound
     margin_loss: float
     weight_norm: float
+    intercept_norm: float
     sample_norm: float
+    weight_bound: float
+    intercept_bound: float
+    delta_used: float
     n_samples: int
     rho: float
     delta: float
@@ -98,7 +131,8 @@ def margin_report(
     delta : float, default=0.05
         Probability with which the Rademacher bound may fail.
     rho : float, default=1.0
-        Its margin, in the units of the decision function; 1 is where the hinge loss begins.
+        Its margin, in the units of the decision function; 1 is where the hinge loss begins. It must not be chosen by
+        looking at the bounds of several.
     groups : array-like, optional
         Needed where the model scales by group.
 
@@ -125,9 +159,11 @@ def margin_report(
                 (negative, classes[task.positive]),
                 scores[rows, k],
                 task.signs,
-                float(np.linalg.norm(weights[k])),
-                abs(float(clf.intercept_[k])),
-                float(np.max(norms[rows], initial=0.0)),
+                _Norms(
+                    float(np.linalg.norm(weights[k])),
+                    abs(float(clf.intercept_[k])) if clf.fit_intercept else None,
+                    float(np.max(norms[rows], initial=0.0)),
+                ),
                 rho,
                 delta,
             )
@@ -142,52 +178,69 @@ def cantelli_bound(margins: Array, weights: Array | None = None) -> float:
     return variance / (variance + mean**2) if mean > 0 else 1.0
 
 
+@dataclass(frozen=True)
+class _Norms:
+    """Norms of a weight, of its intercept (None: it has none), and of the largest sample."""
+
+    weight: float
+    intercept: float | None
+    sample: float
+
+
 def _report(
-    classes: tuple[Any, Any],
-    scores: Array,
-    signs: Array,
-    weight: float,
-    bias: float,
-    radius: float,
-    rho: float,
-    delta: float,
+    classes: tuple[Any, Any], scores: Array, signs: Array, norms: _Norms, rho: float, delta: float
 ) -> MarginReport:
     if scores.size == 0:
         raise ValueError(f"no sample of the classes {classes} was given; a margin report needs at least one")
-    n_samples = len(scores)
     margins = signs * scores.astype(np.float64)
-    mean, variance = float(margins.mean()), float(margins.var())
     wrong = float(np.mean(margins <= 0))
     margin_loss = float(np.mean(margins <= rho))
-    weight_norm, sample_norm = _augmented_norms(weight, bias, radius)
-    confidence = 3 * sqrt(log(2 / delta) / (2 * n_samples))
-    rademacher = margin_loss + 2 * weight_norm * sample_norm / (rho * sqrt(n_samples)) + confidence
+    excess, weight_bound, intercept_bound, delta_used = _smallest_excess(norms, len(scores), rho, delta)
     return MarginReport(
         classes=classes,
         margins=margins,
         signs=signs,
-        mean=mean,
-        variance=variance,
+        mean=float(margins.mean()),
+        variance=float(margins.var()),
         minimum=float(margins.min()),
         cantelli=Bound(cantelli_bound(margins), wrong, "m <= 0"),
-        rademacher=Bound(rademacher, wrong, "m <= 0"),
+        rademacher=Bound(margin_loss + excess, wrong, "m <= 0"),
         margin_loss=margin_loss,
-        weight_norm=weight_norm,
-        sample_norm=sample_norm,
-        n_samples=n_samples,
+        weight_norm=norms.weight,
+        intercept_norm=norms.intercept or 0.0,
+        sample_norm=norms.sample,
+        weight_bound=weight_bound,
+        intercept_bound=intercept_bound,
+        delta_used=delta_used,
+        n_samples=len(scores),
         rho=rho,
         delta=delta,
     )
 
 
-def _augmented_norms(weight: float, bias: float, radius: float) -> tuple[float, float]:
-    """Return B and R for the constant coordinate that makes their product ``weight * radius + bias``, the smallest."""
-    if bias == 0.0:
-        return weight, radius
-    if weight * radius == 0.0:
-        return bias, 1.0
-    constant = sqrt(radius * bias / weight)
-    return sqrt(weight**2 + (bias / constant) ** 2), sqrt(radius**2 + constant**2)
+def _smallest_excess(norms: _Norms, n_samples: int, rho: float, delta: float) -> tuple[float, float, float, float]:
+    """Return what the Rademacher bound adds to the margin loss, smallest over the grid, and its B, C and delta'."""
+    weight_bounds, weight_shares = _grid(norms.weight, rho)
+    intercept_bounds, intercept_shares = (
+        (np.zeros(1), np.ones(1)) if norms.intercept is None else _grid(norms.intercept, rho)
+    )
+    complexity = np.add.outer(weight_bounds * norms.sample, intercept_bounds)
+    deltas = delta * np.multiply.outer(weight_shares, intercept_shares)
+    excess = 2 * complexity / (rho * sqrt(n_samples)) + 3 * np.sqrt(np.log(2 / deltas) / (2 * n_samples))
+    j, k = np.unravel_index(np.argmin(excess), excess.shape)
+    return float(excess[j, k]), float(weight_bounds[j]), float(intercept_bounds[k]), float(deltas[j, k])
+
+
+def _grid(norm: float, rho: float) -> tuple[FloatArray, FloatArray]:
+    """Return the values ``2^j rho >= norm`` of the grid that can give the smallest bound, and their shares s(j).
+
+    From j = 0 on a larger value only costs more, since s(j) falls.
+    """
+    mantissa, exponent = frexp(norm / rho)  # norm = mantissa 2^exponent rho, mantissa 0 or from 0.5 below 1
+    lowest = _LOWEST_LEVEL if norm == 0.0 else max(_LOWEST_LEVEL, exponent - (mantissa == 0.5))
+    levels = np.arange(lowest, max(lowest, 0) + 1)
+    place = np.where(levels >= 1, levels, 1 - levels)
+    return np.ldexp(rho, levels), 1 / (2.0 * place * (place + 1))
 
 
 def _norms(X: Any) -> Array:
