@@ -12,15 +12,20 @@ import time
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import combinations
+from math import nan
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import t as student
+from scipy.stats import ttest_1samp
 from sklearn.utils import Bunch
 
 from tensormargin import datasets, make_method
 from tensormargin.experiments import PROTOCOLS, Evaluation, Grid, Row, RowStore, Run, RunSettings, TuningRow, quick
 from tensormargin.experiments.findings import findings
+from tensormargin.experiments.multiplicity import holm
 from tensormargin.experiments.page import page_text, read_results, write_page, write_summaries
 from tensormargin.experiments.paper import reported
 from tensormargin.experiments.protocols import load_once, spread
@@ -37,8 +42,15 @@ from tensormargin.experiments.splits import (
     published_split,
     stratified_fold,
 )
-from tensormargin.experiments.summary import CellSummary, Difference, differences, read_csv, summarise_rows
-from tensormargin.experiments.tables import TableResults, accuracy_table
+from tensormargin.experiments.summary import (
+    CellSummary,
+    Difference,
+    corrected,
+    differences,
+    read_csv,
+    summarise_rows,
+)
+from tensormargin.experiments.tables import TableResults, accuracy_table, difference_table
 from tensormargin.io import BadFileError
 
 DIGITS = Evaluation(
@@ -482,6 +494,10 @@ def test_intervals_over_splits_are_students_with_the_corrected_variance():
     half = student.ppf(0.975, 9) * np.sqrt(gains.var(ddof=1) * (1 / 10 + 20 / 80))
     assert found.difference == pytest.approx(gains.mean())
     assert (found.low, found.high) == (pytest.approx(gains.mean() - half), pytest.approx(gains.mean() + half))
+    statistic = gains.mean() / np.sqrt(gains.var(ddof=1) * (1 / 10 + 20 / 80))
+    assert found.df == 9
+    assert found.p_value == pytest.approx(2 * student.sf(abs(statistic), 9), rel=1e-9)
+    assert found.p_holm == found.p_value  # there is no other one
 
 
 def test_intervals_over_classes_are_the_jackknifes():
@@ -496,6 +512,8 @@ def test_intervals_over_classes_are_the_jackknifes():
     assert found.difference == pytest.approx(100 * 2 * effects.mean())
     half = student.ppf(0.975, 11) * 100 * 2 * effects.std(ddof=1) / np.sqrt(12)
     assert found.high - found.difference == pytest.approx(half, rel=1e-6)
+    assert found.df == 11
+    assert found.p_value == pytest.approx(ttest_1samp(effects, 0).pvalue, rel=1e-6)
 
 
 def test_no_interval_from_a_single_split_or_two_classes():
@@ -503,6 +521,7 @@ def test_no_interval_from_a_single_split_or_two_classes():
     for over in ("splits", "classes"):
         (found,) = differences(rows, [replace(DIGITS, interval_over=over)])
         assert np.isnan(found.low)
+        assert np.isnan(found.p_value)
         assert found.verdict == "no interval"
 
 
@@ -516,14 +535,67 @@ def test_a_chosen_mu_is_compared_with_methods_that_have_none():
     assert ("STM", "SVM", "lam+mu") not in found
 
 
-def a_difference(low, high):
-    return Difference("digits", 1437, "lam", "LMDM", "SVM", (low + high) / 2, low, high, "splits")
+def a_difference(low, high, df=9, second="SVM"):
+    """A difference with this interval, in a table of its own."""
+    mean, half = (low + high) / 2, (high - low) / 2
+    p_value = 2 * student.sf(abs(mean) / half * student.ppf(0.975, df), df)
+    return Difference("digits", 1437, "lam", "LMDM", second, mean, low, high, "splits", df, p_value, p_value)
 
 
 def test_verdicts():
     assert a_difference(0.1, 0.2).verdict == "better"
     assert a_difference(-0.2, -0.1).verdict == "worse"
     assert a_difference(-0.2, 0.1).verdict == "no difference shown"
+    assert [a_difference(*ends).excludes_zero for ends in ((0.1, 0.2), (-0.2, -0.1), (-0.2, 0.1))] == [
+        True,
+        True,
+        False,
+    ]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+@settings(deadline=None, max_examples=50)
+def test_holms_p_values_are_those_of_the_step_down_test(p_values):
+    """Go up from the smallest p-value, and stop at the first that is too large for what is left."""
+    adjusted = holm(p_values)
+    for level in (0.01, 0.05, 0.3):
+        rejected = set()
+        for step, place in enumerate(np.argsort(p_values, kind="stable")):
+            if p_values[place] * (len(p_values) - step) > level:
+                break
+            rejected.add(place)
+        assert {place for place, p in enumerate(adjusted) if p <= level} == rejected
+    assert np.all(adjusted >= p_values)
+
+
+def test_differences_that_were_not_tested_do_not_count():
+    found = [a_difference(0.01, 0.19), replace(a_difference(0.1, 0.2), low=nan, high=nan, p_value=nan)] * 3
+    tested = corrected(found)[0]
+    assert tested.p_holm == pytest.approx(3 * found[0].p_value)
+    assert np.isnan(corrected(found)[1].p_holm)
+
+
+def test_one_of_many_intervals_may_miss_zero_by_chance():
+    """An interval that just misses 0 shows a difference alone, and none among twenty."""
+    others = [a_difference(-1.0, 1.2, second="STM")] * 19
+    one = a_difference(0.01, 0.19)
+    assert one.verdict == "better"
+    paired = corrected([one, *others])
+    assert paired[0].verdict == "no difference shown"
+    assert paired[0].excludes_zero
+    cells = [a_cell("SVM", 98.0, nan), a_cell("LMDM", 98.1, nan)]
+    table = TableResults("open", [replace(cell, data="digits", size=1437) for cell in cells], paired)
+    said = findings(table)
+    expected = "of 1 comparisons better in 1 and worse in 0 by the interval alone, in 0 and 0 after Holm's correction"
+    assert any(expected in sentence for sentence in said)
+    expected = (
+        "Of the 20 differences between two methods (every two, mu chosen or not, every column), 1 have an interval"
+    )
+    assert any(expected in sentence and "about 1 would" in sentence and "0 are left" in sentence for sentence in said)
+    assert "**+0.10 [+0.01, +0.19]** |" in difference_table(table)
+    certain = TableResults("open", table.cells, corrected([a_difference(0.09, 0.11, df=50), *others]))
+    assert "**+0.10 [+0.09, +0.11]*** |" in difference_table(certain)
+    assert any("in 1 and 0 after Holm's correction" in sentence for sentence in findings(certain))
 
 
 def test_summaries_are_written_and_read_again(whole, tmp_path):

@@ -10,8 +10,18 @@ import pytest
 from tensormargin import METHODS
 from tensormargin.experiments import PROTOCOLS, read_results, write_page
 from tensormargin.experiments.findings import PROPOSED
+from tensormargin.experiments.multiplicity import holm
+from tensormargin.experiments.page import summary_text
 
 ROOT = Path(__file__).parents[1]
+
+# Fits of the published tables that stopped before they converged, as the page says; no others may.
+UNFINISHED = {
+    ("MNIST", 20000, "STM"): 2,
+    ("MNIST", 20000, "TuSPMD-LRT"): 1,
+    ("MNIST", 30000, "STuM"): 13,
+    ("MNIST", 60000, "STuM"): 24,
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +39,8 @@ def test_every_cell_is_filled(table, results):
                 repeats = 1 if size in evaluation.once else evaluation.repeats
                 assert cell.n_splits == repeats * evaluation.folds
                 assert cell.n_fits % cell.n_splits == 0
-                assert cell.largest_gap <= 1e-4 or cell.unconverged > 0
+                assert cell.unconverged <= UNFINISHED.get((evaluation.data, size, method), 0)
+                assert cell.largest_gap <= (2e-3 if cell.unconverged else 1e-4)
 
 
 @pytest.mark.parametrize("table", ["table2", "table4", "table5"])
@@ -45,3 +56,25 @@ def test_the_page_is_the_one_that_the_summaries_make(tmp_path):
     assert (ROOT / "docs" / "results.md").read_text() == (tmp_path / "results.md").read_text()
     drawn = {path.name for path in (tmp_path / "results").iterdir()}
     assert drawn == {path.name for path in (ROOT / "docs" / "results").iterdir()}
+
+
+@pytest.mark.parametrize("table", ["table2", "table4", "table5", "open"])
+def test_the_summary_of_a_table_is_the_one_that_its_numbers_make(table, results):
+    assert (ROOT / "results" / table / "summary.md").read_text() == summary_text(results[table])
+
+
+@pytest.mark.parametrize("table", ["table2", "table4", "table5", "open"])
+def test_p_values_belong_to_the_intervals_and_are_corrected_for_their_number(table, results):
+    tested = [one for one in results[table].differences if not isnan(one.low)]
+    for one in tested:
+        assert one.low == pytest.approx(2 * one.difference - one.high, abs=1e-4)
+        assert (one.p_value < 0.05) == one.excludes_zero
+    corrected = holm([one.p_value for one in tested])
+    assert [one.p_holm for one in tested] == pytest.approx(corrected.tolist(), rel=1e-4)
+
+
+def test_what_the_readme_says_of_the_open_sets(results):
+    """Five intervals miss 0, none of them after the correction for 195."""
+    tested = [one for one in results["open"].differences if not isnan(one.low)]
+    assert (len(tested), sum(one.excludes_zero for one in tested)) == (195, 5)
+    assert not any(one.verdict in ("better", "worse") for one in tested)

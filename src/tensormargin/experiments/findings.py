@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
+from .intervals import CONFIDENCE
 from .summary import CellSummary
 from .tables import LOW_RANK, MARGIN_TERMS, TableResults, variant_name
 
@@ -15,7 +16,7 @@ _NEARLY_ALWAYS = 99.0  # percent
 
 def findings(one: TableResults) -> list[str]:
     """Return what the numbers of one table say, in words."""
-    remarks = (_ceiling(one.cells), _edges(one.cells), _unconverged(one.cells))
+    remarks = (_all_differences(one), _ceiling(one.cells), _edges(one.cells), _unconverged(one.cells))
     return in_short([one]) + [remark for remark in remarks if remark]
 
 
@@ -50,7 +51,7 @@ def _against_paper(cells: Sequence[CellSummary], methods: Sequence[str], who: st
 
 
 def _question(results: Sequence[TableResults], pairs: Sequence[tuple[str, str]], tuned: str, what: str) -> str:
-    """Say in how many comparisons the first of each pair is better, worse, or not shown to differ."""
+    """Say in how many comparisons the first of each pair is better or worse, before and after the correction."""
     found = [
         difference
         for one in results
@@ -60,18 +61,30 @@ def _question(results: Sequence[TableResults], pairs: Sequence[tuple[str, str]],
     ]
     if not found:
         return ""
-    count = {
-        verdict: sum(difference.verdict == verdict for difference in found)
-        for verdict in ("better", "worse", "no difference shown", "no interval")
-    }
+    alone = [difference.difference > 0 for difference in found if difference.excludes_zero]
+    after = [difference.verdict for difference in found]
     values = [difference.difference for difference in found]
     text = (
-        f"{what}: better in {count['better']} of {len(found)} comparisons, worse in {count['worse']}, no difference "
-        f"shown in {count['no difference shown']}"
+        f"{what}: of {len(found)} comparisons better in {sum(alone)} and worse in {len(alone) - sum(alone)} by the "
+        f"interval alone, in {after.count('better')} and {after.count('worse')} after Holm's correction"
     )
-    if count["no interval"]:
-        text += f", no interval (a single split) in {count['no interval']}"
+    if "no interval" in after:
+        text += f", no interval (a single split) in {after.count('no interval')}"
     return f"{text}; {min(values):+.2f} to {max(values):+.2f} points."
+
+
+def _all_differences(one: TableResults) -> str:
+    """Say how many of all intervals miss 0, before and after the correction for their number."""
+    tested = [difference for difference in one.differences if not isnan(difference.p_value)]
+    if not tested:
+        return ""
+    alone = sum(difference.excludes_zero for difference in tested)
+    after = sum(difference.verdict in ("better", "worse") for difference in tested)
+    return (
+        f"Of the {len(tested)} differences between two methods (every two, mu chosen or not, every column), {alone} "
+        f"have an interval that does not hold 0, where about {len(tested) * (1 - CONFIDENCE):.0f} would if no two "
+        f"methods differed; after Holm's correction for their number {after} are left."
+    )
 
 
 def _ceiling(cells: Sequence[CellSummary]) -> str:

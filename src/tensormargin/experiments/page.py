@@ -11,7 +11,7 @@ from typing import Any
 from ..io import BadFileError, replacing
 from .findings import findings, in_short
 from .runner import Run
-from .summary import CellSummary, Difference, Record, differences, read_csv, summarise_rows, write_csv
+from .summary import CellSummary, Difference, Record, corrected, differences, read_csv, summarise_rows, write_csv
 from .tables import TableResults, accuracy_table, difference_table, time_table
 
 TITLES = {
@@ -54,9 +54,15 @@ How it was done, for all seven methods alike:
   those.
 - ± is the standard deviation over the splits. Fit times are medians of single fits on one core with the chosen lambda,
   with as many fits side by side as there were jobs.
-- Intervals are 95 %, one by one, without a correction for their number. On MNIST, ORL and Indian Pines they come from
-  leaving out one class at a time with all its pairs; elsewhere from the splits, with the variance corrected for
-  overlapping training parts.
+- Intervals are 95 %, one by one. On MNIST, ORL and Indian Pines they come from leaving out one class at a time with all
+  its pairs; elsewhere from the splits, with the variance corrected for overlapping training parts.
+- Of so many intervals some miss 0 by chance. So a method is called better or worse only where Student's p-value that
+  belongs to the interval is at most 0.05 after Holm's correction for all differences of its table: every two methods,
+  mu chosen or not, in every column (`differences.csv` has them all). That is strict where many differences rest on few
+  classes, as on MNIST: none of them is certain by itself, however many intervals miss 0.
+"""
+_DIFFERENCES = """Differences in points, paired, with 95 % intervals (bold: the interval does not hold 0; with a star:
+also after Holm's correction):
 """
 
 
@@ -66,13 +72,17 @@ def read_results(folder: str | Path) -> list[TableResults]:
     for name in TITLES:
         path = Path(folder) / name
         if (path / "summary.csv").is_file():
-            cells = read_csv(path / "summary.csv", CellSummary)
-            found.append(TableResults(name, cells, read_csv(path / "differences.csv", Difference)))
+            found.append(_read_table(path, name))
     if not found:
         raise BadFileError(
             f"{folder}: holds no summary.csv of a table (quick ones do not count); run `tensormargin reproduce` first"
         )
     return found
+
+
+def _read_table(folder: Path, name: str) -> TableResults:
+    cells, paired = read_csv(folder / "summary.csv", CellSummary), read_csv(folder / "differences.csv", Difference)
+    return TableResults(name, cells, paired)
 
 
 def write_summaries(run: Run) -> str:
@@ -81,20 +91,25 @@ def write_summaries(run: Run) -> str:
     rows = run.complete(run.rows.export())
     cells, paired = summarise_rows(rows, run.protocol), differences(rows, run.protocol)
     cells, paired = _of_other_data(run, "summary.csv", cells), _of_other_data(run, "differences.csv", paired)
+    paired = corrected(paired)  # for those of other data too
     write_csv(run.folder / "summary.csv", cells)
     write_csv(run.folder / "differences.csv", paired)
-    one = TableResults(run.settings.table, cells, paired)
-    text = "\n".join([f"# {TITLES[one.name]}\n", accuracy_table(one), _bullets(findings(one)), time_table(one)])
-    text += "\n" + difference_table(one)
+    text = summary_text(_read_table(run.folder, run.settings.table))  # in the digits that others read
     with replacing(run.folder / "summary.md") as temporary:
         temporary.write_text(text)
     return text
 
 
+def summary_text(one: TableResults) -> str:
+    """Return the summary of one table as Markdown."""
+    parts = [f"# {TITLES[one.name]}\n", accuracy_table(one), _bullets(findings(one)), time_table(one)]
+    return "\n".join([*parts, difference_table(one)])
+
+
 def read_summaries(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return what `write_summaries` wrote for one table: its cells and the paired differences."""
-    cells, paired = read_csv(folder / "summary.csv", CellSummary), read_csv(folder / "differences.csv", Difference)
-    return {"summary": [asdict(one) for one in cells], "differences": [asdict(one) for one in paired]}
+    one = _read_table(folder, folder.name)
+    return {"summary": [asdict(cell) for cell in one.cells], "differences": [asdict(pair) for pair in one.differences]}
 
 
 def _of_other_data(run: Run, name: str, records: list[Record]) -> list[Record]:
@@ -131,8 +146,7 @@ def page_text(
         for caption, picture in (pictures or {}).get(one.name, []):
             parts.append(f"![{caption}]({picture})\n")
         parts += ["Seconds for one fit (median):\n", time_table(one)]
-        parts += ["Differences in points, paired, with 95 % intervals (bold: the interval does not hold 0):\n"]
-        parts += [difference_table(one)]
+        parts += [_DIFFERENCES, difference_table(one)]
     parts.append(_versions(results))
     return "\n".join(parts)
 

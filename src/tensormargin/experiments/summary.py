@@ -6,7 +6,7 @@ import csv
 import io
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from scipy.stats import t as student
 from ..io import BadFileError, replacing
 from ..methods import METHODS
 from .intervals import CONFIDENCE, half_width
+from .multiplicity import holm
 from .paper import reported
 from .protocols import Evaluation
 from .rows import Row
@@ -61,7 +62,9 @@ class Difference:
 
     ``over`` says what the interval treats as drawn at random: classes (a jackknife that leaves out one class and all
     its pairs at a time, since pairs that share a class are not independent) or splits (Student's t with the variance
-    corrected for overlapping training parts, Nadeau and Bengio 2003).
+    corrected for overlapping training parts, Nadeau and Bengio 2003). ``df`` are its degrees of freedom and ``p_value``
+    is that of Student's test against no difference, which is below 0.05 where the interval does not hold 0;
+    ``p_holm`` is corrected for the number of all differences of the table (Holm 1979).
     """
 
     data: str
@@ -73,19 +76,29 @@ class Difference:
     low: float
     high: float
     over: str
+    df: int
+    p_value: float
+    p_holm: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval by itself does not hold 0."""
+        return self.low > 0 or self.high < 0
 
     @property
     def verdict(self) -> str:
-        """What the interval shows."""
-        if np.isnan(self.low):
+        """What is shown after the correction for the number of differences."""
+        if np.isnan(self.p_holm):
             return "no interval"
-        if self.low > 0:
-            return "better"
-        return "worse" if self.high < 0 else "no difference shown"
+        if self.p_holm > 1 - CONFIDENCE:
+            return "no difference shown"
+        return "better" if self.difference > 0 else "worse"
 
 
 Table = dict[tuple[int, int], dict[tuple[str, str], Row]]
 """The rows of one cell in all its splits: by (repeat, fold), then by pair."""
+Gains = Mapping[tuple[int, int], Mapping[tuple[str, str], float]]
+"""By how much one method is better than another, in the same order."""
 
 
 def _cells(rows: Sequence[Row]) -> Mapping[tuple[str, int, str, str], Table]:
@@ -142,8 +155,8 @@ def _most_common(values: Sequence[Any]) -> Any:
 def differences(rows: Sequence[Row], evaluations: Sequence[Evaluation]) -> list[Difference]:
     """Return the difference of every two methods on each data set and size, paired by split and pair of classes.
 
-    With ``tuned`` "lam+mu" the methods that have margin terms are those with a chosen mu; only pairs with such a method
-    are listed again.
+    All of them are one family for the correction of p-values. With ``tuned`` "lam+mu" the methods that have margin
+    terms are those with a chosen mu; only pairs with such a method are listed again.
     """
     cells = _cells(rows)
     found = []
@@ -154,11 +167,15 @@ def differences(rows: Sequence[Row], evaluations: Sequence[Evaluation]) -> list[
                 for second, first in combinations([name for name in METHODS if name in variants], 2):
                     (a, mu_a), (b, mu_b) = variants[first], variants[second]
                     if tuned == "lam" or mu_a or mu_b:
-                        interval = _interval(a, b, evaluation.interval_over)
-                        found.append(
-                            Difference(evaluation.data, size, tuned, first, second, *interval, evaluation.interval_over)
-                        )
-    return found
+                        column = evaluation.data, size, tuned
+                        found.append(_difference(column, (first, a), (second, b), evaluation.interval_over))
+    return corrected(found)
+
+
+def corrected(found: Sequence[Difference]) -> list[Difference]:
+    """Return the differences of a table with ``p_holm`` for their number."""
+    adjusted = holm([one.p_value for one in found])
+    return [replace(one, p_holm=float(p)) for one, p in zip(found, adjusted, strict=True)]
 
 
 def _variants(
@@ -174,10 +191,30 @@ def _variants(
     return variants
 
 
-def _interval(first: Table, second: Table, over: str) -> tuple[float, float, float]:
-    """Return the mean difference over what both have, and the ends of its confidence interval, in points."""
+def _difference(
+    column: tuple[str, int, str], first: tuple[str, Table], second: tuple[str, Table], over: str
+) -> Difference:
+    """Return the mean difference over what both have, with its interval, not yet corrected for others."""
+    (first_name, a), (second_name, b) = first, second
+    gains = _gains(a, b)
+    mean = 100 * float(np.mean([np.mean(list(gain.values())) for gain in gains.values()]))
+    half, df = _half_over_classes(gains) if over == "classes" else _half_over_splits(gains, a)
+    low, high, p_value = mean - 100 * half, mean + 100 * half, _p_value(mean, 100 * half, df)
+    return Difference(*column, first_name, second_name, mean, low, high, over, df, p_value, p_value)
+
+
+def _p_value(mean: float, half: float, df: int) -> float:
+    """Return the p-value of Student's test that belongs to an interval of this half width; NaN for none."""
+    if np.isnan(half) or mean == 0.0:
+        return float("nan") if np.isnan(half) else 1.0
+    statistic = np.inf if half == 0.0 else abs(mean) / half * student.ppf(0.5 + CONFIDENCE / 2, df)
+    return float(2 * student.sf(statistic, df))
+
+
+def _gains(first: Table, second: Table) -> Gains:
+    """Return by how much the first is better, for each split and pair of classes that both have."""
     splits = [split for split in first if split in second]
-    gains = {
+    return {
         split: {
             pair: row.accuracy - second[split][pair].accuracy
             for pair, row in first[split].items()
@@ -185,16 +222,10 @@ def _interval(first: Table, second: Table, over: str) -> tuple[float, float, flo
         }
         for split in splits
     }
-    mean = 100 * float(np.mean([np.mean(list(gain.values())) for gain in gains.values()]))
-    half = 100 * (_half_over_classes(gains) if over == "classes" else _half_over_splits(gains, first))
-    return mean, mean - half, mean + half
 
 
-Gains = Mapping[tuple[int, int], Mapping[tuple[str, str], float]]
-
-
-def _half_over_classes(gains: Gains) -> float:
-    """Half the width of the interval by the delete-one-class jackknife."""
+def _half_over_classes(gains: Gains) -> tuple[float, int]:
+    """Return half the width of the interval by the delete-one-class jackknife, and its degrees of freedom."""
     of_pair: dict[tuple[str, str], list[float]] = defaultdict(list)
     for gain in gains.values():
         for pair, value in gain.items():
@@ -203,18 +234,18 @@ def _half_over_classes(gains: Gains) -> float:
     classes = sorted({name for pair in means for name in pair})
     left = [[value for pair, value in means.items() if name not in pair] for name in classes]
     if len(classes) < 3 or not all(left):
-        return float("nan")
+        return float("nan"), 0
     estimates = np.array([np.mean(values) for values in left])
     n = len(classes)
     variance = (n - 1) / n * np.sum((estimates - estimates.mean()) ** 2)
-    return float(student.ppf(0.5 + CONFIDENCE / 2, n - 1) * np.sqrt(variance))
+    return float(student.ppf(0.5 + CONFIDENCE / 2, n - 1) * np.sqrt(variance)), n - 1
 
 
-def _half_over_splits(gains: Gains, cell: Table) -> float:
-    """Half the width of Student's interval with the variance corrected for overlapping training parts."""
+def _half_over_splits(gains: Gains, cell: Table) -> tuple[float, int]:
+    """Return the same of Student's interval with the variance corrected for overlapping training parts."""
     means = np.array([np.mean(list(gain.values())) for gain in gains.values()])
     rows = [row for split in gains for row in cell[split].values()]
-    return half_width(means, sum(row.n_test for row in rows) / sum(row.n_train for row in rows))
+    return half_width(means, sum(row.n_test for row in rows) / sum(row.n_train for row in rows)), len(means) - 1
 
 
 # ------------------------------------------------------------------------------------------------------------ files

@@ -144,4 +144,5 @@ def _interval(one: Difference) -> str:
     if isnan(one.low):
         return f"{one.difference:+.2f}"
     text = f"{one.difference:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
-    return text if one.low <= 0 <= one.high else f"**{text}**"
+    text = f"**{text}**" if one.excludes_zero else text
+    return f"{text}*" if one.verdict in ("better", "worse") else text
