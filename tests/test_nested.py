@@ -672,7 +672,9 @@ def test_a_plan_is_not_refused_for_what_a_few_samples_leave(samples):
     data[:30, 2:] = 0
     data[:30, :, 2:] = 0
     plan = FitPlan(decomposition="cp", rank=3, recipe=Recipe(crop="varying"))
-    assert check_plan(replace(samples, data=data), plan) is None
+    with pytest.raises(ValueError, match="a CP rank is at most"):
+        check_plan(replace(samples, data=data[:30]), plan)
+    check_plan(replace(samples, data=data), plan)  # does not raise
 
 
 def test_by_group_needs_groups_to_fit(samples):
