@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from conftest import low_rank_classes
 
+from tensormargin import TensorMarginClassifier
 from tensormargin.experiments import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate, summarise
-from tensormargin.io import SampleSet, read_facts, save_model
+from tensormargin.io import SampleSet, load_model, read_facts, save_model
 from tensormargin.report import comparison_page, model_page, render, write_page
 from tensormargin.report.volumes import packed_background, packed_map
 
@@ -109,14 +110,33 @@ def test_maps_are_packed_to_bytes(shape):
     values = np.random.RandomState(0).standard_normal(shape)
     packed = packed_map(values, "weight")
     stored = np.frombuffer(base64.b64decode(packed["bytes"]), np.int8).reshape(packed["shape"])
-    assert packed["reduced"] == (max(shape) > 128)
-    if not packed["reduced"]:
+    assert [edges is not None for edges in packed["edges"]] == [size > 128 for size in shape]
+    largest = np.unravel_index(np.abs(values).argmax(), shape)
+    assert packed["peak"] == {"at": list(largest), "value": values[largest]}
+    if max(shape) <= 128:
         np.testing.assert_allclose(stored / 127 * packed["largest"], values, atol=packed["largest"] / 127)
-        assert packed["start"] == list(np.unravel_index(np.abs(values).argmax(), shape))
+        assert packed["start"] == list(largest)
     grey = np.frombuffer(base64.b64decode(packed_background(values)), np.uint8)
     assert grey.size == stored.size
     assert grey.max() == 255
     json.dumps(packed)
+
+
+@pytest.mark.parametrize("shape", [(129,), (300, 4), (3, 200, 1000), (256, 2, 1)])
+def test_entries_of_a_long_mode_stand_for_the_ranges_that_they_name(shape):
+    values = np.random.RandomState(0).standard_normal(shape)
+    packed = packed_map(values, "weight")
+    stored = np.frombuffer(base64.b64decode(packed["bytes"]), np.int8).reshape(packed["shape"])
+    edges = [np.arange(size + 1) if own is None else own for own, size in zip(packed["edges"], shape, strict=True)]
+    assert [(own[0], own[-1], len(own) - 1) for own in edges] == [(0, size, min(size, 128)) for size in shape]
+    assert all(np.all(np.diff(own) >= 1) for own in edges)
+    for place in np.random.RandomState(1).randint(0, packed["shape"], (50, len(shape))):
+        block = tuple(slice(own[at], own[at + 1]) for own, at in zip(edges, place, strict=True))
+        shown = stored[tuple(place)] / 127 * packed["largest"]
+        assert shown == pytest.approx(values[block].mean(), abs=packed["largest"] / 127)
+    peak = np.unravel_index(np.abs(values).argmax(), shape)
+    for own, at, start in zip(edges, peak, packed["start"], strict=True):
+        assert own[start] <= at < own[start + 1]
 
 
 def test_a_map_of_zeros_and_a_constant_background_can_be_packed():
@@ -257,6 +277,35 @@ def test_the_pattern_and_the_background_can_be_chosen(browser, page):
         "const s = document.querySelector('[data-kind]'); s.value = '1'; s.dispatchEvent(new Event('change'))"
     )
     assert pixels(browser, 0) != weight
+
+
+@pytest.fixture(scope="module")
+def long_page(tmp_path_factory):
+    """A page of samples with a mode of 200 entries, whose classes differ in the entry (4, 2, 199) most of all."""
+    rng = np.random.default_rng(0)
+    X, y = 0.1 * rng.standard_normal((40, 5, 3, 200)), np.repeat([0, 1], 20)
+    X[y == 1, 4, 2, 199] += 3.0
+    folder = tmp_path_factory.mktemp("long")
+    save_model(folder / "model.skops", TensorMarginClassifier("full").fit(X, y), {})
+    loaded = load_model(folder / "model.skops")
+    write_page(folder / "report.html", model_page(loaded.model, loaded.facts))
+    return folder / "report.html"
+
+
+def test_a_long_mode_is_named_by_the_indices_of_the_samples(browser, long_page):
+    opened(browser, long_page)
+    assert find(browser, "[data-value]")[0].text.startswith("mean ")
+    assert find(browser, "[data-value]")[0].text.endswith("at (4, 2, 198 to 199)")
+    assert find(browser, "[data-range]")[0].text.endswith("at (4, 2, 199)")
+    last = find(browser, "input[data-mode='2']")[0]
+    assert int(last.get_attribute("max")) == 127
+    assert "mode 3 at 198 to 199" in find(browser, ".cut p")[2].text
+    move(browser, last, 2)
+    assert "mode 3 at 3" in find(browser, ".cut p")[2].text  # its third range: 0, 1 to 2, 3, 4 to 5, ...
+    assert find(browser, "[data-value]")[0].text.endswith("at (4, 2, 3)")
+    assert not find(browser, "[data-value]")[0].text.startswith("mean")
+    assert last.get_attribute("aria-valuetext") == "3"
+    assert browser.get_log("browser") == []
 
 
 def column(browser, number):

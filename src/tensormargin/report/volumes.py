@@ -1,4 +1,4 @@
-"""Maps for the sliders of the page: a byte an entry."""
+"""Maps for the sliders of the page: one byte per entry."""
 
 from __future__ import annotations
 
@@ -8,15 +8,26 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ..preparation import resize
 
 LONGEST_MODE = 128
 """Longer modes are shown at this size: a page must stay small enough to send."""
 
 
 def packed_map(values: Array, name: str) -> dict[str, Any]:
-    """Return a map as JSON: its shape, bytes (base64) from -127 to 127, and what 127 stands for."""
-    shown = _small(np.nan_to_num(np.asarray(values, np.float64)))
+    """Return a map as JSON.
+
+    Returns
+    -------
+    dict
+        "shape" and "bytes" (base64, from -127 to 127) of the map as shown, "largest" for what 127 stands for. "edges"
+        has, for each mode that is shown at a reduced size, where the range of each entry shown begins, and the mode's
+        own size at the end; None for other modes. "peak" is the largest entry in absolute value with its own indices,
+        "start" the indices of the entry shown that it is part of.
+    """
+    values = np.nan_to_num(np.asarray(values, np.float64))
+    edges = [_edges(size) for size in values.shape]
+    shown = _block_means(values, edges)
+    peak = np.unravel_index(np.argmax(np.abs(values)), values.shape)
     largest = float(np.abs(shown).max(initial=0.0))
     whole = np.round(shown / (largest or 1.0) * 127).astype(np.int8)
     return {
@@ -24,19 +35,31 @@ def packed_map(values: Array, name: str) -> dict[str, Any]:
         "shape": list(whole.shape),
         "largest": largest,
         "bytes": base64.b64encode(whole.tobytes()).decode(),
-        "start": [int(i) for i in np.unravel_index(np.argmax(np.abs(shown)), shown.shape)],
-        "reduced": shown.shape != np.shape(values),
+        "edges": [None if len(own) > size else own.tolist() for own, size in zip(edges, values.shape, strict=True)],
+        "start": [int(np.searchsorted(own, at, side="right")) - 1 for own, at in zip(edges, peak, strict=True)],
+        "peak": {"at": [int(at) for at in peak], "value": float(values[peak])},
     }
 
 
 def packed_background(values: Array) -> str:
     """Return the bytes (base64) of a grey image of the same form, from 0 to 255."""
-    shown = _small(np.nan_to_num(np.asarray(values, np.float64)))
+    values = np.nan_to_num(np.asarray(values, np.float64))
+    shown = _block_means(values, [_edges(size) for size in values.shape])
     low, high = np.percentile(shown, [1, 99])
     scaled = np.clip((shown - low) / ((high - low) or 1.0), 0, 1)
     return base64.b64encode(np.round(scaled * 255).astype(np.uint8).tobytes()).decode()
 
 
-def _small(values: Array) -> Array:
-    shape = tuple(min(size, LONGEST_MODE) for size in values.shape)
-    return values if shape == values.shape else resize(values, shape)
+def _edges(size: int) -> Array:
+    """Return where the ranges of indices begin that are shown as one entry each, and the size at the end."""
+    count = min(size, LONGEST_MODE)
+    return np.arange(count + 1) * size // count
+
+
+def _block_means(values: Array, edges: list[Array]) -> Array:
+    """Return the mean over each block of entries that is shown as one."""
+    for mode, own in enumerate(edges):
+        if len(own) <= values.shape[mode]:
+            lengths = np.diff(own).reshape(-1, *[1] * (values.ndim - mode - 1))
+            values = np.add.reduceat(values, own[:-1], axis=mode) / lengths
+    return values

@@ -106,6 +106,14 @@ class Viewer {
     return at.reduce((sum, index, mode) => sum + index * this.strides[mode], 0);
   }
 
+  // The indices of the samples that an entry shown stands for: several where the mode is shown at a reduced size.
+  indices(mode, place) {
+    const edges = this.map.edges[mode];
+    if (!edges) return String(place);
+    const [first, last] = [edges[place], edges[place + 1] - 1];
+    return first === last ? String(first) : `${first} to ${last}`;
+  }
+
   slider(mode) {
     const input = document.createElement("input");
     Object.assign(input, { type: "range", min: 0, max: this.shape[mode] - 1, value: this.at[mode] });
@@ -159,9 +167,17 @@ class Viewer {
   draw() {
     for (const cut of this.cuts) this.drawCut(cut);
     const value = (this.values[this.offset(this.at)] / 127) * this.map.largest;
-    this.root.querySelector("[data-value]").textContent = `${value.toPrecision(3)} at (${this.at.join(", ")})`;
+    const names = this.at.map((place, mode) => this.indices(mode, place));
+    const mean = names.some((name) => name.includes("to")) ? "mean " : "";
+    this.root.querySelector("[data-value]").textContent = `${mean}${value.toPrecision(3)} at (${names.join(", ")})`;
+    for (const input of this.root.querySelectorAll("input[data-mode]")) {
+      input.setAttribute("aria-valuetext", names[Number(input.dataset.mode)]);
+    }
     const largest = this.map.largest.toPrecision(3);
-    this.root.querySelector("[data-range]").textContent = `from -${largest} to ${largest}${this.map.reduced ? ", shown at reduced size" : ""}`;
+    const peak = `${this.map.peak.value.toPrecision(3)} at (${this.map.peak.at.join(", ")})`;
+    const reduced = this.map.edges.some((edges) => edges);
+    const remark = reduced ? `; long modes are shown as means of neighbouring entries, the largest single entry is ${peak}` : "";
+    this.root.querySelector("[data-range]").textContent = `from -${largest} to ${largest}${remark}`;
     this.root.querySelector("[data-sides]").textContent = this.content.problems[this.problem].sides;
   }
 
@@ -187,7 +203,7 @@ class Viewer {
     }
     context.putImageData(image, 0, 0);
     const sides = row === null ? `mode ${column + 1} →` : `mode ${row + 1} ↓, mode ${column + 1} →`;
-    words.textContent = across === null ? sides : `${sides}; mode ${across + 1} at ${this.at[across]}`;
+    words.textContent = across === null ? sides : `${sides}; mode ${across + 1} at ${this.indices(across, this.at[across])}`;
   }
 
   drawScale() {
