@@ -15,10 +15,12 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from conftest import low_rank_classes, run
 from PIL import Image
 from scipy.io import savemat
 
+from tensormargin.cli import main
 from tensormargin.io import load_model
 
 QUICK = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--jobs", "1")
@@ -554,3 +556,47 @@ def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
     process.communicate(timeout=60)
     assert process.returncode not in (0, 2)
     assert not (tmp_path / "out").exists()
+
+
+# ------------------------------------------------------------------------------------------- groups that are not wanted
+
+
+@pytest.fixture
+def in_process():
+    """Return a function that runs a command here and returns its result, which has stdout and stderr apart."""
+
+    def call(*arguments):
+        return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+    return call
+
+
+def test_groups_can_be_left_unused(in_process, tmp_path):
+    path, _ = write_npz(tmp_path)
+    schemes = {}
+    for option in ((), ("--no-groups",)):
+        result = in_process(
+            "fit", path, "-o", tmp_path / "model.skops", *QUICK, "--outer-folds", "2", *option, "--json"
+        )
+        assert result.exit_code == 0, result.output
+        content = json.loads(result.stdout)
+        schemes[option] = content["data"]["n_groups"], content["evaluation"]["scheme"]
+    assert schemes == {(): (4, "2 folds that keep groups together"), ("--no-groups",): (None, "2 stratified folds")}
+
+
+def test_groups_and_no_groups_contradict_each_other(in_process, tmp_path):
+    path, _ = write_npz(tmp_path)
+    result = in_process("compare", path, "--groups", "groups", "--no-groups")
+    assert result.exit_code == 2
+    assert "--groups and --no-groups contradict each other" in result.stderr
+
+
+def test_labels_of_a_matlab_file_that_are_called_group(in_process, tmp_path):
+    X, y, _ = samples()
+    savemat(tmp_path / "a.mat", {"X": X, "group": (y == "b").astype(float)})
+    result = in_process(
+        "fit", tmp_path / "a.mat", "--labels", "group", "-o", tmp_path / "model.skops", *QUICK, "--outer-folds", "2",
+        "--no-report", "--json"
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output  # groups that are classes cannot be kept together
+    assert json.loads(result.stdout)["data"]["n_groups"] is None

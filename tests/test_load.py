@@ -802,3 +802,67 @@ def test_other_types_in_hdf5_are_refused(kind, tmp_path):
         file.create_dataset("X", (2, 2), dtypes[kind])
         file["y"] = [1, 2]
     refused(tmp_path / "a.h5", "X holds", "neither numbers nor text")
+
+
+# ------------------------------------------------------------------------------------------- groups that are not wanted
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("field", ["group", "groups"])
+def test_labels_of_a_name_of_groups_are_not_groups_too(name, field, tmp_path):
+    CONTAINERS[name][1](tmp_path / name, X=X, **{field: GROUPS})
+    found = load_samples(tmp_path / name, labels=field)
+    assert found.target.tolist() == GROUPS.tolist()
+    assert found.groups is None
+    refused(tmp_path / name, "as labels and as groups", "--no-groups", labels=field, groups=field)
+
+
+def test_the_other_name_of_groups_is_still_taken(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, group=GROUPS, groups=GROUPS % 2)
+    assert load_samples(tmp_path / "a.npz", labels="group").groups.tolist() == (GROUPS % 2).tolist()
+    assert load_samples(tmp_path / "a.npz", labels="groups").groups.tolist() == GROUPS.tolist()
+
+
+def test_what_is_asked_for_as_groups_is_not_taken_for_the_labels(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, label=Y, y=GROUPS)
+    found = load_samples(tmp_path / "a.npz", groups="y")
+    assert found.target.tolist() == Y.tolist()
+    assert found.groups.tolist() == GROUPS.tolist()
+    np.savez(tmp_path / "b.npz", X=X, y=GROUPS)
+    refused(tmp_path / "b.npz", "has no labels", groups="y")
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_groups_of_containers_can_be_left(name, tmp_path):
+    CONTAINERS[name][1](tmp_path / name, X=X, y=Y, groups=GROUPS)
+    found = load_samples(tmp_path / name, groups=False)
+    assert found.groups is None
+    assert found.target.tolist() == Y.tolist()
+    assert np.array_equal(found.data, X)
+
+
+def test_groups_of_tables_and_files_of_labels_can_be_left(tmp_path):
+    for number, one in enumerate(X):
+        np.save(tmp_path / f"{number}.npy", one)
+    rows = [f"{number}.npy,{label},{group}\n" for number, (label, group) in enumerate(zip(Y, GROUPS, strict=True))]
+    (tmp_path / "table.csv").write_text("path,label,group\n" + "".join(rows))
+    np.savez(tmp_path / "x.npz", X=X, group=GROUPS)
+    np.savez(tmp_path / "y.npz", y=Y, group=GROUPS)
+    given = [("table.csv", {})] + [("x.npz", {"labels_from": tmp_path / name}) for name in ("table.csv", "y.npz")]
+    for name, options in given:
+        assert load_samples(tmp_path / name, **options).groups.tolist() == GROUPS.tolist()
+        left = load_samples(tmp_path / name, groups=False, **options)
+        assert left.groups is None
+        assert left.target.tolist() == Y.tolist()
+        classes = load_samples(tmp_path / name, labels="group", **options)
+        assert classes.target.tolist() == GROUPS.tolist()
+        assert classes.groups is None  # nor from beside the samples
+
+
+def test_no_groups_can_be_asked_for_where_there_are_none(tmp_path):
+    for label in ("a", "b"):
+        (tmp_path / "folder" / label).mkdir(parents=True)
+        np.save(tmp_path / "folder" / label / "0.npy", X[0])
+    assert load_samples(tmp_path / "folder", groups=False).groups is None
+    with pytest.raises(ValueError, match="got True"):
+        load_samples(tmp_path / "folder", groups=True)

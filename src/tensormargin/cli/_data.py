@@ -42,6 +42,7 @@ _LOADING = (
     click.option("--samples", metavar="NAME", help="Array with the samples, or column of a table with their paths."),
     click.option("--labels", metavar="NAME", help="Array or column with the labels."),
     click.option("--groups", metavar="NAME", help="Array or column with the groups (subject, run), kept together."),
+    click.option("--no-groups", is_flag=True, help="Use no groups, even if there is an array or column of that name."),
     click.option("--labels-from", type=click.Path(path_type=Path), help="Another file with labels and perhaps groups."),
     click.option("--axis", type=int, default=0, show_default=True, help="Axis of the array that counts the samples."),
     click.option("--size", type=Shape(), help="Resize image and volume files to this while reading, e.g. 64x64."),
@@ -65,7 +66,8 @@ _PREPARING = (
 
 def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of `load_samples`, as one dictionary ``loading``."""
-    return _gathered(command, _LOADING, "loading", ("samples", "labels", "groups", "labels_from", "axis", "size"))
+    names = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "size")
+    return _gathered(command, _LOADING, "loading", names)
 
 
 def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +91,12 @@ def load(path: Path, loading: dict[str, Any], need_labels: bool = True) -> Sampl
     """Read the samples that the options describe."""
     from ..io import load_samples
 
-    return load_samples(path, **loading, need_labels=need_labels)
+    options = {name: value for name, value in loading.items() if name != "no_groups"}
+    if loading["no_groups"]:
+        if options["groups"] is not None:
+            raise ValueError("--groups and --no-groups contradict each other; leave one out")
+        options["groups"] = False
+    return load_samples(path, **options, need_labels=need_labels)
 
 
 def recipe_of(preparing: dict[str, Any]) -> Recipe:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .tables import Table, is_list, read_table
 PATHS = ("path", "file", "filename")
 LABELS = ("y", "labels", "label", "target", "targets")
 GROUPS = ("groups", "group")
+
+GroupsName = str | Literal[False] | None
+"""Name of the groups; None for the first usual name that is there, False for no groups even so."""
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?")  # no leading zeros: 007 is a name, not a number
 _EXACT = 2.0**53  # up to here floating-point numbers tell integers apart
@@ -32,6 +35,26 @@ def choose(path: Path, held: Mapping[str, object], wanted: str | None, usual: Se
         return wanted
     lower = {name.lower(): name for name in held}
     return next((name if name in held else lower[name.lower()] for name in usual if name.lower() in lower), None)
+
+
+def choose_labels(path: Path, held: Mapping[str, object], wanted: str | None, groups: GroupsName) -> str | None:
+    """Return the name of the labels, as `choose` does; what was asked for as groups is not taken for them."""
+    if wanted is not None and wanted == groups:
+        raise BadFileError(
+            f"{path}: {wanted!r} is given as labels and as groups, but a class that is also a group is never on both "
+            "sides of a split; give another groups=... (command line: --groups), or groups=False (--no-groups)"
+        )
+    return choose(path, {name: held[name] for name in held if name != groups}, wanted, LABELS, "labels")
+
+
+def choose_groups(
+    path: Path, held: Mapping[str, object], wanted: GroupsName, labels: Collection[str | None]
+) -> str | None:
+    """Return the name of the groups, as `choose` does; what has a name of labels is not taken for them unasked."""
+    if wanted is False:
+        return None
+    left = {name: held[name] for name in held if wanted is not None or name not in labels}
+    return choose(path, left, wanted, GROUPS, "groups")
 
 
 def describe(held: Mapping[str, object]) -> str:
@@ -85,43 +108,49 @@ class Labels(NamedTuple):
     """Labels and groups from a file of their own; ``paths`` says which row belongs to which file."""
 
     path: Path
+    name: str
     target: Array
     groups: Array | None
     paths: list[str] | None = None
     hint: str = ""
 
 
-def read_labels(path: Path, labels: str | None, groups: str | None) -> Labels:
+def read_labels(path: Path, labels: str | None, groups: GroupsName) -> Labels:
     """Read labels, and groups where they are there, from a file of their own."""
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; labels_from (command line: --labels-from) is a file with labels")
     return _labels_in_table(path, labels, groups) if is_list(path) else _labels_in_container(path, labels, groups)
 
 
-def _labels_in_table(path: Path, labels: str | None, groups: str | None) -> Labels:
+def _labels_in_table(path: Path, labels: str | None, groups: GroupsName) -> Labels:
     table = read_table(path, "label" if labels is None else None, (*LABELS, *GROUPS, *PATHS))
-    name = choose(path, table.columns, labels, LABELS, "labels") or no_labels(
+    name = choose_labels(path, table.columns, labels, groups) or no_labels(
         path, table.columns, "name the columns in the first line"
     )
     paths = choose(path, table.columns, None, PATHS, "samples")
     hint = "" if table.has_header else "; if its first line names the column, give it as labels=... (--labels)"
     return Labels(
         path,
+        name,
         from_text(path, table.columns[name], "labels"),
-        groups_in_table(table, groups) if groups is None or groups in table.columns else None,
+        groups_in_table(table, groups, (name,)) if _may_be_here(groups, table.columns) else None,
         None if paths is None else table.columns[paths],
         hint,
     )
 
 
-def _labels_in_container(path: Path, labels: str | None, groups: str | None) -> Labels:
+def _may_be_here(groups: GroupsName, held: Mapping[str, object]) -> bool:
+    """Tell whether groups are to be looked for in a file of labels; named ones may also lie beside the samples."""
+    return not groups or groups in held
+
+
+def _labels_in_container(path: Path, labels: str | None, groups: GroupsName) -> Labels:
     with open_arrays(path) as held:
         only = next(iter(held)) if len(held) == 1 else None
-        name = (
-            choose(path, held, labels, LABELS, "labels") or only or no_labels(path, held, "keep them alone in the file")
-        )
+        name = choose_labels(path, held, labels, groups) or only or no_labels(path, held, "keep them alone in the file")
         target = clean(path, held[name].read(), "labels")
-        return Labels(path, target, groups_in_container(path, held, groups) if groups in (None, *held) else None)
+        in_here = _may_be_here(groups, held)
+        return Labels(path, name, target, groups_in_container(path, held, groups, (name,)) if in_here else None)
 
 
 def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
@@ -132,15 +161,17 @@ def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
     )
 
 
-def groups_in_table(table: Table, groups: str | None) -> Array | None:
-    """Return a table's column of groups, None if it has none."""
-    name = choose(table.path, table.columns, groups, GROUPS, "groups")
+def groups_in_table(table: Table, groups: GroupsName, labels: Collection[str | None]) -> Array | None:
+    """Return a table's column of groups, None if it has none besides the labels."""
+    name = choose_groups(table.path, table.columns, groups, labels)
     return None if name is None else from_text(table.path, table.columns[name], "groups")
 
 
-def groups_in_container(path: Path, held: Mapping[str, Stored], groups: str | None) -> Array | None:
-    """Return a container's array of groups, None if it has none."""
-    name = choose(path, held, groups, GROUPS, "groups")
+def groups_in_container(
+    path: Path, held: Mapping[str, Stored], groups: GroupsName, labels: Collection[str | None]
+) -> Array | None:
+    """Return a container's array of groups, None if it has none besides the labels."""
+    name = choose_groups(path, held, groups, labels)
     return None if name is None else clean(path, held[name].read(), "groups")
 
 

@@ -26,11 +26,12 @@ from .images import (
     words_for,
 )
 from .labels import (
-    GROUPS,
-    LABELS,
     PATHS,
+    GroupsName,
     Labels,
     choose,
+    choose_groups,
+    choose_labels,
     clean,
     describe,
     from_text,
@@ -98,17 +99,21 @@ class SampleSet:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What `load_samples` was asked for; ``need_labels`` of the samples' own file, ``flat`` of a folder."""
+    """What `load_samples` was asked for; ``need_labels`` of the samples' own file, ``flat`` of a folder.
+
+    ``other_labels`` is the name of the labels in a file of their own.
+    """
 
     samples: str | None = None
     labels: str | None = None
-    groups: str | None = None
+    groups: GroupsName = None
     axis: int = 0
     size: tuple[int, ...] | None = None
     need_labels: bool = True
     flat: bool = False
     lazy: bool = False
     chunks: Chunks = "auto"
+    other_labels: str | None = None
 
 
 def load_samples(
@@ -116,7 +121,7 @@ def load_samples(
     *,
     samples: str | None = None,
     labels: str | None = None,
-    groups: str | None = None,
+    groups: str | bool | None = None,
     labels_from: str | Path | None = None,
     axis: int = 0,
     size: Sequence[int] | None = None,
@@ -139,9 +144,11 @@ def load_samples(
     samples : str, optional
         Name of the array with the samples ("a/b" inside groups), or a table's column of paths. By default X, data,
         samples or images, else the only array of numbers that could be it.
-    labels, groups : str, optional
-        Name of the array or column. By default y, labels, label, target or targets; groups or group, which may be
-        missing.
+    labels : str, optional
+        Name of the array or column. By default y, labels, label, target or targets.
+    groups : str or False, optional
+        Name of the array or column. By default groups or group, which may be missing and are not taken where they are
+        the labels; False for no groups even if there are some.
     labels_from : str or Path, optional
         Another file with the labels, and perhaps groups: ``.npy``, ``.npz``, ``.mat``, HDF5, or a table (``.csv``,
         ``.tsv``, ``.txt`` with white space), also one label a line without a header. One row a sample in their order,
@@ -185,6 +192,8 @@ def load_samples(
         raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
     if lazy:
         check_dask(source)
+    if groups is True:
+        raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
     second = None if labels_from is None else read_labels(Path(labels_from), labels, groups)
     asked = _Asked(
         samples=samples,
@@ -196,6 +205,7 @@ def load_samples(
         flat=not need_labels or second is not None,
         lazy=lazy,
         chunks=chunks,
+        other_labels=None if second is None else second.name,
     )
     found = replace(_read(source, asked), source=str(path))
     found = found if second is None else _with_labels(source, found, second)
@@ -222,14 +232,15 @@ def _read(path: Path, asked: _Asked) -> SampleSet:
 def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
     _refuse(path, asked, ("size",), "only files that are one sample each can be resized")
     with open_arrays(path) as held:
-        label_name = choose(path, held, asked.labels, LABELS, "labels")
+        label_name = choose_labels(path, held, asked.labels, asked.groups)
         if label_name is None and asked.need_labels:
             no_labels(path, held, _LABELS_FROM)
-        taken = (label_name, choose(path, held, asked.groups, GROUPS, "groups"))
+        not_groups = (label_name, asked.other_labels)
+        taken = (label_name, choose_groups(path, held, asked.groups, not_groups))
         others = {name: stored for name, stored in held.items() if name not in taken}
         name = choose(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, others)
         target = None if label_name is None else clean(path, held[label_name].read(), "labels")
-        groups = groups_in_container(path, held, asked.groups)
+        groups = groups_in_container(path, held, asked.groups, not_groups)
         data, notes = _samples_in(path, name, held[name], asked)
         return SampleSet(data, target, groups, None, None, "", kind, notes)
 
@@ -283,11 +294,11 @@ def _from_table(path: Path, asked: _Asked) -> SampleSet:
             f"{path}: has no column named path; its columns are {describe(table.columns)}: give the one with the paths "
             "of the files as samples=... (command line: --samples)"
         )
-    label_name = choose(path, table.columns, asked.labels, LABELS, "labels")
+    label_name = choose_labels(path, table.columns, asked.labels, asked.groups)
     if label_name is None and asked.need_labels:
         no_labels(path, table.columns, _LABELS_FROM)
     target = None if label_name is None else from_text(path, table.columns[label_name], "labels")
-    groups = groups_in_table(table, asked.groups)
+    groups = groups_in_table(table, asked.groups, (label_name, asked.other_labels))
     names = table.columns[paths]
     _check_files(path, names)
     stack = _stacked(path.parent, names, asked)
@@ -325,7 +336,7 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
 def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None:
     for option in options:
         given = getattr(asked, option)
-        if given != getattr(_Asked, option):
+        if given is not False and given != getattr(_Asked, option):
             raise BadFileError(f"{path}: {option}={given!r} (command line: --{option}) is of no use here: {why}")
 
 
