@@ -66,7 +66,6 @@ def measured(name, jobs):
     X, y, groups = load()
     began = time.perf_counter()
     result = nested_evaluation(auto_model(n_jobs=jobs), X, y, groups, folds, repeats)
-    low, high = result.interval(result.accuracies - result.references)
     chosen = Counter(f"{f.chosen['decomposition']} {f.chosen['rank'] or ''}".strip() for f in result.folds)
     return {
         "task": name,
@@ -74,9 +73,9 @@ def measured(name, jobs):
         "scheme": result.scheme,
         "auto": 100 * result.accuracy,
         "linear_svc": 100 * result.reference,
-        "gain": 100 * (result.accuracy - result.reference),
-        "gain_error": 100 * result.gain_error,
-        "gain_interval": [100 * low, 100 * high],
+        "gain": 100 * result.difference.difference,
+        "gain_error": 100 * result.difference.error,
+        "gain_interval": [100 * result.difference.low, 100 * result.difference.high],
         "chosen": dict(chosen.most_common()),
         "minutes": (time.perf_counter() - began) / 60,
         "seed": result.seed,

@@ -175,7 +175,7 @@ def brain_model(tmp_path_factory):
 
 def test_fit_writes_model_page_and_maps(brain_model):
     folder, _, _, out = brain_model
-    assert "Accuracy on samples left out of every choice: 100.0 %" in out
+    assert "Accuracy on held-out samples: 100.0 %" in out
     assert "LinearSVC" in out
     for name in ("brain.skops", "brain.html", "weight.nii.gz", "pattern.npy"):
         assert name in out
@@ -237,6 +237,7 @@ def test_fit_prints_json(tmp_path):
     assert content["evaluation"]["accuracy"] == 1.0
     assert content["search"]["best"]["decomposition"] == "cp"
     assert content["chance"]["n_permutations"] == 3
+    assert content["chance"]["score"] == content["evaluation"]["score"]["value"]  # what is tested is what is printed
     assert content["written"] == [str(tmp_path / "m.skops")]
     assert not (tmp_path / "m.html").exists()
 
@@ -249,7 +250,7 @@ def test_compare_writes_a_page_and_report_makes_it_again(tmp_path):
     succeeded("report", tmp_path / "result.json", "-o", tmp_path / "again.html")
     assert (tmp_path / "page.html").read_text() == (tmp_path / "again.html").read_text()
     content = json.loads(out)
-    assert [row["method"] for row in content["summary"]] == ["SVM", "LinearSVC", "CP-PLSR"]
+    assert [row["method"] for row in content["summary"]] == ["SVM", "LinearSVC", "CP-PLSR", "majority class"]
     assert content["summary"][1]["margin_mean"] is None
     assert "every entry was centred" in content["preparation"][0]
 

@@ -91,7 +91,7 @@ def choice(X, y):
 def nested(X, y):
     model = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(0.1, 1), mus=(1,), cv=2, random_state=0)
     evaluation = nested_evaluation(model, X, y, cv=2)
-    return evaluation.predicted, evaluation.confidence, evaluation.references
+    return evaluation.predicted, evaluation.confidence, evaluation.reference_predicted
 
 
 def chance(X, y):

@@ -10,7 +10,8 @@ import pytest
 from conftest import low_rank_classes, run
 
 from tensormargin import METHODS, make_method
-from tensormargin.experiments import CompareSettings, compare, summarise
+from tensormargin.experiments import CompareRow, CompareSettings, compare, differences_to_best, summarise
+from tensormargin.experiments.intervals import wilson
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,8 @@ def archive(tmp_path_factory):
 
 
 def without_times(rows):
-    return [{key: value for key, value in vars(row).items() if key != "fit_seconds"} for row in rows]
+    left_out = ("fit_seconds", "test", "right")
+    return [{key: value for key, value in vars(row).items() if key not in left_out} for row in rows]
 
 
 def test_rows_are_complete_reproducible_and_scored_on_the_test_part():
@@ -30,9 +32,9 @@ def test_rows_are_complete_reproducible_and_scored_on_the_test_part():
     settings = CompareSettings(methods=("SVM", "SPMD-LRT"), repeats=2, seed=3)
     rows = list(compare(X, y, settings))
     assert sorted((row.method, row.repeat) for row in rows) == [
-        (name, repeat) for name in ("SPMD-LRT", "SVM") for repeat in (0, 1)
+        (name, repeat) for name in ("SPMD-LRT", "SVM", "majority class") for repeat in (0, 1)
     ]
-    assert without_times(rows) == without_times(compare(X, y, settings))
+    assert str(without_times(rows)) == str(without_times(compare(X, y, settings)))  # NaN is not equal to itself
     from sklearn.model_selection import StratifiedShuffleSplit
 
     train, test = next(StratifiedShuffleSplit(2, test_size=0.25, random_state=3).split(X, y))
@@ -50,7 +52,8 @@ def test_two_jobs_give_the_same_rows():
     two = sorted(without_times(compare(X, y, settings, n_jobs=2)), key=str)
     for a, b in zip(one, two, strict=True):
         assert a == {
-            key: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value for key, value in b.items()
+            key: pytest.approx(value, rel=1e-9, nan_ok=True) if isinstance(value, float) else value
+            for key, value in b.items()
         }
 
 
@@ -63,8 +66,8 @@ def test_lambda_is_chosen_without_the_test_part():
     _, test = next(StratifiedShuffleSplit(1, test_size=0.25, random_state=0).split(X, y))
     spoiled = X.copy()
     spoiled[test] = np.random.RandomState(0).standard_normal((len(test), 4, 5))
-    (honest,) = compare(X, y, settings)
-    (same,) = compare(spoiled, y, settings)
+    honest, _ = sorted(compare(X, y, settings), key=lambda row: row.method)
+    same, _ = sorted(compare(spoiled, y, settings), key=lambda row: row.method)
     assert honest.lam == same.lam
     assert honest.accuracy != same.accuracy
 
@@ -73,7 +76,7 @@ def test_summaries_average_over_the_splits():
     X, y = low_rank_classes(0, 60, (4, 5), 2.0)
     rows = list(compare(X, y, CompareSettings(methods=("SVM",), repeats=3, lam_grid=("scale",))))
     (summary,) = summarise(rows, ("SVM",))
-    accuracies = [row.accuracy for row in rows]
+    accuracies = [row.accuracy for row in rows if row.method == "SVM"]
     assert summary.accuracy == pytest.approx(np.mean(accuracies))
     assert summary.accuracy_sd == pytest.approx(np.std(accuracies, ddof=1))
 
@@ -91,8 +94,8 @@ def test_the_command_prints_json(archive):
     result = run("compare", archive, "--methods", "STM,STuM", "--repeats", 2, "--seed", 5, "--json")
     assert result.returncode == 0, result.stderr
     content = json.loads(result.stdout)
-    assert [summary["method"] for summary in content["summary"]] == ["STM", "STuM"]
-    assert len(content["rows"]) == 4
+    assert [summary["method"] for summary in content["summary"]] == ["STM", "STuM", "majority class"]
+    assert len(content["rows"]) == 6
     assert {row["seed"] for row in content["rows"]} == {5}
     assert {"tensormargin", "numpy", "scikit-learn"} <= set(content["versions"])
     assert content["data"]["sample_shape"] == [4, 5]
@@ -170,10 +173,104 @@ def test_bad_options_are_refused(arguments, message, archive):
 def test_vectors_can_be_compared_by_all_methods():
     X, y = low_rank_classes(0, 40, (5,), 3.0, rank=1)
     rows = list(compare(X, y, CompareSettings(repeats=1, lam_grid=("scale",))))
-    assert {row.method for row in rows} == set(METHODS)
+    assert {row.method for row in rows} == {*METHODS, "majority class"}
 
 
 def test_help_shows_an_example():
     result = run("compare", "--help")
     assert result.returncode == 0
     assert "tensormargin compare samples.npz" in result.stdout
+
+
+# ---- what a comparison says ----
+
+
+def made_up(outcomes: dict[str, np.ndarray], n_samples: int = 60) -> list[CompareRow]:
+    """Return rows of methods whose right predictions are given for each split, on test sets that overlap."""
+    rows = []
+    for method, right in outcomes.items():
+        for repeat, own in enumerate(right):
+            test = (np.arange(len(own)) + 7 * repeat) % n_samples
+            rows.append(
+                CompareRow(
+                    method,
+                    repeat,
+                    0,
+                    own.mean(),
+                    0.1,
+                    1.0,
+                    3,
+                    1.0,
+                    1.0,
+                    n_samples - len(own),
+                    len(own),
+                    True,
+                    test,
+                    own,
+                )
+            )
+    return rows
+
+
+def test_splits_that_agree_do_not_make_an_interval_of_width_zero():
+    right = np.tile(np.arange(12) > 1, (3, 1))  # ten of twelve, three times
+    (summary,) = summarise(made_up({"SVM": right}), ["SVM"])
+    assert summary.accuracy_sd == 0.0
+    assert summary.accuracy == pytest.approx(10 / 12)
+    assert summary.accuracy_low < 0.75
+    assert summary.accuracy_high > 0.9
+
+
+def test_one_split_has_wilsons_interval():
+    right = np.arange(12)[None] > 1
+    (summary,) = summarise(made_up({"SVM": right}), ["SVM"])
+    assert (summary.accuracy_low, summary.accuracy_high) == pytest.approx(wilson(10 / 12, 12))
+    few = summarise(made_up({"SVM": right}), ["SVM"], np.arange(60) % 3)
+    assert (few[0].accuracy_low, few[0].accuracy_high) == (None, None)
+
+
+def test_methods_differ_by_their_paired_difference():
+    """Accuracies that vary much from split to split, and a method that is always a little worse than the other."""
+    rng = np.random.default_rng(0)
+    good = np.stack([rng.uniform(size=40) < share for share in (0.6, 0.95, 0.75, 0.9, 0.65)])
+    worse = good.copy()
+    for own in worse:
+        own[np.flatnonzero(own)[:10]] = False
+    other = np.stack([rng.permutation(own) for own in good])
+    rows = made_up({"good": good, "worse": worse, "other": other})
+    first, second, _ = summarise(rows, ["good", "worse", "other"])
+    assert first.accuracy_low < second.accuracy_high  # the intervals overlap
+    differences = {one.method: one for one in differences_to_best(rows, ["good", "worse", "other"])}
+    assert set(differences) == {"worse", "other"}
+    assert differences["worse"].best == "good"
+    assert differences["worse"].difference == pytest.approx(-0.25)
+    assert differences["worse"].significant
+    assert differences["worse"].high < 0
+    assert not differences["other"].significant
+    alone = {one.method: one for one in differences_to_best(rows, ["good", "worse"])}
+    assert alone["worse"].p_value == pytest.approx(differences["worse"].p_value / 2)  # Holm: one of two
+
+
+def test_labels_and_groups_of_pandas_are_taken_by_position():
+    pandas = pytest.importorskip("pandas")
+    X, y = low_rank_classes(0, 60, (4, 5), 3.0)
+    labels, groups = np.where(y > 0, "b", "a"), np.arange(60) // 5
+    index = np.random.default_rng(0).permutation(60)
+    settings = CompareSettings(methods=("SVM",), repeats=2, lam_grid=("scale",))
+    expected = without_times(compare(X, labels, settings, groups=groups))
+    for own_labels, own_groups in (
+        (pandas.Series(labels, index=index), pandas.Series(groups, index=index)),
+        (pandas.Series(labels, index=index, dtype="string"), groups.tolist()),
+    ):
+        found = without_times(compare(X, own_labels, settings, groups=own_groups))
+        assert str(found) == str(expected)
+
+
+def test_the_majority_class_has_its_row(archive):
+    X, y = low_rank_classes(0, 60, (4, 5), 3.0)
+    y[np.flatnonzero(y > 0)[:12]] = -1
+    rows = [
+        row for row in compare(X, y, CompareSettings(methods=("SVM",), repeats=2)) if row.method == "majority class"
+    ]
+    assert [row.accuracy for row in rows] == pytest.approx([0.7, 0.7], abs=0.04)
+    assert {row.n_parameters for row in rows} == {0}

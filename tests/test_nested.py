@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import sklearn
 from conftest import low_rank_classes
-from scipy.stats import kstest, ttest_1samp
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
@@ -35,10 +34,9 @@ from tensormargin.anatomy import (
     sample_shape,
     weight_maps,
 )
-from tensormargin.chance import permutation_test
 from tensormargin.experiments import FitPlan, auto_model, check_plan, data_facts, fit_and_evaluate, nested_evaluation
-from tensormargin.experiments.intervals import corrected_error, half_width, wilson
-from tensormargin.experiments.nested import NestedEvaluation, OuterFold
+from tensormargin.experiments.compare import tuned
+from tensormargin.experiments.intervals import paired_difference, score_interval, wilson
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.peers import CPPLSClassifier
 from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler
@@ -189,182 +187,6 @@ def test_models_without_a_weight_are_refused(binary):
         weight_maps(bent)
 
 
-# ---- chance ----
-
-
-class Recorder(ClassifierMixin, BaseEstimator):
-    """Learns nothing, notes the labels it is given, and scores what it is told to."""
-
-    seen: list[np.ndarray] = []  # noqa: RUF012 - one list for all clones
-    scores: list[float] = []  # noqa: RUF012
-
-    def fit(self, X, y):
-        Recorder.seen.append(y.copy())
-        self.classes_ = np.unique(y)
-        return self
-
-    def score(self, X, y):
-        return Recorder.scores[len(Recorder.seen) - 1] if Recorder.scores else 0.5
-
-
-@pytest.fixture
-def recorder():
-    Recorder.seen, Recorder.scores = [], []
-    return Recorder()
-
-
-def everything(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    return [(np.arange(n), np.arange(n))]
-
-
-@pytest.mark.parametrize(
-    ("scores", "p_value"),
-    [
-        ([0.8, 0.9, 0.8, 0.1], 3 / 4),
-        ([0.8, 0.7, 0.6, 0.1], 1 / 4),
-        ([0.1, 0.7, 0.6, 0.1], 4 / 4),
-        ([0.8, 0.8 - 1e-15, 0.5, 0.5], 2 / 4),  # a mean over folds that is equal but for rounding
-    ],
-)
-def test_the_p_value_counts_permutations_that_are_as_good(scores, p_value, recorder):
-    Recorder.scores = scores
-    told = []
-    test = permutation_test(
-        recorder,
-        np.zeros((10, 2)),
-        np.arange(10) % 2,
-        cv=everything(10),
-        n_permutations=3,
-        random_state=0,
-        progress=lambda *call: told.append(call),
-    )
-    assert test.p_value == p_value
-    assert test.score == scores[0]
-    np.testing.assert_array_equal(test.permuted, scores[1:])
-    assert [call[:2] for call in told] == [(done, 4) for done in range(1, 5)]
-    assert told[-1][2] == "3 of 3 permutations"
-
-
-def test_labels_are_exchanged_between_samples(recorder):
-    y = np.repeat([0, 1, 2], [10, 6, 4])
-    test = permutation_test(recorder, np.zeros((20, 2)), y, cv=everything(20), n_permutations=30, random_state=0)
-    assert test.permuted_what == "labels of samples"
-    np.testing.assert_array_equal(recorder.seen[0], y)
-    assert len({tuple(labels) for labels in recorder.seen}) == 31
-    for labels in recorder.seen:
-        np.testing.assert_array_equal(np.bincount(labels), [10, 6, 4])
-
-
-def test_labels_are_exchanged_within_groups(recorder):
-    rng = np.random.default_rng(0)
-    groups = rng.permutation(np.repeat(["a", "b", "c"], 8))
-    y = np.where(rng.uniform(size=24) < np.array([0.2, 0.5, 0.8])[np.unique(groups, return_inverse=True)[1]], 1, 0)
-    test = permutation_test(
-        recorder, np.zeros((24, 2)), y, groups, cv=everything(24), n_permutations=30, random_state=0
-    )
-    assert test.permuted_what == "labels within groups"
-    assert len({tuple(labels) for labels in recorder.seen}) > 25
-    for labels in recorder.seen:
-        for group in "abc":
-            assert labels[groups == group].sum() == y[groups == group].sum()
-
-
-def test_whole_groups_are_exchanged_where_each_has_one_label(recorder):
-    groups = np.random.default_rng(0).permutation(np.repeat(np.arange(10), [2, 3, 4, 5, 6, 2, 3, 4, 5, 6]))
-    y = np.array(["ill", "well"])[(groups < 4).astype(int)]
-    test = permutation_test(
-        recorder, np.zeros((40, 2)), y, groups, cv=everything(40), n_permutations=30, random_state=0
-    )
-    assert test.permuted_what == "labels of whole groups"
-    assert len({tuple(labels) for labels in recorder.seen}) > 25
-    for labels in recorder.seen:
-        of_groups = [np.unique(labels[groups == group]) for group in range(10)]
-        assert all(len(one) == 1 for one in of_groups)
-        assert sum(one[0] == "well" for one in of_groups) == 4
-
-
-def test_a_difference_is_found(binary, groups):
-    X, y = binary
-    for own in (None, groups):
-        test = permutation_test(
-            make_pipeline(TensorScaler(), TensorMarginClassifier("cp", 1)),
-            X,
-            y,
-            own,
-            cv=3,
-            n_permutations=24,
-            random_state=0,
-        )
-        assert test.p_value == 1 / 25
-        assert test.score > 0.8
-        assert test.permuted.shape == (24,)
-        assert abs(test.permuted.mean() - 0.5) < 0.1
-
-
-class BetweenMeans(ClassifierMixin, BaseEstimator):
-    """Two classes, the plane halfway between their means: fast enough for thousands of fits."""
-
-    def fit(self, X, y):
-        first, second = (X[y == label].mean(axis=0) for label in (0, 1))
-        self.direction_, self.middle_ = second - first, (first + second) / 2
-        return self
-
-    def predict(self, X):
-        return ((X - self.middle_) @ self.direction_ > 0).astype(int)
-
-    def score(self, X, y):
-        return np.mean(self.predict(X) == y)
-
-
-@pytest.mark.parametrize("kind", ["samples", "within", "whole"])
-def test_noise_gives_p_values_of_any_size(kind):
-    """Under the null hypothesis a p-value is below a with probability a, or less where scores are tied."""
-    rng = np.random.default_rng(0)
-    groups = {"samples": None, "within": np.arange(24) // 4, "whole": np.arange(24) // 2}[kind]
-    p_values = []
-    for seed in range(40):
-        y = groups % 2 if kind == "whole" else np.arange(24) % 2
-        X = rng.standard_normal((24, 3))
-        if groups is not None:
-            X += 3 * rng.standard_normal((groups.max() + 1, 3))[groups]  # what a group has in common, not its class
-        test = permutation_test(BetweenMeans(), X, y, groups, cv=2, n_permutations=19, random_state=seed)
-        p_values.append(test.p_value)
-    p_values = np.array(p_values)
-    assert kstest(p_values, "uniform", alternative="greater").pvalue > 0.01  # not too many small ones
-    assert np.mean(p_values <= 0.2) > 0.02  # nor none at all
-    assert p_values.min() >= 1 / 20
-
-
-def test_permutation_tests_are_reproducible(binary):
-    X, y = binary
-    y = np.random.default_rng(0).permutation(y)
-    model = TensorMarginClassifier("cp", 1, tol=0.01)
-    first, again, two, other = (
-        permutation_test(model, X, y, cv=2, n_permutations=6, random_state=seed, n_jobs=jobs)
-        for seed, jobs in ((0, None), (0, None), (0, 2), (1, None))
-    )
-    np.testing.assert_array_equal(first.permuted, again.permuted)
-    np.testing.assert_array_equal(first.permuted, two.permuted)
-    assert (first.score, first.p_value) == (two.score, two.p_value)
-    assert not np.array_equal(first.permuted, other.permuted)
-
-
-def test_a_search_is_done_anew_for_every_permutation(binary):
-    X, y = binary
-    test = permutation_test(search(lams=(1,)), X, y, cv=2, n_permutations=4, random_state=0)
-    assert test.p_value == 0.2
-
-
-def test_permutation_tests_that_cannot_be(binary):
-    X, y = binary
-    with pytest.raises(ValueError, match="n_permutations must be at least 1; got 0"):
-        permutation_test(search(), X, y, n_permutations=0)
-    with pytest.raises(ValueError, match="Unknown label type"):
-        permutation_test(search(), X, np.linspace(0, 1, 72))
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        permutation_test(search(), X, y, groups=np.zeros(5))
-
-
 # ---- nested evaluation ----
 
 
@@ -387,17 +209,19 @@ def test_every_sample_is_tested_once_a_repeat(repeats, grouped, binary, groups):
     assert found.predicted.shape == found.confidence.shape == found.tested.shape == (repeats, 72)
     assert found.tested.all()
     assert set(found.predicted.ravel()) == {"cat", "house"}
-    assert np.all((found.confidence >= 0.5) & (found.confidence <= 1))
+    assert np.all((found.confidence >= 0) & (found.confidence <= 1))
     assert [(fold.repeat, fold.fold) for fold in found.folds] == [(r, f) for r in range(repeats) for f in range(3)]
     assert all(fold.n_train + fold.n_test == 72 for fold in found.folds)
-    assert found.accuracy == pytest.approx(np.mean(found.predicted == labels))  # folds are of one size
-    assert found.accuracy == pytest.approx(np.mean([fold.accuracy for fold in found.folds]))
-    assert found.reference == pytest.approx(np.mean([fold.reference for fold in found.folds]))
+    assert found.accuracy == pytest.approx(np.mean(found.predicted == labels))
+    assert found.reference == pytest.approx(np.mean(found.reference_predicted == labels))
+    assert found.accuracy == pytest.approx(np.mean([fold.score for fold in found.folds]))  # folds are of one size
+    assert found.reference == pytest.approx(np.mean([fold.reference_score for fold in found.folds]))
     assert found.accuracy > 0.75
     assert found.reference > 0.7
-    assert found.overlap == pytest.approx(0.5)
+    assert found.interval.unit == ("group" if grouped else "sample")
+    assert found.difference.unit == ("group" if grouped else "sample" if repeats == 1 else "split")
     kind = "folds that keep groups together" if grouped else "stratified folds"
-    assert found.scheme == f"3 {kind}" + (", cut 2 times" if repeats == 2 else "")
+    assert found.scheme == f"3 {kind}" + (", drawn 2 times" if repeats == 2 else "")
     done = [call[0] for call in told]
     assert done == sorted(done)
     assert done[-1] == pytest.approx(3 * repeats)
@@ -405,7 +229,7 @@ def test_every_sample_is_tested_once_a_repeat(repeats, grouped, binary, groups):
     assert all(set(fold.chosen) == {"decomposition", "rank", "lam", "mu1", "mu2"} for fold in found.folds)
     assert all(list(fold.reference_chosen) == ["svc__C"] for fold in found.folds)
     if repeats == 2:
-        assert not np.array_equal(found.confidence[0], found.confidence[1])  # cut anew
+        assert not np.array_equal(found.confidence[0], found.confidence[1])  # drawn anew
 
 
 def test_each_fold_is_what_one_gets_by_hand(binary):
@@ -416,8 +240,9 @@ def test_each_fold_is_what_one_gets_by_hand(binary):
     for fold, (train, test) in zip(found.folds, splits, strict=True):
         by_hand = clone(model).fit(X[train], y[train])
         np.testing.assert_array_equal(found.predicted[0, test], by_hand.predict(X[test]))
-        np.testing.assert_array_equal(found.confidence[0, test], by_hand.predict_proba(X[test]).max(axis=1))
-        assert fold.accuracy == by_hand.score(X[test], y[test])
+        probabilities = by_hand.predict_proba(X[test])[np.arange(len(test)), (found.predicted[0, test] > 0).astype(int)]
+        np.testing.assert_array_equal(found.confidence[0, test], probabilities)
+        assert fold.score == by_hand.score(X[test], y[test])
         assert fold.chosen == by_hand[-1].best_params_
     assert not hasattr(model[-1], "best_params_")  # a clone was fitted
     assert found.scheme.startswith("3 splits by ")
@@ -477,7 +302,7 @@ def test_a_sample_in_no_test_part_has_no_prediction(binary):
     found = nested_evaluation(search(lams=(1,)), X, y, cv=cv)
     np.testing.assert_array_equal(np.flatnonzero(found.tested[0]), np.arange(40, 60))
     assert np.isnan(found.confidence[0, 60:]).all()
-    assert np.isnan(found.standard_error)  # of one fold
+    assert found.interval.n_units == 20
 
 
 def test_scaling_by_group_is_done_in_front_of_both(binary, groups):
@@ -489,6 +314,80 @@ def test_scaling_by_group_is_done_in_front_of_both(binary, groups):
     assert found.reference == same.reference > 0.7
 
 
+@pytest.fixture(scope="module")
+def uneven():
+    """60 samples that are not easy to tell apart, a third of them of one class, in groups of 2 to 13."""
+    X, y = low_rank_classes(3, 80, SHAPE, 2.0, rank=1)
+    kept = np.r_[np.flatnonzero(y < 0), np.flatnonzero(y > 0)[:20]]
+    groups = np.random.default_rng(2).permutation(np.repeat(np.arange(8), [2, 13, 5, 11, 3, 12, 6, 8]))
+    return X[kept], np.where(y[kept] > 0, "rare", "frequent"), groups
+
+
+@pytest.mark.parametrize("score", ["accuracy", "balanced_accuracy"])
+def test_the_score_is_that_of_all_held_out_predictions(score, uneven):
+    X, y, groups = uneven
+    found = nested_evaluation(search(lams=(1,)), X, y, groups, cv=4, score=score)
+    assert len({fold.n_test for fold in found.folds}) > 1
+    right, theirs = found.predicted[0] == y, found.reference_predicted[0] == y
+    assert 0 < right.sum() < 60
+    assert found.accuracy == pytest.approx(right.mean())
+    assert found.accuracy != pytest.approx(np.mean([np.mean(right[groups == group]) for group in range(8)]))
+    assert found.balanced_accuracy == pytest.approx(np.mean([right[y == name].mean() for name in np.unique(y)]))
+    strata = y if score == "balanced_accuracy" else None
+    assert found.interval == score_interval(right, groups, strata)
+    assert found.interval.score == pytest.approx(getattr(found, score))
+    assert found.difference == paired_difference(right * 1.0, theirs * 1.0, groups, strata)
+
+
+def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
+    X, y, _ = uneven
+    tuned_by, fitted = [], []
+
+    def watched(one, *arguments):
+        tuned_by.append(arguments[-1])
+        fitted.append(one.estimator.named_steps["svc"].class_weight)
+        return tuned(one, *arguments)
+
+    monkeypatch.setattr("tensormargin.experiments.nested.tuned", watched)
+    plan = FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=2, class_weight="balanced")
+    found = nested_evaluation(plan.model(None), X, y, cv=2)
+    assert tuned_by == ["balanced_accuracy"] * 2
+    assert fitted == ["balanced"] * 2
+    assert found.score == "balanced_accuracy"
+    difference = found.balanced_accuracy - found.reference_balanced_accuracy
+    assert found.difference.difference == pytest.approx(difference)
+    plain = nested_evaluation(FitPlan(decomposition="cp", rank=1, folds=2).model(None), X, y, cv=2)
+    assert (plain.score, tuned_by[2:], fitted[2:]) == ("accuracy", ["accuracy"] * 2, [None] * 2)
+
+
+def test_labels_and_groups_are_taken_by_position(uneven):
+    """Whatever they come in, and whatever index they have."""
+    pandas = pytest.importorskip("pandas")
+    X, y, groups = uneven
+    index = np.random.default_rng(0).permutation(60)
+    model = search(lams=(1,))
+    expected = nested_evaluation(model, X, y, groups, cv=2)
+    for labels, own in (
+        (pandas.Series(y, index=index), pandas.Series(groups, index=index)),
+        (pandas.Series(y, index=index, dtype="string"), pandas.Series(groups, index=index, dtype="Int64")),
+        (y.tolist(), groups.tolist()),
+    ):
+        found = nested_evaluation(model, X, labels, own, cv=2)
+        np.testing.assert_array_equal(found.predicted, expected.predicted)
+        assert found.interval == expected.interval
+
+
+def test_folds_that_lack_a_class_say_so(uneven):
+    """Without the third class in training, none of its samples can be right."""
+    X, y, _ = uneven
+    y = np.r_[y[:54], ["late"] * 6]
+    splits = [(np.arange(54), np.arange(54, 60)), (np.arange(6, 60), np.arange(6))]
+    found = nested_evaluation(search(lams=(1,), cv=2), X, y, cv=splits)
+    first, second = found.folds
+    assert (first.unseen, first.absent, first.score) == (("late",), ("frequent", "rare"), 0.0)
+    assert (second.unseen, second.absent) == ((), ("late", "rare"))
+
+
 def test_training_parts_that_are_too_small_are_refused_before_any_work(binary):
     X, y = binary
     few = np.r_[y[:-2], 7, 7]
@@ -496,39 +395,6 @@ def test_training_parts_that_are_too_small_are_refused_before_any_work(binary):
     with pytest.raises(ValueError, match="2 samples of each class"):
         nested_evaluation(search(), X, few, cv=2, progress=lambda *call: told.append(call))
     assert not told
-
-
-# ---- intervals ----
-
-
-def test_the_error_is_nadeau_and_bengios():
-    values = np.array([0.8, 0.9, 0.7, 0.85, 0.75])
-    expected = np.sqrt(np.var(values, ddof=1) * (1 / 5 + 1 / 4))
-    assert corrected_error(values, 0.25) == pytest.approx(expected, rel=1e-12)
-    assert half_width(values, 0.25) == pytest.approx(2.7764451051977987 * expected, rel=1e-9)
-    plain = ttest_1samp(values, 0).confidence_interval(0.95)
-    assert half_width(values, 0.0) == pytest.approx((plain.high - plain.low) / 2, rel=1e-9)
-    assert np.isnan(corrected_error([0.5], 0.25))
-    assert np.isnan(half_width([0.5], 0.25))
-
-
-def test_intervals_of_an_evaluation():
-    accuracies, references = [0.9, 0.8, 0.85], [0.7, 0.75, 0.8]
-    folds = [
-        OuterFold(0, k, n_train=20, n_test=10, accuracy=a, reference=r, chosen={}, reference_chosen={}, seconds=1.0)
-        for k, (a, r) in enumerate(zip(accuracies, references, strict=True))
-    ]
-    nothing = np.zeros((1, 30))
-    found = NestedEvaluation(folds, nothing, nothing, nothing > 0, "3 folds", 0)
-    assert found.accuracy == pytest.approx(0.85)
-    assert found.reference == pytest.approx(0.75)
-    assert found.overlap == 0.5
-    assert found.standard_error == pytest.approx(np.sqrt(0.0025 * (1 / 3 + 0.5)))
-    difference = np.array([0.2, 0.05, 0.05])
-    assert found.gain_error == pytest.approx(np.std(difference, ddof=1) * np.sqrt(1 / 3 + 0.5))
-    low, high = found.interval(found.accuracies)
-    assert (low + high) / 2 == pytest.approx(0.85)
-    assert (high - low) / 2 == pytest.approx(4.302652729749464 * found.standard_error, rel=1e-9)
 
 
 # ---- fit and evaluate ----
@@ -579,6 +445,7 @@ def test_what_is_noted_is_json_and_true(plan, samples, tmp_path):
     assert (about["chance"] is None) == (plan.permutations == 0)
     if about["chance"]:
         assert about["chance"]["p_value"] == 1 / 3
+        assert about["chance"]["score"] > 0.7
         assert about["chance"]["exchanged"] == "labels within groups"
         assert len(about["chance"]["permuted"]) == 2
     shares = [done / total for done, total, _ in told]
@@ -594,16 +461,23 @@ def test_what_is_noted_is_json_and_true(plan, samples, tmp_path):
 
 def check_evaluation(evaluation, plan):
     rows = evaluation["samples"]
-    assert [row["sample"] for row in rows] == [f"{number}.png" for number in range(72)]
-    assert [row["group"] for row in rows] == (np.arange(72) // 6).tolist()
-    assert all(0.5 <= row["probability"] <= 1 for row in rows)
+    assert [row["sample"] for row in rows] == plan.repeats * [f"{number}.png" for number in range(72)]
+    assert [row["group"] for row in rows] == plan.repeats * (np.arange(72) // 6).tolist()
+    assert [row["repeat"] for row in rows] == np.repeat(np.arange(plan.repeats), 72).tolist()
+    assert all(0 <= row["probability"] <= 1 for row in rows)
     assert len(evaluation["folds"]) == 2 * plan.repeats
-    right = np.mean([row["label"] == row["predicted"] for row in rows])
-    if plan.repeats == 1:
-        assert evaluation["accuracy"] == pytest.approx(right, abs=1e-9)
-    assert evaluation["gain"] == pytest.approx(evaluation["accuracy"] - evaluation["reference"]["accuracy"])
-    assert evaluation["interval"][0] <= evaluation["accuracy"] <= evaluation["interval"][1]
-    assert evaluation["majority"] == {"label": "cat", "accuracy": 0.5}
+    right = np.array([row["label"] == row["predicted"] for row in rows])
+    assert evaluation["accuracy"] == pytest.approx(np.mean(right), abs=1e-12)
+    of_classes = [np.mean(right[[row["label"] == name for row in rows]]) for name in ("cat", "house")]
+    assert evaluation["balanced_accuracy"] == pytest.approx(np.mean(of_classes), abs=1e-12)
+    name = "balanced accuracy" if plan.class_weight else "accuracy"
+    assert evaluation["score"] == {"name": name, "value": pytest.approx(evaluation[name.replace(" ", "_")])}
+    assert (evaluation["unit"], evaluation["n_units"]) == ("group", 12)
+    assert evaluation["interval"][0] <= evaluation["score"]["value"] <= evaluation["interval"][1]
+    gain = evaluation["score"]["value"] - evaluation["reference"]["score"]
+    assert evaluation["difference"]["difference"] == pytest.approx(gain)
+    assert evaluation["difference"]["unit"] == "group"
+    assert evaluation["majority"] == {"label": "cat", "accuracy": 0.5, "score": 0.5}
 
 
 def test_the_model_is_fitted_to_everything_and_its_score_is_not_the_evaluation(samples):
@@ -626,15 +500,23 @@ def test_samples_in_no_test_part_are_not_listed(samples, monkeypatch):
     assert [row["predicted"] for row in rows] == found.predicted[0, 10:].tolist()
 
 
-def test_one_fold_has_no_interval_and_json_says_null(samples, monkeypatch):
+def test_few_groups_have_no_interval_and_json_says_null(samples, monkeypatch):
+    few = replace(samples, groups=np.arange(72) // 18)
+    evaluation = fit_and_evaluate(few, PLANS["plain"]).about["evaluation"]
+    evaluation = json.loads(json.dumps(evaluation, allow_nan=False))
+    assert (evaluation["unit"], evaluation["n_units"]) == ("group", 4)
+    assert evaluation["interval"] == evaluation["reference"]["interval"] == [None, None]
+    assert evaluation["difference"]["low"] is None
+    assert not evaluation["difference"]["significant"]
+
+
+def test_the_interval_of_one_fold_is_wilsons(samples, monkeypatch):
     found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, cv=[(np.arange(48), np.arange(48, 72))])
     monkeypatch.setattr("tensormargin.experiments.workflow.nested_evaluation", lambda *_: found)
-    evaluation = json.loads(json.dumps(fit_and_evaluate(samples, PLANS["plain"]).about, allow_nan=False))["evaluation"]
+    evaluation = fit_and_evaluate(samples, PLANS["plain"]).about["evaluation"]
     assert evaluation["n_tested"] == 24
+    assert evaluation["n_untested"] == 48
     assert evaluation["interval"] == pytest.approx(wilson(evaluation["accuracy"], 24))
-    assert evaluation["gain_interval"] == [None, None]
-    assert evaluation["standard_error"] is None
-    assert evaluation["gain_error"] is None
 
 
 def test_facts_of_data_without_labels(samples):
@@ -733,15 +615,3 @@ def test_partial_least_squares_stops_where_samples_are_exhausted():
         CPPLSClassifier().fit(np.ones((10, 3, 3)), np.arange(10) % 2)
     with pytest.raises(ValueError, match="got one class"):
         CPPLSClassifier().fit(X, np.zeros(30))
-
-
-@pytest.mark.parametrize(("right", "count"), [(0, 10), (7, 10), (24, 24), (399, 400)])
-def test_wilsons_interval_is_where_the_score_test_does_not_reject(right, count):
-    """Its ends p solve (share - p)^2 = z^2 p (1 - p) / n, and it has a width where all trials agree."""
-    share = right / count
-    low, high = wilson(share, count)
-    assert 0 <= low < high <= 1
-    assert low <= share <= high
-    for end in (low, high):
-        if 0 < end < 1:
-            assert (share - end) ** 2 == pytest.approx(1.959963984540054**2 * end * (1 - end) / count, rel=1e-9)

@@ -18,6 +18,7 @@ from tensormargin.plots import (
     plot_factors,
     plot_map,
     plot_margins,
+    plot_permutations,
     plot_ranks,
     plot_search,
     plot_weight,
@@ -527,6 +528,24 @@ def test_comparison_marks_the_reference_on_given_axes():
         plot_comparison(["a"], [0.8], [0.7], [0.9], reference="c")
     with pytest.raises(ValueError, match="got 1, 1, 2 and 1"):
         plot_comparison(["a"], [0.8], [0.7, 0.6], [0.9])
+
+
+@pytest.mark.parametrize("permuted", [np.linspace(0.2, 0.7, 60), [0.4, 0.5, 0.5, 0.6, 0.5], [0.5] * 4])
+def test_every_permutation_is_in_the_histogram(permuted):
+    permuted = np.asarray(permuted)
+    ax = plot_permutations(permuted, 0.6, 0.04, name="balanced accuracy")
+    null, as_good = ax.patches[:2]
+    assert null.get_data().values.sum() == len(permuted)
+    assert as_good.get_data().values.sum() == np.sum(permuted >= 0.6 - 1e-12)
+    assert 0.6 in [line.get_xdata()[0] for line in ax.get_lines()]
+    assert ax.get_xlabel() == "balanced accuracy"
+
+
+def test_permutations_that_cannot_be_drawn_are_refused():
+    with pytest.raises(ValueError, match="one finite score per permutation"):
+        plot_permutations([], 0.5, 1.0)
+    with pytest.raises(ValueError, match="one finite score per permutation"):
+        plot_permutations([0.5, np.nan], 0.5, 1.0)
 
 
 def test_importing_the_library_does_not_import_matplotlib():

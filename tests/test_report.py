@@ -12,9 +12,10 @@ import pytest
 from conftest import low_rank_classes
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.experiments import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate, summarise
+from tensormargin.experiments import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate
 from tensormargin.io import SampleSet, load_model, read_facts, save_model
-from tensormargin.report import comparison_page, model_page, render, write_page
+from tensormargin.report import comparison_page, differences_in_words, evaluation_lines, model_page, render, write_page
+from tensormargin.report.statements import fold_note
 from tensormargin.report.volumes import packed_background, packed_map
 
 EVIL = "<script>alert(1)</script>"
@@ -54,7 +55,7 @@ def test_the_page_has_every_section_and_the_nested_estimate(fitted):
     for heading in (*sections, "Confusion matrix", "Predictions", "Methods"):
         assert heading in text
     evaluation = facts["about"]["evaluation"]
-    assert f"left out of every choice: {100 * evaluation['accuracy']:.1f} %" in text
+    assert f"Accuracy on held-out samples: {100 * evaluation['accuracy']:.1f} %" in text
     assert "optimistic" in text
     for words in ("2 folds that keep groups together", "seed 0", "scikit-learn", "0.01*scale", "LinearSVC", "numpy"):
         assert words in text
@@ -150,15 +151,89 @@ def comparison():
     samples = sample_set()
     settings = CompareSettings(methods=("SVM", "STM", "LinearSVC"), repeats=2, lam_grid=("scale",), folds=2)
     rows = list(compare(samples.data, samples.labels, settings))
-    return comparison_content(samples, settings, [], rows, summarise(rows, settings.methods))
+    return comparison_content(samples, settings, [], rows)
 
 
 def test_the_page_of_a_comparison(comparison):
     html = render(comparison_page(comparison))
     text = text_of(html)
-    for words in ("SVM", "STM", "LinearSVC", "Best mean accuracy", "30 samples of 7 x 6 x 5", "2 random splits"):
+    for words in ("SVM", "STM", "LinearSVC", "majority class", "30 samples of 7 x 6 x 5", "2 random splits"):
         assert words in text
+    assert "Best accuracy: " in text
+    assert "overlap are not shown" not in text
     assert EVIL not in html
+
+
+def test_methods_differ_by_the_paired_difference():
+    one = {"method": "SVM", "best": "STM", "difference": -0.1, "low": -0.2, "high": -0.01, "p_value": 0.02}
+    two = {**one, "method": "LMDM", "low": -0.2, "high": 0.05, "p_value": 0.6}
+    few = {**one, "low": None, "high": None, "p_value": None, "significant": False}
+    assert differences_in_words([{**one, "significant": True}, {**two, "significant": False}]) == [
+        "Significantly below STM: SVM.",
+        "Not significantly different from STM: LMDM.",
+    ]
+    assert differences_in_words([few]) == ["There are too few groups to tell whether methods differ."]
+
+
+def test_the_unit_of_the_interval_is_said(fitted):
+    evaluation = fitted[2]["about"]["evaluation"]
+    assert evaluation["unit"] == "group"
+    with_groups, few = (
+        " ".join(evaluation_lines({**evaluation, **changed}, None))
+        for changed in (
+            {"interval": [0.61, 0.89], "n_units": 12},
+            {
+                "interval": [None, None],
+                "n_units": 3,
+                "difference": {**evaluation["difference"], "low": None, "n_units": 3},
+            },
+        )
+    )
+    assert "(95 % interval 61.0 to 89.0, 12 groups)" in with_groups
+    assert "(no interval: 3 groups are too few)" in few
+    assert "With so few groups nothing can be said" in few
+    assert "comes from 3 groups: too few to tell" in few
+
+
+def test_what_is_balanced_is_compared_by_balanced_accuracy(fitted):
+    evaluation = dict(fitted[2]["about"]["evaluation"])
+    evaluation |= {"score": {"name": "balanced accuracy", "value": 0.75}, "accuracy": 0.9}
+    lines = evaluation_lines(evaluation, None)
+    assert lines[0].startswith("Balanced accuracy on held-out samples: 75.0 %")
+    assert lines[0].endswith("; accuracy: 90.0 %.")
+
+
+def test_folds_that_lack_a_class_are_explained(fitted):
+    evaluation = dict(fitted[2]["about"]["evaluation"])
+    fold = {**evaluation["folds"][0], "unseen": ["c"], "absent": ["a", "b"]}
+    evaluation |= {"folds": [fold, *evaluation["folds"][1:]], "n_untested": 4}
+    said = " ".join(evaluation_lines(evaluation, None))
+    assert "The training set of fold 1.1 has no sample of c, so none of those in its test set can be right." in said
+    assert f"1 of {len(evaluation['folds'])} test sets lack a class" in said
+    assert "4 samples were in no test set" in said
+    assert fold_note(fold) == "training set without c; test set without a, b"
+
+
+def test_the_null_distribution_is_on_the_page(fitted):
+    samples, model, facts, _ = fitted
+    chance = {
+        "score": 0.8,
+        "score_name": "accuracy",
+        "p_value": 0.1,
+        "smallest_p": 0.05,
+        "n_permutations": 19,
+        "exchanged": "labels within groups",
+        "fixed_groups": ["s1", "s2"],
+        "n_fixed": 6,
+        "permuted": np.linspace(0.3, 0.8, 19).tolist(),
+    }
+    with_test = {**facts, "about": {**facts["about"], "chance": chance}}
+    page = model_page(model, with_test, samples)
+    comparison = next(section for section in page.sections if section.heading == "Comparison")
+    assert "permuted labels within groups" in comparison.pictures[-1].caption
+    said = " ".join(page.headline)
+    assert "p = 0.1 (19 permutations of labels within groups; the smallest possible p is 0.05)" in said
+    assert "The labels of 6 samples cannot be exchanged: their groups (s1, s2) have one label each" in said
 
 
 # ---------------------------------------------------------------------------------------------------------- a browser
@@ -357,4 +432,4 @@ def test_the_page_of_a_comparison_sorts(browser, comparison, tmp_path):
     button = find(browser, "table[data-sortable] th button")[0]
     browser.execute_script("arguments[0].click()", button)
     names = [cell.text for cell in find(browser, "table[data-sortable] tbody td:first-child")]
-    assert names == sorted(names)
+    assert names == sorted(names, key=str.lower)

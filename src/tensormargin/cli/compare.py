@@ -24,7 +24,9 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
-    from ..experiments import CompareRow, CompareSettings, Summary
+    from rich.table import Table
+
+    from ..experiments import CompareRow, CompareSettings
     from ..io import SampleSet
 
 _EXAMPLES = f"""
@@ -43,21 +45,29 @@ Besides the paper's methods: LinearSVC (scikit-learn, flat) and CP-PLSR (TensorL
 @click.command("compare", epilog=_EXAMPLES)
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @methods_option
-@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Random test parts.")
+@click.option(
+    "--repeats", type=click.IntRange(1), default=5, show_default=True, help="Number of random train-test splits."
+)
 @click.option(
     "--test-size",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.25,
     show_default=True,
-    help="Share of the samples to test on.",
+    help="Share of the samples in the test set.",
 )
-@click.option("--folds", type=click.IntRange(2), default=3, show_default=True, help="Folds that choose lambda.")
+@click.option(
+    "--folds",
+    type=click.IntRange(2),
+    default=3,
+    show_default=True,
+    help="Cross-validation folds used to choose lambda.",
+)
 @loading_options
 @preparing_options
 @seed_option
 @jobs_option
 @scheduler_option
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page (HTML) with figures.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
 @json_option
 def compare_command(
     data: Path | None,
@@ -78,7 +88,7 @@ def compare_command(
     Every method gets the same splits and chooses lambda from the same values, by cross-validation on the training part.
     Groups, where there are any, are never on both sides of a split.
     """
-    from ..experiments import CompareSettings, compare, comparison_content, summarise
+    from ..experiments import CompareSettings, compare, comparison_content
     from ..methods import METHODS
 
     with refusals(ValueError):
@@ -97,10 +107,9 @@ def compare_command(
     with fits_on(scheduler, X):
         with refusals(ValueError):
             results = compare(X, samples.labels, settings, jobs, samples.groups)
-        rows = _with_progress(results, len(settings.methods) * repeats)
-    rows.sort(key=lambda row: (settings.methods.index(row.method), row.repeat))
-    summaries = summarise(rows, settings.methods)
-    content = comparison_content(samples, settings, recipe.words(), rows, summaries)
+        rows = _with_progress(results, len(settings.entries) * repeats)
+    rows.sort(key=lambda row: (settings.entries.index(row.method), row.repeat))
+    content = comparison_content(samples, settings, recipe.words(), rows)
     if report is not None:
         from ..report import comparison_page, write_page
 
@@ -109,7 +118,7 @@ def compare_command(
     if as_json:
         print_json(content)
         return
-    _print_table(samples, settings, rows, summaries)
+    _print_table(samples, settings, content)
     if report is not None:
         click.echo(f"Wrote {report}")
 
@@ -133,11 +142,30 @@ def _with_progress(rows: Iterable[CompareRow], total: int) -> list[CompareRow]:
     return collected
 
 
-def _print_table(
-    samples: SampleSet, settings: CompareSettings, rows: list[CompareRow], summaries: list[Summary]
-) -> None:
-    from rich import box
+def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[str, Any]) -> None:
     from rich.console import Console
+
+    from ..report import differences_in_words
+
+    console = Console()
+    console.print(_table(samples, settings, content["summary"]))
+    kind = "stratified" if samples.groups is None else "that keeps groups together"
+    said = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
+    lines = [
+        *differences_in_words(content["differences"]),
+        f"{said}, {kind} ({1 - settings.test_size:.0%} training). lambda chosen for each method by "
+        f"{settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for the "
+        "number of methods (Holm). Margins are of the test set; parameters and margins are per binary problem.",
+    ]
+    unfinished = sum(not row["converged"] for row in content["rows"])
+    if unfinished:
+        lines.append(f"{unfinished} of {len(content['rows'])} fits stopped before they converged.")
+    for line in [*lines, *(f"Note: {note}" for note in samples.notes)]:
+        console.print(line, highlight=False, markup=False)
+
+
+def _table(samples: SampleSet, settings: CompareSettings, summaries: list[dict[str, Any]]) -> Table:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
@@ -150,31 +178,16 @@ def _print_table(
     table.add_column("method")
     for heading in ("accuracy %", "fit s", "parameters", "margin mean", "variance"):
         table.add_column(heading, justify="right")
-    best = max(summary.accuracy for summary in summaries)
+    best = max(summary["accuracy"] for summary in summaries)
     for summary in summaries:
-        spread = f" ± {100 * summary.accuracy_sd:.2f}" if settings.repeats > 1 else ""
-        accuracy = f"{100 * summary.accuracy:.2f}{spread}"
-        margins = (f"{value:.2f}" if value == value else "" for value in (summary.margin_mean, summary.margin_variance))
+        spread = f" ± {100 * summary['accuracy_sd']:.2f}" if settings.repeats > 1 else ""
+        accuracy = f"{100 * summary['accuracy']:.2f}{spread}"
+        margins = (summary[name] for name in ("margin_mean", "margin_variance"))
         table.add_row(
-            summary.method,
-            f"[bold]{accuracy}[/bold]" if summary.accuracy == best else accuracy,
-            f"{summary.fit_seconds:.3f}",
-            str(summary.n_parameters),
-            *margins,
+            summary["method"],
+            f"[bold]{accuracy}[/bold]" if summary["accuracy"] == best else accuracy,
+            f"{summary['fit_seconds']:.3f}",
+            str(summary["n_parameters"]),
+            *("" if value is None else f"{value:.2f}" for value in margins),
         )
-    console = Console()
-    console.print(table)
-    kind = "stratified" if samples.groups is None else "that keeps groups together"
-    said = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
-    said += f", {kind}"
-    console.print(
-        f"{said} ({1 - settings.test_size:.0%} training). "
-        f"lambda chosen for each method by {settings.folds}-fold cross-validation on the training part. Margins are of "
-        "the test part; parameters and margins are per binary problem.",
-        highlight=False,
-    )
-    unfinished = sum(not row.converged for row in rows)
-    if unfinished:
-        console.print(f"{unfinished} of {len(rows)} fits stopped before they converged.", highlight=False)
-    for note in samples.notes:
-        console.print(f"Note: {note}", highlight=False, markup=False)
+    return table

@@ -1,7 +1,8 @@
 """Experiments: methods in, rows of results out."""
 
 from .auto import auto_model
-from .compare import CompareRow, CompareSettings, Summary, compare, summarise
+from .compare import CompareRow, CompareSettings, compare
+from .compare_summary import MethodDifference, Summary, differences_to_best, summarise
 from .nested import NestedEvaluation, OuterFold, nested_evaluation
 from .page import read_results, read_summaries, write_page, write_summaries
 from .protocols import PROTOCOLS, Evaluation, Grid, quick
@@ -17,6 +18,7 @@ __all__ = [
     "FitPlan",
     "FittedModel",
     "Grid",
+    "MethodDifference",
     "NestedEvaluation",
     "OuterFold",
     "Progress",
@@ -31,6 +33,7 @@ __all__ = [
     "compare",
     "comparison_content",
     "data_facts",
+    "differences_to_best",
     "fit_and_evaluate",
     "nested_evaluation",
     "quick",

@@ -5,27 +5,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._namespace import as_array
 from .._typing import Array
+from .._validation import checked_groups, checked_labels
 from ..anatomy import last_estimator
 from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
 from ..margins import MarginReport, margin_report
 from ..methods import METHODS, check_methods
 from ..selection import splits_of
-from .contenders import LAM_GRID, PEERS, Contender, contender
+from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, contender
 from .fitting import watched_fit
-from .intervals import half_width
 
 
 @dataclass(frozen=True)
@@ -37,17 +39,17 @@ class CompareSettings:
     methods : sequence of str
         Names from `tensormargin.METHODS`, and "LinearSVC" (scikit-learn) and "CP-PLSR" (TensorLy).
     repeats : int
-        Random splits into training and test part: stratified, or keeping groups together where there are groups.
+        Number of random splits into training and test set: stratified, or keeping groups together where there are any.
     test_size : float
-        Share of the test part.
+        Share of the samples in the test set.
     lam_grid : sequence
         Values of ``lam`` to choose from, the same for all methods of the paper.
     folds : int
-        Folds of the cross-validation on the training part that chooses ``lam``.
+        Cross-validation folds, on the training set, used to choose ``lam``.
     seed : int
         Seed of the splits.
     preparation : transformer, optional
-        Fitted on each training part, in front of every method.
+        Fitted on each training set, in front of every method.
     """
 
     methods: Sequence[str] = tuple(METHODS)
@@ -58,14 +60,20 @@ class CompareSettings:
     seed: int = 0
     preparation: Any = None
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The methods, and the majority class, which every one of them has to beat."""
+        return (*(name for name in self.methods if name != MAJORITY), MAJORITY)
+
 
 @dataclass(frozen=True)
 class CompareRow:
     """One method on one split.
 
     ``fit_seconds`` is the time of one fit with the chosen ``lam`` (a peer's: its own parameter); ``margin_mean`` and
-    ``margin_variance`` are taken over the test part and averaged over the binary problems, NaN for peers;
-    ``n_parameters`` counts one binary problem's (a peer's: its own count).
+    ``margin_variance`` are taken over the test set and averaged over the binary problems, NaN for peers;
+    ``n_parameters`` counts one binary problem's (a peer's: its own count). ``test`` and ``right`` say which samples
+    were tested, and which of them were right.
     """
 
     method: str
@@ -73,47 +81,33 @@ class CompareRow:
     seed: int
     accuracy: float
     fit_seconds: float
-    lam: str | float
+    lam: str | float | None
     n_parameters: int
     margin_mean: float
     margin_variance: float
     n_train: int
     n_test: int
     converged: bool
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Means over the splits; ``accuracy_sd`` is the standard deviation over them (0 for a single one).
-
-    ``accuracy_low`` and ``accuracy_high`` bound a 95 % interval, its variance corrected for overlapping training parts
-    (Nadeau and Bengio 2003); NaN for a single split.
-    """
-
-    method: str
-    accuracy: float
-    accuracy_sd: float
-    accuracy_low: float
-    accuracy_high: float
-    fit_seconds: float
-    n_parameters: int
-    margin_mean: float
-    margin_variance: float
+    test: Array = field(repr=False, compare=False)
+    right: Array = field(repr=False, compare=False)
 
 
 def compare(
-    X: Array, y: Array, settings: CompareSettings, n_jobs: int | None = None, groups: Array | None = None
+    X: Any, y: Any, settings: CompareSettings, n_jobs: int | None = None, groups: Any = None
 ) -> Iterator[CompareRow]:
     """Return an iterator over one row for every method and split, in the order in which they are done.
 
-    Labels or settings with which no comparison is possible raise ValueError at once.
+    The majority class has its rows, too (`CompareSettings.entries`). Labels or settings with which no comparison is
+    possible raise ValueError at once.
     """
-    check_methods(settings.methods, (*METHODS, *PEERS))
+    check_methods(settings.methods, (*METHODS, *PEERS, MAJORITY))
+    X = as_array(X)
+    y, groups = checked_labels(X, y), checked_groups(X, groups)
     splits = outer_splits(y, settings, groups)
     jobs = (
         delayed(_row)(X, y, groups, *split, name, repeat, settings)
         for repeat, split in enumerate(splits)
-        for name in settings.methods
+        for name in settings.entries
     )
     rows: Iterator[CompareRow] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
     return rows
@@ -159,30 +153,6 @@ def _check_comparable(y: Array, settings: CompareSettings) -> None:
         )
 
 
-def summarise(rows: Sequence[CompareRow], methods: Sequence[str]) -> list[Summary]:
-    """Average the rows of each method."""
-    summaries = []
-    for method in methods:
-        own = [row for row in rows if row.method == method]
-        accuracies = [row.accuracy for row in own]
-        mean = float(np.mean(accuracies))
-        half = half_width(accuracies, sum(row.n_test for row in own) / sum(row.n_train for row in own))
-        summaries.append(
-            Summary(
-                method=method,
-                accuracy=mean,
-                accuracy_sd=float(np.std(accuracies, ddof=1)) if len(own) > 1 else 0.0,
-                accuracy_low=float(np.clip(mean - half, 0, 1)),
-                accuracy_high=float(np.clip(mean + half, 0, 1)),
-                fit_seconds=float(np.mean([row.fit_seconds for row in own])),
-                n_parameters=own[0].n_parameters,
-                margin_mean=float(np.mean([row.margin_mean for row in own])),
-                margin_variance=float(np.mean([row.margin_variance for row in own])),
-            )
-        )
-    return summaries
-
-
 def _row(
     X: Array,
     y: Array,
@@ -198,11 +168,12 @@ def _row(
     chosen = tuned(one, X[train], y[train], settings.folds, settings.seed, own_groups)
     fit = watched_fit(chosen.estimator, X[train], y[train])
     mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test])
+    right = np.asarray(fit.classifier.predict(X[test]) == y[test])
     return CompareRow(
         method=name,
         repeat=repeat,
         seed=settings.seed,
-        accuracy=float(fit.classifier.score(X[test], y[test])),
+        accuracy=float(right.mean()),
         fit_seconds=fit.seconds,
         lam=chosen.value,
         n_parameters=n_parameters,
@@ -211,6 +182,8 @@ def _row(
         n_train=len(train),
         n_test=len(test),
         converged=fit.converged,
+        test=test,
+        right=right,
     )
 
 
@@ -223,19 +196,27 @@ class Tuned:
 
     @property
     def value(self) -> Any:
-        """The chosen value of its own parameter."""
-        return next(value for name, value in self.values.items() if name != "preparation")
+        """The chosen value of its own parameter, None where it has none."""
+        return next((value for name, value in self.values.items() if name != "preparation"), None)
 
 
 def tuned(
-    one: Contender, X: Array, y: Array, folds: int, seed: int, groups: Array | None = None, n_jobs: int | None = None
+    one: Contender,
+    X: Array,
+    y: Array,
+    folds: int,
+    seed: int,
+    groups: Array | None = None,
+    n_jobs: int | None = None,
+    scoring: str = "accuracy",
 ) -> Tuned:
-    """Choose a contender's parameters by the best cross-validated accuracy; the first of equals."""
+    """Choose a contender's parameters by the best cross-validated score; ties go to the first."""
     if all(len(values) == 1 for values in one.grid.values()):
         chosen = {name: values[0] for name, values in one.grid.items()}
     else:
         grid = {name: list(values) for name, values in one.grid.items()}
-        search = GridSearchCV(one.estimator, grid, cv=splits_of(folds, y, groups, seed), refit=False)
+        splits = splits_of(folds, y, groups, seed)
+        search = GridSearchCV(one.estimator, grid, cv=splits, refit=False, scoring=scoring)
         where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
         with warnings.catch_warnings(), where:
             warnings.simplefilter("ignore", ConvergenceWarning)  # a value that was tried and not taken says nothing
@@ -247,13 +228,16 @@ def _margins_and_size(model: Any, X: Array, y: Array) -> tuple[float, float, int
     """Return mean and variance of the test margins, averaged over the binary problems, and the number of parameters."""
     classifier = last_estimator(model)
     if not isinstance(classifier, TensorMarginClassifier):
-        svc = last_estimator(classifier)
-        return (
-            nan,
-            nan,
-            int(classifier.n_parameters_ if hasattr(classifier, "n_parameters_") else svc.coef_[0].size + 1),
-        )
+        return nan, nan, _size_of_peer(classifier)
     reports = margin_report(model, X, y)
     margins = [reports] if isinstance(reports, MarginReport) else reports
     mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
     return mean, variance, classifier.n_parameters_
+
+
+def _size_of_peer(classifier: Any) -> int:
+    """Return the number of parameters of one binary problem, or of all that the peer says it has."""
+    if isinstance(classifier, DummyClassifier):
+        return 0
+    last = last_estimator(classifier)
+    return int(classifier.n_parameters_ if hasattr(classifier, "n_parameters_") else last.coef_[0].size + 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
@@ -17,6 +18,9 @@ from ..peers import CPPLSClassifier
 
 PEERS = ("LinearSVC", "CP-PLSR")
 """Methods of scikit-learn and TensorLy that can join a comparison."""
+
+MAJORITY = "majority class"
+"""Always the most frequent class of the training set: what every method has to beat."""
 
 LAM_GRID = ("0.01*scale", "0.1*scale", "scale", "10*scale")
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -60,11 +64,13 @@ class Contender:
         return Contender(self.name, estimator, grid | ({"preparation": steps} if len(steps) > 1 else {}))
 
 
-def contender(name: str, lam_grid: Sequence[str | float] = LAM_GRID) -> Contender:
-    """Return a method of the paper or a peer by its name."""
+def contender(name: str, lam_grid: Sequence[str | float] = LAM_GRID, class_weight: Any = None) -> Contender:
+    """Return a method of the paper, a peer or the majority class by its name; ``class_weight`` is for LinearSVC."""
     if name == "LinearSVC":
-        estimator = Pipeline([("flat", FlatUnit()), ("svc", LinearSVC(max_iter=2000, random_state=0))])
-        return Contender(name, estimator, {"svc__C": C_GRID})
+        svc = LinearSVC(max_iter=2000, random_state=0, class_weight=class_weight)
+        return Contender(name, Pipeline([("flat", FlatUnit()), ("svc", svc)]), {"svc__C": C_GRID})
+    if name == MAJORITY:
+        return Contender(name, DummyClassifier(strategy="most_frequent"), {})
     if name == "CP-PLSR":
         return Contender(name, CPPLSClassifier(), {"n_components": COMPONENTS})
     return Contender(name, make_method(name), {"lam": list(lam_grid)})

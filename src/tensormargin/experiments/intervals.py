@@ -1,27 +1,177 @@
-"""How sure an average over splits is."""
+"""How certain a held-out score, or the difference between two of them, is.
+
+Everything here starts from held-out outcomes, an array of shape (n_repeats, n_samples): 1 or 0 for a sample in a test
+set, NaN where it was in none. A score is their mean over samples (accuracy), or the mean over classes of such means
+(balanced accuracy); the classes are then the strata.
+
+Samples of one group (a subject, a recording) are not independent of each other, so with groups the unit of an interval
+is the group: a thousand scans of eight people say little more about the next person than eight numbers do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
+from scipy.stats import binom
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
-from .._typing import Array
+from .._typing import Array, FloatArray
 
 CONFIDENCE = 0.95
+FEWEST_GROUPS = 5
+"""Below this a variance between groups is too uncertain to make an interval of."""
+
+
+@dataclass(frozen=True)
+class ScoreInterval:
+    """A score of held-out samples with its 95 % interval.
+
+    Attributes
+    ----------
+    score : float
+    low, high : float or None
+        None where there are fewer than `FEWEST_GROUPS` groups.
+    unit : {"sample", "group"}
+        What counts as an independent observation.
+    n_units : int
+    """
+
+    score: float
+    low: float | None
+    high: float | None
+    unit: str
+    n_units: int
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The difference between two scores of the same held-out samples, with its 95 % interval.
+
+    Attributes
+    ----------
+    difference : float
+    low, high, p_value, error : float or None
+        Interval, two-sided p-value and standard error; None where there are fewer than `FEWEST_GROUPS` groups.
+    unit : {"sample", "group", "split"}
+        What the two scores are paired by.
+    n_units : int
+    method : str
+        How the interval and the p-value were computed, in words.
+    """
+
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    error: float | None
+    unit: str
+    n_units: int
+    method: str
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval excludes zero and the p-value is below 5 %."""
+        return is_significant(self.low, self.high, self.p_value)
+
+
+def is_significant(low: float | None, high: float | None, p_value: float | None) -> bool:
+    """Tell whether an interval excludes zero and its p-value is below 5 %; not where they are not known."""
+    if low is None or high is None or p_value is None:
+        return False
+    return (low > 0 or high < 0) and p_value < 1 - CONFIDENCE
+
+
+def score_interval(right: Array, groups: Array | None = None, strata: Array | None = None) -> ScoreInterval:
+    """Return the score of held-out samples with its 95 % interval.
+
+    Without groups this is Wilson's interval. With groups the variance is the one between groups, Wilson's interval uses
+    the effective number of samples, ``score (1 - score) / variance`` (at most the actual one; Korn and Graubard 1998),
+    and Student's t with one degree of freedom less than there are groups replaces the normal quantile.
+
+    Parameters
+    ----------
+    right : array of shape (n_repeats, n_samples)
+        1 where a held-out prediction was right, 0 where it was wrong, NaN where there was none.
+    groups : array of shape (n_samples,), optional
+    strata : array of shape (n_samples,), optional
+        The classes, for balanced accuracy.
+    """
+    mean = _HeldOutMean.of(right, groups, strata)
+    if groups is None:
+        ends = wilson(mean.value, mean.effective_number())
+        return ScoreInterval(mean.value, *ends, "sample", len(mean.values))
+    if mean.n_groups < FEWEST_GROUPS:
+        return ScoreInterval(mean.value, None, None, "group", mean.n_groups)
+    ends = wilson(mean.value, mean.effective_number(), _student_quantile(mean.n_groups - 1))
+    return ScoreInterval(mean.value, *ends, "group", mean.n_groups)
+
+
+def paired_difference(
+    ours: Array,
+    theirs: Array,
+    groups: Array | None = None,
+    strata: Array | None = None,
+    by_split: Array | None = None,
+    test_to_train: float = 0.0,
+) -> PairedDifference:
+    """Return the difference between two scores of the same held-out samples with its 95 % interval.
+
+    Paired by group where there are groups (Student's t on the variance between groups); otherwise by split where the
+    samples were split more than once (Nadeau and Bengio 2003), and by sample where they were not (McNemar's exact test
+    with Bonett and Price's interval, 2012). The standard error is never smaller than the one by sample, so that splits
+    which happen to agree do not give an interval of width zero.
+
+    Parameters
+    ----------
+    ours, theirs : array of shape (n_repeats, n_samples)
+        As ``right`` in `score_interval`, with NaN in the same places.
+    groups, strata : array of shape (n_samples,), optional
+    by_split : array of shape (n_splits,), optional
+        The difference on each test set, for samples that were divided several times.
+    test_to_train : float, default=0.0
+        Size of a test set divided by that of a training set.
+    """
+    mean = _HeldOutMean.of(np.asarray(ours) - theirs, groups, strata)
+    smoothed, least_error = mean.smoothed()
+    if groups is not None:
+        if mean.n_groups < FEWEST_GROUPS:
+            return PairedDifference(mean.value, None, None, None, None, "group", mean.n_groups, "too few groups")
+        error = max(sqrt(mean.group_variance), least_error)
+        return _by_student(mean.value, error, mean.n_groups - 1, "group", mean.n_groups, "Student's t over groups")
+    if by_split is not None and len(by_split) > 1:
+        error = max(corrected_error(by_split, test_to_train), least_error)
+        said = "Student's t over splits, corrected for overlapping training sets (Nadeau and Bengio 2003)"
+        return _by_student(mean.value, error, len(by_split) - 1, "split", len(by_split), said)
+    half = _normal_quantile() * least_error
+    ends = max(-1.0, smoothed - half), min(1.0, smoothed + half)
+    if strata is None:
+        p_value, said = mcnemar(ours, theirs), "McNemar's exact test, Bonett and Price's interval"
+    else:
+        p_value = 2 * float(normal.sf(abs(smoothed) / least_error))
+        said = "Bonett and Price's interval within each class"
+    return PairedDifference(mean.value, *ends, p_value, least_error, "sample", len(mean.values), said)
+
+
+def mcnemar(ours: Array, theirs: Array) -> float:
+    """Return McNemar's exact p-value: samples that only one side gets right are equally often either side's."""
+    ours_only = int(np.sum(np.asarray(ours) > theirs))
+    theirs_only = int(np.sum(np.asarray(ours) < theirs))
+    return min(1.0, 2 * float(binom.cdf(min(ours_only, theirs_only), ours_only + theirs_only, 0.5)))
 
 
 def corrected_error(values: Sequence[float] | Array, test_to_train: float) -> float:
-    """Return the standard error of a mean over splits whose training parts overlap (Nadeau and Bengio 2003).
+    """Return the standard error of a mean over splits whose training sets overlap (Nadeau and Bengio 2003).
 
     Parameters
     ----------
     values : sequence of float
-        One a split.
+        One per split.
     test_to_train : float
-        Size of a test part divided by that of a training part.
+        Size of a test set divided by that of a training set.
     """
     n = len(values)
     return float(np.sqrt(np.var(values, ddof=1) * (1 / n + test_to_train))) if n > 1 else float("nan")
@@ -31,12 +181,124 @@ def half_width(values: Sequence[float] | Array, test_to_train: float) -> float:
     """Return half the width of Student's interval around the mean over splits; NaN for a single one."""
     if len(values) < 2:
         return float("nan")
-    return float(student.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * corrected_error(values, test_to_train)
+    return _student_quantile(len(values) - 1) * corrected_error(values, test_to_train)
 
 
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval for a probability, of which a share of ``count`` independent trials came true."""
-    z = float(normal.ppf(0.5 + CONFIDENCE / 2))
+def wilson(share: float, count: float, quantile: float | None = None) -> tuple[float, float]:
+    """Return Wilson's 95 % interval for a probability, of which a share of ``count`` independent trials came true.
+
+    The count need not be whole. ``quantile`` replaces the normal distribution's.
+    """
+    z = _normal_quantile() if quantile is None else quantile
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    half = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return float(max(0.0, centre - half)), float(min(1.0, centre + half))
+    half = z / (1 + z**2 / count) * sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return (0.0 if share == 0 else max(0.0, centre - half)), (1.0 if share == 1 else min(1.0, centre + half))
+
+
+@dataclass(frozen=True)
+class _HeldOutMean:
+    """A mean of held-out outcomes over samples, or the mean of such means over strata, and how it varies.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_tested,)
+        Mean outcome of each tested sample over the repeats.
+    weights : ndarray of shape (n_tested,)
+        They sum to one, and to the same number in every stratum.
+    stratum : ndarray of int, of shape (n_tested,)
+    group : ndarray of int, of shape (n_tested,), or None
+    """
+
+    values: FloatArray
+    weights: FloatArray
+    stratum: Array
+    group: Array | None
+
+    @classmethod
+    def of(cls, outcomes: Array, groups: Array | None, strata: Array | None) -> _HeldOutMean:
+        """Average outcomes with NaN for what was not tested."""
+        outcomes = np.atleast_2d(np.asarray(outcomes, dtype=float))
+        times = np.sum(~np.isnan(outcomes), axis=0)  # once per repeat, unless the splits left a sample out
+        tested = times > 0
+        if not tested.any():
+            raise ValueError("a score needs at least one held-out sample; no sample was in a test set")
+        times = times[tested]
+        names = np.zeros(len(times)) if strata is None else np.asarray(strata)[tested]
+        labels, stratum = np.unique(names, return_inverse=True)
+        totals = np.bincount(stratum, weights=times)
+        return cls(
+            values=np.nansum(outcomes[:, tested], axis=0) / times,
+            weights=times / (len(labels) * totals[stratum]),
+            stratum=stratum,
+            group=None if groups is None else np.unique(np.asarray(groups)[tested], return_inverse=True)[1],
+        )
+
+    @property
+    def n_groups(self) -> int:
+        return 0 if self.group is None else int(self.group.max()) + 1
+
+    @property
+    def value(self) -> float:
+        return float(self._stratum_means.mean())
+
+    @property
+    def _stratum_means(self) -> FloatArray:
+        sums, totals = (np.bincount(self.stratum, weights=part) for part in (self.weights * self.values, self.weights))
+        return np.asarray(sums / totals, dtype=np.float64)
+
+    @property
+    def sample_variance(self) -> float:
+        """Variance of the mean if samples are independent trials, with one probability per stratum."""
+        shares = self._stratum_means[self.stratum]
+        return float(np.sum(self.weights**2 * shares * (1 - shares)))
+
+    @property
+    def group_variance(self) -> float:
+        """``G / (G - 1) sum_g (sum_(i in g) w_i (value_i - mean of its stratum))^2``."""
+        assert self.group is not None
+        deviations = self.values - self._stratum_means[self.stratum]
+        sums = np.bincount(self.group, weights=self.weights * deviations)
+        return self.n_groups / (self.n_groups - 1) * float(sums @ sums)
+
+    def effective_number(self) -> float:
+        """Return the number of independent trials that would make the score as certain.
+
+        Where all outcomes are the same their variance says nothing. The number is then the one for one sample less.
+        """
+        if np.ptp(self.values) == 0.0 and self.values[0] in (0.0, 1.0):
+            flipped = self.values.copy()
+            flipped[np.argmax(self.weights)] = 1.0 - flipped[0]
+            return replace(self, values=flipped).effective_number()
+        variance = self.sample_variance if self.group is None else self.group_variance
+        if_alike = 1.0 / float(self.weights @ self.weights)
+        return min(if_alike, self.value * (1 - self.value) / variance) if variance > 0 else if_alike
+
+    def smoothed(self) -> tuple[float, float]:
+        """Return a difference paired by sample, and its standard error (Bonett and Price 2012).
+
+        Two samples are added to each stratum, one for either side: the error is not zero where no outcomes differ.
+        """
+        counts = 1.0 / np.bincount(self.stratum, weights=self.weights**2)
+        n_strata = len(counts)
+        counts /= n_strata**2
+        ahead, behind = (
+            (counts * n_strata * np.bincount(self.stratum, weights=self.weights * part) + 1) / (counts + 2)
+            for part in (np.maximum(self.values, 0.0), np.maximum(-self.values, 0.0))
+        )
+        variances = (ahead + behind - (ahead - behind) ** 2) / (counts + 2)
+        return float(np.mean(ahead - behind)), sqrt(float(np.sum(variances))) / n_strata
+
+
+def _by_student(difference: float, error: float, freedom: int, unit: str, n_units: int, said: str) -> PairedDifference:
+    half = _student_quantile(freedom) * error
+    p_value = 2 * float(student.sf(abs(difference) / error, freedom))
+    ends = max(-1.0, difference - half), min(1.0, difference + half)
+    return PairedDifference(difference, *ends, p_value, error, unit, n_units, said)
+
+
+def _normal_quantile() -> float:
+    return float(normal.ppf(0.5 + CONFIDENCE / 2))
+
+
+def _student_quantile(freedom: int) -> float:
+    return float(student.ppf(0.5 + CONFIDENCE / 2, freedom))

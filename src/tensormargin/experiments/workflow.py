@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from .._typing import Array
 from ..anatomy import fit_model, last_estimator
 from ..chance import permutation_test
 from ..formats import FORMATS
+from ..held_out import SCORES
 from ..io import SampleSet
 from ..io.versions import software_versions
 from ..preparation import Recipe
 from ..selection import DEFAULT_RULE, Progress, TensorMarginClassifierCV
 from .auto import auto_model
-from .compare import CompareRow, CompareSettings, Summary
-from .intervals import wilson
+from .compare import CompareRow, CompareSettings
+from .compare_summary import differences_to_best, summarise
 from .nested import REFERENCE, NestedEvaluation, nested_evaluation
+
+_ARRAYS = ("test", "right")  # of a CompareRow: too long for a page
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,13 @@ class FitPlan:
     folds : int
         Of the cross-validation that chooses.
     outer_folds, repeats : int
-        Of the evaluation around it; no evaluation for 0 outer folds.
+        Of the evaluation around it, and the number of times that its folds are drawn; no evaluation for 0 outer folds.
     permutations : int
-        Of the test against chance, which repeats the whole choice for each; none for 0.
+        Of the test against chance, which repeats the whole evaluation for each; none for 0.
     rule : {"best", "simplest", "margins"}
         Which of the models to take, see `TensorMarginClassifierCV`.
     class_weight : "balanced" or None
-        With "balanced" the choice is by balanced accuracy.
+        With "balanced" models are chosen, evaluated and compared by balanced accuracy.
     seed : int
     """
 
@@ -61,13 +63,18 @@ class FitPlan:
     class_weight: str | None = None
     seed: int = 0
 
+    @property
+    def score(self) -> str:
+        """What models are chosen and evaluated by."""
+        return "accuracy" if self.class_weight is None else "balanced_accuracy"
+
     def model(self, n_jobs: int | None) -> Any:
         """Return the unfitted model: a search, behind steps that need groups if there are any."""
         common: dict[str, Any] = {
             "cv": self.folds,
             "rule": self.rule,
             "class_weight": self.class_weight,
-            "scoring": None if self.class_weight is None else "balanced_accuracy",
+            "scoring": None if self.score == "accuracy" else self.score,
             "preparation": self.recipe.inner(),
             "random_state": self.seed,
             "n_jobs": n_jobs,
@@ -174,10 +181,11 @@ def comparison_content(
     settings: CompareSettings,
     preparation: Sequence[str],
     rows: Sequence[CompareRow],
-    summaries: Sequence[Summary],
 ) -> dict[str, Any]:
-    """Return a comparison as JSON's types: data, settings, versions, summary and rows."""
+    """Return a comparison as JSON's types: data, settings, versions, summary, differences to the best, and rows."""
     plain = {name: _plain(value) for name, value in vars(settings).items() if name != "preparation"}
+    summaries = summarise(rows, settings.entries, samples.groups)
+    differences = differences_to_best(rows, settings.entries, samples.groups)
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": data_facts(samples),
@@ -185,7 +193,8 @@ def comparison_content(
         "preparation": list(preparation),
         "versions": software_versions(),
         "summary": [_all_plain(asdict(summary)) for summary in summaries],
-        "rows": [_all_plain(asdict(row)) for row in rows],
+        "differences": [{**_all_plain(asdict(one)), "significant": one.significant} for one in differences],
+        "rows": [_all_plain({name: value for name, value in vars(row).items() if name not in _ARRAYS}) for row in rows],
     }
 
 
@@ -205,54 +214,58 @@ def _search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
 
 
 def _evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[str, Any]:
-    y = samples.labels
     folds = [
         {**asdict(fold), "chosen": _all_plain(fold.chosen), "reference_chosen": _all_plain(fold.reference_chosen)}
         for fold in evaluation.folds
     ]
-    tested = evaluation.tested[0]
-    n_tested, predicted, y = int(tested.sum()), evaluation.predicted[0][tested], y[tested]
-    labels, counts = np.unique(y, return_counts=True)
+    tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
+    labels, counts = np.unique(tested, return_counts=True)
+    ours, theirs = evaluation.interval, evaluation.reference_interval
     return {
         "scheme": evaluation.scheme,
         "seed": evaluation.seed,
+        "score": {"name": SCORES[evaluation.score], "value": ours.score},
+        "interval": [ours.low, ours.high],
+        "unit": ours.unit,
+        "n_units": ours.n_units,
+        "n_tested": int(evaluation.tested.any(axis=0).sum()),
+        "n_untested": int(np.sum(~evaluation.tested.any(axis=0))),
+        "repeats": len(evaluation.tested),
         "accuracy": evaluation.accuracy,
-        "standard_error": _number(evaluation.standard_error),
-        "interval": wilson(evaluation.accuracy, n_tested),
-        "n_tested": n_tested,
-        "balanced_accuracy": float(np.mean([np.mean(predicted[y == label] == label) for label in labels])),
+        "balanced_accuracy": evaluation.balanced_accuracy,
         "reference": {
             "name": REFERENCE,
+            "score": theirs.score,
+            "interval": [theirs.low, theirs.high],
             "accuracy": evaluation.reference,
-            "interval": wilson(evaluation.reference, n_tested),
+            "balanced_accuracy": evaluation.reference_balanced_accuracy,
         },
-        "gain": evaluation.accuracy - evaluation.reference,
-        "gain_error": _number(evaluation.gain_error),
-        "gain_interval": [
-            None if np.isnan(end) else float(np.clip(end, -1, 1))
-            for end in evaluation.interval(evaluation.accuracies - evaluation.references)
-        ],
-        "majority": {"label": labels.tolist()[counts.argmax()], "accuracy": float(counts.max() / counts.sum())},
+        "difference": {**asdict(evaluation.difference), "significant": evaluation.difference.significant},
+        "majority": {
+            "label": labels.tolist()[counts.argmax()],
+            "accuracy": float(counts.max() / counts.sum()),
+            "score": float(counts.max() / counts.sum()) if evaluation.score == "accuracy" else 1 / len(labels),
+        },
         "folds": folds,
-        "samples": _sample_rows(evaluation, samples, samples.labels),
+        "samples": _sample_rows(evaluation, samples),
     }
 
 
-def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet, y: Array) -> list[dict[str, Any]]:
-    """Return for each sample that was left out (in the first repeat) what it was taken for."""
-    predicted, confidence = evaluation.predicted[0].tolist(), evaluation.confidence[0].tolist()
-    groups = [None] * len(y) if samples.groups is None else np.asarray(samples.groups).tolist()
-    names = samples.names or [str(number) for number in range(len(y))]
-    labels = y.tolist()
+def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[str, Any]]:
+    """Return for each held-out prediction what the sample was taken for."""
+    labels, names = evaluation.labels.tolist(), samples.names or [str(k) for k in range(len(evaluation.labels))]
+    groups = [None] * len(labels) if evaluation.groups is None else evaluation.groups.tolist()
+    predicted, confidence = evaluation.predicted.tolist(), evaluation.confidence.tolist()
     return [
         {
+            "repeat": repeat,
             "sample": names[row],
             "group": groups[row],
             "label": labels[row],
-            "predicted": predicted[row],
-            "probability": _number(confidence[row]),
+            "predicted": predicted[repeat][row],
+            "probability": _number(confidence[repeat][row]),
         }
-        for row in np.flatnonzero(evaluation.tested[0]).tolist()
+        for repeat, row in np.argwhere(evaluation.tested).tolist()
     ]
 
 
@@ -262,19 +275,25 @@ def _chance_facts(samples: SampleSet, plan: FitPlan, n_jobs: int | None, stages:
     test = permutation_test(
         plan.model(1),
         samples.data,
-        samples.target,
+        samples.labels,
         samples.groups,
         cv=plan.outer_folds or plan.folds,
         n_permutations=plan.permutations,
         n_jobs=n_jobs,
         random_state=plan.seed,
         progress=stages.stage(2, "chance"),
+        repeats=plan.repeats if plan.outer_folds else 1,
+        score=plan.score,
     )
     return {
         "score": test.score,
+        "score_name": SCORES[plan.score],
         "p_value": test.p_value,
+        "smallest_p": test.smallest_p,
         "n_permutations": plan.permutations,
         "exchanged": test.permuted_what,
+        "fixed_groups": test.fixed_groups,
+        "n_fixed": test.n_fixed,
         "permuted": test.permuted.tolist(),
     }
 

@@ -8,6 +8,7 @@ from .files import check_map_path, save_map
 from .fits import plot_convergence, plot_factors
 from .maps import plot_map, plot_weight
 from .margins import plot_margins
+from .permutations import plot_permutations
 from .scores import plot_comparison, plot_ranks, plot_search
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "plot_factors",
     "plot_map",
     "plot_margins",
+    "plot_permutations",
     "plot_ranks",
     "plot_search",
     "plot_weight",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..io import BadFileError
 from ..plots import plot_comparison
 from .page import Page, Section
-from .pictures import picture
+from .pictures import Picture, picture
 from .statements import percent
 
-_PARTS = ("created", "data", "settings", "preparation", "versions", "summary")
+_PARTS = ("created", "data", "settings", "preparation", "versions", "summary", "differences")
 
 
 def comparison_page(content: Mapping[str, Any]) -> Page:
@@ -21,8 +21,8 @@ def comparison_page(content: Mapping[str, Any]) -> Page:
     data, settings, summaries = content["data"], content["settings"], content["summary"]
     best = max(summaries, key=lambda one: one["accuracy"])
     headline = [
-        f"Best mean accuracy: {best['method']}, {percent(best['accuracy'])} %.",
-        "Methods whose intervals overlap are not shown to differ.",
+        f"Best accuracy: {best['method']}, {percent(best['accuracy'])} %.",
+        *differences_in_words(content["differences"]),
     ]
     sections = [
         Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])}),
@@ -49,41 +49,93 @@ def read_comparison(path: str | Path) -> dict[str, Any]:
 def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     summaries = content["summary"]
     best = max(one["accuracy"] for one in summaries)
-    columns = ("method", "accuracy %", "sd", "95 % interval", "fit s", "parameters", "margin mean", "variance")
+    columns = (
+        "method",
+        "accuracy %",
+        "sd",
+        "95 % interval",
+        "minus best",
+        "95 % interval",
+        "p (Holm)",
+        "fit s",
+        "parameters",
+        "margin mean",
+        "variance",
+    )
     drawn = [one for one in summaries if one["accuracy_low"] is not None]
+    differences = {one["method"]: one for one in content["differences"]}
     return {
-        "text": f"Mean over {content['settings']['repeats']} test parts. The parameter of each method was chosen on "
-        "the training part alone, from as many values for all of the paper's methods.",
+        "text": f"Mean over {content['settings']['repeats']} test sets. The parameter of each method was chosen on "
+        "the training set alone, from as many values for all of the paper's methods.",
         "columns": columns,
-        "rows": [{"best": one["accuracy"] == best, "cells": _cells(one)} for one in summaries],
-        "picture": picture(
-            plot_comparison,
-            [one["method"] for one in drawn],
-            [100 * one["accuracy"] for one in drawn],
-            [100 * one["accuracy_low"] for one in drawn],
-            [100 * one["accuracy_high"] for one in drawn],
-            caption="Accuracy in percent with 95 % intervals.",
-        )
-        if drawn
-        else None,
-        "remarks": [
-            "Intervals are Student's with the variance corrected for overlapping training parts (Nadeau and Bengio "
-            "2003). Margins are of the test part; parameters and margins are per binary problem."
+        "rows": [
+            {"best": one["accuracy"] == best, "cells": _cells(one, differences.get(one["method"]))} for one in summaries
         ],
+        "pictures": [_intervals(drawn)] if drawn else [],
+        "remarks": _remarks(content["data"]["n_groups"]),
     }
 
 
-def _cells(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _intervals(drawn: Sequence[Mapping[str, Any]]) -> Picture:
+    return picture(
+        plot_comparison,
+        [one["method"] for one in drawn],
+        [100 * one["accuracy"] for one in drawn],
+        [100 * one["accuracy_low"] for one in drawn],
+        [100 * one["accuracy_high"] for one in drawn],
+        caption="Accuracy in percent with 95 % intervals. Whether two methods differ is for the paired difference.",
+    )
+
+
+def _remarks(n_groups: int | None) -> list[str]:
+    tested, paired = ("samples", "split") if not n_groups else (f"{n_groups} groups", "group")
+    return [
+        f"Intervals of accuracies are the wider of two: over the tested {tested} (Wilson's; groups: with Student's t) "
+        "and over the splits (Student's, corrected for overlapping training sets: Nadeau and Bengio 2003). Differences "
+        f"are paired by {paired}; p-values are corrected for the number of methods (Holm).",
+        "Margins are of the test set; parameters and margins are per binary problem.",
+    ]
+
+
+def differences_in_words(differences: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return which methods are significantly below the best one."""
+    if not differences:
+        return []
+    best = differences[0]["best"]
+    if all(one["low"] is None for one in differences):
+        return ["There are too few groups to tell whether methods differ."]
+    worse = [one["method"] for one in differences if one["significant"]]
+    others = [one["method"] for one in differences if not one["significant"]]
+    lines = [f"Significantly below {best}: {', '.join(worse)}."] if worse else []
+    if others:
+        lines.append(f"Not significantly different from {best}: {', '.join(others)}.")
+    return lines
+
+
+def _cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     low, high = one["accuracy_low"], one["accuracy_high"]
     return [
         {"text": one["method"], "value": one["method"]},
         _number(one["accuracy"], 100, 2),
         _number(one["accuracy_sd"], 100, 2),
         {"text": "-" if low is None else f"{percent(low)} to {percent(high)}", "value": low or 0},
+        *_difference_cells(difference),
         _number(one["fit_seconds"], 1, 3),
         _number(one["n_parameters"], 1, 0),
         _number(one["margin_mean"], 1, 2),
         _number(one["margin_variance"], 1, 2),
+    ]
+
+
+def _difference_cells(difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    if difference is None:  # the best method itself
+        return [{"text": "", "value": ""}] * 3
+    low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
+    points = 100 * difference["difference"]
+    return [
+        {"text": f"{points:+.1f}", "value": points},
+        {"text": "-" if low is None else f"{100 * low:+.1f} to {100 * high:+.1f}", "value": low or 0},
+        {"text": "-" if p_value is None else f"{p_value:.2g}", "value": "" if p_value is None else p_value},
     ]
 
 
@@ -102,7 +154,7 @@ def _statements(content: Mapping[str, Any]) -> list[str]:
         f"Preparation: {'; '.join(words) or 'none'}.",
         f"Evaluation: {settings['repeats']} random splits ({groups}), {settings['test_size']:.0%} of the samples for "
         f"the test, seed {settings['seed']}; lambda from {', '.join(map(str, settings['lam_grid']))} by "
-        f"{settings['folds']}-fold cross-validation on the training part.",
+        f"{settings['folds']}-fold cross-validation on the training set.",
         "Software: " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + ".",
     ]
 

@@ -14,10 +14,28 @@ from ..experiments import data_facts
 from ..io import SampleSet
 from ..margins import MarginReport, margin_report
 from ..patterns import activation_pattern
-from ..plots import plot_comparison, plot_convergence, plot_factors, plot_margins, plot_ranks, plot_search
+from ..plots import (
+    plot_comparison,
+    plot_convergence,
+    plot_factors,
+    plot_margins,
+    plot_permutations,
+    plot_ranks,
+    plot_search,
+)
 from .page import Page, Section
 from .pictures import Picture, picture
-from .statements import evaluation_lines, percent, said_model, said_rule, said_steps, statements
+from .statements import (
+    difference_in_words,
+    evaluation_lines,
+    fold_name,
+    fold_note,
+    percent,
+    said_model,
+    said_rule,
+    said_steps,
+    statements,
+)
 from .volumes import packed_background, packed_map
 
 _MOST_PICTURES = 6
@@ -74,29 +92,30 @@ def _data(data: Mapping[str, Any] | None) -> Section | None:
 def _comparison(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> Section | None:
     if evaluation is None:
         return None
-    reference, majority = evaluation["reference"], evaluation["majority"]
+    reference, majority, name = evaluation["reference"], evaluation["majority"], evaluation["score"]["name"]
     rows = [
-        ("this model", evaluation["accuracy"], evaluation["interval"]),
-        (f"flat {reference['name']}", reference["accuracy"], reference["interval"]),
-        (f"always {majority['label']}", majority["accuracy"], [None, None]),
+        ("this model", evaluation["score"]["value"], evaluation["interval"]),
+        (f"flat {reference['name']}", reference["score"], reference["interval"]),
+        (f"always {majority['label']}", majority["score"], [None, None]),
     ]
-    best = max(accuracy for _, accuracy, _ in rows)
-    drawn = [(name, accuracy, *ends) for name, accuracy, ends in rows[:2]]
+    best = max(value for _, value, _ in rows)
+    drawn = [(who, value, *ends) for who, value, ends in rows[:2] if ends[0] is not None]
+    pictures = [_intervals(drawn, majority["score"], name)] if drawn else []
     content = {
         "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
-        "training part, and scored on the part left out.",
-        "columns": ["method", "accuracy %", "95 % interval"],
+        "training set, and scored on the samples held out. The scores are those of all held-out predictions together.",
+        "columns": ["method", f"{name} %", "95 % interval"],
         "rows": [
-            {"best": accuracy == best, "cells": [_cell(name), _cell(percent(accuracy)), _cell(_ends(ends))]}
-            for name, accuracy, ends in rows
+            {"best": value == best, "cells": [_cell(who), _cell(percent(value)), _cell(_ends(ends))]}
+            for who, value, ends in rows
         ],
-        "picture": _intervals(drawn, majority["accuracy"]),
-        "remarks": _comparison_remarks(evaluation, chance),
+        "pictures": pictures + ([] if chance is None else [_null_distribution(chance)]),
+        "remarks": _comparison_remarks(evaluation),
     }
     return Section("Comparison", "comparison.html", content)
 
 
-def _intervals(drawn: Sequence[tuple[str, float, float, float]], chance: float) -> Any:
+def _intervals(drawn: Sequence[tuple[str, float, float, float]], chance: float, name: str) -> Picture:
     names, means, lows, highs = zip(*drawn, strict=True)
     return picture(
         plot_comparison,
@@ -105,23 +124,35 @@ def _intervals(drawn: Sequence[tuple[str, float, float, float]], chance: float) 
         [100 * low for low in lows],
         [100 * high for high in highs],
         chance=100 * chance,
-        caption="Accuracy in percent with 95 % intervals; the line is the largest class alone.",
+        caption=f"{name.capitalize()} in percent with 95 % intervals; the line is the majority class.",
     )
 
 
-def _comparison_remarks(evaluation: Mapping[str, Any], chance: Mapping[str, Any] | None) -> list[str]:
-    low, high = evaluation["gain_interval"]
-    remarks = []
-    if low is not None:
+def _null_distribution(chance: Mapping[str, Any]) -> Picture:
+    return picture(
+        plot_permutations,
+        100 * np.array(chance["permuted"]),
+        100 * chance["score"],
+        chance["p_value"],
+        name=f"{chance['score_name']} in percent",
+        caption=f"The same evaluation with permuted {chance['exchanged']}: what chance gives.",
+    )
+
+
+def _comparison_remarks(evaluation: Mapping[str, Any]) -> list[str]:
+    difference, unit = evaluation["difference"], evaluation["unit"]
+    how = (
+        "Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)"
+        if unit == "group"
+        else "Wilson's"
+    )
+    remarks = [difference_in_words(difference)]
+    if difference["low"] is not None:
+        remarks.append(f"Difference: {difference['method']}. Intervals of scores are {how}; their unit is the {unit}.")
+    if unit == "group":
         remarks.append(
-            f"Difference to the flat one, paired by test part: {100 * evaluation['gain']:+.1f} points, 95 % interval "
-            f"{100 * low:+.1f} to {100 * high:+.1f} (Student's, the variance corrected for overlapping training parts: "
-            "Nadeau and Bengio 2003). Intervals of accuracies are Wilson's."
-        )
-    if chance is not None:
-        remarks.append(
-            f"Permuted {chance['exchanged']}: accuracies up to {percent(max(chance['permuted']))} %, mean "
-            f"{percent(float(np.mean(chance['permuted'])))} %; with the true labels {percent(chance['score'])} %."
+            f"Samples of one group resemble each other, so the intervals rest on the {evaluation['n_units']} groups, "
+            f"not on the {evaluation['n_tested']} samples."
         )
     return remarks
 
@@ -140,7 +171,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
     content: dict[str, Any] = {"facts": facts, "reasons": [], "pictures": [], "folds": []}
     if results is not None:
         evaluated = about.get("evaluation")
-        instead = f" The one to trust is {percent(evaluated['accuracy'])} %, above." if evaluated else ""
+        instead = f" The one to trust is {percent(evaluated['score']['value'])} %, above." if evaluated else ""
         content["reasons"] = [
             f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
             f"{said_rule(search)}. There it scored {percent(search.best_score_)} %; such a number, "
@@ -151,7 +182,11 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
             content["reasons"].append(f"Ranks too high for the samples' shape were lowered: {'; '.join(lowered)}.")
         content["pictures"] = _pictures_of_search(search)
     folds = (about.get("evaluation") or {}).get("folds", [])
-    content["folds"] = [{**fold, "words": _choice_in_words(fold["chosen"])} for fold in folds]
+    content["folds"] = [
+        {**fold, "name": fold_name(fold), "words": _choice_in_words(fold["chosen"]), "note": fold_note(fold)}
+        for fold in folds
+    ]
+    content["score"] = about["evaluation"]["score"]["name"] if folds else ""
     return Section("Chosen model", "chosen.html", content)
 
 
@@ -302,7 +337,8 @@ def _confusion(evaluation: Mapping[str, Any] | None) -> Section | None:
     for row in rows:
         counts[place[row["label"]], place[row["predicted"]]] += 1
     content = {
-        "text": "Samples by true class (rows) and predicted class (columns), each predicted when it was left out.",
+        "text": "Held-out predictions by true class (rows) and predicted class (columns)."
+        + (f" Each sample was predicted {evaluation['repeats']} times." if evaluation["repeats"] > 1 else ""),
         "labels": labels,
         "rows": [_confusion_row(label, counts[number], number) for number, label in enumerate(labels)],
     }
@@ -323,10 +359,12 @@ def _samples(evaluation: Mapping[str, Any] | None) -> Section | None:
         return None
     rows = evaluation["samples"]
     wrong = sum(row["label"] != row["predicted"] for row in rows)
-    text = f"What each sample was taken for when it was left out; {wrong} of {len(rows)} are wrong."
+    right = f"{len(rows) - wrong} of {len(rows)} predictions are right ({percent(evaluation['accuracy'])} %)"
+    text = f"What each sample was taken for when it was held out; {right}, {wrong} are wrong."
     if len(rows) > _MOST_ROWS:
         text += f" The first {_MOST_ROWS} are listed."
     content = {"text": text, "rows": rows[:_MOST_ROWS], "grouped": any(row["group"] is not None for row in rows)}
+    content["repeated"] = evaluation["repeats"] > 1
     return Section("Predictions", "samples.html", content)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..anatomy import all_steps, classifier_of, last_estimator
@@ -107,21 +107,31 @@ def _tried(value: str) -> str:
 def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
     if evaluation is None:
         return "Evaluation: none."
-    low, high = evaluation["interval"]
-    interval = f", 95 % interval {percent(low)} to {percent(high)} % (Wilson, {evaluation['n_tested']} samples)"
+    score, reference = evaluation["score"], evaluation["reference"]
+    difference = evaluation["difference"]
     return (
-        f"Evaluation: nested, {evaluation['scheme']}, seed {evaluation['seed']}; accuracy "
-        f"{percent(evaluation['accuracy'])} %{interval}; flat {evaluation['reference']['name']} with C chosen on the "
-        f"same training parts {percent(evaluation['reference']['accuracy'])} %."
+        f"Evaluation: nested, {evaluation['scheme']}, seed {evaluation['seed']}; {score['name']} of all held-out "
+        f"predictions {percent(score['value'])} %{_interval_in_words(evaluation)}; flat {reference['name']} with C "
+        f"chosen on the same training sets {percent(reference['score'])} %; difference paired by {difference['unit']} "
+        f"({difference['method']})."
     )
+
+
+def _interval_in_words(evaluation: Mapping[str, Any]) -> str:
+    """Return the interval and its unit, or that there is none."""
+    low, high = evaluation["interval"]
+    units = f"{evaluation['n_units']} {evaluation['unit']}s"
+    if low is None:
+        return f" (no interval: {units} are too few)"
+    return f" (95 % interval {percent(low)} to {percent(high)}, {units})"
 
 
 def _chance(chance: Mapping[str, Any] | None) -> str:
     if chance is None:
         return ""
     return (
-        f"Permutation test: {chance['n_permutations']} permutations of {chance['exchanged']}, all choices made anew "
-        f"for each, p = {chance['p_value']:.3g}."
+        f"Permutation test of the {chance['score_name']}: {chance['n_permutations']} permutations of "
+        f"{chance['exchanged']}, all choices made anew for each, p = {chance['p_value']:.3g}."
     )
 
 
@@ -129,41 +139,106 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
     """Return what is known of how well a model does, and whether that is better than a flat one."""
     if evaluation is None:
         return ["This model was not evaluated: how well it does on new samples is not known.", *_chance_lines(chance)]
-    low, high = evaluation["interval"]
-    accuracy, balanced = evaluation["accuracy"], evaluation["balanced_accuracy"]
-    lines = [
-        f"Accuracy on samples left out of every choice: {percent(accuracy)} % (95 % interval {percent(low)} to "
-        f"{percent(high)}); mean of the classes' recalls: {percent(balanced)} %."
-    ]
-    if low <= evaluation["majority"]["accuracy"]:
-        lines.append(
-            f"That is not shown to be better than always saying {evaluation['majority']['label']} "
-            f"({percent(evaluation['majority']['accuracy'])} %)."
-        )
     reference, majority = evaluation["reference"], evaluation["majority"]
-    lines.append(
-        f"A flat {reference['name']}, tuned alike on the same parts: {percent(reference['accuracy'])} %; the largest "
-        f"class alone: {percent(majority['accuracy'])} %. {_verdict(evaluation)}"
+    return [
+        _headline(evaluation),
+        *_beats_majority(evaluation),
+        f"A flat {reference['name']}, tuned alike on the same training sets: {percent(reference['score'])} %; the "
+        f"majority class: {percent(majority['score'])} %. {difference_in_words(evaluation['difference'])}",
+        *_unusual_folds(evaluation),
+        *_chance_lines(chance),
+    ]
+
+
+def _headline(evaluation: Mapping[str, Any]) -> str:
+    name = evaluation["score"]["name"]
+    other = "accuracy" if name == "balanced accuracy" else "balanced accuracy"
+    return (
+        f"{name.capitalize()} on held-out samples: {percent(evaluation['score']['value'])} %"
+        f"{_interval_in_words(evaluation)}; {other}: {percent(evaluation[other.replace(' ', '_')])} %."
     )
-    return [*lines, *_chance_lines(chance)]
+
+
+def _beats_majority(evaluation: Mapping[str, Any]) -> list[str]:
+    low, majority = evaluation["interval"][0], evaluation["majority"]
+    always = f"always predicting {majority['label']} ({percent(majority['score'])} %)"
+    if low is None:
+        return [f"With so few groups nothing can be said about whether that is better than {always}."]
+    return [] if low > majority["score"] else [f"That is not significantly better than {always}."]
+
+
+def difference_in_words(difference: Mapping[str, Any]) -> str:
+    """Return a paired difference with its interval, and whether it is significant."""
+    points = f"The difference of {100 * difference['difference']:+.1f} points"
+    if difference["low"] is None:
+        return f"{points} comes from {difference['n_units']} groups: too few to tell whether it is significant."
+    verdict = "is significant" if difference["significant"] else "is not significant"
+    return (
+        f"{points} {verdict} (95 % interval {100 * difference['low']:+.1f} to {100 * difference['high']:+.1f}, "
+        f"{p_in_words(difference['p_value'])}, paired by {difference['unit']})."
+    )
+
+
+def p_in_words(p_value: float) -> str:
+    """Return a p-value with two digits."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
+
+
+def _unusual_folds(evaluation: Mapping[str, Any]) -> list[str]:
+    """Explain folds that say less than they seem to: their training or test set lacks a class."""
+    lines = [
+        f"The training set of fold {fold_name(fold)} has no sample of {_classes(fold['unseen'])}, so none of those in "
+        "its test set can be right."
+        for fold in evaluation["folds"]
+        if fold["unseen"]
+    ]
+    absent = [fold for fold in evaluation["folds"] if fold["absent"]]
+    if absent:
+        lines.append(
+            f"{len(absent)} of {len(evaluation['folds'])} test sets lack a class, so single folds may be at 0 or "
+            "100 %; the score above counts all predictions together."
+        )
+    if evaluation["n_untested"]:
+        lines.append(
+            f"{evaluation['n_untested']} samples were in no test set: without them a training set would have lacked a "
+            "class, or the splits leave them out."
+        )
+    return lines
+
+
+def fold_name(fold: Mapping[str, Any]) -> str:
+    """Return repeat and fold, counted from 1."""
+    return f"{fold['repeat'] + 1}.{fold['fold'] + 1}"
+
+
+def _classes(labels: Sequence[Any]) -> str:
+    return ", ".join(map(str, labels))
+
+
+def fold_note(fold: Mapping[str, Any]) -> str:
+    """Return which classes the sets of a fold lack."""
+    notes = [f"training set without {_classes(fold['unseen'])}"] if fold["unseen"] else []
+    notes += [f"test set without {_classes(fold['absent'])}"] if fold["absent"] else []
+    return "; ".join(notes)
 
 
 def _chance_lines(chance: Mapping[str, Any] | None) -> list[str]:
     if chance is None:
         return []
+    fixed = chance["fixed_groups"]
+    stuck = (
+        f" The labels of {chance['n_fixed']} samples cannot be exchanged: their groups ({_some(fixed)}) have one label "
+        "each, the same one."
+        if fixed
+        else ""
+    )
     return [
-        f"Permutation test: p = {chance['p_value']:.3g} ({chance['n_permutations']} permutations of "
-        f"{chance['exchanged']}; the smallest possible p is {1 / (1 + chance['n_permutations']):.2g})."
+        f"Permutation test of that {chance['score_name']} ({percent(chance['score'])} %): "
+        f"p = {chance['p_value']:.3g} ({chance['n_permutations']} permutations of {chance['exchanged']}; the smallest "
+        f"possible p is {chance['smallest_p']:.2g}).{stuck}"
     ]
 
 
-def _verdict(evaluation: Mapping[str, Any]) -> str:
-    """Say whether it helps, as far as the interval of the difference shows it."""
-    low, high = evaluation["gain_interval"]
-    if low is None:
-        return "One test part does not tell whether that differs."
-    if low > 0:
-        return "The model is better than the flat one."
-    if high < 0:
-        return "The model is worse than the flat one."
-    return "These samples do not show a difference between the two."
+def _some(items: Sequence[Any], most: int = 5) -> str:
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(map(str, items[:most])) + more
