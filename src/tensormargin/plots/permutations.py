@@ -50,11 +50,11 @@ def plot_permutations(
     mean = ax.axvline(values.mean(), color=DARK, linewidth=1.0, linestyle="--")
     ax.set_xlabel(name)
     ax.set_ylabel("permutations")
-    ax.set_ylim(bottom=0.0)
+    ax.set_ylim(0.0, 1.5 * counts.max())  # room for the legend
     tidy(ax, "y")
     whole_ticks(ax.yaxis)
     labels = ["permuted labels", "at least as good", "their mean", f"true labels, p = {p_value:.2g}"]
-    add_legend(ax, [null, reached, mean, line], labels, loc="best")
+    add_legend(ax, [null, reached, mean, line], labels, loc="upper left")
     return ax
 
 

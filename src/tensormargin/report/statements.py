@@ -131,7 +131,7 @@ def _chance(chance: Mapping[str, Any] | None) -> str:
         return ""
     return (
         f"Permutation test of the {chance['score_name']}: {chance['n_permutations']} permutations of "
-        f"{chance['exchanged']}, all choices made anew for each, p = {chance['p_value']:.3g}."
+        f"{chance['exchanged']}, all choices made anew for each, {p_in_words(chance['p_value'])}."
     )
 
 
@@ -234,8 +234,8 @@ def _chance_lines(chance: Mapping[str, Any] | None) -> list[str]:
     )
     return [
         f"Permutation test of that {chance['score_name']} ({percent(chance['score'])} %): "
-        f"p = {chance['p_value']:.3g} ({chance['n_permutations']} permutations of {chance['exchanged']}; the smallest "
-        f"possible p is {chance['smallest_p']:.2g}).{stuck}"
+        f"{p_in_words(chance['p_value'])} ({chance['n_permutations']} permutations of {chance['exchanged']}; the "
+        f"smallest possible p is {chance['smallest_p']:.2g}).{stuck}"
     ]
 
 
