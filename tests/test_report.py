@@ -431,5 +431,6 @@ def test_the_page_of_a_comparison_sorts(browser, comparison, tmp_path):
     assert browser.get_log("browser") == []
     button = find(browser, "table[data-sortable] th button")[0]
     browser.execute_script("arguments[0].click()", button)
-    names = [cell.text for cell in find(browser, "table[data-sortable] tbody td:first-child")]
+    table = find(browser, "table[data-sortable]")[0]
+    names = [cell.text for cell in find(table, "tbody td:first-child")]
     assert names == sorted(names, key=str.lower)

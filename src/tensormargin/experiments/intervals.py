@@ -122,8 +122,8 @@ def paired_difference(
 
     Paired by group where there are groups (Student's t on the variance between groups); otherwise by split where the
     samples were split more than once (Nadeau and Bengio 2003), and by sample where they were not (McNemar's exact test
-    with Bonett and Price's interval, 2012). The standard error is never smaller than the one by sample, so that splits
-    which happen to agree do not give an interval of width zero.
+    with Bonett and Price's interval, 2012). By group or by split, the interval is never narrower and the p-value never
+    smaller than by sample: groups or splits that happen to agree do not give an interval of width zero.
 
     Parameters
     ----------
@@ -136,24 +136,42 @@ def paired_difference(
         Size of a test set divided by that of a training set.
     """
     mean = _HeldOutMean.of(np.asarray(ours) - theirs, groups, strata)
-    smoothed, least_error = mean.smoothed()
+    by_sample = _paired_by_sample(mean, mcnemar(ours, theirs) if strata is None else None)
     if groups is not None:
         if mean.n_groups < FEWEST_GROUPS:
             return PairedDifference(mean.value, None, None, None, None, "group", mean.n_groups, "too few groups")
-        error = max(sqrt(mean.group_variance), least_error)
-        return _by_student(mean.value, error, mean.n_groups - 1, "group", mean.n_groups, "Student's t over groups")
+        return _by_student(by_sample, sqrt(mean.group_variance), mean.n_groups, "group", "Student's t over groups")
     if by_split is not None and len(by_split) > 1:
-        error = max(corrected_error(by_split, test_to_train), least_error)
         said = "Student's t over splits, corrected for overlapping training sets (Nadeau and Bengio 2003)"
-        return _by_student(mean.value, error, len(by_split) - 1, "split", len(by_split), said)
-    half = _normal_quantile() * least_error
+        return _by_student(by_sample, corrected_error(by_split, test_to_train), len(by_split), "split", said)
+    return by_sample
+
+
+def _paired_by_sample(mean: _HeldOutMean, p_value: float | None) -> PairedDifference:
+    """Return a difference of independent samples; without an exact p-value it has that of the normal distribution."""
+    smoothed, error = mean.smoothed()
+    half = _normal_quantile() * error
+    said = "McNemar's exact test, Bonett and Price's interval"
+    if p_value is None:
+        p_value, said = 2 * float(normal.sf(abs(smoothed) / error)), "Bonett and Price's interval within each class"
     ends = max(-1.0, smoothed - half), min(1.0, smoothed + half)
-    if strata is None:
-        p_value, said = mcnemar(ours, theirs), "McNemar's exact test, Bonett and Price's interval"
-    else:
-        p_value = 2 * float(normal.sf(abs(smoothed) / least_error))
-        said = "Bonett and Price's interval within each class"
-    return PairedDifference(mean.value, *ends, p_value, least_error, "sample", len(mean.values), said)
+    return PairedDifference(mean.value, *ends, p_value, error, "sample", len(mean.values), said)
+
+
+def _by_student(by_sample: PairedDifference, error: float, n_units: int, unit: str, said: str) -> PairedDifference:
+    """Return the wider of two intervals, by sample and Student's with this standard error, and the larger p-value."""
+    difference, half = by_sample.difference, _student_quantile(n_units - 1) * error
+    p_value = 2 * float(student.sf(abs(difference) / error, n_units - 1)) if error > 0 else 0.0
+    return PairedDifference(
+        difference,
+        low=max(-1.0, min(difference - half, by_sample.low or 0.0)),
+        high=min(1.0, max(difference + half, by_sample.high or 0.0)),
+        p_value=max(p_value, by_sample.p_value or 0.0),
+        error=max(error, by_sample.error or 0.0),
+        unit=unit,
+        n_units=n_units,
+        method=said,
+    )
 
 
 def mcnemar(ours: Array, theirs: Array) -> float:
@@ -287,13 +305,6 @@ class _HeldOutMean:
         )
         variances = (ahead + behind - (ahead - behind) ** 2) / (counts + 2)
         return float(np.mean(ahead - behind)), sqrt(float(np.sum(variances))) / n_strata
-
-
-def _by_student(difference: float, error: float, freedom: int, unit: str, n_units: int, said: str) -> PairedDifference:
-    half = _student_quantile(freedom) * error
-    p_value = 2 * float(student.sf(abs(difference) / error, freedom))
-    ends = max(-1.0, difference - half), min(1.0, difference + half)
-    return PairedDifference(difference, *ends, p_value, error, unit, n_units, said)
 
 
 def _normal_quantile() -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..io import BadFileError
 from ..plots import plot_comparison
-from .page import Page, Section
+from .page import Page, Section, cell, table
 from .pictures import Picture, picture
 from .statements import percent
 
@@ -49,27 +49,16 @@ def read_comparison(path: str | Path) -> dict[str, Any]:
 def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     summaries = content["summary"]
     best = max(one["accuracy"] for one in summaries)
-    columns = (
-        "method",
-        "accuracy %",
-        "sd",
-        "95 % interval",
-        "minus best",
-        "95 % interval",
-        "p (Holm)",
-        "fit s",
-        "parameters",
-        "margin mean",
-        "variance",
-    )
     drawn = [one for one in summaries if one["accuracy_low"] is not None]
     differences = {one["method"]: one for one in content["differences"]}
+    scores = [(one["accuracy"] == best, _score_cells(one, differences.get(one["method"]))) for one in summaries]
+    details = [(one["accuracy"] == best, _detail_cells(one)) for one in summaries]
     return {
         "text": f"Mean over {content['settings']['repeats']} test sets. The parameter of each method was chosen on "
         "the training set alone, from as many values for all of the paper's methods.",
-        "columns": columns,
-        "rows": [
-            {"best": one["accuracy"] == best, "cells": _cells(one, differences.get(one["method"]))} for one in summaries
+        "tables": [
+            table(("method", "accuracy %", "95 % interval", "minus the best", "95 % interval", "p (Holm)"), scores),
+            table(("method", "sd of accuracy", "fit s", "parameters", "margin mean", "variance"), details),
         ],
         "pictures": [_intervals(drawn)] if drawn else [],
         "remarks": _remarks(content["data"]["n_groups"]),
@@ -112,14 +101,20 @@ def differences_in_words(differences: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def _score_cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     low, high = one["accuracy_low"], one["accuracy_high"]
     return [
-        {"text": one["method"], "value": one["method"]},
+        cell(one["method"]),
         _number(one["accuracy"], 100, 2),
-        _number(one["accuracy_sd"], 100, 2),
         {"text": "-" if low is None else f"{percent(low)} to {percent(high)}", "value": low or 0},
         *_difference_cells(difference),
+    ]
+
+
+def _detail_cells(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        cell(one["method"]),
+        _number(one["accuracy_sd"], 100, 2),
         _number(one["fit_seconds"], 1, 3),
         _number(one["n_parameters"], 1, 0),
         _number(one["margin_mean"], 1, 2),
@@ -129,7 +124,7 @@ def _cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -> list
 
 def _difference_cells(difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     if difference is None:  # the best method itself
-        return [{"text": "", "value": ""}] * 3
+        return [cell("")] * 3
     low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
     points = 100 * difference["difference"]
     return [

@@ -23,7 +23,7 @@ from ..plots import (
     plot_ranks,
     plot_search,
 )
-from .page import Page, Section
+from .page import Page, Section, cell, table
 from .pictures import Picture, picture
 from .statements import (
     difference_in_words,
@@ -104,10 +104,11 @@ def _comparison(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] 
     content = {
         "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
         "training set, and scored on the samples held out. The scores are those of all held-out predictions together.",
-        "columns": ["method", f"{name} %", "95 % interval"],
-        "rows": [
-            {"best": value == best, "cells": [_cell(who), _cell(percent(value)), _cell(_ends(ends))]}
-            for who, value, ends in rows
+        "tables": [
+            table(
+                ("method", f"{name} %", "95 % interval"),
+                [(value == best, [cell(who), cell(percent(value)), cell(_ends(ends))]) for who, value, ends in rows],
+            )
         ],
         "pictures": pictures + ([] if chance is None else [_null_distribution(chance)]),
         "remarks": _comparison_remarks(evaluation),
@@ -376,10 +377,6 @@ def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
     settings += [(f"version of {name}", value) for name, value in facts["versions"].items()]
     content = {"statements": statements(model, facts), "settings": [("saved", facts["created"]), *settings]}
     return Section("Methods", "methods.html", content)
-
-
-def _cell(text: str) -> dict[str, Any]:
-    return {"text": text, "value": text}
 
 
 def _ends(ends: Sequence[float | None]) -> str:

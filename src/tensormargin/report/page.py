@@ -30,6 +30,16 @@ class Section:
             raise AttributeError(name) from None
 
 
+def cell(text: str, value: Any = None) -> dict[str, Any]:
+    """Return a cell of a table, which is sorted by its value (by default its text)."""
+    return {"text": text, "value": text if value is None else value}
+
+
+def table(columns: Sequence[str], rows: Sequence[tuple[bool, Sequence[Mapping[str, Any]]]]) -> dict[str, Any]:
+    """Return a table for the template of comparisons; each row says whether it is the best and has its cells."""
+    return {"columns": columns, "rows": [{"best": best, "cells": cells} for best, cells in rows]}
+
+
 @dataclass(frozen=True)
 class Page:
     """Everything that a report shows; nothing in it is HTML."""
