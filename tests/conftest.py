@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import traceback
+import warnings
+from contextlib import chdir, contextmanager
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+import tensormargin.experiments.workflow as workflow
+from tensormargin.cli import main
 from tensormargin.datasets import fetch_mnist, make_low_rank_classes
+
+TERMINAL = {"COLUMNS": "120"}
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +36,26 @@ def mnist(data_folder: Path) -> dict[str, np.ndarray]:
     """The whole of MNIST as uint8, keys X, y, X_test, y_test."""
     train, test = (fetch_mnist(subset) for subset in ("train", "test"))
     return {"X": train.data, "y": train.target, "X_test": test.data, "y_test": test.target}
+
+
+def sparse_product(*lists, length: int | None = None):
+    """Return the product of lists for `parametrize`: a diagonal with every value of each list, the rest a campaign."""
+    diagonal = {tuple(k % len(values) for values in lists) for k in range(length or max(map(len, lists)))}
+    return [
+        pytest.param(
+            *(values[k] for values, k in zip(lists, place, strict=True)),
+            marks=() if place in diagonal else pytest.mark.campaign,
+        )
+        for place in product(*(range(len(values)) for values in lists))
+    ]
+
+
+@pytest.fixture(scope="session")
+def dask_cluster():
+    """Two worker processes of one thread; tests of all files that use them share an xdist_group, hence a process."""
+    distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tensormargin[dask]'")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster
 
 
 def library(name):
@@ -61,11 +91,36 @@ def run_array_api_checks(tests: str) -> str:
     return done.stdout
 
 
-def run(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
+def run(*arguments, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, where all modules are imported already, and return what a process would.
+
+    Warnings and tracebacks end in the standard error, and a command that raises gives exit code 1.
+    """
+    with warnings.catch_warnings(record=True) as caught, chdir(cwd or Path.cwd()):
+        warnings.simplefilter("default")
+        for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", kind)  # as in a process of its own
+        result = CliRunner().invoke(main, [str(one) for one in arguments], prog_name="tensormargin", env=TERMINAL)
+    stderr = result.stderr + "".join(map(str, caught))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        stderr += "".join(traceback.format_exception(result.exception))
+    return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, stderr)
+
+
+def run_process(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, for tests where that is the point."""
     command = [sys.executable, "-m", "tensormargin.cli", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "120"}
+    environment = {**os.environ, **TERMINAL}
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, **kwargs)
+
+
+@contextmanager
+def fewer_models(*names: str, lams=(0.1, 1), mus=(1,)):
+    """Have `fit` try these strengths alone, for tests of what is done with the models, not of the choice."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names or ("TensorMarginClassifierCV", "auto_model"):
+            patch.setattr(workflow, name, partial(getattr(workflow, name), lams=lams, mus=mus))
+        yield
 
 
 def low_rank_classes(seed: int, n: int, shape: tuple[int, ...], delta: float, rank: int = 2):
