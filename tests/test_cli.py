@@ -1,4 +1,4 @@
-"""The commands, end to end, each in a process of its own."""
+"""The commands, end to end."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from conftest import low_rank_classes, run
+from conftest import fewer_models, low_rank_classes, run, run_process
 from PIL import Image
 from scipy.io import savemat
 
-from tensormargin.cli import main
 from tensormargin.io import load_model
 
-QUICK = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--jobs", "1")
+QUICK = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "2", "--jobs", "1")
 ALONE = (*QUICK, "--outer-folds", "0", "--no-report")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_models():
+    """Without --auto, try two models instead of eight: the commands do the same with them."""
+    with fewer_models("TensorMarginClassifierCV"):
+        yield
 
 
 def succeeded(*arguments, **kwargs):
@@ -169,7 +174,8 @@ def brain_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("brain")
     path, options = write_nifti(folder)
     maps = ("--weight-map", folder / "weight.nii.gz", "--pattern-map", folder / "pattern.npy")
-    out = succeeded("fit", path, *options, "--by-group", "-o", folder / "brain.skops", *QUICK, *maps, "--seed", 3)
+    more = ("--by-group", "--outer-folds", 5, "--seed", 3)
+    out = succeeded("fit", path, *options, "-o", folder / "brain.skops", *QUICK, *maps, *more)
     return folder, path, options, out
 
 
@@ -255,19 +261,28 @@ def test_compare_writes_a_page_and_report_makes_it_again(tmp_path):
     assert "every entry was centred" in content["preparation"][0]
 
 
-def test_auto_chooses_and_predicts_on_real_data(data_folder, tmp_path):
+@pytest.mark.parametrize(
+    ("n_classes", "folds"),
+    [
+        pytest.param(3, ("--folds", "2", "--outer-folds", "0"), id="chosen"),
+        pytest.param(4, ("--folds", "3", "--outer-folds", "2"), id="evaluated", marks=pytest.mark.campaign),
+    ],
+)
+def test_auto_chooses_and_predicts_on_real_data(data_folder, tmp_path, n_classes, folds):
     """The recordings of BasicMotions, of which the published test part is predicted by a model of the training part."""
     stored = np.load(data_folder / "basic_motions" / "basic_motions_6x100.npz")
-    np.savez(tmp_path / "train.npz", X=stored["X_train"], y=stored["y_train"])
-    np.savez(tmp_path / "test.npz", X=stored["X_test"], y=stored["y_test"])
-    fit = ("fit", tmp_path / "train.npz", "-o", tmp_path / "m.skops", "--auto", "--folds", "3", "--outer-folds", "2")
-    assert "Chosen of 64 models" in succeeded(*fit)
+    for part in ("train", "test"):
+        kept = np.isin(stored[f"y_{part}"], np.unique(stored["y_train"])[:n_classes])
+        np.savez(tmp_path / f"{part}.npz", X=stored[f"X_{part}"][kept], y=stored[f"y_{part}"][kept])
+    assert "Chosen of 64 models" in succeeded(
+        "fit", tmp_path / "train.npz", "-o", tmp_path / "m.skops", "--auto", *folds
+    )
     out = json.loads(
         succeeded("predict", tmp_path / "m.skops", tmp_path / "test.npz", "-o", tmp_path / "p.csv", "--json")
     )
-    assert out["n_samples"] == 40
+    assert out["n_samples"] == 10 * n_classes
     assert out["accuracy"] >= 0.8
-    assert (tmp_path / "m.html").read_text().count("against") > 6
+    assert (tmp_path / "m.html").read_text().count("against") > n_classes * (n_classes - 1) / 2
 
 
 def test_raw_fmri_is_scaled_by_run_and_validated_by_run(data_folder, tmp_path):
@@ -512,6 +527,13 @@ def test_every_help_shows_an_example(command):
     assert f"tensormargin {command}" in out.split("Usage:")[1].split("\n", 1)[1]
 
 
+@pytest.mark.parametrize("arguments", [("data", "list"), ("fit", "--rank", "x")], ids=lambda given: given[0])
+def test_a_process_ends_with_the_code_and_the_words_of_these_tests(arguments, tmp_path):
+    here, there = (runs(*arguments, cwd=tmp_path) for runs in (run, run_process))
+    assert (here.returncode, here.stdout, here.stderr) == (there.returncode, there.stdout, there.stderr)
+    assert here.returncode == (0 if arguments[0] == "data" else 2)
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys\nfrom tensormargin.cli import main\n"
@@ -539,20 +561,17 @@ def test_the_tab_key_completes():
 
 def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
     path, _ = write_npz(tmp_path)
-    command = [
-        sys.executable,
-        "-m",
-        "tensormargin.cli",
-        "fit",
-        str(path),
-        "-o",
-        str(tmp_path / "out" / "m.skops"),
-        "--auto",
-    ]
-    process = subprocess.Popen(
-        [*command, "--repeats", "50", "--jobs", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    arguments = ["fit", str(path), "-o", str(tmp_path / "out" / "m.skops"), "--auto", "--repeats", "50", "--jobs", "1"]
+    code = (
+        "import tensormargin.experiments.workflow as workflow\n"
+        "from tensormargin.cli import main\n"
+        "evaluate = workflow.nested_evaluation\n"
+        "workflow.nested_evaluation = lambda *rest: print('begun', flush=True) or evaluate(*rest)\n"
+        f"main({arguments!r})"
     )
-    time.sleep(6)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"begun\n"
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode not in (0, 2)
@@ -562,42 +581,25 @@ def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
 # ------------------------------------------------------------------------------------------- groups that are not wanted
 
 
-@pytest.fixture
-def in_process():
-    """Return a function that runs a command here and returns its result, which has stdout and stderr apart."""
-
-    def call(*arguments):
-        return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-    return call
-
-
-def test_groups_can_be_left_unused(in_process, tmp_path):
+def test_groups_can_be_left_unused(tmp_path):
     path, _ = write_npz(tmp_path)
     schemes = {}
     for option in ((), ("--no-groups",)):
-        result = in_process(
-            "fit", path, "-o", tmp_path / "model.skops", *QUICK, "--outer-folds", "2", *option, "--json"
-        )
-        assert result.exit_code == 0, result.output
-        content = json.loads(result.stdout)
+        content = json.loads(succeeded("fit", path, "-o", tmp_path / "model.skops", *QUICK, *option, "--json"))
         schemes[option] = content["data"]["n_groups"], content["evaluation"]["scheme"]
     assert schemes == {(): (4, "2 folds that keep groups together"), ("--no-groups",): (None, "2 stratified folds")}
 
 
-def test_groups_and_no_groups_contradict_each_other(in_process, tmp_path):
+def test_groups_and_no_groups_contradict_each_other(tmp_path):
     path, _ = write_npz(tmp_path)
-    result = in_process("compare", path, "--groups", "groups", "--no-groups")
-    assert result.exit_code == 2
+    result = run("compare", path, "--groups", "groups", "--no-groups")
+    assert result.returncode == 2
     assert "--groups and --no-groups contradict each other" in result.stderr
 
 
-def test_labels_of_a_matlab_file_that_are_called_group(in_process, tmp_path):
+def test_labels_of_a_matlab_file_that_are_called_group(tmp_path):
     X, y, _ = samples()
     savemat(tmp_path / "a.mat", {"X": X, "group": (y == "b").astype(float)})
-    result = in_process(
-        "fit", tmp_path / "a.mat", "--labels", "group", "-o", tmp_path / "model.skops", *QUICK, "--outer-folds", "2",
-        "--no-report", "--json"
-    )  # fmt: skip
-    assert result.exit_code == 0, result.output  # groups that are classes cannot be kept together
-    assert json.loads(result.stdout)["data"]["n_groups"] is None
+    fit = ("fit", tmp_path / "a.mat", "--labels", "group", "-o", tmp_path / "model.skops")
+    content = json.loads(succeeded(*fit, *QUICK, "--no-report", "--json"))
+    assert content["data"]["n_groups"] is None  # groups that are classes cannot be kept together
