@@ -12,8 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from conftest import low_rank_classes, run
+from conftest import fewer_models, low_rank_classes, run
 from distributed import Client, LocalCluster
 from distributed.comm.tcp import TCP
 from joblib import Parallel, delayed
@@ -28,7 +27,6 @@ from tensormargin import (
     on_cluster,
     permutation_test,
 )
-from tensormargin.cli import main
 from tensormargin.cluster import LostWorkersError, goes_to_cluster, take
 from tensormargin.cluster.backend import ClusterBackend, Job
 from tensormargin.experiments import CompareSettings, Evaluation, Grid, Run, RunSettings, compare
@@ -37,11 +35,14 @@ from tensormargin.experiments.splits import stratified_fold
 DEAD = "tcp://127.0.0.1:9"  # the port of a service that nobody runs
 
 
+pytestmark = pytest.mark.xdist_group("dask")
+
+
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local:
-        local.scheduler.allowed_failures = 0  # one dead worker is enough
-        yield local
+def cluster(dask_cluster):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dask_cluster.scheduler, "allowed_failures", 0)  # one dead worker is enough
+        yield dask_cluster
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def jobs(monkeypatch):
     return names
 
 
-def three_classes(n=45, shape=(5, 4)):
+def three_classes(n=36, shape=(4, 3)):
     X, t = low_rank_classes(0, n, shape, 4.0)
     y = np.where(t > 0, 1, np.arange(n) // 2 % 2 * 2)
     X[y == 2] -= 1.0
@@ -79,8 +80,8 @@ def one_vs_one(X, y):
 
 
 def search(X, y, **parameters):
-    settings = {"ranks": (1,), "lams": (0.1, 1), "cv": 3, "random_state": 0, **parameters}
-    return TensorMarginClassifierCV(("cp", "full"), **settings).fit(X, y)
+    settings = {"ranks": (1,), "lams": (0.1, 1), "mus": (1,), "cv": 2, "random_state": 0, **parameters}
+    return TensorMarginClassifierCV(("cp",), **settings).fit(X, y)
 
 
 def choice(X, y):
@@ -170,7 +171,12 @@ def test_a_table_of_the_paper_on_workers_without_the_data(address, jobs, tmp_pat
 
 
 class Traffic:
-    """Bytes that the client and the scheduler, both in this process, and the workers have sent."""
+    """Bytes that the client and the scheduler, both in this process, and the workers have sent.
+
+    Only messages that could hold samples count: how many small ones there are depends on the time taken.
+    """
+
+    SMALL = 2**17
 
     def __init__(self, monkeypatch, client):
         self.client, self.here = client, 0
@@ -179,7 +185,7 @@ class Traffic:
 
         async def counted(comm, *arguments, **named):
             written = await write(comm, *arguments, **named)
-            self.here += written
+            self.here += written if written > self.SMALL else 0
             return written
 
         monkeypatch.setattr(TCP, "write", counted)
@@ -208,7 +214,7 @@ def test_samples_are_sent_to_each_worker_once(cluster, monkeypatch, tmp_path):
             permutation_test(TensorMarginClassifier("cp", 1), X, y, cv=2, n_permutations=4)
             model = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(1,), cv=2)
             nested_evaluation(model, X, y, cv=2)
-            assert traffic.here < 2.3 * one_copy
+            assert traffic.here < 2.1 * one_copy
             assert traffic.between() < 1.1 * one_copy
             held = client.run(
                 lambda dask_worker: sum(np.shape(one) == (60, 100, 80) for one in dask_worker.data.values())
@@ -218,7 +224,7 @@ def test_samples_are_sent_to_each_worker_once(cluster, monkeypatch, tmp_path):
         traffic.here = 0
         with on_cluster(client):
             search(X, y)  # three steps
-            assert 2 * one_copy <= traffic.here < 2.2 * one_copy
+            assert 2 * one_copy <= traffic.here < 2.1 * one_copy
         assert_forgotten(client)
 
 
@@ -241,7 +247,8 @@ def test_a_part_is_taken_on_the_worker(cluster, monkeypatch):
         part = take(X, rows)
         traffic = Traffic(monkeypatch, client)
         answers = Parallel()(delayed(total_and_place)(one, None) for one in [part] * 4)
-        assert traffic.here < 0.2 * part.nbytes
+        assert part.nbytes > 2 * Traffic.SMALL
+        assert traffic.here == 0
         assert {total for total, _, _ in answers} == {X[rows].sum()}
         assert os.getpid() not in {process for _, process, _ in answers}
         assert {other for _, _, other in answers} == {None}
@@ -409,25 +416,22 @@ def archive(tmp_path):
 
 
 def here_and_there(address, *command):
-    """What a command prints, run in this process, and run in one of its own with the workers' help."""
-    here, there = invoked(*command, "--jobs", 1, "--json"), run(*command, "--scheduler", address, "--json")
-    assert here.exit_code == there.returncode == 0, (here.output, there.stderr)
+    """What a command prints without and with the workers' help."""
+    here, there = run(*command, "--jobs", 1, "--json"), run(*command, "--scheduler", address, "--json")
+    assert here.returncode == there.returncode == 0, (here.stderr, there.stderr)
     return json.loads(here.stdout), json.loads(there.stdout)
 
 
-def invoked(*arguments):
-    return CliRunner().invoke(main, [str(one) for one in arguments])
-
-
 def refused(*arguments):
-    result = invoked(*arguments)
-    assert result.exit_code == 2, result.output
+    result = run(*arguments)
+    assert result.returncode == 2, result.stderr
     return " ".join(result.stderr.split())
 
 
 def test_fit_on_a_cluster(archive, address, tmp_path):
     options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2, "--permutations", 1)
-    said = here_and_there(address, "fit", archive, "-o", tmp_path / "model.skops", "--no-report", *options)
+    with fewer_models():
+        said = here_and_there(address, "fit", archive, "-o", tmp_path / "model.skops", "--no-report", *options)
     for one in said:
         for fold in one["evaluation"]["folds"]:
             del fold["seconds"]
