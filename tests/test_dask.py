@@ -6,12 +6,11 @@ import os
 import signal
 import sys
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import low_rank_classes
+from conftest import low_rank_classes, sparse_product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
@@ -39,22 +38,15 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not 
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
 SHAPES = [(30,), (6, 7), (5, 6, 7), (3, 4, 3, 4)]
 
-pytestmark = pytest.mark.filterwarnings("ignore", category=ConvergenceWarning)  # equal after any number of sweeps
+pytestmark = [
+    pytest.mark.filterwarnings("ignore", category=ConvergenceWarning),  # equal after any number of sweeps
+    pytest.mark.xdist_group("dask"),
+]
 
 
-@contextmanager
-def workers(count=2):
-    """Worker processes of one thread."""
-    with (
-        distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with workers() as client:
+@pytest.fixture
+def cluster(dask_cluster):
+    with distributed.Client(dask_cluster) as client:
         yield client
 
 
@@ -83,8 +75,7 @@ def chunked(X, lengths):
 
 
 class TestTheAnswerIsThatOfSamplesInMemory:
-    @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
-    @pytest.mark.parametrize("weight", WEIGHTS, ids=lambda weight: weight[0])
+    @pytest.mark.parametrize(("weight", "shape"), sparse_product(WEIGHTS, SHAPES), ids=lambda one: str(one))
     def test_on_worker_processes(self, cluster, weight, shape):
         X, y = low_rank_classes(0, 60, shape, 3.0)
         weight = (weight[0], weight[1] if len(shape) > 1 else None)
@@ -153,10 +144,11 @@ class TestTheAnswerIsThatOfSamplesInMemory:
         np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-3 * np.abs(other.coef_).max())
 
     @pytest.mark.parametrize("weight", WEIGHTS, ids=lambda weight: weight[0])
-    def test_many_samples_that_begin_with_few(self, cluster, weight, monkeypatch):
-        monkeypatch.setattr(coarse, "_FEWEST", 64)  # two levels
-        X, y = low_rank_classes(0, 6000, (3, 4), 2.0)
-        one, other = (fit(samples, y, weight, tol=1e-11, max_iter=20) for samples in (chunked(X, 1700), X))
+    def test_many_samples_that_begin_with_few(self, here, weight, monkeypatch):
+        for name, value in (("_FEWEST", 16), ("_SHARE", 4), ("_SAMPLES_A_PARAMETER", 2)):  # two levels
+            monkeypatch.setattr(coarse, name, value)
+        X, y = low_rank_classes(0, 1200, (3, 4), 2.0)
+        one, other = (fit(samples, y, weight, tol=1e-11, max_iter=5) for samples in (chunked(X, 340), X))
         assert_alike(one, other)
 
     @pytest.mark.parametrize("mu", [0.0, 1.0])
@@ -316,12 +308,15 @@ class TestTravel:
 
 
 class TestLostWorkers:
-    """On clusters of their own: the next test must not find a worker missing."""
+    """The next test must not find a worker missing: it is restarted, or the cluster is of their own."""
 
     @pytest.fixture(scope="class")
     def mortal(self):
-        """A worker for each test here, and one that survives them all; nobody restarts them."""
-        with workers(3) as client:
+        """A worker for each of two tests, and one that survives them; nobody restarts them."""
+        with (
+            distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as local,
+            distributed.Client(local) as client,
+        ):
             for nanny in client.cluster.workers.values():
                 nanny.close_gracefully()  # "a signal that we shouldn't try to restart workers if they go away"
             yield client
@@ -348,9 +343,9 @@ class TestLostWorkers:
     def test_killed_while_it_reads_a_chunk(self, mortal, tmp_path):
         self.check(mortal, ("full", None), tmp_path)
 
-    def test_killed_and_restarted(self, tmp_path):
-        with workers() as client:
-            self.check(client, ("tucker", 2), tmp_path)
+    def test_killed_and_restarted(self, cluster, tmp_path):
+        self.check(cluster, ("tucker", 2), tmp_path)
+        cluster.wait_for_workers(2, timeout=30)
 
     def check(self, client, weight, folder):
         pids, y = set(client.run(os.getpid).values()), np.arange(80) % 2
@@ -406,14 +401,3 @@ def counted_arrivals(monkeypatch):
 
 def full_contraction(shape):
     return FORMATS["full"](np.ones(shape)).block(0).contraction
-
-
-def test_it_is_imported_for_dask_arrays_only():
-    import subprocess
-
-    code = (
-        "import sys, numpy as np, tensormargin; "
-        "tensormargin.TensorMarginClassifier('cp').fit(np.random.rand(20, 3, 4), np.arange(20) % 2); "
-        "sys.exit('dask' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
