@@ -519,18 +519,15 @@ def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
 # --- worker processes
 
 
-def test_processes_read_the_files_themselves(tmp_path):
+@pytest.mark.xdist_group("dask")
+def test_processes_read_the_files_themselves(dask_cluster, tmp_path):
     distributed = pytest.importorskip("distributed", reason=NEEDED)
     save_hdf5(tmp_path / "a.h5", X.astype(np.float32), y=np.arange(N) % 2, groups=GROUPS)
     study = load_samples(tmp_path / "a.h5", lazy=True, chunks=4)
     class_folder(tmp_path / "classes", "png")
     pictures = load_samples(tmp_path / "classes", lazy=True, chunks=5)
     steps = make_pipeline(Crop(), TensorScaler(), Tensorize((-1,)))
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster),
-        dask.config.set(scheduler=None),
-    ):
+    with distributed.Client(dask_cluster), dask.config.set(scheduler=None):
         changed = steps.fit_transform(study.data).compute()
         by_group = TensorScaler(by_group=True).fit_transform(study.data, groups=study.groups).compute()
         masked = Mask("bright").fit_transform(pictures.data).compute()
