@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib as mpl
 import numpy as np
 import pytest
-from conftest import low_rank_classes
+from conftest import low_rank_classes, sparse_product
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from sklearn.datasets import load_digits
@@ -261,8 +261,9 @@ def test_problems_that_do_not_exist_are_refused(fitted_to_three, problem):
             plot(fitted_to_three, problem=problem)
 
 
-@pytest.mark.parametrize("shape", [(6,), (4, 5), (3, 4, 5)])
-@pytest.mark.parametrize("decomposition", DECOMPOSITIONS)
+@pytest.mark.parametrize(
+    ("decomposition", "shape"), sparse_product(list(DECOMPOSITIONS), [(6,), (4, 5), (3, 4, 5)], length=6)
+)
 def test_factors_have_a_panel_a_mode(decomposition, shape):
     X, y = low_rank_classes(0, 60, shape, 3.0)
     axes = plot_factors(TensorMarginClassifier(decomposition).fit(X, y))
@@ -378,9 +379,10 @@ def test_the_background_shows_where_the_map_is_small():
     assert opacity[0, 0] == 0.0
 
 
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (3, 4, 5), (2, 2, 2, 2), (1, 6, 1)])
-@pytest.mark.parametrize("value", [0.0, -2.5, np.nan])
-@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(
+    ("symmetric", "value", "shape"),
+    sparse_product([True, False], [0.0, -2.5, np.nan], [(4,), (3, 4), (3, 4, 5), (2, 2, 2, 2), (1, 6, 1)], length=10),
+)
 def test_constant_and_empty_maps_are_drawn(shape, value, symmetric):
     axes = plot_map(np.full(shape, value), symmetric=symmetric, background=np.zeros(shape))
     assert len(axes) == (3 if len(shape) > 2 else 1)
