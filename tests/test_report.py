@@ -9,7 +9,7 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import low_rank_classes
+from conftest import fewer_models, low_rank_classes
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.experiments import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate
@@ -37,10 +37,22 @@ def fitted(request, tmp_path_factory):
     samples = sample_set(classes=request.param)
     one_form = {} if request.param == 2 else {"decomposition": "cp", "rank": 1}  # three classes: three times the fits
     plan = FitPlan(auto=request.param == 2, folds=2, outer_folds=2, **one_form)
-    result = fit_and_evaluate(samples, plan)
+    with fewer_models(lams=(0.01, 1)):
+        result = fit_and_evaluate(samples, plan)
     path = tmp_path_factory.mktemp("report") / "model.skops"
     save_model(path, result.model, result.about)
     return samples, result.model, read_facts(path), path
+
+
+@pytest.fixture(scope="module")
+def content(fitted):
+    samples, model, facts, _ = fitted
+    return model_page(model, facts, samples)
+
+
+@pytest.fixture(scope="module")
+def html(content):
+    return render(content)
 
 
 def text_of(html):
@@ -48,9 +60,8 @@ def text_of(html):
     return " ".join(re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", html, flags=re.S).split())
 
 
-def test_the_page_has_every_section_and_the_nested_estimate(fitted):
-    samples, model, facts, _ = fitted
-    text = text_of(render(model_page(model, facts, samples)))
+def test_the_page_has_every_section_and_the_nested_estimate(fitted, html):
+    facts, text = fitted[2], text_of(html)
     sections = ("Data", "Comparison", "Chosen model", "Margins", "Convergence", "Weight map", "Factors")
     for heading in (*sections, "Confusion matrix", "Predictions", "Methods"):
         assert heading in text
@@ -61,9 +72,7 @@ def test_the_page_has_every_section_and_the_nested_estimate(fitted):
         assert words in text
 
 
-def test_nothing_from_the_data_becomes_markup(fitted):
-    samples, model, facts, _ = fitted
-    html = render(model_page(model, facts, samples))
+def test_nothing_from_the_data_becomes_markup(html):
     assert EVIL not in html
     assert "<img src=x" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
@@ -73,23 +82,19 @@ def test_nothing_from_the_data_becomes_markup(fitted):
         assert b"<script" not in base64.b64decode(picture)
 
 
-def test_the_page_needs_nothing_but_itself(fitted):
-    samples, model, facts, _ = fitted
-    html = render(model_page(model, facts, samples))
+def test_the_page_needs_nothing_but_itself(html):
     assert re.findall(r'(?:src|href)="(?!data:image/svg|#)[^"]*"', html) == []
     assert "url(" not in html
     assert "default-src 'none'" in html
 
 
-def test_the_same_model_makes_the_same_page(fitted):
-    samples, model, facts, _ = fitted
-    assert render(model_page(model, facts, samples)) == render(model_page(model, facts, samples))
+def test_the_same_model_makes_the_same_page(page, html):
+    assert page.read_text(encoding="utf-8") == html
 
 
-def test_confusion_and_predictions_agree_with_the_evaluation(fitted):
-    samples, model, facts, _ = fitted
-    page = model_page(model, facts, samples)
-    confusion = next(section for section in page.sections if section.heading == "Confusion matrix")
+def test_confusion_and_predictions_agree_with_the_evaluation(fitted, content):
+    samples, _, facts, _ = fitted
+    confusion = next(section for section in content.sections if section.heading == "Confusion matrix")
     right = sum(cell["count"] for row in confusion.rows for cell in row["cells"] if cell["diagonal"])
     total = sum(cell["count"] for row in confusion.rows for cell in row["cells"])
     rows = facts["about"]["evaluation"]["samples"]
