@@ -203,16 +203,17 @@ KILLED = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_reproduce import finish, make_run
-finish(make_run({folder!r}, tune_mu=True), n_jobs=2)
+finish(make_run({folder!r}, tune_mu=True), n_jobs={n_jobs})
 """
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path):
+@pytest.mark.parametrize(("kills", "n_jobs"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.campaign)])
+def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path, kills, n_jobs):
     """SIGKILL at random moments, then to the end: the same rows, and no row that was there is lost or remade."""
-    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
+    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path), n_jobs=n_jobs)
     rng = random.Random(int.from_bytes(os.urandom(4)))
     stored, midway = {}, 0
-    for _ in range(3):
+    for _ in range(kills):
         process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
         seen = len(list(tmp_path.glob("*/*.parquet")))
         while process.poll() is None and len(list(tmp_path.glob("*/*.parquet"))) <= seen:
@@ -227,7 +228,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path):
     assert midway > 0
     assert len(stored) > 0
     run = make_run(tmp_path, tune_mu=True)
-    finish(run, n_jobs=2)
+    finish(run, n_jobs)
     assert without_times(run.wanted_rows()) == without_times(whole.wanted_rows())
     assert without_times(run.tuning.read()) == without_times(whole.tuning.read())
 
