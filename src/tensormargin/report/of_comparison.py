@@ -72,7 +72,7 @@ def _intervals(drawn: Sequence[Mapping[str, Any]]) -> Picture:
         [100 * one["accuracy"] for one in drawn],
         [100 * one["accuracy_low"] for one in drawn],
         [100 * one["accuracy_high"] for one in drawn],
-        caption="Accuracy in percent with 95 % intervals. Paired differences, not overlap, tell whether methods differ.",
+        caption="Accuracy in percent with 95 % intervals. Methods differ by the paired difference, not by overlap.",
     )
 
 
