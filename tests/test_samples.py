@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensormargin.samples.memory as samples_module
-from tensormargin.samples import MemorySamples, working_dtype
+from tensormargin.formats import FORMATS
+from tensormargin.samples import MemorySamples, samples_of, working_dtype
 from tensormargin.samples.memory import contract_around
 
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
@@ -115,3 +117,45 @@ def test_moments_survive_a_large_offset_in_single_precision():
     plain = MemorySamples(noise).first_pass(weights, signs, centred=True)
     offset = MemorySamples(shifted).first_pass(weights, signs, centred=True)
     assert offset.mean_square == pytest.approx(plain.mean_square, rel=1e-3)
+
+
+def in_dask(X):
+    da = pytest.importorskip("dask.array", reason="needs Dask: pip install 'tensormargin[dask]'")
+    return da.from_array(X, chunks=(4, *X.shape[1:]))
+
+
+def in_library(name):
+    module, device = library(name)
+    return lambda X: module.asarray(X.copy(), device=device)
+
+
+HOMES = {
+    "memory": lambda X: X,
+    "memory, cast": lambda X: X.astype(np.int64),
+    "dask": in_dask,
+    "torch": lambda X: in_library("torch")(X),
+    "array_api_strict": lambda X: in_library("array_api_strict")(X),
+}
+
+
+ON_A_DEVICE = ("torch", "array_api_strict")
+READ = [(home, passed) for home in HOMES for passed in ("nothing", "first pass")]
+
+
+@pytest.mark.parametrize(("home", "passed"), [*READ, *((home, "shift") for home in ON_A_DEVICE)])
+def test_what_is_taken_has_the_pivot_subtracted_once(home, passed):
+    """Whether the pivot is subtracted when samples are read, was so in a copy, or in what they were taken from."""
+    X = np.round(100 * np.random.RandomState(0).standard_normal((11, 3, 4))) + 1e9
+    samples = samples_of(HOMES[home](X))
+    if passed == "shift":
+        samples.shift(X[0])
+    elif passed == "first pass":
+        samples.first_pass(np.full(11, 1 / 11), np.where(np.arange(11) % 2, 1.0, -1.0), centred=True)
+    assert (samples.pivot is None) == (passed == "nothing")
+    expected = X if samples.pivot is None else X - samples.pivot
+    contraction = FORMATS["full"](np.ones((3, 4))).block(0).contraction
+    some = samples.take(np.array([1, 4, 5, 9]))
+    for taken, rows in ((samples, slice(None)), (some, [1, 4, 5, 9]), (some.take(np.array([0, 3])), [1, 9])):
+        design = taken.design(contraction)
+        design = design if isinstance(design, np.ndarray) else design.here()
+        np.testing.assert_allclose(design, expected[rows].reshape(len(design), -1), rtol=0, atol=1e-6)

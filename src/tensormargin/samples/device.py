@@ -55,7 +55,9 @@ class DeviceSamples(Samples):
 
     def take(self, rows: Array) -> DeviceSamples:
         """Return some of the samples, gathered on the device."""
-        return DeviceSamples(self.array, rows, self.dtype, self.pivot)
+        chosen = DeviceSamples(self.array, rows, self.dtype, self.pivot)
+        chosen._shifted = self._shifted
+        return chosen
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
         """Return signed mean and mean squared norm, and settle whether a pivot is subtracted from now on."""
