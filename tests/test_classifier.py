@@ -16,6 +16,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
@@ -23,7 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.estimators._multiclass import combine_scores
+from tensormargin.estimators._multiclass import combine_scores, predicted_codes
 from tensormargin.formats import FORMATS
 
 DECOMPOSITIONS = sorted(FORMATS)
@@ -237,8 +238,49 @@ def test_votes_and_ties_are_those_of_svc(digits):
     svc.set_params(decision_function_shape="ovr", break_ties=True)
     expected = svc.decision_function(X.reshape(len(X), -1))
     np.testing.assert_allclose(combine_scores(pairwise, 4, "ovo"), expected)
-    circle = np.array([[1.0, -1.0, 1.0], [0.5, -2.0, 0.1], [0.0, 0.0, 0.0]])  # every class has one vote, or scores of 0
-    np.testing.assert_allclose(combine_scores(circle, 3, "ovo"), _ovr_decision_function(circle >= 0, circle, 3))
+    circle = np.array([[1.0, -1.0, 1.0], [0.5, -2.0, 0.1], [-1.0, 2.0, -0.5]])  # every class has one vote
+    as_in_svc = _ovr_decision_function(-circle < 0, circle, 3)
+    np.testing.assert_allclose(combine_scores(circle, 3, "ovo"), as_in_svc)
+    np.testing.assert_array_equal(predicted_codes(combine_scores(circle, 3, "ovo")), [0, 0, 2])
+
+
+class TestTies:
+    """A score of exactly 0, or several largest ones, speaks for the earlier class, whatever the scheme."""
+
+    @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+    @pytest.mark.parametrize("n_classes", [2, 3, 4])
+    def test_a_model_without_any_preference_predicts_the_first_class(self, n_classes, scheme):
+        X, y = np.random.RandomState(0).standard_normal((24, 3, 2)), np.arange(24) % n_classes + 5
+        model = TensorMarginClassifier("cp", multi_class=scheme, tol=1e-1).fit(X, y)
+        model.coef_[...], model.intercept_[...] = 0.0, 0.0
+        np.testing.assert_array_equal(model.predict(X), 5)
+
+    def test_pairs_of_several_classes_vote_as_two_classes_alone_would(self):
+        scores = np.array([[-1.0], [-0.0], [0.0], [1e-300], [1.0]])
+        alone = predicted_codes(combine_scores(scores, 2, "ovo"))
+        np.testing.assert_array_equal(alone, [0, 0, 0, 1, 1])
+        for pair, (earlier, later) in enumerate([(0, 1), (0, 2), (1, 2)]):
+            third = 3 - earlier - later  # which loses its other two votes
+            three = np.empty((5, 3))
+            three[:, pair] = scores[:, 0]
+            for other, (first, _) in enumerate([(0, 1), (0, 2), (1, 2)]):
+                if other != pair:
+                    three[:, other] = 9.0 if first == third else -9.0
+            found = predicted_codes(combine_scores(three, 3, "ovo"))
+            np.testing.assert_array_equal(found, np.where(alone, later, earlier))
+
+    def test_votes_are_those_of_scikit_learns_one_vs_one(self):
+        """Its binary estimators, ours of two classes, each predict a class and so vote for it."""
+        X, y = np.random.RandomState(0).standard_normal((30, 4)), np.arange(30) % 3
+        ours = TensorMarginClassifier("full").fit(X, y)
+        theirs = OneVsOneClassifier(TensorMarginClassifier("full")).fit(X, y)
+        for undecided in ([], [0], [1], [2], [0, 1, 2]):
+            for pair, one in enumerate(theirs.estimators_):
+                if pair in undecided:
+                    ours.coef_[pair], ours.intercept_[pair] = 0.0, 0.0
+                one.coef_, one.intercept_ = ours.coef_[[pair]], ours.intercept_[[pair]]
+            np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-12)
+            np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])

@@ -64,7 +64,8 @@ def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:
     """Turn one score a binary problem into the decision function.
 
     One-vs-one counts votes and adds the summed scores squeezed into (-1/3, 1/3), so that they decide between classes
-    with equally many votes and nothing else: the rule of scikit-learn's ``SVC(break_ties=True)``.
+    with equally many votes and nothing else: the rule of scikit-learn's ``SVC(break_ties=True)``. As in a problem of
+    two classes, the later class needs a positive score; a score of 0 goes to the earlier one.
     """
     if n_classes == 2:
         return scores[:, 0]
@@ -73,14 +74,17 @@ def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:
     xp = namespace(scores)
     pairs = np.array(list(combinations(range(n_classes), 2)))
     earlier, later = (like(np.eye(n_classes)[pairs[:, side]], scores, dtype_of(scores)) for side in (0, 1))
-    won = xp.astype(scores >= 0, scores.dtype)
+    won = xp.astype(scores > 0, scores.dtype)
     votes = (1 - won) @ earlier + won @ later
     sums = scores @ (later - earlier)
     return votes + sums / (3 * (xp.abs(sums) + 1))
 
 
 def predicted_codes(decisions: Any) -> Any:
-    """Return the index of the predicted class: by the sign of one score, or the largest of several."""
+    """Return the index of the predicted class: by the sign of one score, or the largest of several.
+
+    Ties go to the earlier class: a single score of 0, or the largest score twice.
+    """
     xp = namespace(decisions)
     return xp.astype(decisions > 0, xp.int64) if decisions.ndim == 1 else xp.argmax(decisions, axis=1)
 

@@ -229,7 +229,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         return by_chunk(self, "binary_scores", X) if is_lazy(X) else linear_scores(X, self.coef_, self.intercept_)
 
     def predict(self, X: Any) -> Any:
-        """Return the predicted labels."""
+        """Return the predicted labels; ties, such as a score of exactly 0, go to the earlier class in ``classes_``."""
         X = self._as_fitted(X, "predict")
         if is_lazy(X):
             return by_chunk(self, "predict", X)
