@@ -110,8 +110,8 @@ def comparison(X, y):
     ("work", "functions"),
     [
         (one_vs_one, {"fit_problem"}),
-        (choice, {"run_path", "left_out_scores", "fit_problem"}),
-        (nested, {"run_path", "left_out_scores", "fit_problem", "_fit_and_score"}),
+        (choice, {"run_path", "fit_problem"}),
+        (nested, {"run_path", "fit_problem", "_fit_and_score"}),
         (chance, {"_numbered_score"}),
         (comparison, {"_row"}),
     ],
