@@ -603,3 +603,52 @@ def test_labels_of_a_matlab_file_that_are_called_group(tmp_path):
     fit = ("fit", tmp_path / "a.mat", "--labels", "group", "-o", tmp_path / "model.skops")
     content = json.loads(succeeded(*fit, *QUICK, "--no-report", "--json"))
     assert content["data"]["n_groups"] is None  # groups that are classes cannot be kept together
+
+
+# ------------------------------------------------------------------------------------------- what the samples betray
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """Return a file with an array ``subject`` and one copy of a sample."""
+    folder = tmp_path_factory.mktemp("told")
+    X, y, groups = samples()
+    X[1] = X[0]
+    np.savez(folder / "told.npz", X=X, y=y, subject=groups)
+    return folder / "told.npz"
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ((), ("'subject' has 4 different values for 24 samples", "1 of 24 samples are exact copies of other samples")),
+        (("--no-groups",), ("1 of 24 samples are exact copies of other samples",)),
+        (("--groups", "subject"), ()),
+    ],
+)
+def test_leakage_is_said_on_stderr_on_the_page_and_in_json(command, options, warned, told, tmp_path):
+    quick = (*QUICK, "--outer-folds", "2", "-o", tmp_path / "model.skops")
+    if command == "compare":
+        quick = ("--methods", "SVM", "--repeats", "1", "--folds", "2", "--jobs", "1")
+    page = tmp_path / "page.html"
+    result = run(command, told, *quick, *options, "--report", page, "--json")
+    assert result.returncode == 0, result.stderr
+    lines = [line for line in result.stderr.splitlines() if line.startswith("Warning: ")]
+    assert len(lines) == len(warned)
+    assert "LeakageWarning" not in result.stderr
+    facts = json.loads(result.stdout)["data"]["warnings"]
+    assert lines == [f"Warning: {text}" for text in facts]
+    html = page.read_text(encoding="utf-8").replace("&#39;", "'")
+    assert html.count('class="warning"') == len(warned)
+    for text, line in zip(warned, lines, strict=True):
+        assert text in line
+        assert text in html
+
+
+def test_new_samples_need_no_groups(told, tmp_path):
+    assert run("fit", told, "-o", tmp_path / "model.skops", *ALONE).returncode == 0
+    result = run("predict", tmp_path / "model.skops", told, "-o", tmp_path / "predictions.csv")
+    assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr
+    assert run("inspect", tmp_path / "model.skops").returncode == 0

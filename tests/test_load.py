@@ -17,6 +17,7 @@ import zarr
 from PIL import Image
 from scipy.io import savemat
 
+from tensormargin import LeakageWarning
 from tensormargin.io import BadFileError, load_samples
 from tensormargin.io.arrays import _zarr_array
 
@@ -866,3 +867,126 @@ def test_no_groups_can_be_asked_for_where_there_are_none(tmp_path):
     assert load_samples(tmp_path / "folder", groups=False).groups is None
     with pytest.raises(ValueError, match="got True"):
         load_samples(tmp_path / "folder", groups=True)
+
+
+# ------------------------------------------------------------------------------------- groups that nobody has asked for
+
+SUBJECTS = np.array([1, 1, 2, 2, 3, 3])
+
+
+class TestUnusedGroups:
+    """Warned of where no groups are given; `pytest` makes an error of any other warning."""
+
+    @pytest.mark.parametrize("name", CONTAINERS)
+    def test_an_array_that_is_called_like_a_grouping(self, name, tmp_path):
+        CONTAINERS[name][1](tmp_path / name, X=X, y=Y, subject=SUBJECTS, run=SUBJECTS % 2)
+        with pytest.warns(LeakageWarning, match=r"'subject' has 3 different values for 6 samples.*--groups subject"):
+            found = load_samples(tmp_path / name)
+        assert found.groups is None  # it is only said
+        assert len(found.warnings) == 1  # of the larger unit
+        assert str(tmp_path / name) in found.warnings[0]
+        assert found.notes == ()
+        for groups in ("subject", "run", False):
+            assert load_samples(tmp_path / name, groups=groups).warnings == ()
+        assert load_samples(tmp_path / name, need_labels=False).warnings == found.warnings  # without a LeakageWarning
+
+    @pytest.mark.parametrize(
+        "column",
+        ["sub", "Subject", "subject_id", "participant", "participant_id", "PatientID", "patient", "session", "run",
+         "Run Number", "subj", "subjects", "donor_id", "recording", "mouse", "chunks", "info/subject"],
+    )  # fmt: skip
+    def test_names_of_groupings(self, column, tmp_path):
+        np.savez(tmp_path / "a.npz", X=X, y=Y, **{column: SUBJECTS})
+        with pytest.warns(LeakageWarning, match="is not used"):
+            load_samples(tmp_path / "a.npz")
+        if "/" in column:
+            return
+        (tmp_path / "a.csv").write_text(
+            f"label,{column}\n" + "".join(f"{y},{g}\n" for y, g in zip(Y, SUBJECTS, strict=True))
+        )
+        np.save(tmp_path / "x.npy", X)
+        with pytest.warns(LeakageWarning, match=rf"a\.csv: '{column}' has 3 different values for 6 samples"):
+            load_samples(tmp_path / "x.npy", labels_from=tmp_path / "a.csv")
+
+    @pytest.mark.parametrize(
+        "others",
+        [
+            {"subject": np.arange(6)},  # one sample per subject
+            {"run": np.ones(6)},
+            {"age": SUBJECTS, "subtype": SUBJECTS, "runtime": SUBJECTS, "substance": SUBJECTS, "groupsize": SUBJECTS},
+            {"subject": SUBJECTS[:3], "run": np.ones((6, 2)), "session": np.array(3)},  # not one per sample
+        ],
+    )
+    def test_what_is_no_grouping_raises_no_alarm(self, others, tmp_path):
+        np.savez(tmp_path / "a.npz", X=X, y=Y, **others)
+        assert load_samples(tmp_path / "a.npz").warnings == ()
+
+    def test_a_grouping_that_is_the_label_or_beside_groups_raises_no_alarm(self, tmp_path):
+        np.savez(tmp_path / "a.npz", X=X, subject=SUBJECTS)
+        assert load_samples(tmp_path / "a.npz", labels="subject").warnings == ()
+        np.savez(tmp_path / "b.npz", X=X, y=Y, subject=SUBJECTS, groups=SUBJECTS % 2)
+        assert load_samples(tmp_path / "b.npz").warnings == ()
+        np.savez(tmp_path / "c.npz", X=X, subject=SUBJECTS)
+        np.savez(tmp_path / "y.npz", y=Y, group=SUBJECTS)
+        assert load_samples(tmp_path / "c.npz", labels_from=tmp_path / "y.npz").warnings == ()
+
+    def files(self, folder, names, classes=("a", "b")):
+        for number, name in enumerate(names):
+            path = folder / classes[number % len(classes)] / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, X[number])
+        return folder
+
+    @pytest.mark.parametrize(
+        ("names", "said"),
+        [
+            ([f"sub-{s:02d}_run-{r}_bold.npy" for s in (1, 2, 3) for r in (1, 2)], "6 files are of 3 subjects"),
+            ([f"study_sub-{s}_ses-{r}.npy" for s in "AB" for r in (1, 2, 3)], "6 files are of 2 subjects"),
+            ([f"sub-01_run-{r}_trial-{t}.npy" for r in (1, 2) for t in (1, 2, 3)], "6 files are of 2 runs"),
+            ([f"sub-01_ses-{r}_trial-{t}.npy" for r in (1, 2) for t in (1, 2, 3)], "6 files are of 2 sessions"),
+        ],
+    )
+    def test_names_as_in_bids(self, names, said, tmp_path):
+        folder = self.files(tmp_path / "folder", names)
+        with pytest.warns(LeakageWarning, match=f"{said}, and there are no groups.*--labels-from"):
+            found = load_samples(folder)
+        assert found.groups is None
+        assert load_samples(folder, groups=False).warnings == ()
+        rows = "".join(f"folder/{name},{label}\n" for name, label in zip(found.names, found.target, strict=True))
+        (tmp_path / "table.csv").write_text("path,label\n" + rows)
+        with pytest.warns(LeakageWarning, match=said):
+            load_samples(tmp_path / "table.csv")
+        rows = "".join(f"{name},{label},{name[2:8]}\n" for name, label in zip(found.names, found.target, strict=True))
+        (tmp_path / "groups.csv").write_text("path,label,group\n" + rows)
+        assert load_samples(folder, labels_from=tmp_path / "groups.csv").warnings == ()
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            [f"sub-{number:02d}_run-{number % 2}.npy" for number in range(6)],  # one sample per subject
+            [f"sub-01_{number}.npy" for number in range(6)],  # one subject
+            [f"subject {number % 2} trial-{number}.npy" for number in range(6)],
+            [f"submarine_rerun-{number % 2}_{number}.npy" for number in range(6)],
+        ],
+    )
+    def test_other_names_raise_no_alarm(self, names, tmp_path):
+        assert load_samples(self.files(tmp_path, names)).warnings == ()
+
+    def test_folders_of_subjects_in_a_table(self, tmp_path):
+        rows = []
+        for number, one in enumerate(X):
+            path = tmp_path / f"sub-{number % 3}" / f"{number}.npy"
+            path.parent.mkdir(exist_ok=True)
+            np.save(path, one)
+            rows.append(f"{path.relative_to(tmp_path)},{Y[number]}\n")
+        (tmp_path / "table.csv").write_text("path,label\n" + "".join(rows))
+        with pytest.warns(LeakageWarning, match="6 files are of 3 subjects"):
+            load_samples(tmp_path / "table.csv")
+
+    def test_only_the_rows_that_are_used_count(self, tmp_path):
+        """A table of three runs each, of which the folder holds one."""
+        folder = self.files(tmp_path / "folder", [f"{number}.npy" for number in range(6)])
+        rows = [f"{'ab'[n % 2]}/{n}.npy,{Y[n]},{n}\n" for n in range(6)]
+        rows += [f"elsewhere/{n}.npy,{Y[n]},{n}\n" for n in range(6)]
+        (tmp_path / "all.csv").write_text("path,label,subject\n" + "".join(rows))
+        assert load_samples(folder, labels_from=tmp_path / "all.csv").warnings == ()

@@ -159,6 +159,11 @@ def comparison():
     return comparison_content(samples, settings, [], rows)
 
 
+def test_what_was_saved_before_there_were_warnings_can_be_shown(comparison):
+    old = {name: value for name, value in comparison["data"].items() if name != "warnings"}
+    assert "Warning" not in text_of(render(comparison_page({**comparison, "data": old})))
+
+
 def test_the_page_of_a_comparison(comparison):
     html = render(comparison_page(comparison))
     text = text_of(html)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .io import load_model as load_model
     from .io import load_samples as load_samples
     from .io import save_model as save_model
+    from .leakage import LeakageWarning as LeakageWarning
     from .margins import Bound as Bound
     from .margins import MarginReport as MarginReport
     from .margins import margin_report as margin_report
@@ -48,6 +49,7 @@ _HOMES = {
     "load_model": ".io",
     "load_samples": ".io",
     "save_model": ".io",
+    "LeakageWarning": ".leakage",
     "Bound": ".margins",
     "MarginReport": ".margins",
     "margin_report": ".margins",
@@ -67,6 +69,7 @@ __all__ = [
     "METHODS",
     "Bound",
     "Crop",
+    "LeakageWarning",
     "MarginReport",
     "Mask",
     "Resize",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,15 +90,29 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
 
 
 def load(path: Path, loading: dict[str, Any], need_labels: bool = True) -> SampleSet:
-    """Read the samples that the options describe."""
+    """Read the samples that the options describe; what they betray of groups is for `leakage_said`."""
     from ..io import load_samples
+    from ..leakage import LeakageWarning
 
     options = {name: value for name, value in loading.items() if name != "no_groups"}
     if loading["no_groups"]:
         if options["groups"] is not None:
             raise ValueError("--groups and --no-groups contradict each other; leave one out")
         options["groups"] = False
-    return load_samples(path, **options, need_labels=need_labels)
+    with warnings.catch_warnings(action="ignore", category=LeakageWarning):
+        return load_samples(path, **options, need_labels=need_labels)
+
+
+@contextmanager
+def leakage_said(samples: SampleSet) -> Iterator[None]:
+    """Print on standard error what tells that samples are not independent; inside, it is not said again."""
+    from ..io import leakage_warnings
+    from ..leakage import LeakageWarning
+
+    for text in leakage_warnings(samples):
+        click.echo(f"Warning: {text}", err=True)
+    with warnings.catch_warnings(action="ignore", category=LeakageWarning):
+        yield
 
 
 def recipe_of(preparing: dict[str, Any]) -> Recipe:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, load, loading_options, preparing_options, recipe_of
+from ._data import FORMATS, leakage_said, load, loading_options, preparing_options, recipe_of
 from ._options import (
     check_outputs,
     fits_on,
@@ -104,7 +104,7 @@ def compare_command(
         )
         samples = _digits() if data is None else load(data, loading)
         X = recipe.scaled_by_group(samples.data, samples.groups)
-    with fits_on(scheduler, X):
+    with leakage_said(samples), fits_on(scheduler, X):
         with refusals(ValueError):
             results = compare(X, samples.labels, settings, jobs, samples.groups)
         rows = _with_progress(results, len(settings.entries) * repeats)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, Shape, load, loading_options, preparing_options, recipe_of
+from ._data import FORMATS, Shape, leakage_said, load, loading_options, preparing_options, recipe_of
 from ._maps import check_maps, map_options, write_maps
 from ._options import (
     check_outputs,
@@ -132,7 +132,7 @@ def fit_command(
         samples = load(data, loading)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
-        with fits_on(scheduler, samples.data), progress_bar() as show:
+        with leakage_said(samples), fits_on(scheduler, samples.data), progress_bar() as show:
             fitted = fit_and_evaluate(samples, plan, jobs, show)
         _write(fitted, samples, out, page)
         maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)

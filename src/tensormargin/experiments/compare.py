@@ -23,6 +23,7 @@ from .._validation import checked_groups, checked_labels
 from ..anatomy import last_estimator
 from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
+from ..leakage import warn_of_duplicates
 from ..margins import MarginReport, margin_report
 from ..methods import METHODS, check_methods
 from ..selection import splits_of
@@ -103,6 +104,7 @@ def compare(
     check_methods(settings.methods, (*METHODS, *PEERS, MAJORITY))
     X = as_array(X)
     y, groups = checked_labels(X, y), checked_groups(X, groups)
+    warn_of_duplicates(X, groups)
     splits = outer_splits(y, settings, groups)
     jobs = (
         delayed(_row)(X, y, groups, *split, name, repeat, settings)

@@ -17,6 +17,7 @@ from .._typing import Array, FloatArray
 from .._validation import checked_groups, checked_labels
 from ..anatomy import last_estimator
 from ..held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
+from ..leakage import warn_of_duplicates
 from ..selection import Progress, splits_of
 from .compare import Tuned, tuned
 from .contenders import contender
@@ -176,6 +177,7 @@ def nested_evaluation(
     """
     X = as_array(X)
     y, groups = checked_labels(X, y), checked_groups(X, groups)
+    warn_of_duplicates(X, groups)
     score = _score_of(model) if score is None else score
     check_score(score)
     splits = outer_splits(cv, y, groups, repeats, seed)

@@ -14,7 +14,7 @@ from ..anatomy import fit_model, last_estimator
 from ..chance import permutation_test
 from ..formats import FORMATS
 from ..held_out import SCORES
-from ..io import SampleSet
+from ..io import SampleSet, leakage_warnings
 from ..io.versions import software_versions
 from ..preparation import Recipe
 from ..selection import DEFAULT_RULE, Progress, TensorMarginClassifierCV
@@ -173,6 +173,7 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
         "classes": [{"label": label, "count": count} for label, count in zip(labels, counts, strict=True)],
         "n_groups": None if samples.groups is None else len(np.unique(samples.groups)),
         "notes": list(samples.notes),
+        "warnings": list(leakage_warnings(samples)),
     }
 
 

@@ -2,7 +2,7 @@
 
 from .arrays import BadFileError, check_labelled, digest, read_arrays
 from .atomic import replacing
-from .load import SampleSet, load_samples
+from .load import SampleSet, leakage_warnings, load_samples
 from .models import ModelFile, load_model, read_facts, save_model
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "SampleSet",
     "check_labelled",
     "digest",
+    "leakage_warnings",
     "load_model",
     "load_samples",
     "read_arrays",

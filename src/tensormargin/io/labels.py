@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import prod
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, NoReturn
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from .._typing import Array
 from .arrays import BadFileError, Stored, open_arrays
+from .grouping import unit_of
 from .tables import Table, is_list, read_table
 
 PATHS = ("path", "file", "filename")
@@ -105,7 +107,10 @@ def from_text(path: Path, values: Sequence[str], what: str) -> Array:
 
 
 class Labels(NamedTuple):
-    """Labels and groups from a file of their own; ``paths`` says which row belongs to which file."""
+    """Labels and groups from a file of their own; ``paths`` says which row belongs to which file.
+
+    ``others`` are the columns that are neither, as far as they may be groups.
+    """
 
     path: Path
     name: str
@@ -113,6 +118,7 @@ class Labels(NamedTuple):
     groups: Array | None
     paths: list[str] | None = None
     hint: str = ""
+    others: Mapping[str, Array] = {}
 
 
 def read_labels(path: Path, labels: str | None, groups: GroupsName) -> Labels:
@@ -136,6 +142,7 @@ def _labels_in_table(path: Path, labels: str | None, groups: GroupsName) -> Labe
         groups_in_table(table, groups, (name,)) if _may_be_here(groups, table.columns) else None,
         None if paths is None else table.columns[paths],
         hint,
+        {other: np.array(table.columns[other]) for other in table.columns if other != name and unit_of(other)},
     )
 
 
@@ -149,8 +156,8 @@ def _labels_in_container(path: Path, labels: str | None, groups: GroupsName) -> 
         only = next(iter(held)) if len(held) == 1 else None
         name = choose_labels(path, held, labels, groups) or only or no_labels(path, held, "keep them alone in the file")
         target = clean(path, held[name].read(), "labels")
-        in_here = _may_be_here(groups, held)
-        return Labels(path, name, target, groups_in_container(path, held, groups, (name,)) if in_here else None)
+        found = groups_in_container(path, held, groups, (name,)) if _may_be_here(groups, held) else None
+        return Labels(path, name, target, found, others=likely_groups(held, (name,), len(target)))
 
 
 def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
@@ -173,6 +180,19 @@ def groups_in_container(
     """Return a container's array of groups, None if it has none besides the labels."""
     name = choose_groups(path, held, groups, labels)
     return None if name is None else clean(path, held[name].read(), "groups")
+
+
+def likely_groups(held: Mapping[str, Stored], taken: Collection[str | None], n_samples: int) -> dict[str, Array]:
+    """Return the arrays of a container that may be groups by their name and have one value per sample."""
+    return {
+        name: stored.read().ravel()
+        for name, stored in held.items()
+        if name not in taken and unit_of(name) and stored.is_readable and _is_vector(stored.shape, n_samples)
+    }
+
+
+def _is_vector(shape: tuple[int, ...], length: int) -> bool:
+    return max(shape, default=0) == prod(shape) == length
 
 
 def rows_by_path(table: Path, paths: Sequence[str], names: Sequence[str], folder: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,9 @@ import numpy as np
 
 from .._typing import Array
 from .._validation import text_or_numbers
+from ..leakage import LeakageWarning, describe_duplicates
 from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
+from .grouping import grouping_in_names, unused_grouping
 from .images import (
     NIFTI,
     Stack,
@@ -37,6 +40,7 @@ from .labels import (
     from_text,
     groups_in_container,
     groups_in_table,
+    likely_groups,
     no_labels,
     read_labels,
     rows_by_path,
@@ -72,6 +76,9 @@ class SampleSet:
         What lies there, in words: "NumPy archive", "class folder of images", "4-D NIfTI".
     notes : tuple of str
         What one should know: files that were left out, affines that differ.
+    warnings : tuple of str
+        What tells that samples belong together though there are no groups: a column ``subject``, files named as in
+        BIDS; see `leakage_warnings`.
     """
 
     data: Any
@@ -82,6 +89,7 @@ class SampleSet:
     source: str
     kind: str
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("target", "groups"):
@@ -179,6 +187,12 @@ def load_samples(
     BadFileError
         The message names the file, what is wrong with it and the remedy.
 
+    Warns
+    -----
+    LeakageWarning
+        There are no groups, but something in the file, or in the names of the files, tells that several samples belong
+        together. Not where no labels are needed, as for new samples, or with ``groups=False``.
+
     Examples
     --------
     >>> import numpy as np
@@ -209,7 +223,28 @@ def load_samples(
     )
     found = replace(_read(source, asked), source=str(path))
     found = found if second is None else _with_labels(source, found, second)
-    return _samples_first(source, found, second, axis)
+    found = _with_warnings(_samples_first(source, found, second, axis), use_groups=groups is not False)
+    for text in found.warnings if need_labels else ():
+        warnings.warn(text, LeakageWarning, stacklevel=2)
+    return found
+
+
+def leakage_warnings(samples: SampleSet) -> tuple[str, ...]:
+    """Return all that tells that the training set of a split may know its test set, each with its remedy.
+
+    To what `load_samples` saw in files this adds exact copies among the samples, which takes a pass over some of them.
+    """
+    copies = describe_duplicates(samples.data, samples.groups)
+    return samples.warnings if copies is None else (*samples.warnings, f"{samples.source}: {copies}")
+
+
+def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
+    """Return the samples with at most one warning of groups that were not given, and none where there are groups."""
+    if not use_groups or found.groups is not None:
+        return replace(found, warnings=())
+    names = grouping_in_names(found.names or ())
+    said = (*found.warnings, *(() if names is None else (f"{found.source}: {names}",)))
+    return replace(found, warnings=said[:1])
 
 
 def _read(path: Path, asked: _Asked) -> SampleSet:
@@ -242,7 +277,14 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
         target = None if label_name is None else clean(path, held[label_name].read(), "labels")
         groups = groups_in_container(path, held, asked.groups, not_groups)
         data, notes = _samples_in(path, name, held[name], asked)
-        return SampleSet(data, target, groups, None, None, "", kind, notes)
+        n_samples = data.shape[asked.axis] if -data.ndim <= asked.axis < data.ndim else 0
+        unused = _unused(path, likely_groups(held, (*not_groups, name), n_samples))
+        return SampleSet(data, target, groups, None, None, "", kind, notes, unused)
+
+
+def _unused(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[str, ...]:
+    said = unused_grouping(columns)
+    return () if said is None else (f"{path}: {said}",)
 
 
 def _samples_in(path: Path, name: str, stored: Stored, asked: _Asked) -> tuple[Any, tuple[str, ...]]:
@@ -302,9 +344,10 @@ def _from_table(path: Path, asked: _Asked) -> SampleSet:
     names = table.columns[paths]
     _check_files(path, names)
     stack = _stacked(path.parent, names, asked)
-    return SampleSet(
-        stack.data, target, groups, names, stack.affine, "", f"table of {words_for(names)}", tuple(stack.notes)
-    )
+    taken = (paths, label_name, asked.other_labels)
+    unused = _unused(path, {name: table.columns[name] for name in table.columns if name not in taken})
+    kind = f"table of {words_for(names)}"
+    return SampleSet(stack.data, target, groups, names, stack.affine, "", kind, tuple(stack.notes), unused)
 
 
 def _check_files(path: Path, names: Sequence[str]) -> None:
@@ -342,14 +385,17 @@ def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None
 
 def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:
     """Return the samples with the labels of a second file."""
-    target, groups, notes = second.target, second.groups, found.notes
+    target, groups, others, notes = second.target, second.groups, second.others, found.notes
     if second.paths is not None and found.names is not None:
         folder = path if path.is_dir() else path.parent
         rows = rows_by_path(second.path, second.paths, found.names, folder)
         target, groups = target[rows], None if groups is None else groups[rows]
-        unused = len(second.paths) - len(set(rows))
-        notes += (f"rows of {second.path.name} that name no sample: {unused}",) if unused else ()
-    return replace(found, target=target, groups=found.groups if groups is None else groups, notes=notes)
+        others = {name: values[rows] for name, values in others.items()}
+        left = len(second.paths) - len(set(rows))
+        notes += (f"rows of {second.path.name} that name no sample: {left}",) if left else ()
+    groups = found.groups if groups is None else groups
+    unused = (*_unused(second.path, others), *found.warnings)
+    return replace(found, target=target, groups=groups, notes=notes, warnings=unused)
 
 
 def _samples_first(path: Path, found: SampleSet, second: Labels | None, axis: int) -> SampleSet:

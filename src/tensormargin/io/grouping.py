@@ -1,0 +1,73 @@
+"""Groups that nobody asked for: columns, arrays and file names that tell which samples belong together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+
+_WORDS = {
+    "subject": ("subject", "subj", "sub", "participant", "patient", "person", "individual", "volunteer"),
+    "animal": ("animal", "mouse", "rat", "monkey"),
+    "donor": ("donor",),
+    "session": ("session", "ses", "visit"),
+    "recording": ("recording", "record", "scan"),
+    "run": ("run", "block", "chunk"),
+    "group": ("group",),
+}
+"""What a grouping is called, by what it is; from the largest unit to the smallest."""
+_SUFFIX = "(s|id|ids|nr|no|num|number|name|code|index|label)?"
+_PATTERNS = {unit: re.compile(f"({'|'.join(words)}){_SUFFIX}") for unit, words in _WORDS.items()}
+_BIDS = {"subject": "sub", "session": "ses", "run": "run"}
+
+
+def unit_of(name: str) -> str | None:
+    """Return what a column or array of this name seems to count ("subject", "run"), None for nothing of the kind."""
+    plain = re.sub(r"[^a-z]", "", name.rpartition("/")[2].lower())
+    return next((unit for unit, pattern in _PATTERNS.items() if pattern.fullmatch(plain)), None)
+
+
+def unused_grouping(columns: Mapping[str, Sequence[Any] | Array]) -> str | None:
+    """Say which column or array, of those that have one value per sample, looks like groups; None where none does."""
+    units = {name: unit for name in columns if (unit := unit_of(name)) is not None}
+    for name in sorted(units, key=lambda name: list(_WORDS).index(units[name])):
+        n_groups = _count(columns[name])
+        if n_groups:
+            return (
+                f"{name!r} has {n_groups} different values for {len(columns[name])} samples, but is not used: "
+                f"{_danger(units[name])}. Use it with groups={name!r} (command line: --groups {name}), or say "
+                "groups=False (--no-groups) if the samples are independent"
+            )
+    return None
+
+
+def grouping_in_names(names: Sequence[str]) -> str | None:
+    """Say so where files named as in BIDS ("sub-01_run-2") are several of one subject, session or run."""
+    for unit, key in _BIDS.items():
+        told = re.compile(rf"(?:^|[/_\\]){key}-([A-Za-z0-9]+)")
+        values = [match.group(1) for name in names if (match := told.search(name))]
+        if len(set(values)) < 2:
+            continue  # all of one subject: there may be several sessions or runs
+        n_groups = _count(values)
+        if not n_groups:
+            return None
+        return (
+            f"by their names ({key}-...), {len(values)} files are of {n_groups} {unit}s, and there are no groups: "
+            f"{_danger(unit)}. Give a table with the columns path, label and group (for a folder with labels_from=..., "
+            "command line --labels-from), or say groups=False (--no-groups) if the samples are independent"
+        )
+    return None
+
+
+def _danger(unit: str) -> str:
+    return f"samples of one {unit} may be in the training set and in the test set, and accuracies come out too high"
+
+
+def _count(values: Sequence[Any] | Array) -> int:
+    """Return how many groups there are; 0 where all samples are in one, or each in its own."""
+    n_groups = len(np.unique(np.asarray(values)))
+    return n_groups if 1 < n_groups < len(values) else 0

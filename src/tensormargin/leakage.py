@@ -1,0 +1,111 @@
+"""Samples that are not independent, as far as they betray it: exact copies on both sides of a split."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ._namespace import as_array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
+from ._typing import Array
+from ._validation import checked_groups
+
+_PROBES = 64  # entries of each sample that are compared first; few samples that differ agree in all of them
+_BYTES_AT_ONCE = 2**26
+
+
+class LeakageWarning(UserWarning):
+    """What is known of the test samples may leak from the training set, so that accuracies come out too high."""
+
+
+def duplicate_samples(X: Any) -> list[Array]:
+    """Return the sets of samples that are the same, bit by bit.
+
+    A few entries of every sample are compared first, and only samples that agree in them are read whole. Of a Dask
+    array nothing is read, and nothing is found.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+
+    Returns
+    -------
+    list of ndarray of int
+        The rows of each set, at least two, in rising order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.leakage import duplicate_samples
+    >>> X = np.arange(24.0).reshape(4, 2, 3)
+    >>> X[3] = X[1]
+    >>> [rows.tolist() for rows in duplicate_samples(X)]
+    [[1, 3]]
+    """
+    X = as_array(X)
+    if is_lazy(X) or prod(X.shape) == 0:
+        return []
+    _, alike, counts = np.unique(_probe_keys(X), return_inverse=True, return_counts=True)
+    alike = alike.ravel()
+    rows = np.flatnonzero(counts[alike] > 1)
+    keys: Iterator[Hashable] = iter(alike[rows].tolist()) if prod(X.shape[1:]) <= _PROBES else _digests(X, rows)
+    same: dict[Hashable, list[int]] = defaultdict(list)
+    for row, key in zip(rows.tolist(), keys, strict=True):
+        same[key].append(row)
+    return [np.array(own) for own in same.values() if len(own) > 1]
+
+
+def describe_duplicates(X: Any, groups: Any = None) -> str | None:
+    """Say how many samples are copies that a split may separate, and what to do; None where there are none."""
+    found = duplicate_samples(X)
+    groups = checked_groups(X, groups)
+    if groups is not None:
+        found = [rows for rows in found if len(np.unique(groups[rows])) > 1]
+    if not found:
+        return None
+    copies, (first, second) = sum(len(rows) - 1 for rows in found), found[0][:2]
+    if groups is not None:
+        where, remedy = "samples in other groups", "Leave them out, or put the samples that are the same into one group"
+        second = next(row for row in found[0] if groups[row] != groups[first])
+    else:
+        where = "other samples"
+        remedy = "Leave them out, or keep them together with groups=... (command line: --groups)"
+    return (
+        f"{copies} of {len(X)} samples are exact copies of {where} (such as {first} and {second}, counted from 0): "
+        f"where a copy is in the training set, a test sample tests nothing. {remedy}"
+    )
+
+
+def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3) -> None:
+    """Give a `LeakageWarning` where a split into training and test set may separate copies of a sample."""
+    said = describe_duplicates(X, groups)
+    if said is not None:
+        warnings.warn(said, LeakageWarning, stacklevel=stacklevel)
+
+
+def _probe_keys(X: Any) -> Array:
+    """Return a few entries of each sample, as one item of bytes per sample."""
+    shape = X.shape[1:]
+    positions = np.unique(np.linspace(0, prod(shape) - 1, _PROBES).astype(np.intp))
+    if is_foreign(X):
+        xp = namespace(X)
+        probes = to_host(xp.take(xp.reshape(X, (X.shape[0], -1)), like(positions, X), axis=1))
+    else:  # without a copy of samples that do not lie one after the other
+        probes = X[(slice(None), *np.unravel_index(positions, shape))]
+    probes = np.ascontiguousarray(probes)
+    return probes.view(np.dtype((np.void, probes.dtype.itemsize * probes.shape[1])))
+
+
+def _digests(X: Any, rows: Array) -> Iterator[bytes]:
+    """Return a checksum of each of these samples."""
+    per_sample = prod(X.shape[1:]) * dtype_of(X).itemsize
+    step = max(1, _BYTES_AT_ONCE // per_sample)
+    for start in range(0, len(rows), step):
+        part = to_host(rows_of(X, rows[start : start + step]))
+        for sample in np.ascontiguousarray(part).reshape(len(part), -1):
+            yield hashlib.blake2b(sample.tobytes(), digest_size=16).digest()
