@@ -8,6 +8,7 @@ from conftest import library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tensormargin.samples.base as base_module
 import tensormargin.samples.memory as samples_module
 from tensormargin.formats import FORMATS
 from tensormargin.samples import MemorySamples, samples_of, working_dtype
@@ -159,3 +160,16 @@ def test_what_is_taken_has_the_pivot_subtracted_once(home, passed):
         design = taken.design(contraction)
         design = design if isinstance(design, np.ndarray) else design.here()
         np.testing.assert_allclose(design, expected[rows].reshape(len(design), -1), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("home", [home for home in HOMES if home != "memory, cast"])
+@pytest.mark.parametrize(("offset", "few", "many"), [(0.0, False, False), (100.0, True, False), (1e7, True, True)])
+def test_an_offset_is_subtracted_where_it_costs_digits_or_where_that_costs_nothing(
+    home, offset, few, many, monkeypatch
+):
+    X = np.random.RandomState(0).standard_normal((11, 3, 4)) + offset
+    for entries, subtracted in ((X.size, few), (X.size - 1, many)):
+        monkeypatch.setattr(base_module, "FEW_ENTRIES", entries)
+        samples = samples_of(HOMES[home](X))
+        samples.first_pass(np.full(11, 1 / 11), np.where(np.arange(11) % 2, 1.0, -1.0), centred=True)
+        assert (samples.pivot is not None) == subtracted

@@ -15,12 +15,11 @@ from ..coarse import coarse_start, dual_guess
 from ..formats import Weight
 from ..formats.base import Rank
 from ..problem import Objective
-from ..samples import Moments, Samples, samples_of, working_dtype
+from ..samples import FEW_ENTRIES, Moments, Samples, samples_of, working_dtype
 from ..solvers import SOLVERS
 from ._multiclass import BinaryTask
 from ._scale import Strength
 
-_FEW_ENTRIES = 2**18
 _MANY_ENTRIES = 2**20
 _SINGLE_TOL = 5e-4
 
@@ -178,7 +177,7 @@ def _dtypes(X: Any, tol: float) -> list[np.dtype]:
 
 def few_entries(X: Any) -> bool:
     """Tell whether the samples are so few and small that they are contracted in float64 whatever their type."""
-    return prod(X.shape) <= _FEW_ENTRIES and has_float64(X)
+    return prod(X.shape) <= FEW_ENTRIES and has_float64(X)
 
 
 def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._namespace import is_foreign, is_lazy
 from .._typing import Array
-from .base import Contraction, Moments, Samples, best_split, working_dtype
+from .base import FEW_ENTRIES, Contraction, Moments, Samples, best_split, working_dtype
 from .device import DeviceSamples
 from .memory import MemorySamples
 
@@ -42,6 +42,7 @@ def chunks_here(X: Any) -> Iterator[tuple[slice, Array]]:
 
 
 __all__ = [
+    "FEW_ENTRIES",
     "Contraction",
     "MemorySamples",
     "Moments",

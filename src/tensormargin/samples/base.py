@@ -12,6 +12,7 @@ import numpy as np
 from .._typing import Array
 from ..designs import Design
 
+FEW_ENTRIES = 2**18  # of all samples: another pass over so few, or another type of them, costs next to nothing
 _TYPICAL_OF = 5
 _OFFSET_LOSS = 1e-4  # in units of the spread; what rounding may take from samples with a common offset, squared
 
@@ -158,6 +159,13 @@ def typical_rows(count: int) -> Array:
     return np.unique(np.linspace(0, count - 1, _TYPICAL_OF).astype(int))
 
 
-def offset_costs_digits(pivot: Array, mean_square: float, dtype: np.dtype) -> bool:
-    """Tell whether a common offset of this size is so large that rounding it blurs the differences of the samples."""
-    return bool(float(np.sum(pivot.astype(np.float64) ** 2)) * np.finfo(dtype).eps > _OFFSET_LOSS * mean_square)
+def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> bool:
+    """Tell whether a common offset of this size is so large that rounding it blurs the differences of the samples.
+
+    Every digit counts where subtracting it costs next to nothing: libraries that add up in another order then agree as
+    if there were no offset.
+    """
+    offset = float(np.sum(pivot.astype(np.float64) ** 2))
+    if len(samples) * prod(samples.shape) <= FEW_ENTRIES:
+        return offset > mean_square
+    return bool(offset * np.finfo(samples.dtype).eps > _OFFSET_LOSS * mean_square)

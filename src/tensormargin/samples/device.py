@@ -64,7 +64,7 @@ class DeviceSamples(Samples):
         typical = self.typical() if centred else np.zeros(self.shape)
         sums, squares = self.add_up(np.stack([weights, weights * signs]), typical)
         moments = Sums(sums[0], sums[1], float(weights @ squares)).moments(weights, signs, centred, self.shape)
-        if offset_costs_digits(typical, moments.mean_square, self.dtype):
+        if offset_costs_digits(typical, moments.mean_square, self):
             self.pivot = typical.astype(self.dtype)
         return moments
 

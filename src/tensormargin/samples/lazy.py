@@ -103,7 +103,7 @@ class LazySamples(Samples):
         total = self.total(_sums, (width,), weights=asked, less=typical if as_it_is else None)
         sums = Sums(total[: width // 2], total[width // 2 : -1], float(total[-1]))
         moments = sums.moments(weights, signs, centred, self.shape)
-        if centred and as_it_is and offset_costs_digits(typical.compute(), moments.mean_square, self.dtype):
+        if centred and as_it_is and offset_costs_digits(typical.compute(), moments.mean_square, self):
             self._subtract(dask.delayed(np.ndarray.astype)(typical, self.dtype))
         return moments
 

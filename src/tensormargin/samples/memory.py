@@ -123,7 +123,7 @@ class MemorySamples(Samples):
         moments = sums.moments(weights, signs, centred, self.shape)
         if copy is not None:
             self._array, self._rows, self._shifted = copy, None, True
-        elif as_it_is and offset_costs_digits(typical, moments.mean_square, self.dtype):
+        elif as_it_is and offset_costs_digits(typical, moments.mean_square, self):
             self.pivot = typical.astype(self.dtype)
         return moments
 

@@ -86,7 +86,7 @@ class SharedSamples:
             Sums(sums[2 * k], sums[2 * k + 1], float(both[2 * k] @ squares)).moments(p, t, centred, self.shape)
             for k, (p, t) in enumerate(zip(weights, signs, strict=True))
         ]
-        if any(offset_costs_digits(typical, one.mean_square, self.dtype) for one in moments):
+        if any(offset_costs_digits(typical, one.mean_square, self._samples) for one in moments):
             self._samples.shift(typical)
         return moments
 
