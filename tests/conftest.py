@@ -9,18 +9,68 @@ import traceback
 import warnings
 from contextlib import chdir, contextmanager
 from functools import partial
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import settings
 
 import tensormargin.experiments.workflow as workflow
 from tensormargin.cli import main
 from tensormargin.datasets import fetch_mnist, make_low_rank_classes
 
+# Plain pytest tries the same examples everywhere, a campaign new ones: as many of each property as the variable says.
+EXAMPLES = int(os.environ.get("TENSORMARGIN_EXAMPLES", "1000"))
+settings.register_profile("plain", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("campaign", deadline=None, max_examples=EXAMPLES)
+settings.load_profile("plain")
+
 TERMINAL = {"COLUMNS": "120"}
+ON_WORKERS = ("test_cluster", "test_dask", "test_lazy")
+LONG = (*ON_WORKERS, "test_cli", "test_report", "test_memory", "test_reproduce", "test_tables", "test_selection")
+LIBRARIES = ["torch", "array_api_strict"]
+RUNNING: list[pytest.Item] = []
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that all processes end together; mark and skip tests of PyTorch."""
+    order = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+    has_torch = find_spec("torch") is not None
+    for item in items:
+        if any(isinstance(value, str) and value == "torch" for value in parameters_of(item).values()):
+            item.add_marker(pytest.mark.torch)
+        if item.get_closest_marker("torch") and not has_torch:
+            item.add_marker(pytest.mark.skip(reason="needs PyTorch: pip install torch"))
+
+
+def parameters_of(item: pytest.Item) -> dict[str, object]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note which test runs, for `library`."""
+    RUNNING[:] = [item]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file in one process, and the files that share Dask workers too."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "Dask" if Path(file).stem in ON_WORKERS else file
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +102,7 @@ def sparse_product(*lists, length: int | None = None):
 
 @pytest.fixture(scope="session")
 def dask_cluster():
-    """Two worker processes of one thread; tests of all files that use them share an xdist_group, hence a process."""
+    """Two worker processes of one thread, for the files in ``ON_WORKERS``."""
     distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tensormargin[dask]'")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster
@@ -60,35 +110,49 @@ def dask_cluster():
 
 def library(name):
     """Return an array library, and a device of it: another than the processor's memory where one can be had."""
+    if name == "torch":
+        assert RUNNING[0].get_closest_marker("torch"), "mark this test torch: .ci/run picks those that need it by that"
     reason = f"needs {name} and array-api-compat: pip install {name} array-api-compat"
     pytest.importorskip("array_api_compat", reason=reason)
     module = pytest.importorskip(name, reason=reason)
     if name == "torch":
-        module.set_num_threads(
-            1
-        )  # two wait for each other on a busy machine, and small arrays then take 20 times as long
+        module.set_num_threads(1)  # two wait for each other on a busy machine: small arrays take 20 times as long
     return module, module.Device("device1") if name == "array_api_strict" else "cpu"
 
 
-@pytest.fixture(params=["torch", "array_api_strict"])
+@pytest.fixture(params=LIBRARIES)
 def put(request):
     """Return a function that puts a copy of a NumPy array into a library, on one of its devices."""
     module, device = library(request.param)
     return lambda array: module.asarray(np.array(array, order="C"), device=device)
 
 
-def run_array_api_checks(tests: str) -> str:
-    """Run scikit-learn's own checks of the array API in a file of tests; return what pytest says of them.
+def run_array_api_checks(name: str, *files: str) -> list[str]:
+    """Run scikit-learn's own checks of an array library in files of tests; return a line for each that passes.
 
     They run only where SciPy was told of the standard before it was imported, hence in a process of their own.
     """
-    command = [sys.executable, "-m", "pytest", "-n0", "-q", "-k", "check_array_api", str(Path(__file__).parent / tests)]
+    folder = Path(__file__).parent
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n0",
+        "-q",
+        "-rp",
+        "-k",
+        "check_array_api",
+        f"--rootdir={folder.parent}",
+    ]
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(
+        [*command, *(str(folder / name) for name in files)],
+        capture_output=True, text=True, env=environment, timeout=300,
+    )  # fmt: skip
     if done.returncode == 5:
         pytest.skip("this version of scikit-learn has no checks of the array API")
     assert done.returncode == 0, done.stdout[-5000:]
-    return done.stdout
+    return [line for line in done.stdout.splitlines() if line.startswith("PASSED")]
 
 
 def run(*arguments, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import low_rank_classes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensormargin.alternate import Start, Task, alternate
@@ -58,7 +58,6 @@ def test_same_seed_same_bits(name):
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.integers(0, 1000), st.floats(0.01, 1e3), st.floats(0, 50))
-@settings(deadline=None, max_examples=25)
 def test_descent_for_any_parameters(name, seed, lam, mu):
     X, signs = low_rank_classes(seed, 24, (3, 4, 2), 1.0)
     fit, _ = run(name, X, signs, seed, lam=lam, mu=mu, max_iter=5)

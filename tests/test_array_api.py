@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from conftest import library, low_rank_classes, run_array_api_checks
+from conftest import LIBRARIES, library, low_rank_classes, run_array_api_checks
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -195,6 +195,7 @@ class TestTheAnswerIsNumpys:
         here, there = pair(X, y, given, decomposition=decomposition)
         assert_same(here, there, X, given, TOLERANCE["float32"])
 
+    @pytest.mark.torch
     @pytest.mark.parametrize("decomposition", ["full", "tt"])
     def test_for_a_view_in_another_order(self, decomposition):
         torch, _ = library("torch")
@@ -223,7 +224,7 @@ class TestTheAnswerIsNumpys:
         assert_same(*pair(X, y, given, decomposition=decomposition), X, given, 1e-9)
 
     @every_decomposition
-    @pytest.mark.parametrize("name", ["torch", "array_api_strict"])
+    @pytest.mark.parametrize("name", LIBRARIES)
     def test_whether_problems_are_fitted_in_lockstep_or_one_by_one(self, name, decomposition, monkeypatch):
         """On another device than the processor several problems share samples; blocks this small are solved here."""
         module, _ = library(name)
@@ -439,6 +440,7 @@ class TestConventions:
             assert_close(scores, expected, TOLERANCE[expected.dtype.name], expected)
         np.testing.assert_array_equal(to_host(there.predict(put(new))), here.predict(new))
 
+    @pytest.mark.torch
     def test_no_gradient_is_recorded(self):
         torch, _ = library("torch")
         X, y = classes(2)
@@ -475,6 +477,7 @@ class TestConventions:
         assert_close(decisions, expected, TOLERANCE[dtype], expected)
         assert there.score(put(X), y) == here.score(X, y)
 
+    @pytest.mark.torch
     def test_cross_validation_and_grid_search_of_scikit_learn(self):
         torch, _ = library("torch")
         X, y = classes(2)
@@ -490,30 +493,32 @@ class TestConventions:
         assert_same(here.best_estimator_, there.best_estimator_, X, given, 1e-9)
         assert_at_home(there.predict(given), given)
 
-    def test_scikit_learns_own_checks_of_the_array_api(self):
-        assert "passed" in run_array_api_checks("test_classifier.py")
+    @pytest.mark.parametrize("name", LIBRARIES)
+    def test_scikit_learns_own_checks_of_the_array_api(self, name):
+        library(name)
+        files = ("test_classifier.py", "test_preparation.py")
+        passed = run_array_api_checks(name, *files)
+        assert {line.split("::")[0] for line in passed} == {f"PASSED tests/{file}" for file in files}
 
 
 class TestMoving:
-    def test_another_library_or_device_than_the_fits_is_refused_and_moving_is_the_remedy(self, put):
+    @pytest.mark.parametrize("other", ["numpy", *LIBRARIES])
+    def test_another_library_or_device_than_the_fits_is_refused_and_moving_is_the_remedy(self, put, other):
         X, y = classes(3)
-        on_cpu = [np.asarray, *(library(name)[0].asarray for name in ("torch", "array_api_strict"))]
-        for elsewhere in on_cpu:
-            for first, second in ((put(X), elsewhere(X.copy())), (elsewhere(X.copy()), put(X))):
-                if type(first) is type(second) and device_of(first) == device_of(second):
-                    continue
-                fitted = TensorMarginClassifier("full").fit(first, y)
-                expected = fitted.decision_function(first)
-                for method in ("predict", "decision_function", "binary_scores"):
-                    words = (
-                        rf"\.{method}\(\) must use the same namespace and the same device.*moved\(estimator, like=X\)"
-                    )
-                    with pytest.raises(ValueError, match=words):
-                        getattr(fitted, method)(second)
-                there = moved(fitted, like=second)
-                assert_at_home(there.decision_function(second), second)
-                assert_close(there.decision_function(second), to_host(expected), 1e-12, to_host(expected))
-                np.testing.assert_array_equal(to_host(there.predict(second)), to_host(fitted.predict(first)))
+        elsewhere = np.asarray if other == "numpy" else library(other)[0].asarray
+        for first, second in ((put(X), elsewhere(X.copy())), (elsewhere(X.copy()), put(X))):
+            if type(first) is type(second) and device_of(first) == device_of(second):
+                continue
+            fitted = TensorMarginClassifier("full").fit(first, y)
+            expected = fitted.decision_function(first)
+            for method in ("predict", "decision_function", "binary_scores"):
+                words = rf"\.{method}\(\) must use the same namespace and the same device.*moved\(estimator, like=X\)"
+                with pytest.raises(ValueError, match=words):
+                    getattr(fitted, method)(second)
+            there = moved(fitted, like=second)
+            assert_at_home(there.decision_function(second), second)
+            assert_close(there.decision_function(second), to_host(expected), 1e-12, to_host(expected))
+            np.testing.assert_array_equal(to_host(there.predict(second)), to_host(fitted.predict(first)))
 
     @pytest.mark.parametrize("names", [None, np.array(["a", "b", "c"])], ids=["numbers", "text"])
     @pytest.mark.parametrize("decomposition", ["full", "cp"])
@@ -717,6 +722,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="X has 2 features, but TensorMarginClassifier is expecting 3 features"):
             vectors.predict(put(X[:, :2, 0, 0]))
 
+    @pytest.mark.torch
     def test_types_that_numpy_lacks(self):
         torch, _ = library("torch")
         X, y = classes(2)
@@ -751,6 +757,7 @@ print([name for name in {others!r} if name in sys.modules])
 """)
         assert lines[-1] == "[]"
 
+    @pytest.mark.torch
     def test_without_what_the_library_needs_the_error_names_the_extra(self):
         library("torch")
         lines = in_a_process_of_its_own("""
@@ -792,6 +799,7 @@ def on_cuda():
     return lambda array: torch.asarray(np.ascontiguousarray(array), device="cuda")
 
 
+@pytest.mark.torch
 class TestCuda:
     @pytest.mark.parametrize("columns", [2, 3, 7, 16, 17, 33, 64])
     @pytest.mark.parametrize("sizes", [(1000, 784), (4097, 63), (1, 5), (65, 1), (129, 1025)], ids=str)

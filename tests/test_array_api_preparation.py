@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from conftest import library, run_array_api_checks
+from conftest import library
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -174,12 +174,14 @@ def test_samples_that_no_transformer_can_use(put):
     assert to_host(TensorScaler().fit_transform(put(huge))).dtype == np.float32
 
 
+@pytest.mark.torch
 def test_torch_types_that_numpy_lacks_are_refused():
     torch, _ = library("torch")
     with pytest.raises(ValueError, match=r"got torch.bfloat16. Cast it, e.g. to float32"):
         TensorScaler().fit(torch.ones((3, 3), dtype=torch.bfloat16))
 
 
+@pytest.mark.torch
 def test_no_gradient_is_kept():
     torch, _ = library("torch")
     given = torch.tensor(X, requires_grad=True)
@@ -196,7 +198,3 @@ def test_many_parts_give_what_one_gives(put, monkeypatch):
     for name, one in TRANSFORMERS.items():
         for given in (X, put(X)):
             assert_same(clone(one).fit_transform(given, groups=GROUPS), expected[name], given, 1e-9)
-
-
-def test_scikit_learns_own_checks_of_the_array_api():
-    assert "passed" in run_array_api_checks("test_preparation.py")

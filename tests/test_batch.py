@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 import pytest
-from conftest import library, low_rank_classes
-from hypothesis import given, settings
+from conftest import LIBRARIES, library, low_rank_classes
+from hypothesis import given
 from hypothesis import strategies as st
 from reference import paper_block, random_block
 from sklearn.base import clone
@@ -34,7 +34,6 @@ from tensormargin.samples.shared import SharedSamples
 from tensormargin.solvers import SOLVERS
 from tensormargin.solvers.together import solve_together
 
-LIBRARIES = ["torch", "array_api_strict"]
 FORMAT_NAMES = sorted(FORMATS)
 every_library = pytest.mark.parametrize("name", LIBRARIES)
 every_format = pytest.mark.parametrize("form", FORMAT_NAMES)
@@ -60,7 +59,6 @@ def here(design):
 class TestSamplesOnADevice:
     @every_library
     @given(st.sampled_from(FORMAT_NAMES), shapes, st.booleans(), seeds)
-    @settings(deadline=None, max_examples=40)
     def test_designs_and_scores_are_those_of_samples_in_memory(self, name, form, shape, in_parts, seed):
         rng = np.random.RandomState(seed)
         X = rng.standard_normal((7, *shape)) + 3.0
@@ -81,7 +79,6 @@ class TestSamplesOnADevice:
 
     @every_library
     @given(shapes, st.booleans(), st.sampled_from([0.0, 1e6]), seeds)
-    @settings(deadline=None, max_examples=25)
     def test_moments_are_those_of_samples_in_memory(self, name, shape, centred, offset, seed):
         rng = np.random.RandomState(seed)
         X = rng.standard_normal((9, *shape)) + offset
@@ -99,7 +96,6 @@ class TestSamplesOnADevice:
 
     @every_library
     @given(shapes, st.integers(1, 5), seeds)
-    @settings(deadline=None, max_examples=25)
     def test_half_contractions_equal_einsum(self, name, shape, rank, seed):
         rng = np.random.RandomState(seed)
         put, split = putting(name), best_split(shape)
@@ -115,7 +111,6 @@ class TestSamplesOnADevice:
 
     @every_library
     @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3), seeds)
-    @settings(deadline=None, max_examples=25)
     def test_what_stands_around_an_axis_equals_einsum(self, name, count, lead, size, trail, columns, seed):
         rng = np.random.RandomState(seed)
         partial = rng.standard_normal((count, 5, lead, size, trail))
@@ -154,7 +149,6 @@ def parts_of_samples(draw):
 class TestSharedSamples:
     @every_library
     @given(parts_of_samples(), st.sampled_from(FORMAT_NAMES), shapes, st.data())
-    @settings(deadline=None, max_examples=60)
     def test_designs_are_those_of_each_problem_alone_and_padding_is_zero(self, name, parts, form, shape, data):
         n_total, rows = parts
         X = np.random.RandomState(0).standard_normal((n_total, *shape))
@@ -175,7 +169,6 @@ class TestSharedSamples:
 
     @every_library
     @given(parts_of_samples(), shapes, st.booleans(), seeds)
-    @settings(deadline=None, max_examples=40)
     def test_moments_are_those_of_each_problem_alone(self, name, parts, shape, centred, seed):
         n_total, rows = parts
         rng = np.random.RandomState(seed)
@@ -218,6 +211,7 @@ class TestSharedSamples:
         assert len(SharedSamples(X, [None, *folds])._cells) == 5
         assert len(SharedSamples(X, [None, None])._cells) == 1
 
+    @pytest.mark.torch
     def test_samples_that_all_problems_use_are_not_copied(self):
         torch, _ = library("torch")
         X = torch.ones((6, 3, 2), dtype=torch.float64)
@@ -387,7 +381,6 @@ class TestBlocksSolvedTogether:
         st.sampled_from([0.0, 1.0]),
         st.integers(0, 99),
     )
-    @settings(deadline=None, max_examples=25)
     def test_whatever_the_strengths_and_lengths(self, name, lengths, d, lam, mu1, mu2, bias, seed):
         problems = [problem(n, d, seed + n, lam, mu1, mu2, bias) for n in lengths]
         for one, solution in zip(problems, solve(putting(name), problems, [1e-5] * len(problems)), strict=True):

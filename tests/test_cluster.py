@@ -35,9 +35,6 @@ from tensormargin.experiments.splits import stratified_fold
 DEAD = "tcp://127.0.0.1:9"  # the port of a service that nobody runs
 
 
-pytestmark = pytest.mark.xdist_group("dask")
-
-
 @pytest.fixture(scope="module")
 def cluster(dask_cluster):
     with pytest.MonkeyPatch.context() as patch:

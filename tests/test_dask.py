@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import low_rank_classes, sparse_product
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
@@ -38,10 +38,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not 
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
 SHAPES = [(30,), (6, 7), (5, 6, 7), (3, 4, 3, 4)]
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore", category=ConvergenceWarning),  # equal after any number of sweeps
-    pytest.mark.xdist_group("dask"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore", category=ConvergenceWarning)  # equal after any number of sweeps
 
 
 @pytest.fixture
@@ -88,7 +85,6 @@ class TestTheAnswerIsThatOfSamplesInMemory:
         assert_alike(fit(lazily, y, max_iter=1), fit(X, y, max_iter=1))
 
     @given(st.lists(st.integers(0, 30), min_size=1, max_size=6), st.sampled_from(WEIGHTS), st.integers(0, 100))
-    @settings(deadline=None, max_examples=25)
     def test_whatever_the_chunks(self, lengths, weight, seed):
         lengths = [*lengths, max(0, 20 - sum(lengths))]
         X, y = low_rank_classes(seed, sum(lengths), (4, 5), 3.0)

@@ -13,7 +13,7 @@ import nibabel
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from scipy.io import savemat
@@ -136,14 +136,12 @@ def test_other_types_become_what_they_become_in_memory(name, dtype):
     assert_as_in_memory(TRANSFORMERS[name], integers, in_chunks(integers, (12, 18)), rtol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(TRANSFORMERS)), st.lists(st.integers(1, N - 1), max_size=8, unique=True))
 def test_any_chunks_give_the_same(name, cuts):
     lengths = tuple(np.diff([0, *sorted(cuts), N]).tolist())
     assert_as_in_memory(TRANSFORMERS[name], X, in_chunks(X, lengths))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**31), st.floats(-1e6, 1e6), st.lists(st.integers(1, 199), max_size=20, unique=True))
 def test_one_pass_loses_no_digits_to_an_offset(seed, offset, cuts):
     noise = np.random.default_rng(seed).standard_normal((200, 3))
@@ -519,7 +517,6 @@ def test_without_dask_the_extra_is_named(tmp_path, monkeypatch):
 # --- worker processes
 
 
-@pytest.mark.xdist_group("dask")
 def test_processes_read_the_files_themselves(dask_cluster, tmp_path):
     distributed = pytest.importorskip("distributed", reason=NEEDED)
     save_hdf5(tmp_path / "a.h5", X.astype(np.float32), y=np.arange(N) % 2, groups=GROUPS)

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from conftest import low_rank_classes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
@@ -32,7 +32,6 @@ def found(X):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([(2,), (3, 2), (10, 13), (5, 4, 7)]))
-@settings(deadline=None, max_examples=50)
 def test_copies_are_those_that_a_comparison_finds(seed, n, shape):
     rng = np.random.default_rng(seed)
     originals = rng.integers(0, 2, (max(1, n // 2), *shape)).astype(rng.choice(["u1", "i4", "f4", "f8"]))

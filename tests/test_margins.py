@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import low_rank_classes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.datasets import load_digits
@@ -110,7 +110,6 @@ class TestRademacherBound:
         assert sum(share(j) for j in range(-2000, 2001)) < 1
 
     @given(st.floats(1e-6, 1e3), st.floats(0, 1e3), st.floats(0, 1e3), st.integers(1, 10**6), st.floats(1e-6, 0.5))
-    @settings(deadline=None, max_examples=60)
     def test_it_costs_a_factor_of_two_and_a_double_logarithm(self, weight, intercept, radius, n, delta):
         """Beside Theorem 1 with the norms of the fit, which a union over the grid can never undercut."""
         norms, rho = margins._Norms(weight, intercept, radius), 1.0
@@ -159,7 +158,6 @@ class TestRademacherBound:
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 4.0))
-@settings(deadline=None, max_examples=25)
 def test_cantelli_holds_on_the_samples_themselves(seed, delta):
     X, y = low_rank_classes(seed, 30, (3, 4), delta)
     report = margin_report(TensorMarginClassifier("cp", 1, lam=1.0).fit(X, y), X, y)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sklearn
 from conftest import low_rank_classes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -259,7 +259,6 @@ def test_a_weight_pulled_back_through_a_chain_gives_the_same_scores(steps, X):
     assert_scores_differ_by_a_constant(chain, X)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.data())
 def test_pulling_back_is_the_transpose_of_resizing(shape, data):
     new = tuple(data.draw(st.integers(1, 8)) for _ in range(data.draw(st.integers(1, len(shape)))))
@@ -395,7 +394,6 @@ def test_bright_parts_two_kinds_of_entries():
     assert Crop("bright").fit(X).box_ == (slice(3, 9), slice(4, 10))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 40))
 def test_bright_is_otsus_threshold(seed, size):
     """Hold it against the definition: no other threshold on the same 256 bins separates better."""
@@ -444,7 +442,6 @@ def test_crop_rejects_a_negative_margin(X):
 sizes = st.integers(1, 40)
 
 
-@settings(max_examples=60, deadline=None)
 @given(sizes, sizes)
 def test_resizing_takes_weighted_means(before, after):
     matrix = resizing_matrix(before, after)
@@ -455,7 +452,6 @@ def test_resizing_takes_weighted_means(before, after):
     assert matrix.sum(axis=0).min() > 0  # no old value is lost
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 20), st.integers(0, 30))
 def test_enlarging_keeps_ramps_in_the_interior(before, more):
     after = before + more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference import paper_block, random_block
 
@@ -63,7 +63,6 @@ def test_many_samples_without_variance_term_need_no_gram_matrix():
 
 
 @given(st.integers(2, 25), st.integers(1, 25), st.floats(0, 20), st.floats(0, 20), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=50)
 def test_weak_duality_at_any_dual_point(n, d, mu1, mu2, seed):
     rng = np.random.RandomState(seed)
     design, signs = random_block(n, d, seed)

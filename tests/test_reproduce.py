@@ -16,7 +16,7 @@ from math import nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
@@ -555,7 +555,6 @@ def test_verdicts():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-@settings(deadline=None, max_examples=50)
 def test_holms_p_values_are_those_of_the_step_down_test(p_values):
     """Go up from the smallest p-value, and stop at the first that is too large for what is left."""
     adjusted = holm(p_values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import library
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tensormargin.samples.base as base_module
@@ -18,7 +18,6 @@ shapes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
 
 @given(shapes, st.integers(1, 6), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
 def test_half_contractions_equal_einsum(shape, rank, seed):
     rng = np.random.RandomState(seed)
     X = rng.standard_normal((7, *shape))
@@ -35,7 +34,6 @@ def test_half_contractions_equal_einsum(shape, rank, seed):
 
 
 @given(st.integers(1, 4), st.integers(1, 40), st.integers(1, 4), st.integers(1, 3), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
 def test_contract_around_equals_einsum(lead, size, trail, columns, seed):
     rng = np.random.RandomState(seed)
     partial = rng.standard_normal((5, lead, size, trail))

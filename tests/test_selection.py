@@ -11,7 +11,7 @@ import pytest
 import sklearn
 from click.testing import CliRunner
 from conftest import low_rank_classes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.calibration import _SigmoidCalibration
@@ -749,7 +749,6 @@ def test_at_chance_probabilities_say_so(n_classes, scheme, seed):
     assert log_loss(np.arange(500) % n_classes, probabilities) < 1.02 * np.log(n_classes)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(1e-3, 1.0), min_size=3, max_size=8))
 def test_coupling_finds_the_probabilities_behind_exact_pairs(given_weights):
     p = np.array(given_weights) / sum(given_weights)
@@ -758,7 +757,6 @@ def test_coupling_finds_the_probabilities_behind_exact_pairs(given_weights):
     np.testing.assert_allclose(couple(pairwise[None])[0], p, rtol=1e-6, atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(3, 7), st.data())
 def test_coupling_survives_certainty(n_classes, data):
     """Pairs that are certain, even in circles, must end in probabilities."""
@@ -856,7 +854,6 @@ class TestTheSigmoid:
             assert 0 < slope < 1e-4
             assert offset == 0
 
-    @settings(max_examples=100, deadline=None)
     @given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.booleans(), st.floats(0, 1e6)), max_size=20))
     def test_it_is_finite_whatever_comes(self, samples):
         scores, positive, weights = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference import box_qp, random_block
 
@@ -132,7 +132,6 @@ def test_running_out_of_epochs_is_told(solver):
     st.floats(0, 100),
     st.integers(0, 99),
 )
-@settings(deadline=None, max_examples=60)
 def test_coordinate_descent_solves_small_problems_exactly(n, d, lam, mu1, mu2, seed):
     solution = SOLVERS["dual_cd"](make(n, d, seed, lam, mu1, mu2), tol=1e-3)
     assert solution.certificate.relative_gap < 1e-8
