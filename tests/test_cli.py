@@ -563,17 +563,22 @@ def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
     path, _ = write_npz(tmp_path)
     arguments = ["fit", str(path), "-o", str(tmp_path / "out" / "m.skops"), "--auto", "--repeats", "50", "--jobs", "1"]
     code = (
+        "import signal\n"
         "import tensormargin.experiments.workflow as workflow\n"
         "from tensormargin.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs in the background of a shell ignore it
         "evaluate = workflow.nested_evaluation\n"
         "workflow.nested_evaluation = lambda *rest: print('begun', flush=True) or evaluate(*rest)\n"
         f"main({arguments!r})"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout.readline() == b"begun\n"
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    try:
+        assert process.stdout.readline() == b"begun\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode not in (0, 2)
     assert not (tmp_path / "out").exists()
 
