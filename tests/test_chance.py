@@ -216,8 +216,9 @@ def test_what_is_tested_is_the_nested_score(grouped, repeats, score, binary, gro
     rare = np.flatnonzero(y > 0)[:20]
     X, y, own = (np.delete(part, rare, axis=0) for part in (X, y, groups[:64]))
     own = own if grouped else None
-    nested = nested_evaluation(search(), X, y, own, cv=4, repeats=repeats, seed=3, score=score)
-    test = permutation_test(search(), X, y, own, cv=4, repeats=repeats, n_permutations=1, random_state=3, score=score)
+    model = search(cv=2)
+    nested = nested_evaluation(model, X, y, own, cv=3, repeats=repeats, seed=3, score=score)
+    test = permutation_test(model, X, y, own, cv=3, repeats=repeats, n_permutations=1, random_state=3, score=score)
     assert test.score == pytest.approx(nested.interval.score, abs=1e-12)
 
 
