@@ -56,6 +56,11 @@ def recorder():
     return Recorder()
 
 
+def distinct(n: int) -> np.ndarray:
+    """Return samples that say nothing, and of which none is a copy."""
+    return np.arange(2.0 * n).reshape(n, 2)
+
+
 def everything(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.arange(n), np.arange(n))]
 
@@ -73,7 +78,7 @@ def test_the_p_value_counts_permutations_that_are_as_good(scores, p_value, recor
     told = []
     test = permutation_test(
         recorder,
-        np.zeros((10, 2)),
+        distinct(10),
         np.arange(10) % 2,
         cv=everything(10),
         n_permutations=3,
@@ -89,7 +94,7 @@ def test_the_p_value_counts_permutations_that_are_as_good(scores, p_value, recor
 
 def test_labels_are_exchanged_between_samples(recorder):
     y = np.repeat([0, 1, 2], [10, 6, 4])
-    test = permutation_test(recorder, np.zeros((20, 2)), y, cv=everything(20), n_permutations=30, random_state=0)
+    test = permutation_test(recorder, distinct(20), y, cv=everything(20), n_permutations=30, random_state=0)
     assert test.permuted_what == "labels of samples"
     np.testing.assert_array_equal(recorder.seen[0], y)
     assert len({tuple(labels) for labels in recorder.seen}) == 31
@@ -101,9 +106,7 @@ def test_labels_are_exchanged_within_groups(recorder):
     rng = np.random.default_rng(0)
     groups = rng.permutation(np.repeat(["a", "b", "c"], 8))
     y = np.where(rng.uniform(size=24) < np.array([0.2, 0.5, 0.8])[np.unique(groups, return_inverse=True)[1]], 1, 0)
-    test = permutation_test(
-        recorder, np.zeros((24, 2)), y, groups, cv=everything(24), n_permutations=30, random_state=0
-    )
+    test = permutation_test(recorder, distinct(24), y, groups, cv=everything(24), n_permutations=30, random_state=0)
     assert test.permuted_what == "labels within groups"
     assert len({tuple(labels) for labels in recorder.seen}) > 25
     for labels in recorder.seen:
@@ -114,9 +117,7 @@ def test_labels_are_exchanged_within_groups(recorder):
 def test_whole_groups_are_exchanged_where_each_has_one_label(recorder):
     groups = np.random.default_rng(0).permutation(np.repeat(np.arange(10), [2, 3, 4, 5, 6, 2, 3, 4, 5, 6]))
     y = np.array(["ill", "well"])[(groups < 4).astype(int)]
-    test = permutation_test(
-        recorder, np.zeros((40, 2)), y, groups, cv=everything(40), n_permutations=30, random_state=0
-    )
+    test = permutation_test(recorder, distinct(40), y, groups, cv=everything(40), n_permutations=30, random_state=0)
     assert test.permuted_what == "labels of whole groups"
     assert len({tuple(labels) for labels in recorder.seen}) > 25
     for labels in recorder.seen:
@@ -244,7 +245,7 @@ def test_whole_groups_and_mixed_ones_keep_their_composition(recorder):
     y = (groups < 3).astype(int)
     mixed = np.flatnonzero(groups >= 6)
     y[mixed[::2]] = 1
-    permutation_test(recorder, np.zeros((40, 2)), y, groups, cv=everything(40), n_permutations=30, random_state=0)
+    permutation_test(recorder, distinct(40), y, groups, cv=everything(40), n_permutations=30, random_state=0)
     assert len({tuple(labels) for labels in recorder.seen}) > 25
     for labels in recorder.seen:
         ones = [labels[groups == group].sum() for group in range(8)]
@@ -255,7 +256,7 @@ def test_whole_groups_and_mixed_ones_keep_their_composition(recorder):
 def test_what_cannot_be_exchanged_is_named(recorder):
     groups = np.repeat(["a", "b", "c", "d"], 6)
     y = np.r_[np.zeros(12, int), np.tile([0, 1], 6)]
-    test = permutation_test(recorder, np.zeros((24, 2)), y, groups, cv=everything(24), n_permutations=5, random_state=0)
+    test = permutation_test(recorder, distinct(24), y, groups, cv=everything(24), n_permutations=5, random_state=0)
     assert test.permuted_what == "labels within groups"
     assert (test.fixed_groups, test.n_fixed) == (["a", "b"], 12)
     for labels in recorder.seen:
@@ -271,7 +272,7 @@ def test_what_cannot_be_exchanged_is_named(recorder):
     ],
 )
 def test_the_smallest_possible_p_value_is_known(groups, labels, smallest, recorder):
-    X = np.zeros((len(labels), 2))
+    X = distinct(len(labels))
     test = permutation_test(recorder, X, labels, groups, cv=everything(len(labels)), n_permutations=50, random_state=0)
     assert test.smallest_p == pytest.approx(smallest)
 

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from tensormargin import LeakageWarning, SampleSet, TensorMarginClassifierCV, leakage, nested_evaluation
+from tensormargin import (
+    LeakageWarning,
+    SampleSet,
+    TensorMarginClassifierCV,
+    leakage,
+    nested_evaluation,
+    permutation_test,
+)
 from tensormargin.experiments import CompareSettings, FitPlan, compare, data_facts, fit_and_evaluate
 from tensormargin.leakage import describe_duplicates, duplicate_samples, warn_of_duplicates
 
@@ -123,6 +130,7 @@ SETTINGS = CompareSettings(methods=("SVM",), repeats=1, lam_grid=("scale",), fol
 EVALUATIONS = {
     "nested": lambda X, y, groups: nested_evaluation(SEARCH, X, y, groups, cv=2),
     "compare": lambda X, y, groups: list(compare(X, y, SETTINGS, groups=groups)),
+    "permutation": lambda X, y, groups: permutation_test(SEARCH, X, y, groups, cv=2, n_permutations=1),
 }
 
 

@@ -16,6 +16,7 @@ from ._namespace import as_array
 from ._typing import Array
 from ._validation import checked_groups, checked_labels
 from .held_out import check_score, outer_splits, pooled_score, predict_held_out
+from .leakage import warn_of_duplicates
 from .selection import Progress
 
 
@@ -103,6 +104,7 @@ def permutation_test(
     """
     X = as_array(X)
     y, groups = checked_labels(X, y), checked_groups(X, groups)
+    warn_of_duplicates(X, groups)
     check_classification_targets(y)
     check_score(score)
     if n_permutations < 1:
