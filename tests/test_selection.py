@@ -49,20 +49,8 @@ def search(**parameters) -> TensorMarginClassifierCV:
     return TensorMarginClassifierCV(**{**SMALL, **parameters})
 
 
-class WithoutProbabilities(TensorMarginClassifierCV):
-    """The search as scikit-learn's checks see one that has `predict` only."""
-
-    @property
-    def predict_proba(self):
-        raise AttributeError
-
-
 @parametrize_with_checks([TensorMarginClassifierCV(lams=(1,), mus=(0, 1), ranks=(1,), cv=3)])
 def test_scikit_learns_own_checks(estimator, check):
-    if "check_classifiers_train" in str(check):
-        # It also wants the predicted class to be the most probable one, which is not promised (and which scikit-learn's
-        # own TunedThresholdClassifierCV is excused from).
-        estimator = WithoutProbabilities(**estimator.get_params())
     check(estimator)
 
 

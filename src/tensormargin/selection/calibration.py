@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import expit, log_expit, logit, softmax
+from scipy.stats import chi2
 
 from .._typing import Array, FloatArray
-from ..estimators._multiclass import binary_tasks
+from ..estimators._multiclass import binary_tasks, combine_scores, predicted_codes
 
 # A slope per spread of the scores: probabilities that say next to nothing, and still rise with the score.
 _FLATTEST = 1e-6
 _SMALLEST, _ROUNDING = 1e-290, 1e-12  # of numbers, and of their differences relative to them: what is below is zero
 _MOST_COPIES = 1e6
 _STEPS = 100
+_CHANGE_AT_CHANCE = float(chi2.ppf(0.95, 1))
 _HALVINGS = 40
 _LARGEST = 1e300  # an argument beyond it is as good as infinite, and infinities have no differences
 
@@ -37,9 +41,8 @@ def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int
     counts = np.ones(len(codes)) if weights is None else counted(weights)
     tasks = binary_tasks(codes, n_classes, scheme)
     rows = [slice(None) if task.rows is None else task.rows for task in tasks]
-    return np.array(
-        [fit_sigmoid(scores[own, k], tasks[k].signs, counts[own]) for k, own in enumerate(rows)], np.float64
-    )
+    sigmoids = [(scores[own, k], tasks[k].signs, counts[own]) for k, own in enumerate(rows)]
+    return np.array([fit_sigmoid(*one, offset=offset_is_needed(*one)) for one in sigmoids], np.float64)
 
 
 def counted(weights: Array) -> FloatArray:
@@ -59,24 +62,51 @@ def counted(weights: Array) -> FloatArray:
     return shares * (len(positive) / shares.sum())
 
 
-def fit_sigmoid(scores: Array, signs: Array, counts: Array) -> tuple[float, float]:
+def offset_is_needed(scores: Array, signs: Array, counts: Array) -> bool:
+    """Tell whether scores of both classes are shifted: a likelihood-ratio test of the sigmoid's offset at 5 %.
+
+    The hinge loss puts the score 0 where both classes are equally likely, as far as their weights are equal. Class
+    weights and rare classes move it, and a sigmoid without an offset is then wrong everywhere. Where left-out scores do
+    not show that, an offset would only add noise, and part the most probable class from the predicted one.
+    """
+    some = counts > 0
+    if not some.any():
+        return False
+    scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
+    targets = _smoothed_targets(positive, counts)
+    with_offset, without = (
+        _cross_entropy(_arguments(scores, fit_sigmoid(scores, signs[some], counts, offset)), targets, counts)
+        for offset in (True, False)
+    )
+    return bool(2 * (without - with_offset) > _CHANGE_AT_CHANCE)
+
+
+def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True) -> tuple[float, float]:
     """Return a > 0 and c of ``P(positive | score) = 1 / (1 + exp(-(a score + c)))``, by maximum likelihood.
 
     Platt's (1999) sigmoid with his smoothed targets, ``(n + 1) / (n + 2)`` for the n samples of a class, which keep it
     finite where the classes are apart. A sample counts as often as ``counts`` says, which need not be whole numbers.
     Scores that point the wrong way (a classifier at chance) or are all the same end at the flattest slope, where the
-    probability is the share of the class.
+    probability is the share of the class, or one half without an offset.
     """
     some = counts > 0
     if not some.any():  # no test part had these classes: nothing is known
         return _FLATTEST, 0.0
     scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
+    targets = _smoothed_targets(positive, counts)
+    if not offset:
+        largest = float(np.abs(scores).max())
+        unit = largest if largest > _SMALLEST else 1.0
+        (slope,) = _newton((scores / unit)[:, None], np.zeros(len(scores)), targets, counts, np.zeros(1))
+        return max(float(slope), _FLATTEST) / unit, 0.0
+    centre, spread = _centre_and_spread(scores, counts)
+    slope, shift = _most_likely((scores - centre) / spread, targets, counts)
+    return slope / spread, shift - slope * (centre / spread)
+
+
+def _smoothed_targets(positive: Array, counts: Array) -> FloatArray:
     ahead, behind = counts[positive].sum(), counts[~positive].sum()
-    targets = np.where(positive, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
-    shares = counts / counts.max()  # which have the same optimum, and products that do not vanish
-    centre, spread = _centre_and_spread(scores, shares)
-    slope, offset = _most_likely((scores - centre) / spread, targets, shares)
-    return slope / spread, offset - slope * (centre / spread)
+    return np.where(positive, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
 
 
 def _centre_and_spread(scores: FloatArray, weights: FloatArray) -> tuple[float, float]:
@@ -111,8 +141,7 @@ def _newton(
     """
 
     def loss(point: FloatArray) -> float:
-        arguments = given + design @ point
-        return -float(weights @ (targets * log_expit(arguments) + (1 - targets) * log_expit(-arguments)))
+        return _cross_entropy(given + design @ point, targets, weights)
 
     value = loss(point)
     for _ in range(_STEPS):
@@ -135,6 +164,17 @@ def _newton(
     return point
 
 
+def _cross_entropy(arguments: FloatArray, targets: FloatArray, weights: FloatArray) -> float:
+    return -float(weights @ (targets * log_expit(arguments) + (1 - targets) * log_expit(-arguments)))
+
+
+def _arguments(scores: Array, calibration: Any) -> FloatArray:
+    """Return what goes into the sigmoid, finite however large the scores are."""
+    slopes, offsets = calibration
+    with np.errstate(over="ignore"):
+        return np.clip(slopes * scores.astype(np.float64) + offsets, -_LARGEST, _LARGEST)
+
+
 def class_probabilities(scores: Array, calibration: Array, scheme: str) -> FloatArray:
     """Return probabilities of all classes from the scores of all binary problems.
 
@@ -145,14 +185,23 @@ def class_probabilities(scores: Array, calibration: Array, scheme: str) -> Float
         Slope and offset of each binary problem.
     scheme : {"ovo", "ovr"}
     """
-    slopes, offsets = calibration.T
-    with np.errstate(over="ignore"):
-        arguments = np.clip(slopes * scores.astype(np.float64) + offsets, -_LARGEST, _LARGEST)
+    arguments = _arguments(scores, calibration.T)
     if arguments.shape[1] == 1:
         return expit(np.hstack([-arguments, arguments]))
-    if scheme == "ovr":  # the sigmoids over their sum, by way of logarithms, for far away they may all be zero
-        return softmax(log_expit(arguments), axis=1)
-    return couple(_pairwise(expit(arguments)))
+    # One-vs-rest: the sigmoids over their sum, by way of logarithms, for far away they may all be zero.
+    probabilities = softmax(log_expit(arguments), axis=1) if scheme == "ovr" else couple(_pairwise(expit(arguments)))
+    if calibration[:, 1].any():  # an offset moves the decision on purpose
+        return probabilities
+    n_classes = probabilities.shape[1]
+    return _most_probable_is(predicted_codes(combine_scores(scores, n_classes, scheme)), probabilities)
+
+
+def _most_probable_is(predicted: Array, probabilities: FloatArray) -> FloatArray:
+    """Let the predicted and the most probable class change places, which differ where votes go in a circle."""
+    rows, most = np.arange(len(predicted)), probabilities.argmax(axis=1)
+    swapped = probabilities.copy()
+    swapped[rows, most], swapped[rows, predicted] = probabilities[rows, predicted], probabilities[rows, most]
+    return swapped
 
 
 def _pairwise(positive: FloatArray) -> FloatArray:

@@ -380,13 +380,14 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     def predict_proba(self, X: Any) -> Any:
         """Return class probabilities, one column per class.
 
-        Each binary problem's score goes through a sigmoid (Platt 1999) whose slope and offset were fitted to the scores
-        of samples left out of the fits, weighted by ``sample_weight``; one-vs-one problems are coupled as Wu, Lin and
-        Weng (2004) do, one-vs-rest ones normalised. With few samples probabilities are rough.
+        Each binary problem's score goes through a sigmoid (Platt 1999) that was fitted to the scores of samples left
+        out of the fits, weighted by ``sample_weight``; one-vs-one problems are coupled as Wu, Lin and Weng (2004) do,
+        one-vs-rest ones normalised. With few samples probabilities are rough.
 
-        The most probable class is not always the one that `predict` returns. Class weights move the decision, and the
-        offset takes that back: with ``class_weight="balanced"`` a sample may be assigned to a rare class although
-        another is more probable. A classifier near chance, and votes that go in a circle, differ as well.
+        The sigmoid has an offset where left-out scores show that it needs one (a likelihood-ratio test at 5 %), mostly
+        because of class weights or a rare class. Then the most probable class is not always the one that `predict`
+        returns: with ``class_weight="balanced"`` a sample may be assigned to a rare class although another is more
+        probable. Without offsets (the second column of ``calibration_`` is zero) it always is.
         """
         if is_lazy(X):
             return by_chunk(self, "predict_proba", samples_as_fitted(self, X, self.sample_shape_))
