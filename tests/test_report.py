@@ -225,7 +225,7 @@ def test_folds_that_lack_a_class_are_explained(fitted):
 
 
 def test_the_null_distribution_is_on_the_page(fitted):
-    samples, model, facts, _ = fitted
+    _, model, facts, _ = fitted
     chance = {
         "score": 0.8,
         "score_name": "accuracy",
@@ -238,7 +238,7 @@ def test_the_null_distribution_is_on_the_page(fitted):
         "permuted": np.linspace(0.3, 0.8, 19).tolist(),
     }
     with_test = {**facts, "about": {**facts["about"], "chance": chance}}
-    page = model_page(model, with_test, samples)
+    page = model_page(model, with_test)
     comparison = next(section for section in page.sections if section.heading == "Comparison")
     assert "permuted labels within groups" in comparison.pictures[-1].caption
     said = " ".join(page.headline)

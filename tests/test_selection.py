@@ -49,7 +49,7 @@ def search(**parameters) -> TensorMarginClassifierCV:
     return TensorMarginClassifierCV(**{**SMALL, **parameters})
 
 
-@parametrize_with_checks([TensorMarginClassifierCV(lams=(1,), mus=(0, 1), ranks=(1,), cv=3)])
+@parametrize_with_checks([TensorMarginClassifierCV(("cp", "full"), lams=(1,), mus=(0, 1), ranks=(1,), cv=2)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -318,7 +318,7 @@ def test_everything_takes_the_same_rule_by_default(tmp_path, monkeypatch):
 
 def test_simplest_takes_fewer_parameters_within_reach(binary):
     X, y = binary
-    plain = TensorMarginClassifierCV(ranks=(1, 2, 4), lams=(1,), cv=3, random_state=0).fit(X, y)
+    plain = TensorMarginClassifierCV(ranks=(1, 2, 4), lams=(1,), mus=(1,), cv=3, random_state=0).fit(X, y)
     simple = clone(plain).set_params(rule="simplest").fit(X, y)
     results = plain.cv_results_
     slack = results["std_test_score"][plain.best_index_] / np.sqrt(2)
