@@ -301,7 +301,7 @@ def test_eeg_from_the_catalogue_to_a_page(data_folder, tmp_path):
     out = succeeded(
         "fit", tmp_path / "eeg.npz", "-o", tmp_path / "eeg.skops", *QUICK, "--weight-map", tmp_path / "w.png"
     )
-    assert "the largest class alone: 63.9 %" in out
+    assert "the majority class: 63.9 %" in out
     with Image.open(tmp_path / "w.png") as image:
         assert image.size[0] > 300
     assert "<h2>Weight map</h2>" in (tmp_path / "eeg.html").read_text()

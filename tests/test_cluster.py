@@ -127,7 +127,7 @@ def assert_alike(here, there):
     if isinstance(here, list | tuple):
         for one, other in zip(here, there, strict=True):
             assert_alike(one, other)
-    elif isinstance(here, str):
+    elif here is None or isinstance(here, str):
         assert here == there
     else:
         np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-12)
