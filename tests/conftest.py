@@ -179,11 +179,11 @@ def run_process(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def fewer_models(*names: str, lams=(0.1, 1), mus=(1,)):
+def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), **parameters):
     """Have `fit` try these strengths alone, for tests of what is done with the models, not of the choice."""
     with pytest.MonkeyPatch.context() as patch:
         for name in names or ("TensorMarginClassifierCV", "auto_model"):
-            patch.setattr(workflow, name, partial(getattr(workflow, name), lams=lams, mus=mus))
+            patch.setattr(workflow, name, partial(getattr(workflow, name), lams=lams, mus=mus, **parameters))
         yield
 
 

@@ -264,7 +264,7 @@ def test_compare_writes_a_page_and_report_makes_it_again(tmp_path):
 @pytest.mark.parametrize(
     ("n_classes", "folds"),
     [
-        pytest.param(3, ("--folds", "2", "--outer-folds", "0"), id="chosen"),
+        pytest.param(2, ("--folds", "2", "--outer-folds", "0"), id="chosen"),
         pytest.param(4, ("--folds", "3", "--outer-folds", "2"), id="evaluated", marks=pytest.mark.campaign),
     ],
 )
@@ -272,24 +272,34 @@ def test_auto_chooses_and_predicts_on_real_data(data_folder, tmp_path, n_classes
     """The recordings of BasicMotions, of which the published test part is predicted by a model of the training part."""
     stored = np.load(data_folder / "basic_motions" / "basic_motions_6x100.npz")
     for part in ("train", "test"):
-        kept = np.isin(stored[f"y_{part}"], np.unique(stored["y_train"])[:n_classes])
+        kept = np.isin(stored[f"y_{part}"], np.unique(stored["y_train"])[-n_classes:])
         np.savez(tmp_path / f"{part}.npz", X=stored[f"X_{part}"][kept], y=stored[f"y_{part}"][kept])
-    assert "Chosen of 64 models" in succeeded(
-        "fit", tmp_path / "train.npz", "-o", tmp_path / "m.skops", "--auto", *folds
-    )
+    fit = ("fit", tmp_path / "train.npz", "-o", tmp_path / "m.skops", "--auto", "--jobs", "1", *folds)
+    assert "Chosen of 64 models" in succeeded(*fit)
     out = json.loads(
         succeeded("predict", tmp_path / "m.skops", tmp_path / "test.npz", "-o", tmp_path / "p.csv", "--json")
     )
     assert out["n_samples"] == 10 * n_classes
     assert out["accuracy"] >= 0.8
-    assert (tmp_path / "m.html").read_text().count("against") > n_classes * (n_classes - 1) / 2
+    assert (tmp_path / "m.html").read_text().count(" against ") >= n_classes * (n_classes - 1) / 2
 
 
 def test_raw_fmri_is_scaled_by_run_and_validated_by_run(data_folder, tmp_path):
     stored = np.load(data_folder / "haxby_slice" / "haxby2001_sub001_slice_40x20.npz")
     kept = np.isin(stored["y"], ["face", "house"])
     np.savez(tmp_path / "raw.npz", X=stored["X"][kept], y=stored["y"][kept], run=stored["run"][kept])
-    options = ("--groups", "run", "--by-group", *QUICK, "--outer-folds", "4", "--crop", "varying", "--json")
+    options = (
+        "--groups",
+        "run",
+        "--by-group",
+        *QUICK,
+        "--outer-folds",
+        "4",
+        "--crop",
+        "varying",
+        "--no-report",
+        "--json",
+    )
     content = json.loads(succeeded("fit", tmp_path / "raw.npz", "-o", tmp_path / "m.skops", *options))
     assert content["evaluation"]["scheme"] == "4 folds that keep groups together"
     assert content["evaluation"]["accuracy"] >= 0.9
@@ -590,7 +600,8 @@ def test_groups_can_be_left_unused(tmp_path):
     path, _ = write_npz(tmp_path)
     schemes = {}
     for option in ((), ("--no-groups",)):
-        content = json.loads(succeeded("fit", path, "-o", tmp_path / "model.skops", *QUICK, *option, "--json"))
+        fit = ("fit", path, "-o", tmp_path / "model.skops", *QUICK, "--no-report", "--json")
+        content = json.loads(succeeded(*fit, *option))
         schemes[option] = content["data"]["n_groups"], content["evaluation"]["scheme"]
     assert schemes == {(): (4, "2 folds that keep groups together"), ("--no-groups",): (None, "2 stratified folds")}
 

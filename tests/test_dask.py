@@ -304,13 +304,17 @@ class TestTravel:
 
 
 class TestLostWorkers:
-    """The next test must not find a worker missing: it is restarted, or the cluster is of their own."""
+    """A worker that is killed is started again, or is not: then on a cluster that no other test uses."""
 
-    @pytest.fixture(scope="class")
-    def mortal(self):
-        """A worker for each of two tests, and one that survives them; nobody restarts them."""
+    @pytest.fixture(params=["restarted", pytest.param("gone", marks=pytest.mark.campaign)])
+    def mortal(self, request, dask_cluster):
+        if request.param == "restarted":
+            with distributed.Client(dask_cluster) as client:
+                yield client
+                client.wait_for_workers(2, timeout=60)
+            return
         with (
-            distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as local,
+            distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local,
             distributed.Client(local) as client,
         ):
             for nanny in client.cluster.workers.values():
@@ -336,18 +340,12 @@ class TestLostWorkers:
         assert killed[0] not in mortal.nthreads()
         assert_alike(found, expected)
 
-    def test_killed_while_it_reads_a_chunk(self, mortal, tmp_path):
-        self.check(mortal, ("full", None), tmp_path)
-
-    def test_killed_and_restarted(self, cluster, tmp_path):
-        self.check(cluster, ("tucker", 2), tmp_path)
-        cluster.wait_for_workers(2, timeout=30)
-
-    def check(self, client, weight, folder):
-        pids, y = set(client.run(os.getpid).values()), np.arange(80) % 2
-        found = fit(remote((10, 5, 9), log=folder, deadly=True), y, weight)
-        assert (folder / "killed").exists()
-        assert pids - set(client.run(os.getpid).values())
+    @pytest.mark.parametrize("weight", [("tucker", 2), pytest.param(("full", None), marks=pytest.mark.campaign)])
+    def test_killed_while_it_reads_a_chunk(self, mortal, weight, tmp_path):
+        pids, y = set(mortal.run(os.getpid).values()), np.arange(80) % 2
+        found = fit(remote((10, 5, 9), log=tmp_path, deadly=True), y, weight)
+        assert (tmp_path / "killed").exists()
+        assert pids - set(mortal.run(os.getpid).values())
         assert_alike(found, fit(remote((10, 5, 9)).compute(), y, weight))
 
 

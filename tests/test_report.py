@@ -37,7 +37,10 @@ def fitted(request, tmp_path_factory):
     samples = sample_set(classes=request.param)
     one_form = {} if request.param == 2 else {"decomposition": "cp", "rank": 1}  # three classes: three times the fits
     plan = FitPlan(auto=request.param == 2, folds=2, outer_folds=2, **one_form)
-    with fewer_models(lams=(0.01, 1)):
+    with (
+        fewer_models("TensorMarginClassifierCV", lams=(0.01, 1)),
+        fewer_models("auto_model", lams=(0.01, 1), ranks=(2,)),
+    ):
         result = fit_and_evaluate(samples, plan)
     path = tmp_path_factory.mktemp("report") / "model.skops"
     save_model(path, result.model, result.about)
