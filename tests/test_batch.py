@@ -32,6 +32,7 @@ from tensormargin.samples import MemorySamples, best_split, samples_of
 from tensormargin.samples.device import around, contract_half
 from tensormargin.samples.shared import SharedSamples
 from tensormargin.solvers import SOLVERS
+from tensormargin.solvers.systems import Definite, LeastSquares
 from tensormargin.solvers.together import solve_together
 
 FORMAT_NAMES = sorted(FORMATS)
@@ -421,6 +422,22 @@ class TestBlocksSolvedTogether:
         for k in (0, 2):
             assert_certified(problems[k], solutions[k], 1e-6)
 
+    def test_no_dual_value_promises_too_much(self, put):
+        """The square that is subtracted from it is never too small, not even with matrices singular in rounding."""
+        rng = np.random.RandomState(0)
+        for power in range(11):
+            basis = np.linalg.qr(rng.standard_normal((20, 6, 6)))[0]
+            spread = 10.0**power * basis[:, :1]  # I + spread'spread: one direction is large
+            columns = np.swapaxes(basis[:, 1:2] + basis[:, :1], 1, 2)
+            expected = 1.0 + 1.0 / (1.0 + 10.0 ** (2 * power))
+            matrices = np.eye(6) + np.swapaxes(spread, 1, 2) @ spread
+            bound = to_host(Definite(put(matrices)).inverse_square(put(columns)))
+            assert np.all(bound >= expected * (1 - 1e-12))
+            if power < 3:
+                np.testing.assert_allclose(bound, expected, rtol=1e-8)
+            exact = to_host(LeastSquares(put(spread)).inverse_square(put(columns)))
+            np.testing.assert_allclose(exact, expected, rtol=1e-14 * 10.0**power)
+
     def test_a_singular_matrix_spoils_no_other_one(self, put):
         matrices = np.stack([2.0 * np.eye(3), np.zeros((3, 3)), np.diag([1.0, 4.0, 5.0])])
         for spoiled in (matrices, np.where(np.arange(3)[:, None, None] == 1, np.nan, matrices)):
@@ -535,7 +552,10 @@ class TestLockstep:
         starts = [random_weight("tt", SHAPE, seed) for seed in range(4)]
         whole = alternate_together(shared, members(todo, starts, 1e-2, 3), solver)
         monkeypatch.setattr(batch, "free_bytes", lambda _: 1)
+        sizes, solve_part = [], batch._solve
+        monkeypatch.setattr(batch, "_solve", lambda *rest: sizes.append(len(rest[1])) or solve_part(*rest))
         divided = alternate_together(shared, members(todo, starts, 1e-2, 3), solver)
+        assert set(sizes) == {1}
         for one, other in zip(whole, divided, strict=True):
             assert other.objective == pytest.approx(one.objective, rel=1e-9)
             assert len(other.sweeps) == len(one.sweeps)
@@ -733,7 +753,8 @@ class TestFitMany:
         fit_many([one.set_params(lam="0.5*scale") for one in classifiers], put(X), y, rows)
         for one, other in zip(classifiers, alone, strict=True):
             assert to_host(one.objective_) == pytest.approx(other.objective_, rel=1e-2)
-            assert one.n_iter_ <= other.n_iter_ + 2
+        cold = fitted_alone(classifiers, X, y, rows)
+        assert sum(one.n_iter_ for one in classifiers) < sum(one.n_iter_ for one in cold)
 
     @pytest.mark.parametrize("solver", ["host", "device"])
     def test_a_row_that_comes_twice_counts_twice(self, solver, three_classes, put):

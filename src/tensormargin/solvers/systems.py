@@ -25,7 +25,6 @@ class Definite:
         self._matrices = matrices * self._roots * roots[:, None, :]
         unit = xp.eye(matrices.shape[1], dtype=matrices.dtype, device=matrices.device)
         self._inverses = inverses(self._matrices + _RIDGE * unit)
-        self._rounding = _EPSILON * matrices.shape[1]
 
     def solve(self, columns: Any) -> Any:
         """Return ``x`` with ``matrix x = columns``."""
@@ -37,13 +36,14 @@ class Definite:
         """Return an upper bound of ``u' matrix^-1 u`` for columns u and a matrix that is the unit matrix or more.
 
         With ``u = matrix x + r`` it is ``2 u'x - x' matrix x + r' matrix^-1 r``, the last term ``|r|^2`` at most. What
-        the entries of the matrix have lost to rounding is added, so that no certificate promises too much.
+        the entries of the matrix may have lost to rounding is added to both, so that no certificate promises too much.
         """
         xp, right, solved = namespace(columns), self._roots * columns, self.solve(columns) / self._roots
         image = self._matrices @ solved
-        residual = (right - image) / self._roots
-        terms = solved * (2.0 * right - image) + residual**2 + self._rounding * solved**2
-        return xp.sum(terms, axis=(1, 2))
+        size = xp.sum(xp.abs(solved), axis=1, keepdims=True)
+        lost = 2.0 * _EPSILON * size  # in every entry of the image
+        residual = (xp.abs(right - image) + lost) / self._roots
+        return xp.sum(solved * (2.0 * right - image) + residual**2, axis=(1, 2)) + (lost * size)[:, 0, 0]
 
 
 class LeastSquares:

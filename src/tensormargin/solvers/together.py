@@ -11,8 +11,8 @@ rounding out of the certificate where lambda is large (`lam |z|^2` of 1e14 is so
 
 - The vectors are iterated on. Computed from the dual point they would be sums of terms as large as lambda that cancel.
 - So are the distances to both bounds, one of which may be far below the rounding error of the bound itself.
-- The primal value is that of the vector, or of the vector stretched until no margin falls short of 1 if that is
-  lower: with a large lambda a margin of ``1 - eps`` costs more than all the rest.
+- No step aims at less complementarity than the gap asks for. Margins that have to be 1 then end a little above it, by
+  more than rounding errors, of which a large lambda would make a large loss; and the systems stay solvable.
 
 What falls short of its gap all the same, because ``Q + Y'D^-1 Y`` is singular in rounding, is solved again by least
 squares, which need half the digits (`LeastSquares`).
@@ -39,7 +39,7 @@ _MOST_ITERATIONS = 80
 _MOST_IDLE = 12
 _LEAST_SHARE = 0.3  # of the gap asked for; smaller products only make the systems worse conditioned
 _MORE_COPIES = 4  # of the designs that least squares make
-_TINY, _EPSILON = float(np.finfo(float).tiny), float(np.finfo(float).eps)
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,6 @@ class _Problems:
         self._spread = spread if careful else None
         self._definite = self.system(None)
         self._lowest = self.mu2[:, None, None] * self.combine(self.weights)  # Y'lower
-        self._rounding = 4.0 * _EPSILON * (_longest(self.rows) + (0.0 if self.mean is None else _longest(self.mean)))
 
     def _quadratic(self) -> tuple[Any, Any]:
         """Return ``C`` and ``Q = I + C'C``, the unit matrix and ``2 mu1 Y'(diag(p) - pp')Y``."""
@@ -195,12 +194,10 @@ class _Problems:
         short = self.real - margins
         half_square = 0.5 * xp.sum(vectors**2, axis=(1, 2)) + self.mu1 * variance
         hinge_term = self.lam * xp.sum(self.weights * xp.clip(short, min=0.0), axis=1)
-        stretch = self._stretch(half_square, self.mu2 * mean, hinge_term, margins, vectors)
-        half_square, mean_term = stretch**2 * half_square, self.mu2 * stretch * mean
-        hinge_term = xp.where(stretch == 1.0, hinge_term, 0.0)
+        mean_term = self.mu2 * mean
         combined = self._lowest + self.combine(alpha)
         values = _Values(
-            stretch[:, None, None] * vectors,
+            vectors,
             primal=half_square - mean_term + hinge_term,
             dual=xp.sum(alpha, axis=1) - 0.5 * self._definite.inverse_square(combined),
             scale=half_square + xp.abs(mean_term) + hinge_term,
@@ -212,19 +209,6 @@ class _Problems:
         if self._spread is None:
             return self.quadratic @ vectors
         return vectors + self.xp.matrix_transpose(self._spread) @ (self._spread @ vectors)
-
-    def _stretch(self, half_square: Any, mean_term: Any, hinge_term: Any, margins: Any, vectors: Any) -> Any:
-        """Return by what to multiply vectors so that no margin is below 1, or 1 where that costs more than it saves.
-
-        A little more than that, so that it holds for whoever adds up the margins in another order.
-        """
-        xp = self.xp
-        smallest = xp.min(xp.where(self.real > 0, margins, float("inf")), axis=1)
-        possible = smallest > 0
-        rounding = self._rounding * xp.sqrt(xp.sum(vectors**2, axis=(1, 2)))
-        stretch = (1.0 + rounding) / xp.where(possible, smallest, 1.0)
-        stretched = stretch**2 * half_square - stretch * mean_term
-        return xp.where(possible & (stretched < half_square - mean_term + hinge_term), stretch, 1.0)
 
     def solutions(self, values: _Values) -> list[BlockSolution]:
         """Return what is kept of each problem, with the centring undone."""
@@ -404,12 +388,6 @@ class _NewtonSystem:
         )
         fastest = xp.max(xp.stack([xp.max(ratio, axis=1) for ratio in ratios]), axis=0)
         return 1.0 / xp.clip(fastest / share, min=1.0)
-
-
-def _longest(rows: Any) -> Any:
-    """Return the norm of the longest row of each problem."""
-    xp = namespace(rows)
-    return xp.sqrt(xp.max(xp.sum(rows**2, axis=2), axis=1))
 
 
 def _padded(designs: Any, vectors: Sequence[Array], length: int) -> Any:
