@@ -104,6 +104,13 @@ def test_an_arbitrary_tucker_tensor_is_brought_into_the_gauge(shape):
     assert_in_gauge(FORMATS["tucker"].from_tensorly(container, shape), tl.tucker_to_tensor(container))
 
 
+@pytest.mark.parametrize("shape", SHAPES[1:])  # nor CP ones
+def test_an_arbitrary_cp_tensor_is_brought_into_the_gauge(shape):
+    container = tl.random.random_cp(shape, 2, random_state=np.random.RandomState(0))
+    container.weights = np.array([-1.5, 2.0])  # TensorLy's may be negative
+    assert_in_gauge(FORMATS["cp"].from_tensorly(container, shape), tl.cp_to_tensor(container))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_arbitrary_tensor_train_is_brought_into_the_gauge(shape):
     rank = (1, *FORMATS["tt"].valid_rank(None, shape), 1)
