@@ -11,7 +11,7 @@ import pytest
 import sklearn
 from click.testing import CliRunner
 from conftest import low_rank_classes
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.calibration import _SigmoidCalibration
@@ -842,6 +842,7 @@ class TestTheSigmoid:
             assert 0 < slope < 1e-4
             assert offset == 0
 
+    @example([(0.0, False, 5e-324)])  # a weight of which no share is a number
     @given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.booleans(), st.floats(0, 1e6)), max_size=20))
     def test_it_is_finite_whatever_comes(self, samples):
         scores, positive, weights = (

@@ -69,7 +69,7 @@ def offset_is_needed(scores: Array, signs: Array, counts: Array) -> bool:
     weights and rare classes move it, and a sigmoid without an offset is then wrong everywhere. Where left-out scores do
     not show that, an offset would only add noise, and part the most probable class from the predicted one.
     """
-    some = counts > 0
+    some = counts > _SMALLEST
     if not some.any():
         return False
     scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
@@ -89,7 +89,7 @@ def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True)
     Scores that point the wrong way (a classifier at chance) or are all the same end at the flattest slope, where the
     probability is the share of the class, or one half without an offset.
     """
-    some = counts > 0
+    some = counts > _SMALLEST
     if not some.any():  # no test part had these classes: nothing is known
         return _FLATTEST, 0.0
     scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
