@@ -1,4 +1,4 @@
-"""What several test files share."""
+"""What several test files share. Heavy modules are imported by what needs them: xdist's controller needs none."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import settings
 
-import tensormargin.experiments.workflow as workflow
 from tensormargin.cli import main
-from tensormargin.datasets import fetch_mnist, make_low_rank_classes
 
 # Plain pytest tries the same examples everywhere, a campaign new ones: as many of each property as the variable says.
 EXAMPLES = int(os.environ.get("TENSORMARGIN_EXAMPLES", "1000"))
@@ -84,6 +82,8 @@ def data_folder() -> Path:
 @pytest.fixture(scope="session")
 def mnist(data_folder: Path) -> dict[str, np.ndarray]:
     """The whole of MNIST as uint8, keys X, y, X_test, y_test."""
+    from tensormargin.datasets import fetch_mnist
+
     train, test = (fetch_mnist(subset) for subset in ("train", "test"))
     return {"X": train.data, "y": train.target, "X_test": test.data, "y_test": test.target}
 
@@ -181,6 +181,8 @@ def run_process(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), **parameters):
     """Have `fit` try these strengths alone, for tests of what is done with the models, not of the choice."""
+    import tensormargin.experiments.workflow as workflow
+
     with pytest.MonkeyPatch.context() as patch:
         for name in names or ("TensorMarginClassifierCV", "auto_model"):
             patch.setattr(workflow, name, partial(getattr(workflow, name), lams=lams, mus=mus, **parameters))
@@ -189,5 +191,7 @@ def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), **parameters):
 
 def low_rank_classes(seed: int, n: int, shape: tuple[int, ...], delta: float, rank: int = 2):
     """Return (X, t) of unit noise whose class means differ by delta times a tensor of unit norm and this CP rank."""
+    from tensormargin.datasets import make_low_rank_classes
+
     bunch = make_low_rank_classes(n, shape, rank, delta, random_state=seed)
     return bunch.data, bunch.target.astype(float)

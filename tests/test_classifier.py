@@ -10,7 +10,7 @@ import joblib
 import numpy as np
 import pytest
 import tensorly as tl
-from conftest import low_rank_classes
+from conftest import low_rank_classes, sparse_product
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
@@ -46,8 +46,7 @@ def digits():
     return images[:200].reshape(-1, 8, 8), labels[:200]
 
 
-@pytest.mark.parametrize("name", DECOMPOSITIONS)
-@pytest.mark.parametrize("shape", [(6, 5), (3, 4, 5), (2, 3, 2, 3)])
+@pytest.mark.parametrize(("name", "shape"), sparse_product(DECOMPOSITIONS, [(6, 5), (3, 4, 5), (2, 3, 2, 3)]))
 def test_search_validation_pipelines_clones_and_pickles(name, shape):
     X, y = low_rank_classes(1, 60, shape, 4.0)
     clf = TensorMarginClassifier(name)

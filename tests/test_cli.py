@@ -634,13 +634,16 @@ def told(tmp_path_factory):
     return folder / "told.npz"
 
 
-@pytest.mark.parametrize("command", ["fit", "compare"])
+COPIES = "1 of 24 samples are exact copies of other samples"
+
+
 @pytest.mark.parametrize(
-    ("options", "warned"),
+    ("command", "options", "warned"),
     [
-        ((), ("'subject' has 4 different values for 24 samples", "1 of 24 samples are exact copies of other samples")),
-        (("--no-groups",), ("1 of 24 samples are exact copies of other samples",)),
-        (("--groups", "subject"), ()),
+        ("fit", (), ("'subject' has 4 different values for 24 samples", COPIES)),
+        ("compare", (), ("'subject' has 4 different values for 24 samples", COPIES)),
+        ("compare", ("--no-groups",), (COPIES,)),
+        ("fit", ("--groups", "subject"), ()),
     ],
 )
 def test_leakage_is_said_on_stderr_on_the_page_and_in_json(command, options, warned, told, tmp_path):

@@ -426,7 +426,7 @@ def refused(*arguments):
 
 
 def test_fit_on_a_cluster(archive, address, tmp_path):
-    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2, "--permutations", 1)
+    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2)
     with fewer_models():
         said = here_and_there(address, "fit", archive, "-o", tmp_path / "model.skops", "--no-report", *options)
     for one in said:

@@ -190,8 +190,7 @@ def test_models_without_a_weight_are_refused(binary):
 # ---- nested evaluation ----
 
 
-@pytest.mark.parametrize("repeats", [1, 2])
-@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(("repeats", "grouped"), [(1, False), (2, False), (1, True)])
 def test_every_sample_is_tested_once_a_repeat(repeats, grouped, binary, groups):
     X, y = binary
     labels = np.where(y > 0, "house", "cat")
@@ -400,6 +399,13 @@ def test_training_parts_that_are_too_small_are_refused_before_any_work(binary):
 # ---- fit and evaluate ----
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _few_models():
+    """Have plans try two pairs of strengths: how a model is chosen from many is tested with the search."""
+    with fewer_models():
+        yield
+
+
 @pytest.fixture(scope="module")
 def samples(binary, groups):
     X, y = binary
@@ -427,8 +433,7 @@ PLANS = {
 def test_what_is_noted_is_json_and_true(plan, samples, tmp_path):
     check_plan(samples, plan)
     told = []
-    with fewer_models():
-        fitted = fit_and_evaluate(samples, plan, progress=lambda *call: told.append(call))
+    fitted = fit_and_evaluate(samples, plan, progress=lambda *call: told.append(call))
     about = json.loads(json.dumps(fitted.about, allow_nan=False))
     assert about["data"]["n_samples"] == 72
     assert about["data"]["classes"] == [{"label": "cat", "count": 36}, {"label": "house", "count": 36}]

@@ -12,10 +12,14 @@ LAM = 100.0
 PAIRS = ((3, 8), (4, 9), (0, 1), (5, 6))
 
 
+@pytest.fixture(scope="module", params=[0, 1])
+def volumes(request):
+    return low_rank_classes(request.param, 700, (30, 30, 30), 6.0)
+
+
 @pytest.mark.parametrize(("decomposition", "rank"), [("cp", 2), ("tucker", (2, 2, 2))])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_few_noisy_volumes_with_a_rank_two_difference(decomposition, rank, seed):
-    X, y = low_rank_classes(seed, 1200, (30, 30, 30), 6.0)
+def test_few_noisy_volumes_with_a_rank_two_difference(decomposition, rank, volumes):
+    X, y = volumes
     clf = TensorMarginClassifier(decomposition, rank).fit(X[:200], y[:200])
     assert clf.score(X[200:], y[200:]) >= 0.99
 

@@ -47,6 +47,9 @@ def fitted(request, tmp_path_factory):
     return samples, result.model, read_facts(path), path
 
 
+two_classes = pytest.mark.parametrize("fitted", [2], ids=["two classes"], indirect=True)
+
+
 @pytest.fixture(scope="module")
 def content(fitted):
     samples, model, facts, _ = fitted
@@ -105,6 +108,7 @@ def test_confusion_and_predictions_agree_with_the_evaluation(fitted, content):
     assert right == sum(row["label"] == row["predicted"] for row in rows)
 
 
+@two_classes
 def test_a_model_without_evaluation_says_so(fitted):
     _, model, facts, _ = fitted
     bare = {**facts, "about": {}}
@@ -227,6 +231,7 @@ def test_folds_that_lack_a_class_are_explained(fitted):
     assert fold_note(fold) == "training set without c; test set without a, b"
 
 
+@two_classes
 def test_the_null_distribution_is_on_the_page(fitted):
     _, model, facts, _ = fitted
     chance = {
