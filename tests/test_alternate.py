@@ -16,6 +16,8 @@ from tensormargin.problem import Objective
 from tensormargin.samples import MemorySamples
 from tensormargin.solvers import SOLVERS
 
+pytestmark = pytest.mark.numerical
+
 SHAPE = (5, 4, 6)
 
 

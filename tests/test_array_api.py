@@ -102,6 +102,7 @@ def rounding_of_a_fit(X, y, model):
     return max(signed.shape) * np.finfo(float).eps * condition * solves
 
 
+@pytest.mark.numerical
 class TestTheAnswerIsNumpys:
     @every_type
     @pytest.mark.parametrize(("order", "n_classes"), [(1, 3), (2, 3), (3, 2), (4, 2)])
@@ -584,6 +585,7 @@ class TestMoving:
         np.testing.assert_array_equal(loaded.predict(X), to_host(fitted.predict(put(X))))
 
 
+@pytest.mark.numerical
 class TestWhereBlocksAreSolved:
     def test_samples_in_memory_are_solved_here_whatever_is_asked_for(self):
         X, y = classes(3)

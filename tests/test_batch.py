@@ -362,6 +362,7 @@ def assert_hard_ones_certified(put, problems):
             assert certificate.dual <= lowest + unit
 
 
+@pytest.mark.numerical
 class TestBlocksSolvedTogether:
     @every_problem
     @pytest.mark.parametrize("tol", [1e-2, 1e-6])

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tensormargin.formats import FORMATS
 from tensormargin.samples import MemorySamples
 
+pytestmark = pytest.mark.numerical
+
 SHAPES = [(5,), (4, 6), (3, 4, 5), (7, 4, 7, 4), (2, 3, 1, 4), (2, 2, 2, 2, 2)]
 CASES = [(name, shape) for name in FORMATS for shape in SHAPES]
 

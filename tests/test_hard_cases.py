@@ -10,6 +10,8 @@ from sklearn.exceptions import NotFittedError
 
 from tensormargin import TensorMarginClassifier, margin_report
 
+pytestmark = pytest.mark.numerical
+
 
 def actual_objective(clf, X, y, lam, mu1, mu2):
     """Eq. 7 with the penalty of the intercept, from the fitted attributes alone."""

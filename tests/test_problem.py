@@ -11,6 +11,8 @@ from reference import paper_block, random_block
 from tensormargin.problem import Certificate, Objective, block_problem
 from tensormargin.solvers import SOLVERS
 
+pytestmark = pytest.mark.numerical
+
 SIDES = [(30, 5), (6, 40), (12, 12)]
 
 

@@ -11,6 +11,8 @@ from sklearn.svm import LinearSVC
 
 from tensormargin import TensorMarginClassifier
 
+pytestmark = pytest.mark.numerical
+
 
 def hinge_objective(coef, intercept, X, signs, lam, bias_cost=0.0):
     margins = signs * (X.reshape(len(X), -1) @ coef.ravel() + intercept)

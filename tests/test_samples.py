@@ -14,6 +14,8 @@ from tensormargin.formats import FORMATS
 from tensormargin.samples import MemorySamples, samples_of, working_dtype
 from tensormargin.samples.memory import contract_around
 
+pytestmark = pytest.mark.numerical
+
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
 

@@ -11,6 +11,8 @@ from reference import box_qp, random_block
 from tensormargin.problem import Objective, block_problem
 from tensormargin.solvers import SOLVERS
 
+pytestmark = pytest.mark.numerical
+
 
 def make(n, d, seed=0, lam=10.0, mu1=1.0, mu2=1.0, bias=1.0, dtype=np.float64):
     design, signs = random_block(n, d, seed)
