@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from tensormargin.datasets import load_basic_motions, load_eeg, load_haxby_slice, load_indian_pines
-from tensormargin.experiments import auto_model, nested_evaluation
+from tensormargin.evaluation import nested_evaluation
 from tensormargin.io import replacing
 from tensormargin.io.versions import software_versions
+from tensormargin.selection import auto_model
 
 
 def eeg():

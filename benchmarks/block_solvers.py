@@ -17,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from tensormargin.problem import BlockProblem, Objective, block_problem
+from tensormargin.blocks import BlockProblem, block_problem
+from tensormargin.objective import MarginProblem, Objective
 from tensormargin.solvers import SOLVERS
 from tensormargin.solvers.base import solution_at
 
@@ -33,7 +34,7 @@ def make_problem(n: int, d: int, lam: float, mu: float) -> BlockProblem:
     rng = np.random.RandomState(0)
     signs = np.where(np.arange(n) % 2, 1.0, -1.0)
     design = (rng.standard_normal((n, d)) + 2.0 * signs[:, None] * rng.standard_normal(d) / np.sqrt(d)) / np.sqrt(d)
-    return block_problem(design, signs, Objective(lam, mu, mu, np.full(n, 1 / n)), 1.0)
+    return block_problem(design, MarginProblem(signs, Objective(lam, mu, mu, np.full(n, 1 / n)), 1.0))
 
 
 def ours(name: str) -> Callable[[BlockProblem, float], np.ndarray]:

@@ -25,7 +25,7 @@ from tensormargin import (
     permutation_test,
 )
 from tensormargin.datasets import make_low_rank_classes
-from tensormargin.experiments import CompareSettings, compare
+from tensormargin.evaluation import CompareSettings, compare
 
 SEARCH = TensorMarginClassifierCV(("cp", "tucker"), ranks=(1, 2), lams=(0.1, 1), cv=3, random_state=0)
 STEPS: dict[str, Callable[[Any, Any], Any]] = {

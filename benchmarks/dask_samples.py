@@ -397,7 +397,7 @@ Made by `python benchmarks/dask_samples.py` from `dask_samples.csv`, which also 
 one thread and the caller share the machine: {machine}.
 
 - *for samples*: seconds of the fit in which the caller waits for workers; the rest are block solves
-- *read GB*: samples read on the workers, as often as they are; *tasks*: one a chunk and question
+- *read GB*: samples read on the workers, as often as they are; *tasks*: one per chunk and question
 - *designs MB*: N × d × itemsize of every block solved (and the moments), summed; *arrived MB*: what the client fetched
 - *worker MB*: peak of a worker over what it had before; *half MB*: its share of the contraction that is kept for the
   blocks of the other half

@@ -25,12 +25,12 @@ from sklearn.model_selection import StratifiedKFold
 import tensormargin
 from tensormargin import TensorMarginClassifier, fit_many
 from tensormargin._namespace import thin_product, to_host
-from tensormargin.alternate import Request
-from tensormargin.batch import Member, _solve_here, _solve_there
+from tensormargin.alternate import BlockRequest
+from tensormargin.batched_alternate import BatchedFit, _solve_here, _solve_there
 from tensormargin.datasets import fetch_mnist, load_adrenal
-from tensormargin.estimators._engine import _available_threads, _one_blas_thread
+from tensormargin.estimators.engine import available_threads, one_blas_thread
 from tensormargin.formats.cp import CPWeight
-from tensormargin.problem import Objective
+from tensormargin.objective import MarginProblem, Objective
 from tensormargin.threads import worker_threads
 
 RESULTS = Path(__file__).parent / "results"
@@ -149,7 +149,7 @@ def mnist_pairs() -> Iterable[Row]:
 def block_solves() -> Iterable[Row]:
     """Solve batches of first blocks to a gap of 1e-4 by the threads here and on the device."""
     rng = np.random.default_rng(0)
-    threads = _available_threads()
+    threads = available_threads()
     for n_rows, width in ((1200, 64), (1200, 256), (12000, 28), (12000, 256)):
         for count in (1, 4, 16, 45):
             signs = np.where(rng.random(n_rows) < 0.5, 1.0, -1.0)
@@ -157,10 +157,10 @@ def block_solves() -> Iterable[Row]:
             designs = rng.standard_normal((count, n_rows, width)) / np.sqrt(width)
             designs = torch.asarray(designs + 0.1 * signs[:, None], dtype=torch.float32, device="cuda")
             objective = Objective(300.0, 100.0, 100.0, np.full(n_rows, 1 / n_rows))
-            members = [Member(k, signs, objective, 1.0, iter(())) for k in range(count)]
-            requests = [Request(block, None, 1e-4)] * count
+            members = [BatchedFit(k, MarginProblem(signs, objective, 1.0), iter(())) for k in range(count)]
+            requests = [BlockRequest(block, None, 1e-4)] * count
             for where in ("host", "device"):
-                with worker_threads(threads), _one_blas_thread:
+                with worker_threads(threads), one_blas_thread:
                     if where == "host":
                         took, _ = seconds(lambda d=designs, m=members, r=requests: _solve_here(to_host(d), m, r), 3)
                     else:

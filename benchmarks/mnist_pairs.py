@@ -1,4 +1,4 @@
-"""Mean accuracy over MNIST's 45 pairs of digits: 1,000 training images a class, one lambda for all pairs and methods.
+"""Mean accuracy over MNIST's 45 pairs of digits: 1,000 training images per class, one lambda for all pairs and methods.
 
 ``TENSORMARGIN_DATA=... python benchmarks/mnist_pairs.py [--lam 100] [--methods STM STuM]``
 """

@@ -31,8 +31,9 @@ from tensormargin.datasets import (
 )
 from tensormargin.io import replacing
 from tensormargin.selection import splits_of
-from tensormargin.selection.grid import Path as GridPath
-from tensormargin.selection.search import Training, choose, refit
+from tensormargin.selection.candidates import select_candidate
+from tensormargin.selection.grid import LambdaPath
+from tensormargin.selection.search import Training, refit
 
 RULES = ("best", "simplest", "margins")
 RESULTS = Path(__file__).parent / "results"
@@ -188,7 +189,7 @@ def searched(task, train):
 def refitted(search, index, X, y):
     """Return the model of a row of the search's table, fitted as the search would fit it."""
     params = search.cv_results_["params"][index]
-    path = GridPath(0, params["decomposition"], params["rank"], params["mu1"])
+    path = LambdaPath(0, params["decomposition"], params["rank"], params["mu1"])
     lams = LAMS[: index % len(LAMS) + 1]
     return refit(Training(X, y, None, (params["preparation"],)), clone(search.classifier_), path, lams)
 
@@ -201,7 +202,7 @@ def tested(name, task, fold, split):
     models = {search.best_index_: search.best_estimator_}
     rows = []
     for rule in RULES:
-        index = choose(search.cv_results_, search.n_splits_, rule)
+        index = select_candidate(search.cv_results_, search.n_splits_, rule)
         if index not in models:
             models[index] = refitted(search, index, task.X[train], task.y[train])
         right = int(np.sum(models[index].predict(task.X[test]) == task.y[test]))

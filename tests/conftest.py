@@ -181,11 +181,11 @@ def run_process(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), **parameters):
     """Have `fit` try these strengths alone, for tests of what is done with the models, not of the choice."""
-    import tensormargin.experiments.workflow as workflow
+    import tensormargin.evaluation.plan as plan
 
     with pytest.MonkeyPatch.context() as patch:
         for name in names or ("TensorMarginClassifierCV", "auto_model"):
-            patch.setattr(workflow, name, partial(getattr(workflow, name), lams=lams, mus=mus, **parameters))
+            patch.setattr(plan, name, partial(getattr(plan, name), lams=lams, mus=mus, **parameters))
         yield
 
 

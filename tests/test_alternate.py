@@ -10,9 +10,10 @@ from conftest import low_rank_classes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensormargin.alternate import Start, Task, alternate
+from tensormargin.alternate import Start, alternate
+from tensormargin.blocks import block_problem
 from tensormargin.formats import FORMATS
-from tensormargin.problem import Objective
+from tensormargin.objective import MarginProblem, Objective
 from tensormargin.samples import MemorySamples
 from tensormargin.solvers import SOLVERS
 
@@ -24,8 +25,8 @@ SHAPE = (5, 4, 6)
 def run(name, X, signs, seed=0, tol=1e-4, max_iter=50, solver=SOLVERS["dual_cd"], lam=20.0, mu=1.0, bias=2.0):
     rng = np.random.RandomState(seed)
     start = FORMATS[name].from_dense(rng.standard_normal(X.shape[1:]), FORMATS[name].valid_rank(None, X.shape[1:]), rng)
-    task = Task(MemorySamples(X), signs, Objective(lam, mu, mu, np.full(len(X), 1 / len(X))), bias)
-    return alternate(task, Start(start), solver, tol, max_iter), task
+    problem = MarginProblem(signs, Objective(lam, mu, mu, np.full(len(X), 1 / len(X))), bias)
+    return alternate(MemorySamples(X), problem, Start(start), solver, tol, max_iter), problem
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -42,12 +43,12 @@ def test_the_objective_never_rises_from_block_to_block(name, mu, n):
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_reported_objective_is_that_of_the_reported_weight(name):
     X, signs = low_rank_classes(1, 100, SHAPE, 2.0)
-    fit, task = run(name, X, signs, bias=2.0)
+    fit, problem = run(name, X, signs, bias=2.0)
     weight = fit.weight.to_dense()
     margins = signs * (X.reshape(100, -1) @ weight.ravel() + fit.intercept)
     centred_bias = fit.intercept + np.sum(weight * X.mean(axis=0))
     squared = np.sum(weight**2) + (centred_bias / 2.0) ** 2
-    assert task.objective.value(squared, margins) == pytest.approx(fit.objective, rel=1e-8)
+    assert problem.objective.value(squared, margins) == pytest.approx(fit.objective, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -136,12 +137,11 @@ def test_too_few_sweeps_are_not_called_converged():
 def test_converged_means_stationary():
     """After convergence to a small tol, no single block can be improved by more than that."""
     X, signs = low_rank_classes(6, 200, SHAPE, 2.0)
-    fit, task = run("tucker", X, signs, tol=1e-7, max_iter=500)
+    fit, problem = run("tucker", X, signs, tol=1e-7, max_iter=500)
     assert fit.converged
-    from tensormargin.problem import block_problem
 
     for index in range(len(fit.weight.block_names)):
         block = fit.weight.block(index)
-        problem = block_problem(task.samples.design(block.contraction), signs, task.objective, task.bias_scale)
-        best = SOLVERS["dual_cd"](problem, tol=1e-10).certificate
+        one = block_problem(MemorySamples(X).design(block.contraction), problem)
+        best = SOLVERS["dual_cd"](one, tol=1e-10).certificate
         assert fit.objective - best.primal <= 1e-5 * best.scale

@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-import tensormargin.estimators._engine as engine
 import tensormargin.samples.device as device_module
+import tensormargin.samples.door as door
 from tensormargin import (
     Tensorize,
     TensorMarginClassifier,
@@ -27,13 +27,14 @@ from tensormargin import (
     TensorScaler,
     fit_many,
     load_model,
-    moved,
     save_model,
+    to_device,
+    tuning,
 )
 from tensormargin._namespace import device_of, dtype_of, thin_product, to_host
 from tensormargin.estimators import SCALE_MU
 from tensormargin.formats import FORMATS
-from tensormargin.samples import samples_of, working_dtype
+from tensormargin.samples import sample_array, working_dtype
 
 DECOMPOSITIONS = sorted(FORMATS)
 SHAPES = {1: (12,), 2: (6, 5), 3: (3, 4, 5), 4: (2, 3, 2, 3)}
@@ -232,7 +233,7 @@ class TestTheAnswerIsNumpys:
         X, y = classes(3, SHAPES[2])
         given = module.asarray(X.copy())
         for on_cpu in (True, False):
-            monkeypatch.setattr(engine, "on_cpu", lambda _, answer=on_cpu: answer)
+            monkeypatch.setattr(door, "on_cpu", lambda _, answer=on_cpu: answer)
             assert_same(*pair(X, y, given, decomposition=decomposition), X, given, 1e-9)
 
     @every_type
@@ -246,7 +247,7 @@ class TestTheAnswerIsNumpys:
         )
         monkeypatch.setattr(device_module.DeviceDesign, "here", None)
         for chunk, parameters in ((2**28, {"fit_intercept": False}), (2**28, {}), (2**12, {"mu1": 0.0, "mu2": 0.0})):
-            monkeypatch.setattr(device_module, "_CHUNK_BYTES", chunk)
+            monkeypatch.setattr(tuning, "DEVICE_CHUNK_BYTES", chunk)
             fitted = pair(X, y, given, decomposition="full", **parameters)
             assert_same(*fitted, X, given, TOLERANCE[dtype])
         assert grams == [(40, 1200)] * 3
@@ -271,7 +272,7 @@ class TestTheAnswerIsNumpys:
                 here, there = pair(X, y, given, decomposition="full", solver=solver)
                 assert_same(here, there, X, given, 1e-5)
                 assert there.coef_.dtype == there.objective_.dtype == strict.float32
-            to_there = moved(TensorMarginClassifier("full").fit(X.astype(float), y), like=given)
+            to_there = to_device(TensorMarginClassifier("full").fit(X.astype(float), y), like=given)
             assert_close(to_there.decision_function(given), here.decision_function(X), 1e-5, here.decision_function(X))
 
 
@@ -324,7 +325,7 @@ class TestLargeSamples:
         X, _ = self.samples("float32")
         rng, form = np.random.RandomState(0), FORMATS[decomposition]
         weight = form.from_dense(rng.standard_normal(self.SHAPE), form.valid_rank(None, self.SHAPE), rng)
-        here, there = samples_of(X), samples_of(put(X))
+        here, there = sample_array(X).samples(), sample_array(put(X)).samples()
         for index in range(len(weight.block_names)):
             contraction = weight.block(index).contraction
             expected, made = here.design(contraction), there.design(contraction)
@@ -513,10 +514,12 @@ class TestMoving:
             fitted = TensorMarginClassifier("full").fit(first, y)
             expected = fitted.decision_function(first)
             for method in ("predict", "decision_function", "binary_scores"):
-                words = rf"\.{method}\(\) must use the same namespace and the same device.*moved\(estimator, like=X\)"
+                words = (
+                    rf"\.{method}\(\) must use the same namespace and the same device.*to_device\(estimator, like=X\)"
+                )
                 with pytest.raises(ValueError, match=words):
                     getattr(fitted, method)(second)
-            there = moved(fitted, like=second)
+            there = to_device(fitted, like=second)
             assert_at_home(there.decision_function(second), second)
             assert_close(there.decision_function(second), to_host(expected), 1e-12, to_host(expected))
             np.testing.assert_array_equal(to_host(there.predict(second)), to_host(fitted.predict(first)))
@@ -527,11 +530,11 @@ class TestMoving:
         X, y = classes(3, dtype="float32")
         y = y if names is None else names[y]
         fitted = TensorMarginClassifier(decomposition).fit(X, y)
-        there = moved(fitted, like=put(X))
+        there = to_device(fitted, like=put(X))
         assert_at_home(there.coef_, put(X))
         assert there.coef_.dtype == put(X).dtype
         assert_at_home(there.classes_, put(X) if names is None else X)
-        back = moved(there)
+        back = to_device(there)
         for name in ("coef_", "intercept_", "objective_", "classes_"):
             assert isinstance(getattr(fitted, name), np.ndarray)  # what is moved is a copy
             np.testing.assert_array_equal(getattr(back, name), getattr(fitted, name))
@@ -545,7 +548,7 @@ class TestMoving:
         fitted = TensorMarginClassifier("full").fit(X, y)
         before = fitted.coef_.copy()
         fitted.coef_.flags.writeable = False
-        there = moved(fitted, like=put(X))
+        there = to_device(fitted, like=put(X))
         there.coef_[...] = 0.0
         np.testing.assert_array_equal(fitted.coef_, before)
 
@@ -556,7 +559,7 @@ class TestMoving:
             fitted = clone(steps).fit(first, y)
             with pytest.raises(ValueError, match="must use the same namespace and the same device"):
                 fitted.predict(second)
-            decisions = moved(fitted, like=second).decision_function(second)
+            decisions = to_device(fitted, like=second).decision_function(second)
             assert_at_home(decisions, second)
             expected = to_host(fitted.decision_function(first))
             assert_close(decisions, expected, 1e-12, expected)
@@ -567,20 +570,20 @@ class TestMoving:
         search = TensorMarginClassifierCV(
             ("cp",), (1,), lams=(1,), mus=(1,), preparation=preparation, cv=2, random_state=0
         ).fit(X, y)
-        there = moved(search, like=put(X))
+        there = to_device(search, like=put(X))
         expected = search.decision_function(X)
         assert_close(there.decision_function(put(X)), expected, 1e-12, expected)
         np.testing.assert_array_equal(to_host(there.predict(put(X))), search.predict(X))
         assert_at_home(there.predict_proba(put(X)), put(X))
         assert_close(there.predict_proba(put(X)), search.predict_proba(X), 1e-12, 1.0)
         assert there.score(put(X), y) == search.score(X, y)
-        back = moved(there)
+        back = to_device(there)
         np.testing.assert_array_equal(back.predict_proba(X), search.predict_proba(X))
 
     def test_a_model_that_was_moved_to_memory_can_be_saved(self, put, tmp_path):
         X, y = classes(2)
         fitted = TensorMarginClassifier("tt").fit(put(X), put(y))
-        save_model(tmp_path / "model.skops", moved(fitted))
+        save_model(tmp_path / "model.skops", to_device(fitted))
         loaded = load_model(tmp_path / "model.skops").model
         np.testing.assert_array_equal(loaded.predict(X), to_host(fitted.predict(put(X))))
 
@@ -623,7 +626,7 @@ class TestWhereBlocksAreSolved:
         assert gaps[-1].max() <= 0.1 * tol
         assert np.all(np.diff(objectives) <= 0)
         assert float(there.objective_[0]) == objectives[-1]
-        onward = moved(there).set_params(warm_start=True, tol=1e-9, max_iter=1)
+        onward = to_device(there).set_params(warm_start=True, tol=1e-9, max_iter=1)
         with pytest.warns(ConvergenceWarning):
             onward.fit(X, y)
         assert 0 <= objectives[-1] - onward.objective_[0] <= tol * abs(onward.objective_[0])
@@ -668,7 +671,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("parameters", [{}, {"solver": "device", "n_init": 2}], ids=["one", "batch"])
     def test_nan_in_samples_so_large_that_the_fit_itself_looks_for_it(self, parameters, put, monkeypatch):
-        monkeypatch.setattr("tensormargin.estimators.classifier._LARGE", 0)
+        monkeypatch.setattr("tensormargin.tuning.LOOKED_THROUGH_BYTES", 0)
         X, y = classes(2)
         with pytest.raises(ValueError, match="Input X contains NaN or infinity"):
             TensorMarginClassifier("cp", **parameters).fit(put(spoiled(X, np.nan)), y)
@@ -754,7 +757,7 @@ X, y = np.random.default_rng(0).normal(size=(40, 5, 4)), np.repeat([0, 1], 20)
 for solver in ("auto", "host", "device"):
     tensormargin.TensorMarginClassifier("cp", solver=solver, n_init=2).fit(X, y).predict(X)
 fitted = tensormargin.fit_many([tensormargin.TensorMarginClassifier()], X, y)
-tensormargin.moved(fitted[0]).score(X, y)
+tensormargin.to_device(fitted[0]).score(X, y)
 print([name for name in {others!r} if name in sys.modules])
 """)
         assert lines[-1] == "[]"
@@ -779,7 +782,7 @@ for call in (
     lambda: model.fit(X, y),
     lambda: tensormargin.fit_many([model], X, y),
     lambda: model.fit(np.eye(4)[:, :2], y).predict(X),
-    lambda: tensormargin.moved(model, like=X),
+    lambda: tensormargin.to_device(model, like=X),
     lambda: model.fit(Samples(), y),
 ):
     try:

@@ -193,8 +193,8 @@ def test_no_gradient_is_kept():
 
 def test_many_parts_give_what_one_gives(put, monkeypatch):
     expected = {name: clone(one).fit_transform(X, groups=GROUPS) for name, one in TRANSFORMERS.items()}
-    monkeypatch.setattr("tensormargin.preparation._passes._PART_ENTRIES", 4 * X[0].size)
-    monkeypatch.setattr("tensormargin.preparation._passes._PART_SAMPLES", 1)
+    monkeypatch.setattr("tensormargin.tuning.PASS_ENTRIES", 4 * X[0].size)
+    monkeypatch.setattr("tensormargin.tuning.PASS_SAMPLES", 1)
     for name, one in TRANSFORMERS.items():
         for given in (X, put(X)):
             assert_same(clone(one).fit_transform(given, groups=GROUPS), expected[name], given, 1e-9)

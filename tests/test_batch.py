@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 
@@ -18,22 +17,24 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
-import tensormargin.batch as batch
-import tensormargin.estimators._engine as engine
+import tensormargin.batched_alternate as batch
 import tensormargin.samples.device as device_module
-import tensormargin.solvers.together as together_module
-from tensormargin import TensorMarginClassifier, fit_many
+import tensormargin.samples.door as door
+import tensormargin.solvers.batched_interior_point as batched_module
+from tensormargin import TensorMarginClassifier, fit_many, tuning
 from tensormargin._namespace import device_of, inverses, to_host
-from tensormargin.alternate import Start, Task, alternate, sweeps
-from tensormargin.batch import Member, alternate_together, faster_on_device
+from tensormargin.alternate import Start, alternate, sweeps
+from tensormargin.batched_alternate import BatchedFit, alternate_batched, faster_on_device
+from tensormargin.blocks import block_problem
+from tensormargin.contractions import best_split
 from tensormargin.formats import FORMATS
-from tensormargin.problem import Objective, block_problem
-from tensormargin.samples import MemorySamples, best_split, samples_of
+from tensormargin.objective import MarginProblem, Objective
+from tensormargin.samples import MemorySamples, sample_array
 from tensormargin.samples.device import around, contract_half
 from tensormargin.samples.shared import SharedSamples
 from tensormargin.solvers import SOLVERS
-from tensormargin.solvers.systems import Definite, LeastSquares
-from tensormargin.solvers.together import solve_together
+from tensormargin.solvers.batched_interior_point import solve_batched
+from tensormargin.solvers.batched_systems import Definite, LeastSquares
 
 FORMAT_NAMES = sorted(FORMATS)
 every_library = pytest.mark.parametrize("name", LIBRARIES)
@@ -68,7 +69,7 @@ class TestSamplesOnADevice:
         weight = random_weight(form, shape, seed)
         memory = MemorySamples(X, rows, pivot=pivot)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(device_module, "_CHUNK_BYTES", 8 * 2 * prod(shape))  # two samples
+            patch.setattr(tuning, "DEVICE_CHUNK_BYTES", 8 * 2 * prod(shape))  # two samples
             samples = device_module.DeviceSamples(putting(name)(X), rows, pivot=pivot)
             assert len(samples) == len(memory)
             for index in range(len(weight.block_names)):
@@ -84,7 +85,7 @@ class TestSamplesOnADevice:
         rng = np.random.RandomState(seed)
         X = rng.standard_normal((9, *shape)) + offset
         weights, signs = rng.dirichlet(np.ones(9)), np.where(rng.rand(9) > 0.4, 1.0, -1.0)
-        memory, samples = MemorySamples(X), samples_of(putting(name)(X))
+        memory, samples = MemorySamples(X), sample_array(putting(name)(X)).samples()
         expected, moments = (each.first_pass(weights, signs, centred) for each in (memory, samples))
         unit = 1.0 if centred else 1.0 + offset**2
         np.testing.assert_allclose(moments.signed_mean, expected.signed_mean, atol=1e-8 * np.sqrt(unit))
@@ -126,7 +127,7 @@ class TestSamplesOnADevice:
     def test_a_design_on_a_device_answers_as_one_in_memory(self, name, chunk, monkeypatch):
         from tensormargin.designs import Matrix
 
-        monkeypatch.setattr(device_module, "_CHUNK_BYTES", chunk)
+        monkeypatch.setattr(tuning, "DEVICE_CHUNK_BYTES", chunk)
         rng = np.random.RandomState(0)
         array = (rng.standard_normal((9, 31)) + 100).astype(np.float32)
         there, memory = device_module.DeviceDesign(putting(name)(array)), Matrix(array)
@@ -228,17 +229,23 @@ class TestSharedSamples:
         assert np.all(np.isfinite(to_host(shared.designs([0, 1], [contraction] * 2))))
 
 
-Problem = namedtuple("Problem", "design signs objective bias")
+@dataclass(frozen=True)
+class Case:
+    """A design with its problem."""
+
+    design: np.ndarray
+    problem: MarginProblem
 
 
 def problem(n, d, seed=0, lam=10.0, mu1=1.0, mu2=1.0, bias=1.0, scale=1.0, even=False):
     design, signs = random_block(n, d, seed)
     weights = np.ones(n) if even else np.random.RandomState(seed).rand(n) + 0.05
-    return Problem(scale * design, signs, Objective(lam, mu1, mu2, weights / weights.sum()), bias * scale)
+    objective = Objective(lam, mu1, mu2, weights / weights.sum())
+    return Case(scale * design, MarginProblem(signs, objective, bias * scale))
 
 
 def changed(one, change):
-    return one._replace(design=change(one.design.copy()))
+    return replace(one, design=change(one.design.copy()))
 
 
 PROBLEMS = {
@@ -253,7 +260,7 @@ PROBLEMS = {
     "strong variance": [problem(40, 5, seed, mu1=1e4) for seed in range(2)],
     "without intercept": [problem(n, 5, n, bias=0.0) for n in (8, 50)],
     "hinge only without intercept": [problem(n, 5, n, 1e5, 0.0, 0.0, bias=0.0) for n in (8, 50)],
-    "one sample a class": [problem(2, d, d) for d in (3, 3)],
+    "one sample per class": [problem(2, d, d) for d in (3, 3)],
     "more columns than samples": [problem(12, 50, seed) for seed in range(2)],
     "equal samples": [changed(problem(30, 4, s), lambda z: np.repeat(z[:3], 10, axis=0)) for s in range(2)],
     "all samples equal": [changed(problem(20, 4), lambda z: 0 * z + 3.0), problem(20, 4)],
@@ -270,13 +277,12 @@ def solve(put, problems, tols):
     designs = np.zeros((len(problems), max(len(one.design) for one in problems), problems[0].design.shape[1]))
     for padded, one in zip(designs, problems, strict=True):
         padded[: len(one.design)] = one.design
-    each = [[getattr(one, field) for one in problems] for field in ("signs", "objective", "bias")]
-    return solve_together(put(designs), *each, tols)
+    return solve_batched(put(designs), [one.problem for one in problems], tols)
 
 
 def optimum(one):
     """Return bounds of the true optimum, by coordinate descent finished exactly."""
-    block = block_problem(one.design, one.signs, one.objective, one.bias)
+    block = block_problem(one.design, one.problem)
     certificate = SOLVERS["dual_cd"](block, tol=1e-12, max_epochs=50000).certificate
     assert certificate.relative_gap < 1e-7
     return certificate.dual, certificate.primal
@@ -284,9 +290,10 @@ def optimum(one):
 
 def value(one, vector, intercept):
     """Return Eq. 7 with the intercept's penalty, from its definition."""
-    centred = intercept + one.objective.weights @ one.design @ vector
-    penalty = (centred / one.bias) ** 2 if one.bias else 0.0
-    return one.objective.value(vector @ vector + penalty, one.signs * (one.design @ vector + intercept))
+    objective, bias = one.problem.objective, one.problem.bias_scale
+    centred = intercept + objective.weights @ one.design @ vector
+    penalty = (centred / bias) ** 2 if bias else 0.0
+    return objective.value(vector @ vector + penalty, one.problem.signs * (one.design @ vector + intercept))
 
 
 def assert_certified(one, solution, tol):
@@ -297,7 +304,7 @@ def assert_certified(one, solution, tol):
     assert certificate.dual <= highest + unit
     assert certificate.primal >= lowest - unit
     assert certificate.primal == pytest.approx(value(one, solution.vector, solution.intercept), abs=unit)
-    assert solution.intercept == 0.0 or one.bias
+    assert solution.intercept == 0.0 or one.problem.bias_scale
 
 
 HARD_KINDS = {
@@ -332,7 +339,7 @@ def hard_problems(kind, width):
         design, signs = random_block(n, width, rng.randint(1000))
         weights = rng.rand(n) + 0.05
         objective = Objective(lam, mu1, mu2, weights / weights.sum())
-        found.append(Problem(scale * HARD_KINDS[kind](design, rng), signs, objective, scale))
+        found.append(Case(scale * HARD_KINDS[kind](design, rng), MarginProblem(signs, objective, scale)))
     return found
 
 
@@ -340,10 +347,10 @@ def exact_value(one, solution):
     """Return Eq. 7 at a solution, in extended precision where there is one: lambda magnifies rounding errors."""
     design, vector, weights, intercept = (
         np.asarray(part, np.longdouble)
-        for part in (one.design, solution.vector, one.objective.weights, solution.intercept)
+        for part in (one.design, solution.vector, one.problem.objective.weights, solution.intercept)
     )
-    extended = one._replace(design=design, objective=replace(one.objective, weights=weights))
-    return float(value(extended, vector, intercept))
+    objective = replace(one.problem.objective, weights=weights)
+    return float(value(Case(design, replace(one.problem, objective=objective)), vector, intercept))
 
 
 def assert_hard_ones_certified(put, problems):
@@ -398,18 +405,18 @@ class TestBlocksSolvedTogether:
 
     def test_only_what_falls_short_is_solved_again(self, put, monkeypatch):
         problems = [problem(n, 5, n, lam) for n, lam in ((40, 1.0), (30, 2.0), (20, 3.0), (50, 4.0))]
-        attempts, solve_all = [], together_module._solve
+        attempts, solve_all = [], batched_module._solve
 
-        def spoiled(designs, signs, objectives, *rest, careful):
-            attempts.append([objective.lam for objective in objectives])
-            solutions = solve_all(designs, signs, objectives, *rest, careful=careful)
+        def spoiled(designs, asked, tols, careful):
+            attempts.append([one.objective.lam for one in asked])
+            solutions = solve_all(designs, asked, tols, careful=careful)
             if not careful:  # as if rounding had kept the second and the third from converging
                 solutions[1:3] = [
                     replace(one, certificate=replace(one.certificate, dual=-1.0)) for one in solutions[1:3]
                 ]
             return solutions
 
-        monkeypatch.setattr(together_module, "_solve", spoiled)
+        monkeypatch.setattr(batched_module, "_solve", spoiled)
         solutions = solve(put, problems, [1e-5] * 4)
         assert attempts == [[1.0, 2.0, 3.0, 4.0], [2.0], [3.0]]
         for one, solution in zip(problems, solutions, strict=True):
@@ -451,7 +458,7 @@ class TestBlocksSolvedTogether:
         problems = [problem(20, 4, k, *each, bias=0.0, even=True) for k, each in enumerate(strengths)]
         solutions = solve(put, problems, [1e-9] * 3)
         for one, solution, strength in zip(problems, solutions, strengths, strict=True):
-            expected = paper_block(one.design, one.signs, *strength)
+            expected = paper_block(one.design, one.problem.signs, *strength)
             np.testing.assert_allclose(solution.vector, expected, atol=1e-4 * np.abs(expected).max())
             assert solution.certificate.primal == pytest.approx(value(one, expected, 0.0), rel=1e-7)
 
@@ -473,9 +480,9 @@ class TestBlocksSolvedTogether:
     def test_single_precision_is_solved_in_double(self, put):
         problems = [changed(problem(40, 5, seed), lambda z: z.astype(np.float32).astype(float)) for seed in range(2)]
         designs = np.stack([one.design for one in problems])
-        each = [[getattr(one, field) for one in problems] for field in ("signs", "objective", "bias")]
+        each = [one.problem for one in problems]
         single, double = (
-            solve_together(put(designs.astype(dtype)), *each, [1e-7] * 2) for dtype in (np.float32, np.float64)
+            solve_batched(put(designs.astype(dtype)), each, [1e-7] * 2) for dtype in (np.float32, np.float64)
         )
         for one, other in zip(single, double, strict=True):
             np.testing.assert_array_equal(one.vector, other.vector)
@@ -484,7 +491,7 @@ class TestBlocksSolvedTogether:
     def test_the_designs_are_not_written_to(self, put):
         one = problem(10, 3)
         designs = put(one.design[None])
-        solve_together(designs, [one.signs], [one.objective], [one.bias], [1e-4])
+        solve_batched(designs, [one.problem], [1e-4])
         np.testing.assert_array_equal(to_host(designs)[0], one.design)
 
 
@@ -493,18 +500,18 @@ ROWS = [None, np.arange(0, 50), np.arange(10, 60), np.arange(0, 60, 3)]
 
 
 def tasks(shared, X, signs, lams=(20.0, 5.0, 20.0, 100.0), bias=2.0):
-    """Return one task for each part of the shared samples, in memory and in the order that they have there."""
+    """Return samples and problem for each part of the shared samples, in memory, in the order that they have there."""
     found = []
     for own, lam in zip(shared.rows, lams, strict=True):
         weights = np.random.RandomState(len(own)).rand(len(own)) + 0.5
         objective = Objective(lam, 1.0, 1.0, weights / weights.sum())
-        found.append(Task(MemorySamples(X, own), signs[own], objective, bias))
+        found.append((MemorySamples(X, own), MarginProblem(signs[own], objective, bias)))
     return found
 
 
 def members(todo, starts, tol, max_iter):
     return [
-        Member(k, task.signs, task.objective, task.bias_scale, sweeps(Start(weight), tol, max_iter))
+        BatchedFit(k, task[1], sweeps(Start(weight), tol, max_iter))
         for k, (task, weight) in enumerate(zip(todo, starts, strict=True))
     ]
 
@@ -520,9 +527,9 @@ class TestLockstep:
         X, signs, shared = samples
         todo = tasks(shared, X, signs)
         starts = [random_weight(form, SHAPE, seed) for seed in range(4)]
-        together = alternate_together(shared, members(todo, starts, 1e-3, 6), "host")
+        together = alternate_batched(shared, members(todo, starts, 1e-3, 6), "host")
         for task, weight, fit in zip(todo, starts, together, strict=True):
-            alone = alternate(task, Start(weight), SOLVERS["dual_cd"], 1e-3, 6)
+            alone = alternate(*task, Start(weight), SOLVERS["dual_cd"], 1e-3, 6)
             assert len(fit.sweeps) == len(alone.sweeps)
             assert fit.converged == alone.converged
             assert fit.objective == pytest.approx(alone.objective, rel=1e-12)
@@ -536,12 +543,12 @@ class TestLockstep:
         starts = [random_weight(form, SHAPE, 0) for form in ("cp", "tucker", "tt", "full")]
         limits = [(1e-2, 9), (1e-3, 1), (1e-1, 20), (1e-6, 3)]
         batched = [
-            Member(k, task.signs, task.objective, task.bias_scale, sweeps(Start(weight), *limit))
+            BatchedFit(k, task[1], sweeps(Start(weight), *limit))
             for k, (task, weight, limit) in enumerate(zip(todo, starts, limits, strict=True))
         ]
-        together = alternate_together(shared, batched, "host")
+        together = alternate_batched(shared, batched, "host")
         for task, weight, limit, fit in zip(todo, starts, limits, together, strict=True):
-            alone = alternate(task, Start(weight), SOLVERS["dual_cd"], *limit)
+            alone = alternate(*task, Start(weight), SOLVERS["dual_cd"], *limit)
             assert type(fit.weight) is type(weight)
             assert len(fit.sweeps) == len(alone.sweeps)
             assert fit.objective == pytest.approx(alone.objective, rel=1e-10)
@@ -551,11 +558,11 @@ class TestLockstep:
         X, signs, shared = samples
         todo = tasks(shared, X, signs)
         starts = [random_weight("tt", SHAPE, seed) for seed in range(4)]
-        whole = alternate_together(shared, members(todo, starts, 1e-2, 3), solver)
+        whole = alternate_batched(shared, members(todo, starts, 1e-2, 3), solver)
         monkeypatch.setattr(batch, "free_bytes", lambda _: 1)
         sizes, solve_part = [], batch._solve
         monkeypatch.setattr(batch, "_solve", lambda *rest: sizes.append(len(rest[1])) or solve_part(*rest))
-        divided = alternate_together(shared, members(todo, starts, 1e-2, 3), solver)
+        divided = alternate_batched(shared, members(todo, starts, 1e-2, 3), solver)
         assert set(sizes) == {1}
         for one, other in zip(whole, divided, strict=True):
             assert other.objective == pytest.approx(one.objective, rel=1e-9)
@@ -566,8 +573,8 @@ class TestLockstep:
         X, signs, shared = samples
         todo = tasks(shared, X, signs)
         starts = [random_weight("full", SHAPE, 0)] * 4
-        for task, fit in zip(todo, alternate_together(shared, members(todo, starts, tol, 5), "device"), strict=True):
-            best = alternate(task, Start(starts[0]), SOLVERS["dual_cd"], 1e-9, 5)
+        for task, fit in zip(todo, alternate_batched(shared, members(todo, starts, tol, 5), "device"), strict=True):
+            best = alternate(*task, Start(starts[0]), SOLVERS["dual_cd"], 1e-9, 5)
             (sweep,) = fit.sweeps
             assert fit.converged
             assert sweep.gaps[0] <= 0.1 * tol
@@ -579,13 +586,12 @@ class TestLockstep:
         X, signs, shared = samples
         todo = tasks(shared, X, signs)
         starts = [random_weight(form, SHAPE, seed) for seed in range(4)]
-        for task, fit in zip(todo, alternate_together(shared, members(todo, starts, 1e-2, 4), "device"), strict=True):
+        for task, fit in zip(todo, alternate_batched(shared, members(todo, starts, 1e-2, 4), "device"), strict=True):
             values = np.concatenate([sweep.objectives for sweep in fit.sweeps])
             assert np.all(np.diff(values) <= 0)
             assert values[-1] == fit.objective
-            flat = task.samples.matrix()
             dense = fit.weight.to_dense().ravel()
-            one = Problem(flat, task.signs, task.objective, task.bias_scale)
+            one = Case(task[0].matrix(), task[1])
             assert fit.objective == pytest.approx(value(one, dense, fit.intercept), rel=1e-7)
 
     @pytest.mark.parametrize("form", ["cp", "tt"])
@@ -594,19 +600,19 @@ class TestLockstep:
         X, signs, shared = samples
         todo = tasks(shared, X, signs)
         starts = [random_weight(form, SHAPE, seed) for seed in range(4)]
-        good = alternate_together(shared, members(todo, starts, 1e-3, 3), "device")
+        good = alternate_batched(shared, members(todo, starts, 1e-3, 3), "device")
         calls = []
 
         def spoiled(*rest):
             calls.append(1)
-            solutions = solve_together(*rest)
+            solutions = solve_batched(*rest)
             if len(calls) > 3:
                 nothing = replace(solutions[1].certificate, primal=np.nan, scale=np.nan)
                 solutions[1] = replace(solutions[1], vector=np.nan * solutions[1].vector, certificate=nothing)
             return solutions
 
-        monkeypatch.setattr(batch, "solve_together", spoiled)
-        fits = alternate_together(shared, members(todo, starts, 1e-3, 3), "device")
+        monkeypatch.setattr(batch, "solve_batched", spoiled)
+        fits = alternate_batched(shared, members(todo, starts, 1e-3, 3), "device")
         values = np.concatenate([sweep.objectives for sweep in fits[1].sweeps])
         assert np.all(values[2:] == values[2])
         assert np.all(np.isfinite(fits[1].weight.to_dense()))
@@ -622,12 +628,12 @@ class TestLockstep:
         monkeypatch.setattr(batch, "faster_on_device", lambda *sizes: asked.append(sizes) or sizes[0] == 4)
         monkeypatch.setattr(batch, "_solve_there", lambda *rest: there.append(len(rest[1])) or solve_there(*rest))
         starts = [random_weight("cp", SHAPE, 0)] * 4
-        alternate_together(shared, members(todo, starts, 1e-2, 5))
+        alternate_batched(shared, members(todo, starts, 1e-2, 5))
         assert there == [4] * sum(sizes[0] == 4 for sizes in asked)
         assert asked[0] == (4, 60, 8)  # all of them; the longest problem; two columns of four entries
         for solver, expected in (("host", 0), ("device", len(asked))):
             there.clear()
-            alternate_together(shared, members(todo, starts, 1e-2, 5), solver)
+            alternate_batched(shared, members(todo, starts, 1e-2, 5), solver)
             assert bool(there) == bool(expected)
 
     def test_many_problems_are_faster_on_a_device_and_one_small_one_is_not(self):
@@ -672,7 +678,7 @@ def same(request, monkeypatch):
     order, small blocks are solved to a relative gap of 1e-12, which says so much of the objective; of the vector, its
     root. (Fits of NumPy to samples in another order differ by 4e-9 in the second test here.)
     """
-    monkeypatch.setattr(engine, "on_cpu", lambda _: request.param == 1e-9)
+    monkeypatch.setattr(door, "on_cpu", lambda _: request.param == 1e-9)
     return request.param
 
 
@@ -804,7 +810,7 @@ class TestFitMany:
         spoiled = X.copy()
         spoiled[7, 1, 1] = np.nan
         for large in (2**24, 0):  # looked for before, or noticed by the fit itself
-            monkeypatch.setattr("tensormargin.estimators.classifier._LARGE", large)
+            monkeypatch.setattr("tensormargin.tuning.LOOKED_THROUGH_BYTES", large)
             with pytest.raises(ValueError, match="Input X contains NaN or infinity"):
                 fit_many([TensorMarginClassifier("cp") for _ in range(2)], put(spoiled), y, [None, np.arange(30)])
 

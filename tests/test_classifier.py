@@ -24,8 +24,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.estimators._multiclass import combine_scores, predicted_codes
 from tensormargin.formats import FORMATS
+from tensormargin.multiclass import combine_scores, predicted_codes
 
 DECOMPOSITIONS = sorted(FORMATS)
 
@@ -411,7 +411,7 @@ BAD_FITS = {
     "one sample": ({}, lambda X, y: (X[:1], y[:1]), "one class"),
     "no samples": ({}, lambda X, y: (X[:0], y[:0]), "0 sample"),
     "no entries": ({}, lambda X, y: (X[:, :, :0], y), "at least one entry|0 feature"),
-    "one number a sample": ({}, lambda X, y: (X[:, 0, 0, 0], y), "2D array"),
+    "one number per sample": ({}, lambda X, y: (X[:, 0, 0, 0], y), "2D array"),
     "too few labels": ({}, lambda X, y: (X, y[1:]), "inconsistent numbers of samples"),
     "regression targets": ({}, lambda X, y: (X, y + np.linspace(0, 0.4, len(y))), "Unknown label type"),
     "text": ({}, lambda X, y: (np.full(X.shape, "a"), y), "dtype|convert"),

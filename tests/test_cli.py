@@ -574,7 +574,7 @@ def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
     arguments = ["fit", str(path), "-o", str(tmp_path / "out" / "m.skops"), "--auto", "--repeats", "50", "--jobs", "1"]
     code = (
         "import signal\n"
-        "import tensormargin.experiments.workflow as workflow\n"
+        "import tensormargin.evaluation.workflow as workflow\n"
         "from tensormargin.cli import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs in the background of a shell ignore it
         "evaluate = workflow.nested_evaluation\n"

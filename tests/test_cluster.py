@@ -28,9 +28,10 @@ from tensormargin import (
     permutation_test,
 )
 from tensormargin.cluster import LostWorkersError, goes_to_cluster, take
-from tensormargin.cluster.backend import ClusterBackend, Job
-from tensormargin.experiments import CompareSettings, Evaluation, Grid, Run, RunSettings, compare
-from tensormargin.experiments.splits import stratified_fold
+from tensormargin.cluster.backend import ClusterBackend, WorkerCall
+from tensormargin.evaluation import CompareSettings, compare
+from tensormargin.reproduce import Evaluation, Grid, Run, RunSettings
+from tensormargin.reproduce.splits import stratified_fold
 
 DEAD = "tcp://127.0.0.1:9"  # the port of a service that nobody runs
 
@@ -106,9 +107,9 @@ def comparison(X, y):
 @pytest.mark.parametrize(
     ("work", "functions"),
     [
-        (one_vs_one, {"fit_problem"}),
-        (choice, {"run_path", "fit_problem"}),
-        (nested, {"run_path", "fit_problem", "_fit_and_score"}),
+        (one_vs_one, {"fit_in_memory"}),
+        (choice, {"run_path", "fit_in_memory"}),
+        (nested, {"run_path", "fit_in_memory", "_fit_and_score"}),
         (chance, {"_numbered_score"}),
         (comparison, {"_row"}),
     ],
@@ -263,7 +264,7 @@ def test_threads_of_a_worker_share_a_part():
         kept.append(part)
         barrier.wait(5)
 
-    threads = [threading.Thread(target=Job(keep, (0,)), args=(whole, np.array([1, 4]))) for _ in range(2)]
+    threads = [threading.Thread(target=WorkerCall(keep, (0,)), args=(whole, np.array([1, 4]))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -467,7 +468,8 @@ def test_nothing_of_dask_is_imported_unless_asked_for():
     statement = """
 import numpy as np
 from tensormargin import TensorMarginClassifierCV, on_cluster
-from tensormargin.experiments import CompareSettings, Run, compare, nested_evaluation
+from tensormargin.evaluation import CompareSettings, compare, nested_evaluation
+from tensormargin.reproduce import Run
 X, y = np.random.RandomState(0).standard_normal((30, 3, 3)), np.arange(30) % 3
 TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(1,), cv=2).fit(X, y)
 list(compare(X, y, CompareSettings(("SVM",), repeats=1)))

@@ -10,8 +10,8 @@ import pytest
 from conftest import low_rank_classes, run
 
 from tensormargin import METHODS, make_method
-from tensormargin.experiments import CompareRow, CompareSettings, compare, differences_to_best, summarise
-from tensormargin.experiments.intervals import wilson
+from tensormargin.evaluation import CompareRow, CompareSettings, compare, differences_to_best, summarise
+from tensormargin.evaluation.intervals import wilson
 
 
 @pytest.fixture(scope="module")

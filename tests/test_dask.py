@@ -15,12 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-import tensormargin.coarse as coarse
-import tensormargin.estimators._binary as binary
-from tensormargin import TensorMarginClassifier
+from tensormargin import TensorMarginClassifier, tuning
 from tensormargin.designs import Matrix
 from tensormargin.formats import FORMATS
-from tensormargin.samples import MemorySamples, samples_of
+from tensormargin.samples import MemorySamples, sample_array
 from tensormargin.samples.base import typical_rows
 from tensormargin.samples.memory import same_matrices
 
@@ -133,7 +131,7 @@ class TestTheAnswerIsThatOfSamplesInMemory:
     @pytest.mark.parametrize("weight", WEIGHTS, ids=lambda weight: weight[0])
     def test_double_contracted_in_single(self, here, weight, monkeypatch):
         """Large samples of a fit with a large tol; centred before they are rounded."""
-        monkeypatch.setattr(binary, "_MANY_ENTRIES", 0)
+        monkeypatch.setattr(tuning, "MANY_ENTRIES", 0)
         X, y = low_rank_classes(0, 90, (5, 6), 3.0)
         X += 1e6
         one, other = (fit(samples, y, weight, tol=1e-3) for samples in (chunked(X, 17), X))
@@ -141,8 +139,12 @@ class TestTheAnswerIsThatOfSamplesInMemory:
 
     @pytest.mark.parametrize("weight", WEIGHTS, ids=lambda weight: weight[0])
     def test_many_samples_that_begin_with_few(self, here, weight, monkeypatch):
-        for name, value in (("_FEWEST", 16), ("_SHARE", 4), ("_SAMPLES_A_PARAMETER", 2)):  # two levels
-            monkeypatch.setattr(coarse, name, value)
+        for name, value in (
+            ("COARSE_SAMPLES", 16),
+            ("COARSE_SHARE", 4),
+            ("COARSE_SAMPLES_PER_PARAMETER", 2),
+        ):  # two levels
+            monkeypatch.setattr(tuning, name, value)
         X, y = low_rank_classes(0, 1200, (3, 4), 2.0)
         one, other = (fit(samples, y, weight, tol=1e-11, max_iter=5) for samples in (chunked(X, 340), X))
         assert_alike(one, other)
@@ -169,7 +171,7 @@ class TestSamples:
     def pair(self, request, here):
         X = np.random.RandomState(0).standard_normal((50, 4, 5, 3)) + 7.0
         rows = None if request.param == "all" else np.array([0, 3, 4, 5, 20, 21, 33, 49])
-        return MemorySamples(X, rows), samples_of(chunked(X, (10, 7, 10, 3, 20)), rows)
+        return MemorySamples(X, rows), sample_array(chunked(X, (10, 7, 10, 3, 20))).samples(rows)
 
     def test_size(self, pair):
         memory, lazily = pair
@@ -207,22 +209,22 @@ class TestSamples:
     def test_subsets_of_subsets(self, pair, monkeypatch):
         weights = np.random.RandomState(0).standard_normal((1, 4, 5, 3))
         for part_bytes in (0, 10**6):
-            monkeypatch.setattr(lazy, "_PART_BYTES", part_bytes)
+            monkeypatch.setattr(tuning, "PART_BYTES", part_bytes)
             some = [samples.take(np.array([1, 4, 5, 7])).take(np.array([0, 2, 3])) for samples in pair]
             np.testing.assert_allclose(some[1].scores(weights), some[0].scores(weights))
 
     @pytest.mark.parametrize("offset", [0.0, 3.0])
     def test_whether_they_vary(self, here, offset):
         X = np.full((9, 2, 3), offset)
-        same = samples_of(chunked(X, 4))
+        same = sample_array(chunked(X, 4)).samples()
         assert not same.vary(centred=True)
         assert same.vary(centred=False) is bool(offset)
         X[8, 1, 2] += 1.0
-        assert samples_of(chunked(X, 4)).vary(centred=True)
+        assert sample_array(chunked(X, 4)).samples().vary(centred=True)
 
     def test_a_subset_has_had_the_pivot_subtracted(self, here):
         X = np.random.RandomState(0).standard_normal((30, 4, 5)) + 1e8
-        pair = MemorySamples(X), samples_of(chunked(X, 7))
+        pair = MemorySamples(X), sample_array(chunked(X, 7)).samples()
         weights, signs = np.full(30, 1 / 30), np.where(np.arange(30) % 2, 1.0, -1.0)
         for samples in pair:
             samples.first_pass(weights, signs, centred=True)
@@ -233,11 +235,14 @@ class TestSamples:
         np.testing.assert_array_equal(some[1].pivot, some[0].pivot)
 
     def test_a_design_that_stays_elsewhere(self, here, monkeypatch):
-        monkeypatch.setattr(lazy, "_SLAB_BYTES", 1)  # several slabs
-        monkeypatch.setattr(lazy, "_ARRIVING_BYTES", 400)  # a row or two at a time
+        monkeypatch.setattr(tuning, "SLAB_BYTES", 1)  # several slabs
+        monkeypatch.setattr(tuning, "ARRIVING_BYTES", 400)  # a row or two at a time
         rng = np.random.RandomState(0)
         X = rng.standard_normal((12, 5, 10)).astype(np.float32)
-        design, matrix = samples_of(chunked(X, 5)).design(full_contraction((5, 10))), Matrix(X.reshape(12, -1))
+        design, matrix = (
+            sample_array(chunked(X, 5)).samples().design(full_contraction((5, 10))),
+            Matrix(X.reshape(12, -1)),
+        )
         assert (design.shape, design.dtype) == (matrix.shape, matrix.dtype)
         vector = rng.standard_normal(50)
         np.testing.assert_allclose(design.weighted_sum(np.arange(12.0)), matrix.weighted_sum(np.arange(12.0)))

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest, t, ttest_1samp
 from sklearn.metrics import balanced_accuracy_score
 
-from tensormargin.experiments.intervals import (
+from tensormargin.evaluation.intervals import (
     corrected_error,
     half_width,
     mcnemar,

@@ -19,7 +19,7 @@ from tensormargin import (
     nested_evaluation,
     permutation_test,
 )
-from tensormargin.experiments import CompareSettings, FitPlan, compare, data_facts, fit_and_evaluate
+from tensormargin.evaluation import CompareSettings, FitPlan, compare, data_facts, fit_and_evaluate
 from tensormargin.leakage import describe_duplicates, duplicate_samples, warn_of_duplicates
 
 

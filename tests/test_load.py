@@ -162,7 +162,7 @@ def test_axis(tmp_path):
     refused(tmp_path / "last.npz", "6 labels", "4 samples", "axis=2", "--axis 2")
     refused(tmp_path / "last.npz", "axis=3", "one of the 3 axes", axis=3)
     np.savez(tmp_path / "short.npz", X=X, y=Y, groups=GROUPS[:3])
-    refused(tmp_path / "short.npz", "3 groups", "6 samples", "one a sample")
+    refused(tmp_path / "short.npz", "3 groups", "6 samples", "one per sample")
 
 
 @pytest.mark.parametrize("name", [*CONTAINERS, "a.npy"])
@@ -317,7 +317,7 @@ BAD_LABEL_FILES = {
     "twice.csv": ("label,label\n1,2\n", ("several columns named 'label'",)),
     "ragged.csv": ("label,group\n1,2\n1\n", ("row 2 has 1 values", "2 columns")),
     "unnamed.txt": ("cat 1\ndog 2\n", ("has no labels", "cat, 1", "first line")),
-    "few.txt": ("1\n2\n", ("2 labels", "6 samples", "one a sample")),
+    "few.txt": ("1\n2\n", ("2 labels", "6 samples", "one per sample")),
     "header.csv": ("diagnosis" + "\n1" * 6, ("7 labels", "6 samples", "--labels")),
     "hole.csv": ("label,group\n1,1\n,2\n", ("row 2 has no value",)),
     "latin.csv": ("label\n\xe4".encode("latin-1"), ("UTF-8",)),
@@ -354,7 +354,7 @@ FILES = {
 
 
 def class_folder(folder, ending="png", save=save_image, arrays=X, labels=Y):
-    """Save one file a sample in a subfolder with its label; return the samples in the order of the names."""
+    """Save one file per sample in a subfolder with its label; return the samples in the order of the names."""
     for position, (array, label) in enumerate(zip(arrays, labels, strict=True)):
         (folder / str(label)).mkdir(parents=True, exist_ok=True)
         save(folder / str(label) / f"{position}.{ending}", array)

@@ -20,27 +20,27 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensorly.regression import CP_PLSR
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.anatomy import (
+from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
+from tensormargin.evaluation.comparison import tuned
+from tensormargin.evaluation.intervals import paired_difference, score_interval, wilson
+from tensormargin.io import BadFileError, SampleSet, load_model, save_model
+from tensormargin.model_steps import (
     all_steps,
-    as_seen,
-    before_last,
     classifier_of,
     fit_model,
     last_estimator,
     needs_groups,
-    outer_steps,
-    prepared,
+    pipeline_steps,
     problem_names,
     sample_shape,
+    samples_for_classifier,
+    samples_for_last_step,
+    samples_for_map,
     weight_maps,
 )
-from tensormargin.experiments import FitPlan, auto_model, check_plan, data_facts, fit_and_evaluate, nested_evaluation
-from tensormargin.experiments.compare import tuned
-from tensormargin.experiments.intervals import paired_difference, score_interval, wilson
-from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.peers import CPPLSClassifier
 from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler
-from tensormargin.selection import TensorMarginClassifierCV
+from tensormargin.selection import TensorMarginClassifierCV, auto_model
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (0.01, 1), "mus": (0,), "cv": 3, "random_state": 0}
 SHAPE = (4, 5)
@@ -85,13 +85,13 @@ def test_models_are_taken_apart(model, binary):
     clf = classifier_of(model)
     assert isinstance(clf, TensorMarginClassifier)
     assert sample_shape(model) == SHAPE
-    ready = prepared(model, X)
+    ready = samples_for_classifier(model, X)
     assert ready.shape == (72, *clf.sample_shape_)
     np.testing.assert_array_equal(clf.predict(ready), model.predict(X))
-    np.testing.assert_array_equal(last_estimator(model).predict(before_last(model, X)), model.predict(X))
+    np.testing.assert_array_equal(last_estimator(model).predict(samples_for_last_step(model, X)), model.predict(X))
     assert not any(isinstance(step, Pipeline) for step in all_steps(model))
-    assert all_steps(model)[: len(outer_steps(model))] == outer_steps(model)
-    assert as_seen(model, X) is X
+    assert all_steps(model)[: len(pipeline_steps(model))] == pipeline_steps(model)
+    assert samples_for_map(model, X) is X
 
 
 @every_model
@@ -122,10 +122,10 @@ def test_groups_go_to_every_step_that_takes_them(binary, groups):
     with sklearn.config_context(enable_metadata_routing=True):
         theirs = clone(model).fit(X, y, groups=groups)
         expected = theirs.predict(X, groups=groups)
-    np.testing.assert_array_equal(last_estimator(ours).predict(before_last(ours, X, groups)), expected)
+    np.testing.assert_array_equal(last_estimator(ours).predict(samples_for_last_step(ours, X, groups)), expected)
     np.testing.assert_array_equal(ours[-1].cv_results_["mean_test_score"], theirs[-1].cv_results_["mean_test_score"])
     with pytest.raises(ValueError, match="needs groups"):
-        before_last(ours, X)
+        samples_for_last_step(ours, X)
     with pytest.raises(ValueError, match="needs groups"):
         fit_model(clone(model), X, y)
 
@@ -133,7 +133,7 @@ def test_groups_go_to_every_step_that_takes_them(binary, groups):
 def test_what_is_scaled_by_group_is_seen_after_it(binary, groups):
     X, y = binary
     model = fit_model(make_pipeline(TensorScaler(by_group=True), search(lams=(1,))), X, y, groups)
-    seen = as_seen(model, X, groups)
+    seen = samples_for_map(model, X, groups)
     np.testing.assert_array_equal(seen, TensorScaler(by_group=True).fit_transform(X, groups=groups))
     np.testing.assert_array_equal(weight_maps(model), classifier_of(model).coef_)
     assert not needs_groups(make_pipeline(TensorScaler(), search()))
@@ -347,7 +347,7 @@ def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
         fitted.append(one.estimator.named_steps["svc"].class_weight)
         return tuned(one, *arguments)
 
-    monkeypatch.setattr("tensormargin.experiments.nested.tuned", watched)
+    monkeypatch.setattr("tensormargin.evaluation.nested.tuned", watched)
     plan = FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=2, class_weight="balanced")
     found = nested_evaluation(plan.model(None), X, y, cv=2)
     assert tuned_by == ["balanced_accuracy"] * 2
@@ -460,7 +460,7 @@ def test_what_is_noted_is_json_and_true(plan, samples, tmp_path):
     save_model(tmp_path / "model.skops", fitted.model, fitted.about)
     loaded = load_model(tmp_path / "model.skops")
     assert loaded.facts["about"] == about
-    ready = before_last(loaded.model, samples.data, samples.groups)
+    ready = samples_for_last_step(loaded.model, samples.data, samples.groups)
     assert last_estimator(loaded.model).score(ready, samples.target) > 0.7
     assert weight_maps(loaded.model).shape == (1, *SHAPE)
 
@@ -500,7 +500,7 @@ def test_samples_in_no_test_part_are_not_listed(samples, monkeypatch):
     found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, samples.groups, cv=3)
     tested = found.tested.copy()
     tested[0, :10] = False
-    monkeypatch.setattr("tensormargin.experiments.workflow.nested_evaluation", lambda *_: replace(found, tested=tested))
+    monkeypatch.setattr("tensormargin.evaluation.workflow.nested_evaluation", lambda *_: replace(found, tested=tested))
     rows = fit_and_evaluate(samples, PLANS["plain"]).about["evaluation"]["samples"]
     assert [row["sample"] for row in rows] == [f"{number}.png" for number in range(10, 72)]
     assert [row["predicted"] for row in rows] == found.predicted[0, 10:].tolist()
@@ -518,7 +518,7 @@ def test_few_groups_have_no_interval_and_json_says_null(samples, monkeypatch):
 
 def test_the_interval_of_one_fold_is_wilsons(samples, monkeypatch):
     found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, cv=[(np.arange(48), np.arange(48, 72))])
-    monkeypatch.setattr("tensormargin.experiments.workflow.nested_evaluation", lambda *_: found)
+    monkeypatch.setattr("tensormargin.evaluation.workflow.nested_evaluation", lambda *_: found)
     evaluation = fit_and_evaluate(samples, PLANS["plain"]).about["evaluation"]
     assert evaluation["n_tested"] == 24
     assert evaluation["n_untested"] == 48
@@ -538,7 +538,7 @@ def test_facts_of_data_without_labels(samples):
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        (FitPlan(decomposition="tucker", rank=(2, 2, 2)), "one number a mode"),
+        (FitPlan(decomposition="tucker", rank=(2, 2, 2)), "one number per mode"),
         (FitPlan(decomposition="cp", rank=50), "a CP rank is at most"),
         (FitPlan(decomposition="full", rank=2), "rank"),
         (FitPlan(decomposition="tt", rank=4, recipe=Recipe(resize=(3, 3))), "Tensor-Train rank"),

@@ -110,7 +110,7 @@ def test_means_and_deviations_are_numpys(X, per, axes, shape):
 
 def test_statistics_are_the_same_in_pieces(X, monkeypatch):
     whole = TensorScaler(1).fit(X)
-    monkeypatch.setattr("tensormargin.preparation._passes._PART_ENTRIES", 7 * X[0].size)
+    monkeypatch.setattr("tensormargin.tuning.PASS_ENTRIES", 7 * X[0].size)
     pieces = TensorScaler(1).fit(X)
     np.testing.assert_allclose(pieces.mean_, whole.mean_, rtol=1e-13)
     np.testing.assert_allclose(pieces.scale_, whole.scale_, rtol=1e-13)
@@ -340,7 +340,7 @@ def test_scaling_makes_one_copy():
 
 
 def test_learning_makes_no_copy(monkeypatch):
-    monkeypatch.setattr("tensormargin.preparation._passes._PART_ENTRIES", 2**16)
+    monkeypatch.setattr("tensormargin.tuning.PASS_ENTRIES", 2**16)
     X = np.random.default_rng(0).integers(0, 255, (1000, 50, 50), dtype=np.uint8)
     tracemalloc.start()
     TensorScaler().fit(X)

@@ -38,7 +38,7 @@ FLOORS = {
 
 @pytest.mark.parametrize("method", FLOORS)
 def test_mnist_pairs(method, mnist):
-    """A few of the pairs of benchmarks/mnist_pairs.py, 1,000 training images a class and one lambda for all."""
+    """A few of the pairs of benchmarks/mnist_pairs.py, 1,000 training images per class and one lambda for all."""
     tucker = method in ("STuM", "TuSPMD-LRT")
     shape = (7, 4, 7, 4) if tucker else (28, 28)
     scores = []

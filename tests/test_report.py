@@ -12,7 +12,7 @@ import pytest
 from conftest import fewer_models, low_rank_classes
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.experiments import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate
+from tensormargin.evaluation import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate
 from tensormargin.io import SampleSet, load_model, read_facts, save_model
 from tensormargin.report import comparison_page, differences_in_words, evaluation_lines, model_page, render, write_page
 from tensormargin.report.statements import fold_note
@@ -341,7 +341,7 @@ def test_sliders_move_the_slices(browser, page, fitted):
     assert after[0] != before[0]  # the cut across mode 1 is another one
     assert after[1:] == before[1:]
     assert f"mode 1 at {moved}" in find(browser, ".cut p")[0].text
-    from tensormargin.anatomy import weight_maps
+    from tensormargin.model_steps import weight_maps
 
     expected = weight_maps(model)[0]
     row, column = np.unravel_index(np.abs(expected[moved]).argmax(), expected[moved].shape)

@@ -23,15 +23,16 @@ from scipy.stats import ttest_1samp
 from sklearn.utils import Bunch
 
 from tensormargin import datasets, make_method
-from tensormargin.experiments import PROTOCOLS, Evaluation, Grid, Row, RowStore, Run, RunSettings, TuningRow, quick
-from tensormargin.experiments.findings import findings
-from tensormargin.experiments.multiplicity import holm
-from tensormargin.experiments.page import page_text, read_results, write_page, write_summaries
-from tensormargin.experiments.paper import reported
-from tensormargin.experiments.protocols import load_once, spread
-from tensormargin.experiments.rows import CellKey
-from tensormargin.experiments.runner import choose
-from tensormargin.experiments.splits import (
+from tensormargin.evaluation.multiplicity import holm
+from tensormargin.io import BadFileError
+from tensormargin.reproduce import PROTOCOLS, Evaluation, Grid, Row, RowStore, Run, RunSettings, TuningRow, quick
+from tensormargin.reproduce.findings import findings
+from tensormargin.reproduce.page import page_text, read_results, write_page, write_summaries
+from tensormargin.reproduce.paper import reported
+from tensormargin.reproduce.protocols import load_once, spread
+from tensormargin.reproduce.rows import CellKey
+from tensormargin.reproduce.runner import choose_strengths
+from tensormargin.reproduce.splits import (
     Where,
     balanced_subset,
     group_out,
@@ -42,7 +43,7 @@ from tensormargin.experiments.splits import (
     published_split,
     stratified_fold,
 )
-from tensormargin.experiments.summary import (
+from tensormargin.reproduce.summary import (
     CellSummary,
     Difference,
     corrected,
@@ -50,8 +51,7 @@ from tensormargin.experiments.summary import (
     read_csv,
     summarise_rows,
 )
-from tensormargin.experiments.tables import TableResults, accuracy_table, difference_table
-from tensormargin.io import BadFileError
+from tensormargin.reproduce.tables import TableResults, accuracy_table, difference_table
 
 DIGITS = Evaluation(
     data="digits",
@@ -346,9 +346,9 @@ def tuning_row(lam, mu, n_correct, pair=("0", "1")):
 def test_strengths_are_chosen_over_all_pairs_and_the_smallest_of_equals():
     rows = [tuning_row(1.0, 1.0, 10), tuning_row(10.0, 1.0, 15), tuning_row(10.0, 0.1, 15), tuning_row(100.0, 1.0, 15)]
     rows += [tuning_row(lam, mu, 5, ("0", "2")) for lam, mu in ((1.0, 1.0), (10.0, 1.0), (10.0, 0.1), (100.0, 1.0))]
-    chosen = choose(rows)
+    chosen = choose_strengths(rows)
     assert (chosen.lam, chosen.mu) == (10.0, 0.1)
-    assert choose([*rows, tuning_row(1.0, 1.0, 9, ("1", "2"))]).lam == 1.0
+    assert choose_strengths([*rows, tuning_row(1.0, 1.0, 9, ("1", "2"))]).lam == 1.0
 
 
 # ------------------------------------------------------------------------------------------------------- protocols

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tensormargin import METHODS
-from tensormargin.experiments import PROTOCOLS, read_results, write_page
-from tensormargin.experiments.findings import PROPOSED
-from tensormargin.experiments.multiplicity import holm
-from tensormargin.experiments.page import summary_text
+from tensormargin.evaluation.multiplicity import holm
+from tensormargin.reproduce import PROTOCOLS, read_results, write_page
+from tensormargin.reproduce.findings import PROPOSED
+from tensormargin.reproduce.page import summary_text
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,10 +8,9 @@ from conftest import library
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tensormargin.samples.base as base_module
-import tensormargin.samples.memory as samples_module
+from tensormargin import tuning
 from tensormargin.formats import FORMATS
-from tensormargin.samples import MemorySamples, samples_of, working_dtype
+from tensormargin.samples import MemorySamples, sample_array, working_dtype
 from tensormargin.samples.memory import contract_around
 
 pytestmark = pytest.mark.numerical
@@ -71,7 +70,7 @@ def test_single_precision_only_where_it_holds_every_value(dtype, expected):
 
 
 def test_rows_are_a_subset_in_their_order(monkeypatch):
-    monkeypatch.setattr(samples_module, "_CHUNK_BYTES", 100)  # several chunks
+    monkeypatch.setattr(tuning, "CHUNK_BYTES", 100)  # several chunks
     X = np.random.RandomState(0).standard_normal((20, 3, 4))
     rows = np.array([5, 1, 19, 1])
     vector = np.arange(3.0)[:, None]
@@ -147,7 +146,7 @@ READ = [(home, passed) for home in HOMES for passed in ("nothing", "first pass")
 def test_what_is_taken_has_the_pivot_subtracted_once(home, passed):
     """Whether the pivot is subtracted when samples are read, was so in a copy, or in what they were taken from."""
     X = np.round(100 * np.random.RandomState(0).standard_normal((11, 3, 4))) + 1e9
-    samples = samples_of(HOMES[home](X))
+    samples = sample_array(HOMES[home](X)).samples()
     if passed == "shift":
         samples.shift(X[0])
     elif passed == "first pass":
@@ -169,7 +168,7 @@ def test_an_offset_is_subtracted_where_it_costs_digits_or_where_that_costs_nothi
 ):
     X = np.random.RandomState(0).standard_normal((11, 3, 4)) + offset
     for entries, subtracted in ((X.size, few), (X.size - 1, many)):
-        monkeypatch.setattr(base_module, "FEW_ENTRIES", entries)
-        samples = samples_of(HOMES[home](X))
+        monkeypatch.setattr(tuning, "FEW_ENTRIES", entries)
+        samples = sample_array(HOMES[home](X)).samples()
         samples.first_pass(np.full(11, 1 / 11), np.where(np.arange(11) % 2, 1.0, -1.0), centred=True)
         assert (samples.pivot is not None) == subtracted

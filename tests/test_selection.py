@@ -32,15 +32,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensormargin import TensorMarginClassifier, margin_report
 from tensormargin._namespace import to_host
 from tensormargin.cli import main
-from tensormargin.experiments import FitPlan, auto_model
+from tensormargin.estimators import fit_steps
+from tensormargin.evaluation import FitPlan
 from tensormargin.formats import FORMATS
 from tensormargin.preparation import Crop, Recipe, Resize, Tensorize, TensorScaler
 from tensormargin.report.of_model import _chosen
-from tensormargin.selection import DEFAULT_RULE, TensorMarginClassifierCV, splits_of
+from tensormargin.selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model, splits_of
 from tensormargin.selection.calibration import calibrate, class_probabilities, counted, couple, fit_sigmoid
-from tensormargin.selection.grid import DECOMPOSITIONS, Path, paths, weights
+from tensormargin.selection.candidates import select_candidate, tabulate
+from tensormargin.selection.grid import DECOMPOSITIONS, LambdaPath, lambda_paths, weights
 from tensormargin.selection.scoring import Result, Waiting
-from tensormargin.selection.search import PathResults, choose, tabulate
+from tensormargin.selection.search import PathResults
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 3, "random_state": 0}
 
@@ -217,11 +219,9 @@ class TestWhatIsScoredIsWhatIsRefitted:
     def test_on_a_device_every_lambda_starts_anew_in_search_refit_and_calibration(self, two_optima, put, monkeypatch):
         X, y = two_optima[0][:40, :4, :4], two_optima[1][:40]
         starts = []
-        original = TensorMarginClassifier._warm_starts
+        original = fit_steps._warm_starts
         monkeypatch.setattr(
-            TensorMarginClassifier,
-            "_warm_starts",
-            lambda self, *arguments: starts.append(original(self, *arguments)) or starts[-1],
+            fit_steps, "_warm_starts", lambda *arguments: starts.append(original(*arguments)) or starts[-1]
         )
         splits = list(StratifiedKFold(2).split(X, y))
         fit = TensorMarginClassifierCV(**self.SETTINGS, cv=splits, scoring=self.prefer_the_last).fit(put(X), y)
@@ -253,8 +253,8 @@ def table(means, spreads, sizes):
     ],
 )
 def test_which_row_is_taken(means, spreads, sizes, best, simplest):
-    assert choose(table(means, spreads, sizes), 4, rule="best") == best
-    assert choose(table(means, spreads, sizes), 4, rule="simplest") == simplest
+    assert select_candidate(table(means, spreads, sizes), 4, rule="best") == best
+    assert select_candidate(table(means, spreads, sizes), 4, rule="simplest") == simplest
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_which_row_is_taken(means, spreads, sizes, best, simplest):
 )
 def test_margins_decide_within_one_standard_error(bounds, row):
     results = table([0.7, 0.9, 0.8], [0.0, 0.2, 0.0], [1, 9, 3]) | {"mean_margin_bound": np.array(bounds)}
-    assert choose(results, 4, rule="margins") == row
+    assert select_candidate(results, 4, rule="margins") == row
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -289,9 +289,9 @@ def test_the_margin_bound_is_cantellis_of_the_validation_samples(binary, weighte
 def test_one_standard_error_is_the_best_rows_own():
     """0.12 / sqrt(5 - 1) = 0.06: a mean of 0.845 is within it of 0.9, one of 0.835 is not."""
     for mean, row in ((0.845, 0), (0.835, 1)):
-        assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 5, rule="simplest") == row
+        assert select_candidate(table([mean, 0.9], [0.0, 0.12], [1, 2]), 5, rule="simplest") == row
     for mean, row in ((0.79, 0), (0.77, 1)):  # of a single split there is no error to speak of: its own spread counts
-        assert choose(table([mean, 0.9], [0.0, 0.12], [1, 2]), 1, rule="simplest") == row
+        assert select_candidate(table([mean, 0.9], [0.0, 0.12], [1, 2]), 1, rule="simplest") == row
 
 
 def test_everything_takes_the_same_rule_by_default(tmp_path, monkeypatch):
@@ -309,7 +309,7 @@ def test_everything_takes_the_same_rule_by_default(tmp_path, monkeypatch):
         plans.append(plan)
         raise ValueError("far enough")
 
-    monkeypatch.setattr("tensormargin.experiments.fit_and_evaluate", stop)
+    monkeypatch.setattr("tensormargin.evaluation.fit_and_evaluate", stop)
     np.savez(tmp_path / "data.npz", X=np.random.default_rng(0).standard_normal((8, 3, 3)), y=np.arange(8) % 2)
     for options in ([], ["--auto"], ["--one-se"]):
         CliRunner().invoke(main, ["fit", str(tmp_path / "data.npz"), "-o", str(tmp_path / "model.skops"), *options])
@@ -377,14 +377,14 @@ def test_everything_that_is_tried_can_be_fitted(shape):
 
 
 def test_paths_cross_preparations_weights_and_mus():
-    found = paths([(4, 4), (16,)], ("full", "cp"), (1,), (0.0, 1.0))
+    found = lambda_paths([(4, 4), (16,)], ("full", "cp"), (1,), (0.0, 1.0))
     assert found == [
-        Path(0, "full", None, 0.0),
-        Path(0, "full", None, 1.0),
-        Path(0, "cp", 1, 0.0, asked=1),
-        Path(0, "cp", 1, 1.0, asked=1),
-        Path(1, "full", None, 0.0),
-        Path(1, "full", None, 1.0),
+        LambdaPath(0, "full", None, 0.0),
+        LambdaPath(0, "full", None, 1.0),
+        LambdaPath(0, "cp", 1, 0.0, asked=1),
+        LambdaPath(0, "cp", 1, 1.0, asked=1),
+        LambdaPath(1, "full", None, 0.0),
+        LambdaPath(1, "full", None, 1.0),
     ]
 
 
@@ -449,7 +449,7 @@ class TestAPreparationThatLeavesSmallerSamplesOnSomeSplits:
         assert fit.lowered_ranks_ == [("tucker", (4, 2, 3), (3, 2, 3))]
 
     def test_the_number_of_parameters_is_the_largest_over_the_splits_in_any_order(self):
-        path = Path(0, "full", None, 0.0)
+        path = LambdaPath(0, "full", None, 0.0)
         done = [
             PathResults(0, split, [Result(0.5, 0.5, 1.0, 1.0, count, None)]) for split, count in enumerate((7, 9, 8))
         ]
@@ -1134,7 +1134,7 @@ class TestScorersThatAskForProbabilities:
         ({"ranks": (1.5,)}, "ranks must be whole numbers of at least 1"),
         ({"ranks": ((2, 0, 1),)}, "ranks must be whole numbers of at least 1"),
         ({"ranks": 2}, "'ranks' parameter"),
-        ({"decompositions": ("tucker",), "ranks": ((2, 2),)}, "one number a mode"),
+        ({"decompositions": ("tucker",), "ranks": ((2, 2),)}, "one number per mode"),
         ({"decompositions": ("cp",), "ranks": ((2, 2),)}, "a CP rank is one whole number"),
         ({"lams": ()}, "lams must be positive numbers, at least one of them"),
         ({"lams": (0,)}, "lams must be positive numbers"),

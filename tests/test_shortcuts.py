@@ -12,15 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 import tensormargin.alternate as alternate_module
 import tensormargin.coarse as coarse
-import tensormargin.estimators._binary as binary
-import tensormargin.estimators.classifier as classifier
-import tensormargin.problem as problem_module
-import tensormargin.solvers.dual_cd as dual_cd
-from tensormargin import TensorMarginClassifier
+import tensormargin.estimators.binary_fit as binary
+from tensormargin import TensorMarginClassifier, tuning
 from tensormargin.alternate import Sweep, _left_to_fall
+from tensormargin.blocks import block_problem
+from tensormargin.blocks.signed_design import SignedDesign
 from tensormargin.formats import FORMATS
 from tensormargin.formats.tucker import TuckerWeight
-from tensormargin.problem import Objective, block_problem
+from tensormargin.objective import MarginProblem, Objective
 from tensormargin.samples import MemorySamples
 from tensormargin.solvers import SOLVERS
 
@@ -36,7 +35,7 @@ class TestSinglePrecision:
     def test_large_samples_in_double_give_the_same_in_single(self, name, rank, monkeypatch):
         X, y = images()
         short = TensorMarginClassifier(name, rank).fit(X + 3.0, y)
-        monkeypatch.setattr(binary, "_MANY_ENTRIES", np.inf)
+        monkeypatch.setattr(tuning, "MANY_ENTRIES", np.inf)
         full = TensorMarginClassifier(name, rank).fit(X + 3.0, y)
         assert short.coef_.dtype == full.coef_.dtype == np.float64
         assert short.objective_[0] == pytest.approx(full.objective_[0], rel=1e-4)
@@ -67,7 +66,7 @@ class TestSinglePrecision:
         objective = Objective(20.0, mu1, 1.0, np.full(4000, 1 / 4000))
         values = []
         for tol in (1e-3, 0.0):
-            problem = block_problem(design, signs, objective, 1.0, tol)
+            problem = block_problem(design, MarginProblem(signs, objective, 1.0), tol)
             solution = SOLVERS["dual_cd"](problem, tol=1e-5)
             found = problem.recover(solution.u, solution.margins)
             values.append(objective.value(found.squared_norm, found.margins))
@@ -79,15 +78,15 @@ class TestSinglePrecision:
     )
     def test_otherwise_in_double(self, mu1, tol, dtype, passes, monkeypatch):
         calls = []
-        moments = problem_module._SignedDesign.second_moments
+        moments = SignedDesign.second_moments
         monkeypatch.setattr(
-            problem_module._SignedDesign,
+            SignedDesign,
             "second_moments",
             lambda self, dtype: calls.append(dtype) or moments(self, dtype),
         )
         design, signs = random_block(4000, 30, seed=0)
         objective = Objective(20.0, mu1, 1.0, np.full(4000, 1 / 4000))
-        block_problem(design.astype(dtype), signs, objective, 1.0, tol)
+        block_problem(design.astype(dtype), MarginProblem(signs, objective, 1.0), tol)
         assert len(calls) == passes
 
 
@@ -96,13 +95,13 @@ class TestWorkingSet:
     @pytest.mark.parametrize("start", ["cold", "warm"])
     def test_it_finds_what_descent_over_all_samples_finds(self, mu, start, monkeypatch):
         design, signs = random_block(5000, 20, seed=1)
-        problem = block_problem(design, signs, Objective(30.0, mu, mu, np.full(5000, 1 / 5000)), 1.0)
+        problem = block_problem(design, MarginProblem(signs, Objective(30.0, mu, mu, np.full(5000, 1 / 5000)), 1.0))
         beta = None
         if start == "warm":
-            nearby = block_problem(design, signs, Objective(20.0, mu, mu, np.full(5000, 1 / 5000)), 1.0)
+            nearby = block_problem(design, MarginProblem(signs, Objective(20.0, mu, mu, np.full(5000, 1 / 5000)), 1.0))
             beta = SOLVERS["dual_cd"](nearby, tol=1e-6).beta * 1.5
         some = SOLVERS["dual_cd"](problem, beta, tol=1e-8)
-        monkeypatch.setattr(dual_cd, "_NEAR", np.inf)
+        monkeypatch.setattr(tuning, "NEAR_MARGIN", np.inf)
         everything = SOLVERS["dual_cd"](problem, beta, tol=1e-8)
         assert some.converged
         assert everything.converged
@@ -112,7 +111,7 @@ class TestWorkingSet:
     def test_a_warm_start_whitens_few_rows(self, monkeypatch):
         design, signs = random_block(5000, 20, seed=1)
         design += 1.5 * signs[:, None] * (np.arange(20) < 2)  # few samples are near the boundary
-        problem = block_problem(design, signs, Objective(30.0, 1.0, 1.0, np.full(5000, 1 / 5000)), 1.0)
+        problem = block_problem(design, MarginProblem(signs, Objective(30.0, 1.0, 1.0, np.full(5000, 1 / 5000)), 1.0))
         solution = SOLVERS["dual_cd"](problem, tol=1e-3)
         asked = []
         rows_at = type(problem).rows_at
@@ -124,7 +123,7 @@ class TestWorkingSet:
 
     def test_a_wrong_guess_of_the_dual_point_costs_time_only(self):
         design, signs = random_block(5000, 20, seed=2)
-        problem = block_problem(design, signs, Objective(30.0, 1.0, 1.0, np.full(5000, 1 / 5000)), 1.0)
+        problem = block_problem(design, MarginProblem(signs, Objective(30.0, 1.0, 1.0, np.full(5000, 1 / 5000)), 1.0))
         right = SOLVERS["dual_cd"](problem, tol=1e-8)
         for guess in (problem.upper, problem.lower, problem.lower + problem.upper - right.beta):
             found = SOLVERS["dual_cd"](problem, guess, tol=1e-8)
@@ -137,7 +136,7 @@ class TestCoarseStart:
     def test_many_samples_end_where_they_would_have_ended_anyway(self, name, rank, monkeypatch):
         X, y = images(20000, (8, 8))
         short = TensorMarginClassifier(name, rank).fit(X, y)
-        monkeypatch.setattr(coarse, "_FEWEST", np.inf)
+        monkeypatch.setattr(tuning, "COARSE_SAMPLES", np.inf)
         full = TensorMarginClassifier(name, rank).fit(X, y)
         assert short.objective_[0] == pytest.approx(full.objective_[0], rel=2e-3)
         assert np.mean(short.predict(X) == full.predict(X)) > 0.99
@@ -268,7 +267,9 @@ class TestTuckerBlocks:
         block = weight._factor_block(1)
         spread = np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=(1, 2, 3)))
         objective = Objective(5.0, 1.0, 1.0, np.full(300, 1 / 300))
-        problem = block_problem(MemorySamples(X).design(block.contraction), y, objective, float(np.sqrt(spread)))
+        problem = block_problem(
+            MemorySamples(X).design(block.contraction), MarginProblem(y, objective, float(np.sqrt(spread)))
+        )
         best = SOLVERS["dual_cd"](problem, tol=1e-9).certificate
         assert clf.objective_[0] - best.primal <= 1e-5 * best.scale
 
@@ -290,22 +291,22 @@ class TestMissingValues:
     @pytest.mark.parametrize(("value", "message"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")])
     @pytest.mark.parametrize("n_classes", [2, 3])
     def test_the_first_pass_over_large_samples_finds_them(self, dtype, value, message, n_classes, monkeypatch):
-        monkeypatch.setattr(classifier, "_LARGE", 0)
-        monkeypatch.setattr(binary, "_MANY_ENTRIES", 0)
+        monkeypatch.setattr(tuning, "LOOKED_THROUGH_BYTES", 0)
+        monkeypatch.setattr(tuning, "MANY_ENTRIES", 0)
         X = np.random.RandomState(0).standard_normal((60, 5, 6)).astype(dtype)
         X[17, 2, 3] = value
         with pytest.raises(ValueError, match=message):
             TensorMarginClassifier("cp").fit(X, np.arange(60) % n_classes)
 
     def test_a_sample_of_weight_zero_is_looked_at_as_well(self, monkeypatch):
-        monkeypatch.setattr(classifier, "_LARGE", 0)
+        monkeypatch.setattr(tuning, "LOOKED_THROUGH_BYTES", 0)
         X = np.random.RandomState(0).standard_normal((60, 5, 6))
         X[17, 2, 3] = np.nan
         with pytest.raises(ValueError, match="contains NaN"):
             TensorMarginClassifier("cp").fit(X, np.arange(60) % 2, sample_weight=np.arange(60) != 17)
 
     def test_samples_too_large_for_single_precision_are_told_apart(self, monkeypatch):
-        monkeypatch.setattr(classifier, "_LARGE", 0)
+        monkeypatch.setattr(tuning, "LOOKED_THROUGH_BYTES", 0)
         X = np.random.RandomState(0).standard_normal((60, 5, 6)).astype(np.float32)
         with pytest.raises(ValueError, match="overflow float32"):
             TensorMarginClassifier("cp").fit(np.float32(1e30) * X, np.arange(60) % 2)
@@ -314,16 +315,14 @@ class TestMissingValues:
 @pytest.mark.filterwarnings("ignore", category=ConvergenceWarning)
 def test_the_mean_tensor_is_approximated_better_than_by_singular_vectors(monkeypatch):
     """CP starts are refined by least squares; without that the components of different modes are paired at random."""
-    import tensormargin.formats.cp as cp
-
     rng = np.random.RandomState(0)
     tensor = sum(scale * np.einsum("i,j,k", *(rng.standard_normal(n) for n in (8, 9, 10))) for scale in (3, 2.5, 2))
 
     def distance():
-        fitted = cp.CPWeight.from_dense(tensor, 3, np.random.RandomState(0)).to_dense()
+        fitted = FORMATS["cp"].from_dense(tensor, 3, np.random.RandomState(0)).to_dense()
         cosine = np.sum(fitted * tensor) / np.linalg.norm(fitted) / np.linalg.norm(tensor)
         return 1 - cosine
 
     refined = distance()
-    monkeypatch.setattr(cp, "_REFINEMENTS", 0)
+    monkeypatch.setattr(tuning, "CP_REFINEMENTS", 0)
     assert refined < 0.5 * distance()

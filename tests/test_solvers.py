@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import box_qp, random_block
 
-from tensormargin.problem import Objective, block_problem
+from tensormargin.blocks import block_problem
+from tensormargin.objective import MarginProblem, Objective
 from tensormargin.solvers import SOLVERS
 
 pytestmark = pytest.mark.numerical
@@ -17,7 +18,9 @@ pytestmark = pytest.mark.numerical
 def make(n, d, seed=0, lam=10.0, mu1=1.0, mu2=1.0, bias=1.0, dtype=np.float64):
     design, signs = random_block(n, d, seed)
     weights = np.random.RandomState(seed).rand(n) + 0.1
-    return block_problem(design.astype(dtype), signs, Objective(lam, mu1, mu2, weights / weights.sum()), bias)
+    return block_problem(
+        design.astype(dtype), MarginProblem(signs, Objective(lam, mu1, mu2, weights / weights.sum()), bias)
+    )
 
 
 PROBLEMS = {
@@ -58,7 +61,9 @@ def test_equal_columns_do_not_end_in_a_singular_matrix(solver, scale):
         rng = np.random.RandomState(seed)
         design = scale * np.repeat(rng.standard_normal((20, 3)), 2, axis=1)
         signs = np.where(np.arange(20) % 2, 1.0, -1.0)
-        problem = block_problem(design, signs, Objective(1e3 / scale**2, 0.0, 0.0, np.full(20, 1 / 20)), scale)
+        problem = block_problem(
+            design, MarginProblem(signs, Objective(1e3 / scale**2, 0.0, 0.0, np.full(20, 1 / 20)), scale)
+        )
         solution = SOLVERS[solver](problem, tol=1e-12, max_epochs=500)
         assert 0 <= solution.certificate.relative_gap < 1e-4
 
@@ -141,7 +146,7 @@ def test_coordinate_descent_solves_small_problems_exactly(n, d, lam, mu1, mu2, s
 
 def test_zero_rows_are_no_trouble():
     signs = np.array([1.0, -1.0, 1.0])
-    problem = block_problem(np.zeros((3, 2)), signs, Objective(1.0, 1.0, 1.0, np.full(3, 1 / 3)), 0.0)
+    problem = block_problem(np.zeros((3, 2)), MarginProblem(signs, Objective(1.0, 1.0, 1.0, np.full(3, 1 / 3)), 0.0))
     for solver in SOLVERS.values():
         solution = solver(problem, tol=1e-9)
         assert solution.converged
@@ -154,7 +159,7 @@ def test_what_is_not_finite_is_not_called_solved(solver, entry, lam):
     design, signs = random_block(20, 3, 0)
     design[4, 1] = entry
     with np.errstate(all="ignore"):
-        problem = block_problem(design, signs, Objective(lam, 0.0, 0.0, np.full(20, 1 / 20)), 0.0)
+        problem = block_problem(design, MarginProblem(signs, Objective(lam, 0.0, 0.0, np.full(20, 1 / 20)), 0.0))
         solution = SOLVERS[solver](problem, tol=1e-3, max_epochs=300)
     assert not solution.converged
     assert solution.certificate.relative_gap > 1e-3

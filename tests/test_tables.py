@@ -9,8 +9,8 @@ from conftest import run
 from tensormargin import METHODS
 from tensormargin.cli.reproduce import TABLES
 from tensormargin.datasets import make_fmri_like
-from tensormargin.experiments import PROTOCOLS, Row, RowStore, quick, read_results
-from tensormargin.experiments.page import TITLES
+from tensormargin.reproduce import PROTOCOLS, Row, RowStore, quick, read_results
+from tensormargin.reproduce.page import TITLES
 
 # Mean accuracy in percent of the seven methods, in the order of METHODS, as measured; and how far off a run may be. The
 # quick tables are small (a thousand images, six pairs, two folds), so that is as wide as a few test samples.
@@ -125,7 +125,7 @@ def test_without_data_the_command_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.delenv("TENSORMARGIN_DATA", raising=False)
     monkeypatch.setenv("TENSORMARGIN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("tensormargin.datasets._store.urlopen", refuse)
-    monkeypatch.setattr("tensormargin.experiments.protocols._LOADED", {})  # what tests before this one loaded
+    monkeypatch.setattr("tensormargin.reproduce.protocols._LOADED", {})  # what tests before this one loaded
     result = run("reproduce", "table2", "--out", tmp_path / "out")
     assert result.returncode == 2
     assert "set TENSORMARGIN_DATA" in " ".join(result.stderr.split())

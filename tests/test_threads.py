@@ -10,7 +10,7 @@ import pytest
 from conftest import low_rank_classes
 from threadpoolctl import threadpool_info, threadpool_limits
 
-import tensormargin.estimators._engine as engine
+import tensormargin.estimators.engine as engine
 from tensormargin import TensorMarginClassifier
 from tensormargin.threads import over_parts, worker_threads
 
@@ -62,7 +62,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, rank, dtype, monkeypatc
     X = X.astype(dtype)
     found = []
     for count in (1, 2, 5):
-        monkeypatch.setattr(engine, "_available_threads", lambda count=count: count)
+        monkeypatch.setattr(engine, "available_threads", lambda count=count: count)
         found.append(TensorMarginClassifier(name, rank).fit(X, y))
     for other in found[1:]:
         np.testing.assert_array_equal(other.coef_, found[0].coef_)
@@ -71,7 +71,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, rank, dtype, monkeypatc
 
 def test_as_many_threads_as_blas_was_allowed():
     with threadpool_limits(1):
-        assert engine._available_threads() == 1
+        assert engine.available_threads() == 1
 
 
 def test_fits_that_overlap_leave_the_threads_of_blas_as_they_were():

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .anatomy import weight_maps as weight_maps
-    from .chance import permutation_test as permutation_test
     from .cluster import on_cluster as on_cluster
     from .estimators import TensorMarginClassifier as TensorMarginClassifier
     from .estimators import fit_many as fit_many
-    from .estimators import moved as moved
-    from .experiments import nested_evaluation as nested_evaluation
+    from .estimators import to_device as to_device
+    from .evaluation import nested_evaluation as nested_evaluation
+    from .evaluation import permutation_test as permutation_test
     from .io import SampleSet as SampleSet
     from .io import load_model as load_model
     from .io import load_samples as load_samples
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from .margins import margin_report as margin_report
     from .methods import METHODS as METHODS
     from .methods import make_method as make_method
+    from .model_steps import weight_maps as weight_maps
     from .patterns import activation_pattern as activation_pattern
     from .plots import save_map as save_map
     from .preparation import Crop as Crop
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
 
 _HOMES = {
-    "weight_maps": ".anatomy",
-    "permutation_test": ".chance",
+    "weight_maps": ".model_steps",
+    "permutation_test": ".evaluation",
     "on_cluster": ".cluster",
     "TensorMarginClassifier": ".estimators",
     "fit_many": ".estimators",
-    "moved": ".estimators",
-    "nested_evaluation": ".experiments",
+    "to_device": ".estimators",
+    "nested_evaluation": ".evaluation",
     "SampleSet": ".io",
     "load_model": ".io",
     "load_samples": ".io",
@@ -85,12 +85,12 @@ __all__ = [
     "load_samples",
     "make_method",
     "margin_report",
-    "moved",
     "nested_evaluation",
     "on_cluster",
     "permutation_test",
     "save_map",
     "save_model",
+    "to_device",
     "weight_maps",
 ]
 

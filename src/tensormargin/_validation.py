@@ -61,7 +61,7 @@ def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
     raise ValueError(
         f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device as "
         f"those passed to fit(): got {namespace(X).__name__} on {device_of(X)} after {namespace(fitted).__name__} on "
-        f"{device_of(fitted)}. Move X there, or the fitted estimator with tensormargin.moved(estimator, like=X)"
+        f"{device_of(fitted)}. Move X there, or the fitted estimator with tensormargin.to_device(estimator, like=X)"
     )
 
 

@@ -10,34 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ._typing import Array, FloatArray
+from . import tuning
+from ._typing import FloatArray
+from .blocks import block_problem
 from .formats import Block, Weight
-from .problem import Certificate, Objective, block_problem
+from .objective import Certificate, MarginProblem
 from .samples import Samples
 from .solvers import Solver
-
-_LOOSEST_GAP = 1e-2
-_LOOSEST_GAP_IF_GOOD = 1e-3
-_CHEAP_SOLVES = 100  # entries of a sample for every parameter
-_GAP_SHARE = 0.1
-_REST_SHARE = 0.5
-_SLOWEST = 0.99  # ratio of one decrease to the one before it
-
-
-@dataclass(frozen=True)
-class Task:
-    """One binary problem: the samples, their signs, the objective of Eq. 7 and the intercept's scale."""
-
-    samples: Samples
-    signs: FloatArray
-    objective: Objective
-    bias_scale: float
-
-    def subset(self, rows: Array) -> Task:
-        """Return the problem of some of the samples, which stand for all of them."""
-        weights = self.objective.weights[rows]
-        objective = replace(self.objective, weights=weights / weights.sum())
-        return Task(self.samples.take(rows), self.signs[rows], objective, self.bias_scale)
 
 
 @dataclass(frozen=True)
@@ -92,7 +71,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Request:
+class BlockRequest:
     """A block to be solved to a relative duality gap of ``gap_tol``, with a guess of its dual point."""
 
     block: Block
@@ -101,7 +80,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Solved:
+class SolvedBlock:
     """A block with its solution, and the proof of how good the vector is that would be kept.
 
     Attributes
@@ -126,15 +105,24 @@ class Solved:
 
 
 Report = Callable[[int, "Sweep"], None]
-Sweeping = Generator[Request, Solved, Fit]
+Sweeping = Generator[BlockRequest, SolvedBlock, Fit]
 
 
-def alternate(task: Task, start: Start, solver: Solver, tol: float, max_iter: int, report: Report | None = None) -> Fit:
+def alternate(
+    samples: Samples,
+    problem: MarginProblem,
+    start: Start,
+    solver: Solver,
+    tol: float,
+    max_iter: int,
+    report: Report | None = None,
+) -> Fit:
     """Minimise Eq. 7 over one block after the other until the weight stands still (Eq. 15).
 
     Parameters
     ----------
-    task : Task
+    samples : Samples
+    problem : MarginProblem
     start : Start
     solver : Solver
     tol : float
@@ -148,8 +136,8 @@ def alternate(task: Task, start: Start, solver: Solver, tol: float, max_iter: in
     request = next(sweeping)
     while True:
         try:
-            design = task.samples.design(request.block.contraction)
-            solved = solve_block(design, request, task.signs, task.objective, task.bias_scale, solver)
+            design = samples.design(request.block.contraction)
+            solved = solve_block(design, request, problem, solver)
             request = sweeping.send(solved)
         except StopIteration as finished:
             fit: Fit = finished.value
@@ -163,10 +151,10 @@ def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None
     objective never rises (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol
     / 10`` at the end. A weight of one block is a convex problem: the first sweep that reaches that gap has the answer.
 
-    Whoever drives the loop may solve the blocks of many fits together (`tensormargin.batch`).
+    Whoever drives the loop may solve the blocks of many fits together (`tensormargin.batched_alternate`).
     """
     state = _State(start)
-    final_gap = _GAP_SHARE * tol
+    final_gap = tuning.GAP_SHARE * tol
     one_block = len(start.weight.block_names) == 1
     gap_tol = max(final_gap, 0.0 if one_block else _loosest_gap(start))
     done: list[Sweep] = []
@@ -182,16 +170,16 @@ def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None
         if report is not None:
             report(len(done), sweep)
         exact = max(sweep.gaps) <= final_gap
-        converged = exact and (one_block or sweep.change <= tol or _left_to_fall(done) <= _REST_SHARE * tol)
-        gap_tol = max(final_gap, min(gap_tol, _GAP_SHARE * sweep.decrease))
+        converged = exact and (one_block or sweep.change <= tol or _left_to_fall(done) <= tuning.REST_SHARE * tol)
+        gap_tol = max(final_gap, min(gap_tol, tuning.GAP_SHARE * sweep.decrease))
     return Fit(state.weight, state.intercept, state.objective, tuple(done), converged)
 
 
 def _loosest_gap(start: Start) -> float:
     """Return how loosely the first sweep solves its blocks: tightly where that is cheap beside contracting."""
-    if prod(start.weight.shape) >= _CHEAP_SOLVES * start.weight.n_parameters:
+    if prod(start.weight.shape) >= tuning.CHEAP_SOLVES * start.weight.n_parameters:
         return 0.0
-    return _LOOSEST_GAP if start.beta is None else _LOOSEST_GAP_IF_GOOD
+    return tuning.LOOSEST_GAP if start.beta is None else tuning.LOOSEST_GAP_IF_GOOD
 
 
 def _stalled(sweeps: list[Sweep], final_gap: float, gap_tol: float) -> bool:
@@ -209,8 +197,8 @@ def _left_to_fall(sweeps: list[Sweep]) -> float:
     if not falls:
         return np.inf
     known = len(falls) == 3 and min(falls) > 0.0
-    ratio = max(falls[1] / falls[0], falls[2] / falls[1]) if known else _SLOWEST
-    return falls[-1] / (1.0 / min(ratio, _SLOWEST) - 1.0)
+    ratio = max(falls[1] / falls[0], falls[2] / falls[1]) if known else tuning.SLOWEST_DECAY
+    return falls[-1] / (1.0 / min(ratio, tuning.SLOWEST_DECAY) - 1.0)
 
 
 class _State:
@@ -225,7 +213,7 @@ class _State:
         self.trial: Weight | None = None  # where the last sweeps point to
         self._entry = self._exit = np.empty(0)
 
-    def try_block(self, solved: Solved) -> bool:
+    def try_block(self, solved: SolvedBlock) -> bool:
         """Take a solved block unless it would raise the objective or has none; tell whether it was taken."""
         primal = solved.certificate.primal
         if not np.isfinite(primal) or primal > self.objective:
@@ -253,26 +241,24 @@ class _State:
         self._entry, self._exit = begin, end
 
 
-def solve_block(
-    design: Any, request: Request, signs: FloatArray, objective: Objective, bias_scale: float, solver: Solver
-) -> Solved:
+def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solver: Solver) -> SolvedBlock:
     """Solve the block that a request asks for, given its design."""
-    problem = block_problem(design, signs, objective, bias_scale, request.gap_tol)
-    solution = solver(problem, request.beta, request.gap_tol)
-    recovered = problem.recover(solution.u, solution.margins)
-    primal = objective.value(recovered.squared_norm, recovered.margins)
+    block = block_problem(design, problem, request.gap_tol)
+    solution = solver(block, request.beta, request.gap_tol)
+    recovered = block.recover(solution.u, solution.margins)
+    primal = problem.objective.value(recovered.squared_norm, recovered.margins)
     certificate = replace(solution.certificate, primal=primal)
     gap = max(certificate.relative_gap, solution.certificate.relative_gap)
-    return Solved(request.block, recovered.vector, recovered.intercept, certificate, gap, solution.beta)
+    return SolvedBlock(request.block, recovered.vector, recovered.intercept, certificate, gap, solution.beta)
 
 
-def _sweep(state: _State, gap_tol: float) -> Generator[Request, Solved, Sweep]:
+def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock, Sweep]:
     began = perf_counter()
     entry, before, objective_before = state.weight, state.weight.to_dense(), state.objective
     objectives, gaps = [], []
 
-    def solve(weight: Weight, index: int) -> Generator[Request, Solved, bool]:
-        solved = yield Request(weight.block(index), state.beta, gap_tol)
+    def solve(weight: Weight, index: int) -> Generator[BlockRequest, SolvedBlock, bool]:
+        solved = yield BlockRequest(weight.block(index), state.beta, gap_tol)
         state.beta = solved.beta
         taken = state.try_block(solved)
         gaps.append(solved.gap)

@@ -10,41 +10,41 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import tuning
 from ._typing import Array
-from .alternate import Start, Task, alternate
+from .alternate import Start, alternate
 from .formats import Weight
+from .objective import MarginProblem
+from .samples import Samples
 from .solvers import Solver
 
-_SHARE = 8
-_FEWEST = 1024
-_SAMPLES_A_PARAMETER = 8
-_TOL = 1e-2  # the rest has to be done on all samples anyway
 
-
-def coarse_start(task: Task, weight: Weight, solver: Solver, tol: float, max_iter: int) -> Start:
+def coarse_start(
+    samples: Samples, problem: MarginProblem, weight: Weight, solver: Solver, tol: float, max_iter: int
+) -> Start:
     """Return where to begin on all samples: the weight as it is, or as fitted to some of them.
 
     The samples are drawn by a fixed seed, the same share of both classes.
     """
-    rows = _draw(task.signs)
-    if len(rows) < max(_FEWEST, _SAMPLES_A_PARAMETER * weight.n_parameters):
+    rows = _draw(problem.signs)
+    if len(rows) < max(tuning.COARSE_SAMPLES, tuning.COARSE_SAMPLES_PER_PARAMETER * weight.n_parameters):
         return Start(weight)
-    some = task.subset(rows)
-    start = coarse_start(some, weight, solver, tol, max_iter)
-    fit = alternate(some, start, solver, max(tol, _TOL), max_iter)
-    return Start(fit.weight, dual_guess(task, fit.weight, fit.intercept))
+    some = samples.take(rows), problem.subset(rows)
+    start = coarse_start(*some, weight, solver, tol, max_iter)
+    fit = alternate(*some, start, solver, max(tol, tuning.COARSE_TOL), max_iter)
+    return Start(fit.weight, dual_guess(samples, problem, fit.weight, fit.intercept))
 
 
 def _draw(signs: Array) -> Array:
     rng = np.random.RandomState(0)
     classes = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)]
-    drawn = [rng.permutation(rows)[: max(1, len(rows) // _SHARE)] for rows in classes]
+    drawn = [rng.permutation(rows)[: max(1, len(rows) // tuning.COARSE_SHARE)] for rows in classes]
     return np.sort(np.concatenate(drawn))
 
 
-def dual_guess(task: Task, weight: Weight, intercept: float) -> Array:
+def dual_guess(samples: Samples, problem: MarginProblem, weight: Weight, intercept: float) -> Array:
     """Return the dual point in which every sample sits at the bound that its margin asks for."""
-    scores = task.samples.scores(weight.to_dense()[None].astype(task.samples.dtype))[:, 0]
-    margins = task.signs * (scores + intercept)
-    objective = task.objective
+    scores = samples.scores(weight.to_dense()[None].astype(samples.dtype))[:, 0]
+    margins = problem.signs * (scores + intercept)
+    objective = problem.objective
     return (objective.mu2 + objective.lam * (margins < 1.0)) * objective.weights

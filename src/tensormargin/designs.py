@@ -10,10 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from . import tuning
 from ._typing import Array, FloatArray
 from .threads import over_parts, slices, sum_over_parts
-
-_GRAM_ENTRIES = 2**21
 
 
 class Design(Protocol):
@@ -83,7 +82,7 @@ class Matrix:
 
         def add_up(part: slice) -> FloatArray:
             total = np.zeros((n_samples, n_samples))
-            for columns in slices(part, max(1, _GRAM_ENTRIES // n_samples)):
+            for columns in slices(part, max(1, tuning.GRAM_ENTRIES // n_samples)):
                 chunk = np.subtract(self._array[:, columns], centre[columns], dtype=np.float64)
                 total += chunk @ chunk.T
             return total

@@ -11,9 +11,9 @@ import numpy as np
 from ._namespace import as_array, to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
-from .anatomy import classifier_of, prepared
-from .estimators._multiclass import binary_tasks, class_codes
-from .samples import chunks_here
+from .model_steps import classifier_of, samples_for_classifier
+from .multiclass import binary_problems, class_codes
+from .samples import sample_array
 
 _LOWEST_LEVEL = -64  # of the grid below: 2^-64 rho adds nothing to the bound
 
@@ -145,20 +145,20 @@ def margin_report(
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
     clf = classifier_of(model)
-    X = prepared(model, as_array(X), groups)
+    X = samples_for_classifier(model, as_array(X), groups)
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
     norms = _norms(X)
-    tasks = binary_tasks(codes, len(class_labels), clf.multi_class_)
+    problems = binary_problems(codes, len(class_labels), clf.multi_class_)
     reports, classes, weights = [], class_labels.tolist(), to_host(clf.coef_)
-    for k, task in enumerate(tasks):
-        rows = slice(None) if task.rows is None else task.rows
-        negative = None if task.negative < 0 else classes[task.negative]
+    for k, problem in enumerate(problems):
+        rows = slice(None) if problem.rows is None else problem.rows
+        negative = None if problem.negative < 0 else classes[problem.negative]
         reports.append(
             _report(
-                (negative, classes[task.positive]),
+                (negative, classes[problem.positive]),
                 scores[rows, k],
-                task.signs,
+                problem.signs,
                 _Norms(
                     float(np.linalg.norm(weights[k])),
                     abs(float(clf.intercept_[k])) if clf.fit_intercept else None,
@@ -245,6 +245,6 @@ def _grid(norm: float, rho: float) -> tuple[FloatArray, FloatArray]:
 
 def _norms(X: Any) -> Array:
     norms = np.empty(X.shape[0])
-    for where, part in chunks_here(X):
+    for where, part in sample_array(X).chunks_here():
         norms[where] = np.linalg.norm(part.reshape(len(part), -1).astype(np.float64), axis=1)
     return norms

@@ -10,10 +10,10 @@ import numpy as np
 from ._namespace import as_array, to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
-from .anatomy import as_seen, classifier_of, prepared
 from .estimators import TensorMarginClassifier
-from .estimators._multiclass import binary_tasks, class_codes
-from .samples import chunks_here
+from .model_steps import classifier_of, samples_for_classifier, samples_for_map
+from .multiclass import binary_problems, class_codes
+from .samples import sample_array
 
 _ROUNDING = 8  # units in the last place by which equal scores may differ
 
@@ -52,10 +52,10 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
     """
     clf = classifier_of(model)
     X = as_array(X)
-    loadings = _loadings(clf, to_host(clf.binary_scores(prepared(model, X, groups))), y)
-    shown = as_seen(model, X, groups)
+    loadings = _loadings(clf, to_host(clf.binary_scores(samples_for_classifier(model, X, groups))), y)
+    shown = samples_for_map(model, X, groups)
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
-    for where, part in chunks_here(shown):
+    for where, part in sample_array(shown).chunks_here():
         pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)
     return pattern.reshape(-1, *shown.shape[1:])
 
@@ -83,5 +83,5 @@ def _rows(clf: TensorMarginClassifier, scores: Array, y: Any) -> list[Array | sl
         return [everything] * scores.shape[1]
     classes = to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), classes)
-    tasks = binary_tasks(codes, len(classes), clf.multi_class_)
-    return [everything if task.rows is None else task.rows for task in tasks]
+    problems = binary_problems(codes, len(classes), clf.multi_class_)
+    return [everything if problem.rows is None else problem.rows for problem in problems]

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import samples_as_fitted
-from .estimators._multiclass import predicted_codes
 from .formats.base import numpy_backend
+from .multiclass import predicted_codes
 
 
 class CPPLSClassifier(ClassifierMixin, BaseEstimator):

@@ -1,6 +1,6 @@
 """Threads over parts of the samples.
 
-Our own threads, with one BLAS thread in each: the threads of BLAS synchronise thousands of times a fit, and on a
+Our own threads, with one BLAS thread in each: the threads of BLAS synchronise thousands of times per fit, and on a
 machine that is busy with something else they wait for each other (a Tucker fit of 160 volumes took 36 s instead of
 1.1 s). Parts that nobody waits for in the middle degrade gracefully. Two threads gain 1.3 to 1.7 on two cores.
 """
@@ -15,13 +15,11 @@ from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from typing import TypeVar
 
+from . import tuning
 from ._typing import Array
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
 
-_WORTH_SHARING = 2**22  # bytes; less is read through before a second thread has begun
-_MANY_BYTES = 2**24
-_FEW_PARTS, _MANY_PARTS = 4, 16
 
 Answer = TypeVar("Answer")
 
@@ -65,10 +63,10 @@ def slices(within: slice, step: int) -> Iterator[slice]:
 
 
 def _answers(function: Callable[[slice], Answer], n_items: int, n_bytes: int) -> Iterator[Answer]:
-    if n_bytes < _WORTH_SHARING or n_items < 2:
+    if n_bytes < tuning.WORTH_SHARING_BYTES or n_items < 2:
         yield function(slice(0, n_items))
         return
-    n_parts = min(n_items, _FEW_PARTS if n_bytes < _MANY_BYTES else _MANY_PARTS)
+    n_parts = min(n_items, tuning.FEW_PARTS if n_bytes < tuning.MANY_BYTES else tuning.MANY_PARTS)
     bounds = [n_items * k // n_parts for k in range(n_parts + 1)]
     parts = [slice(start, stop) for start, stop in pairwise(bounds)]
     pool = _pool.get()

@@ -20,7 +20,7 @@ FORMATS = """
 DATA is one of
   array.npz  array.mat  array.h5  array.zarr      arrays X and y (or name them with --samples and --labels)
   array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
-  folder/                                         one subfolder a class with PNG, JPEG, TIFF, NIfTI or .npy files
+  folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
   table.csv  table.tsv                            columns path, label and perhaps group
 """
 

@@ -39,7 +39,7 @@ def write_maps(
     model: Any, samples: SampleSet | None, weight_map: Path | None, pattern_map: Path | None, affine: Any
 ) -> list[Path]:
     """Write the maps that were asked for; several binary problems go along a last axis, or to a PNG file each."""
-    from ..anatomy import weight_maps
+    from ..model_steps import weight_maps
 
     written = []
     if weight_map is not None:
@@ -57,7 +57,7 @@ def write_maps(
 def _save(path: Path, maps: Array, model: Any, what: str, affine: Any) -> list[Path]:
     import numpy as np
 
-    from ..anatomy import problem_names
+    from ..model_steps import problem_names
     from ..plots import save_map
 
     names = problem_names(model)

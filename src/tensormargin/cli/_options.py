@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from ..selection import Progress
+    from ..progress import Progress
 
 _PLAIN_SECONDS = 30.0  # between lines of progress where there is no terminal
 
@@ -22,7 +22,7 @@ _PLAIN_SECONDS = 30.0  # between lines of progress where there is no terminal
 def nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
     """Refuse zero jobs."""
     if value == 0:
-        raise click.BadParameter("must be a number of processes, or -1 for one a core; got 0")
+        raise click.BadParameter("must be a number of processes, or -1 for one per core; got 0")
     return value
 
 
@@ -32,7 +32,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 jobs_option = click.option(
-    "--jobs", type=int, default=-1, show_default=True, callback=nonzero, help="Processes; -1 for one a core."
+    "--jobs", type=int, default=-1, show_default=True, callback=nonzero, help="Processes; -1 for one per core."
 )
 scheduler_option = click.option(
     "--scheduler",

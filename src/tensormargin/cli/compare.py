@@ -26,7 +26,7 @@ from ._options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..experiments import CompareRow, CompareSettings
+    from ..evaluation import CompareRow, CompareSettings
     from ..io import SampleSet
 
 _EXAMPLES = f"""
@@ -88,7 +88,7 @@ def compare_command(
     Every method gets the same splits and chooses lambda from the same values, by cross-validation on the training part.
     Groups, where there are any, are never on both sides of a split.
     """
-    from ..experiments import CompareSettings, compare, comparison_content
+    from ..evaluation import CompareSettings, compare, comparison_content
     from ..methods import METHODS
 
     with refusals(ValueError):

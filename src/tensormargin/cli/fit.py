@@ -23,7 +23,7 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
-    from ..experiments import FittedModel
+    from ..evaluation import FittedModel
     from ..io import SampleSet
 
 _EXAMPLES = f"""
@@ -104,7 +104,7 @@ def fit_command(
     lambda and mu are chosen by cross-validation; with --auto also the scaling, the decomposition (the flat one among
     them) and its rank. The accuracy that is reported comes from parts of the samples that no choice has seen.
     """
-    from ..experiments import FitPlan, check_plan, fit_and_evaluate
+    from ..evaluation import FitPlan, check_plan, fit_and_evaluate
     from ..selection import DEFAULT_RULE
 
     with refusals(ValueError):
@@ -154,7 +154,7 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
-    from ..anatomy import classifier_of
+    from ..model_steps import classifier_of
     from ..report import evaluation_lines, said_model
 
     classifier = classifier_of(fitted.model)

@@ -36,8 +36,8 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
 
     The file has a row for each sample: its name or number, the predicted class, and the probability of every class.
     """
+    from ..evaluation.predictions import predictions_of, write_predictions
     from ..io import load_model
-    from ..predictions import predictions_of, write_predictions
 
     with refusals(ValueError):
         check_outputs((model, data, loading["labels_from"]), (out,))

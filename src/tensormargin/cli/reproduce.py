@@ -22,7 +22,7 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
-    from ..experiments import Evaluation, Run
+    from ..reproduce import Evaluation, Run
 
 # Those of `experiments.PROTOCOLS`, whose import would take a second of every --help; a test holds them together.
 TABLES = ("table2", "table4", "table5", "table6", "open")
@@ -80,9 +80,9 @@ def reproduce_command(
     (Haxby, EEG, Indian Pines, AdrenalMNIST3D). Rows go to OUT/TABLE/rows.parquet, means and paired differences to
     summary.csv, differences.csv and summary.md beside it.
     """
-    from ..experiments import Run, RunSettings, write_summaries
     from ..io import BadFileError
     from ..methods import METHODS
+    from ..reproduce import Run, RunSettings, write_summaries
 
     with refusals(ValueError):
         settings = RunSettings(
@@ -113,7 +113,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _evaluations(table: str, cut_down: bool, adni: Path | None, adhd: Path | None) -> list[Evaluation]:
-    from ..experiments import PROTOCOLS, quick
+    from ..reproduce import PROTOCOLS, quick
 
     if table != "table6" and (adni or adhd):
         raise ValueError(f"--adni and --adhd belong to table6; {table} fetches its own data")
@@ -129,7 +129,7 @@ def _go(run: Run, jobs: int) -> None:
 
 def _print_summary(run: Run, text: str, as_json: bool) -> None:
     if as_json:
-        from ..experiments import read_summaries
+        from ..reproduce import read_summaries
 
         print_json({"folder": str(run.folder), **read_summaries(run.folder)})
         return
@@ -160,8 +160,8 @@ def results_command(out: Path, page: Path, as_json: bool) -> None:
 
     Example: tensormargin results --out results -o docs/results.md
     """
-    from ..experiments import write_page
     from ..io import BadFileError
+    from ..reproduce import write_page
 
     with refusals(BadFileError):
         write_page(out, page)

@@ -22,7 +22,7 @@ from joblib import parallel_config
 from joblib._dask import DaskDistributedBackend
 
 from .._typing import Array
-from .context import LostWorkersError
+from .errors import LostWorkersError
 
 # joblib 1.5 asks a backend to `submit`, and its Dask backend has that under an older name
 _submit = vars(DaskDistributedBackend).get("submit") or DaskDistributedBackend.apply_async
@@ -124,7 +124,7 @@ class ClusterBackend(DaskDistributedBackend):
         """Return a job that takes its samples from what the worker has."""
         given = [self._on_workers(argument) for argument in arguments]
         taken = {place: rows for place, (_, rows) in enumerate(given) if rows is not None}
-        job = Job(function, tuple(taken))
+        job = WorkerCall(function, tuple(taken))
         return job, (*(argument for argument, _ in given), *taken.values()), named
 
     def _has(self, sample: Any) -> bool:
@@ -160,7 +160,7 @@ def _nothing(*_: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerCall:
     """What a worker does: one thing after the other, whatever is parallel inside, since the other workers are busy too.
 
     The arguments at the places ``taken`` are whole arrays, of which the rows at the end of the arguments are meant.

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"[\w.-]+:\d+|\[[\da-fA-F:]+\]:\d+|(tcp|tls|ucx|ws|wss|inproc)://.+")
 
 
-class LostWorkersError(ConnectionError):
-    """The cluster gave a job back without an answer: its workers died, or the scheduler went away."""
-
-
 @contextmanager
 def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[Client]:
     """Run the fits inside the context on the workers of a Dask cluster.

@@ -126,7 +126,7 @@ def _fetch_haxby_slice(path: Path) -> None:
 
 
 def _only_at_hand(path: Path) -> None:
-    raise OSError("it is distributed as one file a run and has to be put there by hand; view='slice' can be fetched")
+    raise OSError("it is distributed as one file per run and has to be put there by hand; view='slice' can be fetched")
 
 
 def load_eeg(data_home: str | Path | None = None) -> Bunch:

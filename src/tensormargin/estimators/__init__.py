@@ -1,8 +1,8 @@
 """scikit-learn estimators."""
 
-from ._scale import SCALE_LAM, SCALE_MU
 from .classifier import TensorMarginClassifier
-from .many import fit_many
-from .moving import moved
+from .devices import to_device
+from .many_fits import fit_many
+from .strength import SCALE_LAM, SCALE_MU
 
-__all__ = ["SCALE_LAM", "SCALE_MU", "TensorMarginClassifier", "fit_many", "moved"]
+__all__ = ["SCALE_LAM", "SCALE_MU", "TensorMarginClassifier", "fit_many", "to_device"]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 
 from .._typing import Array, FloatArray
-from ..samples import Contraction
+from ..contractions import Contraction
 
 Rank = int | tuple[int, ...] | None
 

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import khatri_rao
 
+from .. import tuning
 from .._typing import Array, FloatArray
-from ..samples import Contraction, best_split
+from ..contractions import Contraction, best_split
 from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_number_rank
 
 _DEFAULT_RANK = 2
 _NULL = 1e-10
-_REFINEMENTS = 10
 
 
 class CPWeight(Weight):
@@ -74,7 +74,7 @@ class CPWeight(Weight):
         7).
         """
         scales = np.ones(factors[0].shape[1])
-        for _ in range(_REFINEMENTS if len(factors) > 1 else 0):
+        for _ in range(tuning.CP_REFINEMENTS if len(factors) > 1 else 0):
             for mode in range(len(factors)):
                 others = factors[:mode] + factors[mode + 1 :]
                 unfolded = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._typing import Array, FloatArray
-from ..samples import Contraction
+from ..contractions import Contraction
 from .base import Block, Rank, Weight
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._typing import Array, FloatArray
-from ..samples import Contraction, best_split
+from ..contractions import Contraction, best_split
 from .base import Block, Rank, Weight, numpy_backend, require_valid, whole_number_rank
 
 _DEFAULT_RANK = 4
@@ -35,13 +35,13 @@ class TTWeight(Weight):
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
         if rank is None:
             return cls.rank_at_most(_DEFAULT_RANK, shape)
-        whole_number_rank(rank, "a whole number, or one a bond")
+        whole_number_rank(rank, "a whole number, or one per bond")
         ranks = rank if isinstance(rank, tuple) else (rank,) * (len(shape) - 1)
         if len(ranks) == len(shape) + 1 and ranks[0] == ranks[-1] == 1:
             ranks = ranks[1:-1]  # TensorLy's spelling, with the two outer bonds
         if len(ranks) != len(shape) - 1:
             raise ValueError(
-                f"a Tensor-Train rank has one number a bond between neighbouring modes: samples of shape {shape} need "
+                f"a Tensor-Train rank has one number per bond between neighbouring modes: samples of shape {shape} need "
                 f"{len(shape) - 1}, got rank={rank!r}"
             )
         largest = _largest_valid(ranks, shape)

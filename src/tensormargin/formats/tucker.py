@@ -1,4 +1,4 @@
-"""Tucker: a small core tensor multiplied by one factor matrix a mode.
+"""Tucker: a small core tensor multiplied by one factor matrix per mode.
 
 Gauge: all factors have orthonormal columns. Then the core carries the norm as it stands, and for factor m the LQ
 decomposition of the core's unfolding, ``F_(m) = L Q``, moves the norm into ``V_m L``. That is the paper's ``V_m A^1/2``
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._typing import Array, FloatArray
-from ..samples import Contraction, best_split
+from ..contractions import Contraction, best_split
 from .base import Block, Rank, Weight, leading_vectors, numpy_backend, require_valid, whole_number_rank
 
 _DEFAULT_RANK = 4
@@ -42,11 +42,11 @@ class TuckerWeight(Weight):
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
         if rank is None:
             return cls.rank_at_most(_DEFAULT_RANK, shape)
-        whole_number_rank(rank, "a whole number, or one a mode")
+        whole_number_rank(rank, "a whole number, or one per mode")
         ranks = rank if isinstance(rank, tuple) else (rank,) * len(shape)
         if len(ranks) != len(shape):
             raise ValueError(
-                f"a Tucker rank has one number a mode: samples of shape {shape} need {len(shape)}, got rank={rank!r}"
+                f"a Tucker rank has one number per mode: samples of shape {shape} need {len(shape)}, got rank={rank!r}"
             )
         largest = _largest_valid(tuple(min(r, size) for r, size in zip(ranks, shape, strict=True)))
         rule = "a Tucker rank R_m is at most the size I_m of its mode and at most the product of the other ranks"

@@ -263,7 +263,7 @@ class Listing(NamedTuple):
 
 
 def list_folder(folder: Path, flat: bool) -> Listing:
-    """List the samples of a folder with one subfolder a class, in order of their names.
+    """List the samples of a folder with one subfolder per class, in order of their names.
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def _no_samples(folder: Path, direct: Sequence[Path]) -> BadFileError:
             "subfolder with its name, or give labels_from=... (command line: --labels-from)"
         )
     return BadFileError(
-        f"{folder}: holds no samples; it must have one subfolder a class, with files of these kinds: {known_endings()}"
+        f"{folder}: holds no samples; it must have one subfolder per class, with files of these kinds: {known_endings()}"
     )
 
 

@@ -26,7 +26,9 @@ _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?")  # no leading zeros: 007 i
 _EXACT = 2.0**53  # up to here floating-point numbers tell integers apart
 
 
-def choose(path: Path, held: Mapping[str, object], wanted: str | None, usual: Sequence[str], option: str) -> str | None:
+def choose_entry(
+    path: Path, held: Mapping[str, object], wanted: str | None, usual: Sequence[str], option: str
+) -> str | None:
     """Return the name that was asked for, else the first usual one that is there in any case, else None."""
     if wanted is not None:
         if wanted not in held:
@@ -46,7 +48,7 @@ def choose_labels(path: Path, held: Mapping[str, object], wanted: str | None, gr
             f"{path}: {wanted!r} is given as labels and as groups, but a class that is also a group is never on both "
             "sides of a split; give another groups=... (command line: --groups), or groups=False (--no-groups)"
         )
-    return choose(path, {name: held[name] for name in held if name != groups}, wanted, LABELS, "labels")
+    return choose_entry(path, {name: held[name] for name in held if name != groups}, wanted, LABELS, "labels")
 
 
 def choose_groups(
@@ -56,7 +58,7 @@ def choose_groups(
     if wanted is False:
         return None
     left = {name: held[name] for name in held if wanted is not None or name not in labels}
-    return choose(path, left, wanted, GROUPS, "groups")
+    return choose_entry(path, left, wanted, GROUPS, "groups")
 
 
 def describe(held: Mapping[str, object]) -> str:
@@ -70,7 +72,7 @@ def clean(path: Path, values: Array, what: str) -> Array:
     if values.ndim == 2 and 1 in values.shape:
         values = values.ravel()
     if values.ndim != 1:
-        raise BadFileError(f"{path}: {what} must be a vector, one value a sample; the shape is {values.shape}")
+        raise BadFileError(f"{path}: {what} must be a vector, one value per sample; the shape is {values.shape}")
     if values.dtype.kind == "S":
         values = np.char.decode(values, "utf-8")
     if values.dtype.kind in "UT":
@@ -133,7 +135,7 @@ def _labels_in_table(path: Path, labels: str | None, groups: GroupsName) -> Labe
     name = choose_labels(path, table.columns, labels, groups) or no_labels(
         path, table.columns, "name the columns in the first line"
     )
-    paths = choose(path, table.columns, None, PATHS, "samples")
+    paths = choose_entry(path, table.columns, None, PATHS, "samples")
     hint = "" if table.has_header else "; if its first line names the column, give it as labels=... (--labels)"
     return Labels(
         path,

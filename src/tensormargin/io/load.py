@@ -32,7 +32,7 @@ from .labels import (
     PATHS,
     GroupsName,
     Labels,
-    choose,
+    choose_entry,
     choose_groups,
     choose_labels,
     clean,
@@ -146,7 +146,7 @@ def load_samples(
 
         - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
           Zarr (a folder or ``.zip``);
-        - a folder with one subfolder a class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
+        - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
         - a table (``.csv``, ``.tsv``) with the columns path, label and perhaps group, paths relative to its folder;
         - a 4-D NIfTI file, samples along the last axis, with ``labels_from``.
     samples : str, optional
@@ -259,7 +259,7 @@ def _read(path: Path, asked: _Asked) -> SampleSet:
     if path.name.lower().endswith(NIFTI):
         return _from_nifti(path, asked)
     raise BadFileError(
-        f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder a class, a table (.csv, .tsv) "
+        f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, .tsv) "
         f"of paths and labels, a 4-D NIfTI file or one of {container_endings()}"
     )
 
@@ -273,7 +273,7 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
         not_groups = (label_name, asked.other_labels)
         taken = (label_name, choose_groups(path, held, asked.groups, not_groups))
         others = {name: stored for name, stored in held.items() if name not in taken}
-        name = choose(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, others)
+        name = choose_entry(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, others)
         target = None if label_name is None else clean(path, held[label_name].read(), "labels")
         groups = groups_in_container(path, held, asked.groups, not_groups)
         data, notes = _samples_in(path, name, held[name], asked)
@@ -330,7 +330,7 @@ def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
 def _from_table(path: Path, asked: _Asked) -> SampleSet:
     _refuse(path, asked, ("axis",), "each of the files in a table is one sample")
     table = read_table(path)
-    paths = choose(path, table.columns, asked.samples, PATHS, "samples")
+    paths = choose_entry(path, table.columns, asked.samples, PATHS, "samples")
     if paths is None:
         raise BadFileError(
             f"{path}: has no column named path; its columns are {describe(table.columns)}: give the one with the paths "
@@ -370,7 +370,7 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
     if volumes.ndim != 4:
         raise BadFileError(
             f"{path}: must have four axes, the last counting the samples; its shape is {volumes.shape}. Where every "
-            "file is one sample, give a folder with one subfolder a class, or a table of paths and labels"
+            "file is one sample, give a folder with one subfolder per class, or a table of paths and labels"
         )
     notes = (f"{path.name} {_WHOLE}",) if asked.lazy and must_be_read_whole(path) else ()
     return SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", notes)
@@ -427,5 +427,5 @@ def _miscounted(
     if others and found.names is None and found.affine is None:
         remedy = f"axis {others[0]} has that length: give axis={others[0]} (command line: --axis {others[0]})"
     else:
-        remedy = "there must be one a sample, in the samples' order" + ("" if second is None else second.hint)
+        remedy = "there must be one per sample, in the samples' order" + ("" if second is None else second.hint)
     return BadFileError(f"{path}: {counted}{origin}, but {shape[axis]} samples (shape {shape}, axis {axis}); {remedy}")

@@ -16,7 +16,7 @@ from typing import Any
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators import moved
+from ..estimators import to_device
 from .arrays import BadFileError
 from .atomic import replacing
 from .versions import software_versions
@@ -76,7 +76,7 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     import skops.io
 
     check_is_fitted(model)
-    model = moved(model)  # arrays of PyTorch or CuPy are saved as NumPy's, which load everywhere
+    model = to_device(model)  # arrays of PyTorch or CuPy are saved as NumPy's, which load everywhere
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

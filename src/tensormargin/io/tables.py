@@ -19,7 +19,7 @@ def is_table(path: Path) -> bool:
 
 
 def is_list(path: Path) -> bool:
-    """Return whether this is the name of a table that may also be a mere list, one value a line."""
+    """Return whether this is the name of a table that may also be a mere list, one value per line."""
     return path.suffix.lower() in (*_TABLES, ".txt")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..anatomy import problem_names
+from ..model_steps import problem_names
 
 
 def class_name(label: Any) -> str:

@@ -23,7 +23,7 @@ def save_map(
     path : str or Path
         Its ending says the format: ``.nii``, ``.nii.gz``, ``.npy`` or ``.png``.
     map : array-like
-        See `tensormargin.anatomy.weight_maps` and `tensormargin.patterns.activation_pattern`.
+        See `tensormargin.model_steps.weight_maps` and `tensormargin.patterns.activation_pattern`.
     affine : array-like of shape (4, 4), optional
         For NIfTI: from voxel indices to millimetres, as the input's; the identity by default.
     background, title : optional

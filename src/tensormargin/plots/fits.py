@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Array
-from ..anatomy import classifier_of
 from ..formats.base import leading_vectors
 from ..formats.cp import CPWeight
+from ..model_steps import classifier_of
 from ._problems import of_problem, problem_title
 from ._style import BLUE, DASHES, PALETTE, VERBATIM, VERMILION, add_legend, given_or_new, panels, tidy, whole_ticks
 

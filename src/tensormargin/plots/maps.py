@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .._typing import Array, FloatArray
-from ..anatomy import weight_maps
+from ..model_steps import weight_maps
 from ..patterns import activation_pattern
 from ._problems import problem_title
 from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, panels, tidy, whole_ticks

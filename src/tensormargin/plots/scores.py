@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Array
-from ..estimators._scale import SCALE_LAM, parse_strength
+from ..estimators.strength import SCALE_LAM, parse_strength
 from ._style import (
     BLUE,
     DARK,

@@ -20,7 +20,7 @@ from ._passes import mapped
 def check_sizes(shape: Any) -> None:
     """Raise ValueError unless a shape is a tuple (or list) of whole numbers."""
     if not isinstance(shape, tuple | list) or not shape or not all(isinstance(size, Integral) for size in shape):
-        raise ValueError(f"shape must be a tuple of whole numbers, one a mode; got shape={shape!r}")
+        raise ValueError(f"shape must be a tuple of whole numbers, one per mode; got shape={shape!r}")
 
 
 def by_sizes(shape: Any) -> str:

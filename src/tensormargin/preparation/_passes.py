@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import tuning
 from .._namespace import dtype_of, has_float64, is_lazy, like, namespace
 from .._typing import Array
 from .._validation import NOT_FINITE
 from ..samples import working_dtype
-
-_PART_ENTRIES = 2**20  # what fits into the processor's cache
-_PART_SAMPLES = 8  # fewer, and joining parts costs more than reading them; but at most four times as many entries
-_JOINED_AT_ONCE = 8
 
 OfPart = Callable[[Any], Any]
 Join = Callable[[Any, Any], Any]
@@ -36,7 +33,7 @@ def widest(X: Any) -> np.dtype[Any]:
 def parts(X: Any) -> Iterator[slice]:
     """Yield runs of samples, so that no copy of them all need be made."""
     entries = max(1, prod(X.shape[1:]))
-    step = max(1, _PART_ENTRIES // entries, min(_PART_SAMPLES, 4 * _PART_ENTRIES // entries))
+    step = max(1, tuning.PASS_ENTRIES // entries, min(tuning.PASS_SAMPLES, 4 * tuning.PASS_ENTRIES // entries))
     for begin in range(0, X.shape[0], step):
         yield slice(begin, min(begin + step, X.shape[0]))  # the standard has no slices beyond the end
 
@@ -128,7 +125,9 @@ def _tree(values: list[Any], join: Join) -> Any:
 
     joined = delayed(_join_all)
     while len(values) > 1:
-        values = [joined(join, values[i : i + _JOINED_AT_ONCE]) for i in range(0, len(values), _JOINED_AT_ONCE)]
+        values = [
+            joined(join, values[i : i + tuning.JOINED_AT_ONCE]) for i in range(0, len(values), tuning.JOINED_AT_ONCE)
+        ]
     return values[0]
 
 

@@ -1,4 +1,4 @@
-"""Other sizes for images and volumes, one small matrix a mode."""
+"""Other sizes for images and volumes, one small matrix per mode."""
 
 from __future__ import annotations
 

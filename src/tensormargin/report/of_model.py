@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ..anatomy import as_seen, classifier_of, last_estimator, problem_names, weight_maps
-from ..experiments import data_facts
+from ..evaluation import data_facts
 from ..io import SampleSet
 from ..margins import MarginReport, margin_report
+from ..model_steps import classifier_of, last_estimator, problem_names, samples_for_map, weight_maps
 from ..patterns import activation_pattern
 from ..plots import (
     plot_comparison,
@@ -292,7 +292,7 @@ def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section:
     background = None
     if samples is not None and samples.target is not None:
         maps["activation pattern"] = activation_pattern(model, samples.data, samples.target, samples.groups)
-        background = np.asarray(np.mean(as_seen(model, samples.data, samples.groups), axis=0, dtype=np.float64))
+        background = np.asarray(np.mean(samples_for_map(model, samples.data, samples.groups), axis=0, dtype=np.float64))
     names = problem_names(model)
     count = max(1, min(len(names), _MOST_MAP_ENTRIES // max(1, len(maps) * maps["weight"][0].size)))
     text = (

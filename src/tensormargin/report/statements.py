@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..anatomy import all_steps, classifier_of, last_estimator
 from ..estimators import TensorMarginClassifier
+from ..model_steps import all_steps, classifier_of, last_estimator
 from ..preparation import KeepsTensors
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}

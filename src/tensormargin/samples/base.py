@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
 
 import numpy as np
 
+from .. import tuning
 from .._typing import Array
+from ..contractions import Contraction
 from ..designs import Design
 
-FEW_ENTRIES = 2**18  # of all samples: another pass over so few, or another type of them, costs next to nothing
 _TYPICAL_OF = 5
 _OFFSET_LOSS = 1e-4  # in units of the spread; what rounding may take from samples with a common offset, squared
 
@@ -24,48 +24,6 @@ def working_dtype(dtype: np.dtype) -> np.dtype:
     """
     exact_in_single = np.can_cast(dtype, np.float32, casting="safe")
     return np.dtype(np.float32 if exact_in_single else np.float64)
-
-
-def best_split(shape: tuple[int, ...]) -> int:
-    """Return the number of leading modes that makes the two partial contractions smallest together."""
-    if len(shape) == 1:
-        return 1
-    return min(range(1, len(shape)), key=lambda k: prod(shape[:k]) + prod(shape[k:]))
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """How the design of a block is made of the samples, in two steps; small data that can be sent to where they live.
-
-    The modes of one half (before or from `best_split` on) are contracted first, which the blocks of the other half
-    share; what is left of the other half but one axis is contracted then (`tensormargin.samples.memory`).
-
-    Attributes
-    ----------
-    half : {"head", "tail"}
-        Which half is contracted first. Without matrices nothing is: vectors have no tail.
-    matrices : tuple of ndarray
-        One I_m x R_m matrix a mode of that half, or one for all of them together.
-    size : int
-        Length of the axis that is kept.
-    kernel : ndarray of shape (L, T, r)
-        Contracts what stands before (L entries) and after (T entries) that axis; the design has ``size * r`` columns.
-    """
-
-    half: Literal["head", "tail"]
-    matrices: tuple[Array, ...]
-    size: int
-    kernel: Array
-
-    @property
-    def width(self) -> int:
-        """Number of columns of the design."""
-        return self.size * self.kernel.shape[2]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the design is the samples themselves, as they are."""
-        return not self.matrices and self.kernel.size == 1 and self.kernel.item() == 1.0
 
 
 @dataclass(frozen=True)
@@ -166,6 +124,6 @@ def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> b
     if there were no offset.
     """
     offset = float(np.sum(pivot.astype(np.float64) ** 2))
-    if len(samples) * prod(samples.shape) <= FEW_ENTRIES:
+    if len(samples) * prod(samples.shape) <= tuning.FEW_ENTRIES:
         return offset > mean_square
     return bool(offset * np.finfo(samples.dtype).eps > _OFFSET_LOSS * mean_square)

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from .. import tuning
 from .._namespace import dtype_of, has_float64, like, namespace, thin_product, to_host
 from .._typing import Array, FloatArray
+from ..contractions import Contraction, best_split
 from ..designs import Design
 from ..threads import slices
-from .base import Contraction, Moments, Samples, Sums, best_split, offset_costs_digits, typical_rows, working_dtype
+from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
 from .memory import merge_small, same_matrices
-
-_CHUNK_BYTES = 2**28  # temporaries of a pass over the samples
 
 
 class DeviceSamples(Samples):
@@ -142,7 +142,9 @@ class DeviceSamples(Samples):
             yield where, self.array[where, ...] - less
 
     def _slices(self) -> Iterator[slice]:
-        return slices(slice(0, len(self)), max(1, _CHUNK_BYTES // (prod(self.shape) * self.dtype.itemsize)))
+        return slices(
+            slice(0, len(self)), max(1, tuning.DEVICE_CHUNK_BYTES // (prod(self.shape) * self.dtype.itemsize))
+        )
 
 
 class DeviceDesign:
@@ -187,7 +189,7 @@ class DeviceDesign:
 
     @staticmethod
     def _slices(shape: tuple[int, int]) -> Iterator[slice]:
-        return slices(slice(0, shape[0]), max(1, _CHUNK_BYTES // (8 * shape[1])))
+        return slices(slice(0, shape[0]), max(1, tuning.DEVICE_CHUNK_BYTES // (8 * shape[1])))
 
 
 def contract_half(samples: Any, half: str, matrices: Sequence[Array]) -> Any:

@@ -25,17 +25,14 @@ import numpy as np
 from dask.base import get_scheduler
 from dask.core import flatten
 
+from .. import tuning
 from .._typing import Array, FloatArray
+from ..contractions import Contraction
 from ..designs import Design, Matrix
 from ..threads import slices
-from .base import Contraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
+from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
 from .memory import MemorySamples, contract_around, same_matrices
 
-_ARRIVING_BYTES = 2**25  # of a design's parts that the caller holds beside the design
-_BATCH = 16  # chunks that are computed together where there is no cluster
-_PART_BYTES = 2**24  # smaller parts of a subset are put together: a task costs a millisecond, as reading 1 MB does
-_SLAB_BYTES = 2**26
-_TREE = 8
 _THRESHOLD = "distributed.admin.large-graph-warning-threshold"
 
 _configuring = Lock()
@@ -230,7 +227,7 @@ class ChunkedDesign:
         with each other one would move them all to all workers.
         """
         n_samples, width = self.shape
-        columns = min(width, max(n_samples, _SLAB_BYTES // (n_samples * self.dtype.itemsize)))
+        columns = min(width, max(n_samples, tuning.SLAB_BYTES // (n_samples * self.dtype.itemsize)))
         slabs = self._rows().rechunk((n_samples, columns), method="tasks").T
         parts = slabs.map_blocks(
             _slab_gram,
@@ -377,13 +374,13 @@ def _sent(value: Any) -> Any:
 
 def _sum(parts: da.Array) -> da.Array:
     """Return the sum over the first axis, in a tree."""
-    return da.reduction(parts, _add, _add, axis=0, dtype=parts.dtype, split_every=_TREE)
+    return da.reduction(parts, _add, _add, axis=0, dtype=parts.dtype, split_every=tuning.TREE)
 
 
 def _gathered(parts: da.Array) -> Array:
     """Return an array as a matrix here, filled with its rows as they arrive: it is never held twice."""
     out = np.empty((parts.shape[0], prod(parts.shape[1:])), parts.dtype)
-    rows = max(1, _ARRIVING_BYTES // max(1, out[:1].nbytes))
+    rows = max(1, tuning.ARRIVING_BYTES // max(1, out[:1].nbytes))
     pieces = [where for length in parts.chunks[0] for where in slices(slice(0, length), rows)]
     parts = parts.rechunk({0: tuple(where.stop - where.start for where in pieces)}, method="tasks")
     ends = np.cumsum(parts.chunks[0])
@@ -397,7 +394,7 @@ def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
     client = getattr(get_scheduler(), "__self__", None)
     if client is None:
         blocks = list(parts.to_delayed().ravel())
-        for some in slices(slice(0, len(blocks)), _BATCH):
+        for some in slices(slice(0, len(blocks)), tuning.CHUNKS_AT_ONCE):
             yield from enumerate(dask.compute(*blocks[some]), some.start)
         return
     from distributed import as_completed, futures_of
@@ -406,7 +403,7 @@ def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
     numbers = {key: number for number, key in enumerate(flatten(persisted.__dask_keys__()))}
     waiting = as_completed(futures_of(persisted))
     del persisted  # a part is free to leave its worker when it has arrived
-    together = max(1, _ARRIVING_BYTES * len(numbers) // max(1, parts.nbytes))
+    together = max(1, tuning.ARRIVING_BYTES * len(numbers) // max(1, parts.nbytes))
     for done in waiting.batches():
         for some in slices(slice(0, len(done)), together):
             arrived = client.gather(done[some])
@@ -417,7 +414,7 @@ def _merged(lengths: Sequence[int], n_bytes: int) -> tuple[int, ...]:
     """Return lengths of which each is the sum of consecutive ones, of samples of this size that make a part."""
     merged: list[int] = []
     for length in lengths:
-        if merged and (merged[-1] + length) * n_bytes <= _PART_BYTES:
+        if merged and (merged[-1] + length) * n_bytes <= tuning.PART_BYTES:
             merged[-1] += length
         else:
             merged.append(length)

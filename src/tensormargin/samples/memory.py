@@ -15,17 +15,11 @@ from mmap import mmap
 
 import numpy as np
 
+from .. import tuning
 from .._typing import Array
+from ..contractions import Contraction, best_split
 from ..threads import over_parts, slices, sum_over_parts
-from .base import Contraction, Moments, Samples, Sums, best_split, offset_costs_digits, typical_rows, working_dtype
-
-_CHUNK_BYTES = 4 * 2**20
-_CACHED_CHUNK_BYTES = 2**19
-_CHUNK_SAMPLES = 8  # fewer, and adding up the moments of a chunk costs more than reading it
-_COPY_SHARE = 0.55
-_COPY_BYTES = 64 * 2**20
-_KRONECKER_COLUMNS = 16
-_WASTEFUL_PRODUCT = 20_000
+from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
 
 
 class MemorySamples(Samples):
@@ -64,11 +58,11 @@ class MemorySamples(Samples):
         positions = rows if self._rows is None else self._rows[rows]
         chosen = MemorySamples(np.empty((len(rows), *self.shape), self.dtype), pivot=self.pivot)
         chosen._shifted = True
-        for where in slices(slice(0, len(rows)), self._samples_in(_CHUNK_BYTES)):
+        for where in slices(slice(0, len(rows)), self._samples_in(tuning.CHUNK_BYTES)):
             self._cast(self._array[positions[where]], chosen._array[where])
         return chosen
 
-    def chunks(self, n_bytes: int = _CHUNK_BYTES, within: slice | None = None) -> Iterator[tuple[slice, Array]]:
+    def chunks(self, n_bytes: int = tuning.CHUNK_BYTES, within: slice | None = None) -> Iterator[tuple[slice, Array]]:
         """Yield (positions, samples) with the samples C-contiguous, in the working dtype and less the pivot."""
         for where in slices(within or slice(0, len(self)), self._samples_in(n_bytes)):
             yield where, self._cast(self._raw(where))
@@ -135,7 +129,7 @@ class MemorySamples(Samples):
 
         def add_part(part: slice) -> Array:
             total = np.zeros((3, less.size))  # weighted sum, signed sum, and the sum of squares in the corner
-            for where in slices(part, max(_CHUNK_SAMPLES, self._samples_in(_CACHED_CHUNK_BYTES))):
+            for where in slices(part, max(tuning.CHUNK_SAMPLES, self._samples_in(tuning.CACHED_CHUNK_BYTES))):
                 samples = self._cast(self._raw(where), None if copy is None else copy[where])
                 total[2, 0] += add_moments(
                     samples.reshape(len(samples), -1), less, weights[where], signed_weights[where], total
@@ -154,7 +148,9 @@ class MemorySamples(Samples):
 
     def _may_copy(self) -> bool:
         """Tell whether a working copy is small beside the samples, and these are in memory anyway."""
-        return not _is_mapped(self._array) and self.nbytes <= max(_COPY_BYTES, _COPY_SHARE * self._array.nbytes)
+        return not _is_mapped(self._array) and self.nbytes <= max(
+            tuning.COPY_BYTES, tuning.COPY_SHARE * self._array.nbytes
+        )
 
     def scores(self, weights: Array) -> Array:
         """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
@@ -265,7 +261,7 @@ def _around_product(size: int, kernel: Array) -> Callable[[Array, Array], object
         return lambda partial, out: np.multiply(partial, kernel.item(), out=out)
     if lead == 1:
         return lambda partial, out: np.matmul(partial.reshape(-1, trail), kernel[0], out=out.reshape(-1, columns))
-    if lead * trail * columns * size**2 <= _WASTEFUL_PRODUCT:
+    if lead * trail * columns * size**2 <= tuning.WASTEFUL_PRODUCT:
         # One product with a matrix that is mostly zero beats thousands of tiny ones (MNIST, Tucker: 5 against 20 ms).
         spread = np.einsum("ltr,ij->litjr", kernel, np.eye(size, dtype=kernel.dtype))
         spread = spread.reshape(lead * size * trail, size * columns)
@@ -286,7 +282,7 @@ def merge_small(matrices: list[Array]) -> list[Array]:
 
     One product with 16 columns is as fast as two with 4 and leaves no intermediate.
     """
-    if prod(matrix.shape[1] for matrix in matrices) > _KRONECKER_COLUMNS:
+    if prod(matrix.shape[1] for matrix in matrices) > tuning.KRONECKER_COLUMNS:
         return matrices
     return [reduce(np.kron, matrices)]
 

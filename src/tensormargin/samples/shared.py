@@ -17,7 +17,8 @@ import numpy as np
 
 from .._namespace import like, namespace, thin_product
 from .._typing import Array
-from .base import Contraction, Moments, Sums, best_split, offset_costs_digits
+from ..contractions import Contraction, best_split
+from .base import Moments, Sums, offset_costs_digits
 from .device import DeviceSamples, around
 
 

@@ -1,6 +1,8 @@
 """Choosing a model: what to try, how to score it, and what its decisions are worth as probabilities."""
 
+from .auto import auto_model
+from .candidates import DEFAULT_RULE
 from .classifier import TensorMarginClassifierCV
-from .search import DEFAULT_RULE, Progress, splits_of
+from .splits import splits_of
 
-__all__ = ["DEFAULT_RULE", "Progress", "TensorMarginClassifierCV", "splits_of"]
+__all__ = ["DEFAULT_RULE", "TensorMarginClassifierCV", "auto_model", "splits_of"]

@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit, logit, softmax
 from scipy.stats import chi2
 
 from .._typing import Array, FloatArray
-from ..estimators._multiclass import binary_tasks, combine_scores, predicted_codes
+from ..multiclass import binary_problems, combine_scores, predicted_codes
 
 # A slope per spread of the scores: probabilities that say next to nothing, and still rise with the score.
 _FLATTEST = 1e-6
@@ -39,9 +39,9 @@ def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int
     ndarray of shape (n_problems, 2)
     """
     counts = np.ones(len(codes)) if weights is None else counted(weights)
-    tasks = binary_tasks(codes, n_classes, scheme)
-    rows = [slice(None) if task.rows is None else task.rows for task in tasks]
-    sigmoids = [(scores[own, k], tasks[k].signs, counts[own]) for k, own in enumerate(rows)]
+    problems = binary_problems(codes, n_classes, scheme)
+    rows = [slice(None) if problem.rows is None else problem.rows for problem in problems]
+    sigmoids = [(scores[own, k], problems[k].signs, counts[own]) for k, own in enumerate(rows)]
     return np.array([fit_sigmoid(*one, offset=offset_is_needed(*one)) for one in sigmoids], np.float64)
 
 

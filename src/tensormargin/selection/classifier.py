@@ -21,35 +21,23 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._namespace import is_foreign, is_lazy, like, on_cpu, to_host
+from .._namespace import is_foreign, like, to_host
 from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
-from ..estimators._engine import PLACES
-from ..estimators._outputs import AccuracyMixin, by_chunk
+from ..estimators.accuracy import AccuracyMixin
+from ..estimators.engine import PLACES
 from ..formats import FORMATS
+from ..progress import Progress
+from ..samples import SampleArray, sample_array
+from .batched_search import run_batched
 from .calibration import calibrate, class_probabilities
-from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Path, lowered_ranks, paths
+from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
+from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, LambdaPath, lambda_paths, lowered_ranks
 from .scoring import Assess, Waiting
-from .search import (
-    DEFAULT_RULE,
-    PathJob,
-    PathResults,
-    Progress,
-    Split,
-    Training,
-    check_training_parts,
-    choose,
-    lams_up_to,
-    left_out_scores,
-    lowered_on_splits,
-    refit,
-    run_path,
-    splits_of,
-    tabulate,
-)
-from .together import run_together
+from .search import PathJob, PathResults, Training, lams_up_to, left_out_scores, refit, run_path
+from .splits import Split, check_training_parts, splits_of
 
 
 class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator):
@@ -58,7 +46,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     Every combination is fitted on parts of the training samples and scored on the rest, along lambda each fit from the
     one before; the best is refitted on all of them in the same way, from the smallest lambda up to its own. The flat
     weight and mu = 0, that is the support vector machine, are among the choices. The score of the chosen one,
-    ``best_score_``, is the largest of many and therefore optimistic: `tensormargin.experiments.nested_evaluation` gives
+    ``best_score_``, is the largest of many and therefore optimistic: `tensormargin.reproduce.nested_evaluation` gives
     an honest one.
 
     Parameters
@@ -214,21 +202,21 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(to_host(sample_weight), y, dtype=np.float64, ensure_non_negative=True)
-        training = Training(X, y, weights, self._alternatives())
+        training = Training(sample_array(X), y, weights, self._alternatives())
         rng = check_random_state(self.random_state)
         splits = splits_of(self.cv, y, checked_groups(X, groups), rng.randint(2**31 - 1))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = tuple(X.shape[1:])
         shapes = self._shapes(training)
-        tried = paths(shapes, self.decompositions, self.ranks, self.mus)
+        tried = lambda_paths(shapes, self.decompositions, self.ranks, self.mus)
         with sent_once(X):
             done = self._search(training, template, tried, splits, progress)
             notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, done)]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
             number, place = divmod(self.best_index_, len(self.lams))
-            lams = lams_up_to(place, self._rising_lams(), X)
-            template = self._in_batches(template, X)
+            lams = lams_up_to(place, self._rising_lams(), training.array)
+            template = self._in_batches(template, training.array)
             self._refit(training, template, tried[number], lams)
             left_out = np.concatenate(self._left_out_scores(training, template, tried[number], lams, splits))
         rows = np.concatenate([test for _, test in splits])
@@ -262,12 +250,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         names = ("class_weight", "multi_class", "fit_intercept", "tol", "max_iter", "solver")
         return TensorMarginClassifier(random_state=seed, n_jobs=1, **{name: getattr(self, name) for name in names})
 
-    def _in_batches(self, template: TensorMarginClassifier, X: Any) -> TensorMarginClassifier:
+    def _in_batches(self, template: TensorMarginClassifier, array: SampleArray) -> TensorMarginClassifier:
         """Return a template that is fitted as the search's batches are, even if one binary problem is all there is.
 
         On a device a problem by itself would begin on some of the samples, and could end in another optimum.
         """
-        alone = self.solver == "auto" and is_foreign(X) and not on_cpu(X) and self.classes_.shape[0] == 2
+        alone = self.solver == "auto" and not array.on_processor and self.classes_.shape[0] == 2
         return clone(template).set_params(solver="device") if alone else template
 
     def _rising_lams(self) -> list[float]:
@@ -284,7 +272,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         self,
         training: Training,
         template: TensorMarginClassifier,
-        tried: list[Path],
+        tried: list[LambdaPath],
         splits: list[Split],
         progress: Progress | None,
     ) -> list[PathResults]:
@@ -301,25 +289,20 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
             self._tell(progress, count, len(jobs), len(lams))
         self.n_splits_ = len(splits)
         self.cv_results_ = tabulate(tried, lams, done, training.preparations, len(splits))
-        self.best_index_ = choose(self.cv_results_, len(splits), self.rule)
+        self.best_index_ = select_candidate(self.cv_results_, len(splits), self.rule)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         return done
 
     def _results(self, training: Training, jobs: list[PathJob], splits: list[Split]) -> Iterable[PathResults]:
         """Return the results of the jobs in any order: from processes, or from the device that the samples lie on."""
-        if is_foreign(training.X):
-            return run_together(training, jobs, splits)
+        if training.array.fits_in_batches:
+            return run_batched(training, jobs, splits)
         arrays = training.X, training.y, training.weights
         calls = (delayed(run_path)(*arrays, *splits[job.split], job) for job in jobs)
-        results: Iterable[PathResults] = Parallel(n_jobs=self._processes(training), return_as="generator_unordered")(
-            calls
-        )
+        n_jobs = self.n_jobs if training.array.in_memory else 1  # a cluster's workers are busy with one fit at a time
+        results: Iterable[PathResults] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
         return results
-
-    def _processes(self, training: Training) -> int | None:
-        """Return how many processes; the workers of a Dask array, and a device, are busy with one fit at a time."""
-        return 1 if is_lazy(training.X) or is_foreign(training.X) else self.n_jobs
 
     def _tell(self, progress: Progress | None, done: int, total: int, n_lams: int) -> None:
         text = f"{done * n_lams} of {total * n_lams} fits"
@@ -328,7 +311,9 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         if self.verbose and (done * 10) // total > ((done - 1) * 10) // total:
             print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - what verbose=1 asks for
 
-    def _refit(self, training: Training, template: TensorMarginClassifier, path: Path, lams: Sequence[float]) -> None:
+    def _refit(
+        self, training: Training, template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]
+    ) -> None:
         began = perf_counter()
         self.best_estimator_ = refit(training, clone(template).set_params(n_jobs=self.n_jobs), path, lams)
         self.classifier_.set_params(solver=self.solver)
@@ -338,7 +323,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         self,
         training: Training,
         template: TensorMarginClassifier,
-        path: Path,
+        path: LambdaPath,
         lams: Sequence[float],
         splits: list[Split],
     ) -> list[Array]:
@@ -356,25 +341,27 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         best = self.best_estimator_
         return best[-1] if isinstance(best, Pipeline) else best
 
-    def _prepared(self, X: Any) -> Any:
+    def _as_fitted(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = samples_as_fitted(self, X, self.sample_shape_)
+        return samples_as_fitted(self, X, self.sample_shape_)
+
+    def _prepared(self, X: Any) -> Any:
         best = self.best_estimator_
         return best[:-1].transform(X) if isinstance(best, Pipeline) else X
 
     def decision_function(self, X: Any) -> Any:
         """Return the scores of the chosen classifier; see `TensorMarginClassifier.decision_function`."""
-        prepared = self._prepared(X)
+        prepared = self._prepared(self._as_fitted(X))
         return self.classifier_.decision_function(prepared)
 
     def binary_scores(self, X: Any) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem."""
-        prepared = self._prepared(X)
+        prepared = self._prepared(self._as_fitted(X))
         return self.classifier_.binary_scores(prepared)
 
     def predict(self, X: Any) -> Any:
         """Return the predicted labels."""
-        prepared = self._prepared(X)
+        prepared = self._prepared(self._as_fitted(X))
         return self.classifier_.predict(prepared)
 
     def predict_proba(self, X: Any) -> Any:
@@ -389,12 +376,13 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         returns: with ``class_weight="balanced"`` a sample may be assigned to a rare class although another is more
         probable. Without offsets (the second column of ``calibration_`` is zero) it always is.
         """
-        if is_lazy(X):
-            return by_chunk(self, "predict_proba", samples_as_fitted(self, X, self.sample_shape_))
-        scores = self.binary_scores(X)
+        array = sample_array(self._as_fitted(X))
+        return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array.X)))
+
+    def _probabilities(self, X: Any) -> Array:
+        scores = self.classifier_.binary_scores(self._prepared(X))
         scheme = self.classifier_.multi_class_  # of the fit: parameters may have been set since
-        probabilities = class_probabilities(to_host(scores), to_host(self.calibration_), scheme)
-        return like(probabilities, scores) if is_foreign(scores) else probabilities
+        return class_probabilities(to_host(scores), to_host(self.calibration_), scheme)
 
     @property
     def n_iter_(self) -> int:

@@ -18,7 +18,7 @@ MUS = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Path:
+class LambdaPath:
     """One preparation, one way to write the weight, one strength of the margin terms; lambda runs along it.
 
     Attributes
@@ -39,7 +39,7 @@ class Path:
     mu: float
     asked: Rank = None
 
-    def within(self, shape: tuple[int, ...]) -> Path:
+    def within(self, shape: tuple[int, ...]) -> LambdaPath:
         """Return the path with its rank lowered to what samples of this shape allow.
 
         A preparation may leave smaller samples on a part of the training samples than on all of them.
@@ -59,12 +59,12 @@ class Path:
         }
 
 
-def paths(
+def lambda_paths(
     shapes: Sequence[tuple[int, ...]], decompositions: Sequence[str], ranks: Sequence[Rank], mus: Sequence[float]
-) -> list[Path]:
+) -> list[LambdaPath]:
     """Return the different models for samples of these shapes, one for each alternative of the preparation."""
     return [
-        Path(number, decomposition, rank, mu, asked)
+        LambdaPath(number, decomposition, rank, mu, asked)
         for number, shape in enumerate(shapes)
         for decomposition, rank, asked in weights(shape, decompositions, ranks)
         for mu in mus

@@ -12,11 +12,12 @@ import numpy as np
 from .._namespace import to_host
 from .._typing import Array, FloatArray
 from ..estimators import TensorMarginClassifier
-from ..estimators._multiclass import binary_tasks, class_codes
 from ..formats.base import Rank
 from ..margins import cantelli_bound
+from ..multiclass import binary_problems, class_codes
 from .calibration import calibrate, class_probabilities
-from .search import Part, PathResults, Split, Training
+from .search import Part, PathResults, Training
+from .splits import Split
 
 
 class NeedsOtherSplitsError(RuntimeError):
@@ -124,13 +125,13 @@ def _margin_bound(scores: Array, classifier: TensorMarginClassifier, tested: Par
     """Return Cantelli's bound (Theorem 1) for the margins of the samples, the mean over the binary problems."""
     _, y, weights = tested
     classes = to_host(classifier.classes_)
-    tasks = binary_tasks(class_codes(y, classes), len(classes), classifier.multi_class_)
+    problems = binary_problems(class_codes(y, classes), len(classes), classifier.multi_class_)
     bounds = []
-    for column, task in enumerate(tasks):
-        rows = np.arange(len(y)) if task.rows is None else task.rows
+    for column, problem in enumerate(problems):
+        rows = np.arange(len(y)) if problem.rows is None else problem.rows
         own = weights["sample_weight"][rows] if weights else None
         if len(rows) and (own is None or own.sum() > 0):
-            bounds.append(cantelli_bound(task.signs * scores[rows, column].astype(np.float64), own))
+            bounds.append(cantelli_bound(problem.signs * scores[rows, column].astype(np.float64), own))
     return float(np.mean(bounds)) if bounds else 1.0
 
 

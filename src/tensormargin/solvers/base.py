@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from .._typing import FloatArray
-from ..problem import BlockProblem, Certificate
+from ..blocks import BlockProblem
+from ..objective import Certificate
 
 
 @dataclass(frozen=True)

@@ -13,25 +13,15 @@ from math import prod
 
 import numpy as np
 
+from .. import tuning
 from .._typing import Array, FloatArray
-from ..problem import SMALL_DESIGN, BlockProblem
+from ..blocks import BlockProblem
 from .base import Solution, solution_at, starting_point
 from .interior_point import solve_interior_point
 
 _EXACT_TOL = 1e-12
-_DESCENT_TOL = 1e-7  # from here on the exact solve is faster
-_FIRST_ROUND = 10
-_FIRST_ROUND_IF_SMALL = 60
-_MOST_STALLS = 2
 _SMALL_TOL = 1e-9  # what a small problem must reach, if rounding allows
-_PATIENCE = 200  # epochs; more columns make an interior point costlier and so buy more patience
-_INTERIOR_ITERATIONS = 80
 _AT_BOUND = 1e-6
-_MOST_FREE = 1000
-_NEAR = 0.1  # in units of the margin
-_NEARLY_ALL = 0.6
-_FACE_EPOCHS = 30  # multiplications that the exact solve may use, in epochs
-_FACE_WORK_IF_SMALL = 100_000_000
 
 
 def solve_dual_cd(
@@ -44,7 +34,7 @@ def solve_dual_cd(
     small = _is_small(problem)
     goal = min(tol, _EXACT_TOL) if small else tol
     needed = min(tol, _SMALL_TOL) if small else tol
-    patience = max(_PATIENCE, problem.shape[1])
+    patience = max(tuning.PATIENCE, problem.shape[1])
     first = solution_at(problem, starting_point(problem, start), 0, goal)
     solution = _descend(problem, first, goal, needed, min(patience, max_epochs))
     if solution.certificate.relative_gap > needed and patience < max_epochs:
@@ -54,16 +44,16 @@ def solve_dual_cd(
 
 
 def _is_small(problem: BlockProblem) -> bool:
-    return prod(problem.shape) <= SMALL_DESIGN
+    return prod(problem.shape) <= tuning.SMALL_DESIGN
 
 
 def _descend(problem: BlockProblem, solution: Solution, goal: float, needed: float, max_epochs: int) -> Solution:
     """Alternate rounds of coordinate descent with the exact solve on the free coordinates."""
     working = _WorkingSet(problem)
     seed = np.array([0x9E3779B97F4A7C15], np.uint64)
-    round_length = _FIRST_ROUND_IF_SMALL if goal < needed else _FIRST_ROUND
-    aim, stalls = max(goal, _DESCENT_TOL), 0
-    while not solution.converged and solution.n_epochs < max_epochs and stalls < _MOST_STALLS:
+    round_length = tuning.FIRST_ROUND_IF_SMALL if goal < needed else tuning.FIRST_ROUND
+    aim, stalls = max(goal, tuning.DESCENT_TOL), 0
+    while not solution.converged and solution.n_epochs < max_epochs and stalls < tuning.MOST_STALLS:
         before = solution.certificate.relative_gap
         target = 0.5 * aim * solution.certificate.scale
         budget = min(round_length, max_epochs - solution.n_epochs)
@@ -83,7 +73,7 @@ class _WorkingSet:
 
     A sample that sits at the bound where its margin puts it stays out. Whether it still does is seen from its new
     margin after each round, which decides what is added; so the answer is that of descent over all of them. Whitening
-    a row costs d^2, a margin d: on MNIST a Tucker core then whitens 1 sample in 5 (6 ms instead of 33 a solve).
+    a row costs d^2, a margin d: on MNIST a Tucker core then whitens 1 sample in 5 (6 ms instead of 33 per solve).
     """
 
     def __init__(self, problem: BlockProblem) -> None:
@@ -98,7 +88,7 @@ class _WorkingSet:
         """Add the coordinates that a new point calls for."""
         outside = self._position < 0
         wanted = outside if _is_small(self._problem) else outside & _unsettled(self._problem, solution)
-        if np.count_nonzero(wanted) > _NEARLY_ALL * np.count_nonzero(outside):
+        if np.count_nonzero(wanted) > tuning.NEARLY_ALL * np.count_nonzero(outside):
             wanted = outside
         new = np.flatnonzero(wanted)
         if new.size:
@@ -129,8 +119,8 @@ class _WorkingSet:
 
 def _unsettled(problem: BlockProblem, solution: Solution) -> Array:
     """Tell which coordinates are free, at the wrong bound, or so near to margin 1 that they may well move."""
-    at_lower = (solution.beta <= problem.lower) & (solution.margins > 1.0 + _NEAR)
-    at_upper = (solution.beta >= problem.upper) & (solution.margins < 1.0 - _NEAR)
+    at_lower = (solution.beta <= problem.lower) & (solution.margins > 1.0 + tuning.NEAR_MARGIN)
+    at_upper = (solution.beta >= problem.upper) & (solution.margins < 1.0 - tuning.NEAR_MARGIN)
     unsettled: Array = ~(at_lower | at_upper)
     return unsettled
 
@@ -141,7 +131,7 @@ def _rescue(problem: BlockProblem, solution: Solution, goal: float, max_epochs: 
     An interior point says which coordinates are free; the exact solve then finishes.
     """
     used = solution.n_epochs
-    inside = solve_interior_point(problem, solution.beta, goal, min(_INTERIOR_ITERATIONS, max_epochs - used))
+    inside = solve_interior_point(problem, solution.beta, goal, min(tuning.INTERIOR_ITERATIONS, max_epochs - used))
     margin = _AT_BOUND * (problem.upper - problem.lower)
     beta = np.where(inside.beta - problem.lower < margin, problem.lower, inside.beta)
     beta = np.where(problem.upper - beta < margin, problem.upper, beta)
@@ -162,8 +152,8 @@ def _face_minimum(problem: BlockProblem, working: _WorkingSet, solution: Solutio
     """
     beta, u = solution.beta.copy(), solution.u.copy()
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
-    work = _FACE_WORK_IF_SMALL if _is_small(problem) else _FACE_EPOCHS * prod(problem.shape)
-    while 0 < free.size <= _MOST_FREE and work > 0:
+    work = tuning.FACE_WORK_IF_SMALL if _is_small(problem) else tuning.FACE_EPOCHS * prod(problem.shape)
+    while 0 < free.size <= tuning.MOST_FREE and work > 0:
         work -= free.size**2 * (free.size + problem.shape[1])
         rows = working.rows_at(free)
         step = _solve_semidefinite(rows, 1.0 - rows @ u)

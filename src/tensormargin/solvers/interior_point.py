@@ -10,14 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import tuning
 from .._typing import FloatArray
-from ..problem import BlockProblem
+from ..blocks import BlockProblem
 from .base import Solution, solution_at, starting_point
-
-_TO_THE_WALL = 0.995
-_TOO_SHORT = 0.9
-_CENTRE = 0.7
-_MOST_IDLE = 40
 
 
 def solve_interior_point(
@@ -43,16 +39,18 @@ def solve_interior_point(
         predictor = system.step(target=0.0)
         reached = point.moved(predictor, 1.0).complementarity
         centring = (reached / point.complementarity) ** 3
-        moved = point.moved(system.step(centring * point.complementarity, predictor), _TO_THE_WALL)
-        if moved.complementarity > _TOO_SHORT * point.complementarity:  # caught at a wall: back towards the centre
-            moved = point.moved(system.step(_CENTRE * point.complementarity), _TO_THE_WALL)
+        moved = point.moved(system.step(centring * point.complementarity, predictor), tuning.TO_THE_WALL)
+        if (
+            moved.complementarity > tuning.TOO_SHORT * point.complementarity
+        ):  # caught at a wall: back towards the centre
+            moved = point.moved(system.step(tuning.CENTRE * point.complementarity), tuning.TO_THE_WALL)
         point = moved
         solution = solution_at(problem, point.beta, epoch, tol)
         if solution.converged:
             return solution
         if solution.certificate.relative_gap < best.certificate.relative_gap:
             best = solution
-        if epoch - best.n_epochs > _MOST_IDLE:
+        if epoch - best.n_epochs > tuning.MOST_IDLE:
             break  # the same
     return Solution(best.beta, best.u, best.margins, best.certificate, epoch, best.converged)
 
@@ -100,7 +98,7 @@ class _Point:
 def _room(distance: FloatArray, step: FloatArray) -> float:
     """Return how many steps fit before the first distance is used up (at least one step asked for)."""
     shrinking = step < 0
-    return float(np.min(distance[shrinking] / -step[shrinking], initial=1.0 / _TO_THE_WALL))
+    return float(np.min(distance[shrinking] / -step[shrinking], initial=1.0 / tuning.TO_THE_WALL))
 
 
 class _NewtonSystem:

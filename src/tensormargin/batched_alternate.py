@@ -1,0 +1,130 @@
+"""Many fits in lockstep: blocks of the same sizes are contracted and solved together on the device of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from . import tuning
+from ._namespace import free_bytes, to_host
+from ._typing import Array
+from .alternate import BlockRequest, Fit, SolvedBlock, Sweeping, solve_block
+from .contractions import Contraction
+from .objective import MarginProblem
+from .samples.shared import SharedSamples
+from .solvers import SOLVERS
+from .solvers.batched_interior_point import solve_batched
+
+# Measured (benchmarks/results/gpu.md): a problem costs so much here, and so much for each entry of its design; a batch
+# costs so much there, most of it for telling the device what to do, and so much for each of the N d^2 products.
+
+
+@dataclass(frozen=True)
+class BatchedFit:
+    """One fit of a batch.
+
+    Attributes
+    ----------
+    part : int
+        The number of its samples among the shared ones.
+    problem : MarginProblem
+        In the order in which the shared samples have the rows of the part.
+    loop : Sweeping
+        What asks for its blocks.
+    """
+
+    part: int
+    problem: MarginProblem
+    loop: Sweeping
+
+
+def alternate_batched(samples: SharedSamples, members: Sequence[BatchedFit], solver: str = "auto") -> list[Fit]:
+    """Fit all members as `tensormargin.alternate.alternate` fits one, solving their blocks in batches.
+
+    Members whose next blocks have the same sizes are contracted and solved together, the largest such group first;
+    those that are ahead wait in the meantime and find the others at the same block again. ``solver`` says where blocks
+    are solved: "device", "host" or, for each group, where it is faster ("auto").
+    """
+    waiting = {k: next(member.loop) for k, member in enumerate(members)}
+    fits: dict[int, Fit] = {}
+    while waiting:
+        group = _largest_group(waiting)
+        for part in _that_fit(group, members, samples, waiting):
+            solved = _solve(samples, [members[k] for k in part], [waiting[k] for k in part], solver)
+            for k, one in zip(part, solved, strict=True):
+                _go_on(k, members[k].loop, one, waiting, fits)
+    return [fits[k] for k in range(len(members))]
+
+
+def _go_on(k: int, loop: Sweeping, solved: SolvedBlock, waiting: dict[int, BlockRequest], fits: dict[int, Fit]) -> None:
+    """Tell a loop of its solved block; note its next request, or its fit."""
+    try:
+        waiting[k] = loop.send(solved)
+    except StopIteration as finished:
+        del waiting[k]
+        fits[k] = finished.value
+
+
+def _largest_group(waiting: dict[int, BlockRequest]) -> list[int]:
+    groups: dict[object, list[int]] = {}
+    for k, request in waiting.items():
+        groups.setdefault(_sizes(request.block.contraction), []).append(k)
+    return max(groups.values(), key=len)
+
+
+def _sizes(contraction: Contraction) -> object:
+    """Return what two blocks must agree in to be solved together."""
+    shapes = tuple(matrix.shape for matrix in contraction.matrices)
+    return contraction.half, shapes, contraction.size, contraction.kernel.shape
+
+
+def _that_fit(
+    group: list[int], members: Sequence[BatchedFit], samples: SharedSamples, waiting: dict[int, BlockRequest]
+) -> list[list[int]]:
+    """Divide a group into parts whose designs fit into the memory that a batch may take."""
+    n_rows = max(len(samples.rows[members[k].part]) for k in group)
+    contraction = waiting[group[0]].block.contraction
+    width = max(contraction.width, prod(contraction.kernel.shape[:2]) * contraction.size)
+    step = max(
+        1, int(tuning.DEVICE_MEMORY_SHARE * free_bytes(samples.like)) // (tuning.DESIGN_COPIES * 8 * n_rows * width)
+    )
+    return [group[first : first + step] for first in range(0, len(group), step)]
+
+
+def _solve(
+    samples: SharedSamples, members: list[BatchedFit], requests: list[BlockRequest], solver: str
+) -> list[SolvedBlock]:
+    designs = samples.designs([member.part for member in members], [request.block.contraction for request in requests])
+    if solver == "device" or (solver == "auto" and faster_on_device(*designs.shape)):
+        return _solve_there(designs, members, requests)
+    return _solve_here(to_host(designs), members, requests)
+
+
+def _solve_here(designs: Array, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
+    solver = SOLVERS["dual_cd"]
+    return [
+        solve_block(design[: len(one.problem)], request, one.problem, solver)
+        for design, one, request in zip(designs, members, requests, strict=True)
+    ]
+
+
+def _solve_there(designs: Any, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
+    solutions = solve_batched(
+        designs,
+        [member.problem for member in members],
+        [request.gap_tol for request in requests],
+    )
+    return [
+        SolvedBlock(
+            request.block, one.vector, one.intercept, one.certificate, one.certificate.relative_gap, request.beta
+        )
+        for request, one in zip(requests, solutions, strict=True)
+    ]
+
+
+def faster_on_device(n_members: int, n_rows: int, width: int) -> bool:
+    """Estimate whether a batch is solved sooner on the device than one problem after the other here."""
+    here = n_members * (tuning.HERE_SECONDS + tuning.HERE_SECONDS_PER_ENTRY * n_rows * width)
+    return here > tuning.THERE_SECONDS + tuning.THERE_SECONDS_PER_PRODUCT * n_members * n_rows * width**2

@@ -1,0 +1,102 @@
+"""What solvers ask of a block problem."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from .._typing import Array, FloatArray
+from ..objective import Certificate, Objective
+
+
+class BlockProblem(ABC):
+    """One convex block problem in whitened coordinates (see `tensormargin.blocks`).
+
+    Attributes
+    ----------
+    lower, upper : ndarray of shape (n_samples,)
+        Bounds of ``beta``.
+    shape : tuple of int
+        Number of samples and of columns of ``A``.
+    """
+
+    def __init__(self, shape: tuple[int, int], objective: Objective) -> None:
+        self.shape = shape
+        self.objective = objective
+        self.lower = objective.mu2 * objective.weights
+        self.upper = (objective.mu2 + objective.lam) * objective.weights
+        self._whitening: Array | None = None  # L^-T, None for the identity (mu1 = 0)
+
+    def _unwhitened(self, u: Array) -> FloatArray:
+        """Return ``L^-T u``."""
+        return u if self._whitening is None else self._whitening @ u
+
+    @abstractmethod
+    def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
+        """Return some rows of ``A``, in the dtype of the samples unless told otherwise."""
+
+    @abstractmethod
+    def primal_point(self, beta: Array) -> FloatArray:
+        """Return ``u = A'beta``, summed in float64 whatever the dtype of the samples."""
+
+    @abstractmethod
+    def margins(self, u: Array) -> FloatArray:
+        """Return ``A u``, in float64 whatever the dtype of the samples."""
+
+    @abstractmethod
+    def recover(self, u: Array, margins: Array) -> Recovered:
+        """Return the block's vector and the intercept that belong to a point with its margins (Eq. 14)."""
+
+    @property
+    def rows(self) -> Array:
+        """The whole of ``A`` in float64."""
+        return self.rows_at(np.arange(self.shape[0]), np.dtype(np.float64))
+
+    def certify(self, u: Array, beta: Array, margins: Array) -> Certificate:
+        """Return primal and dual value for ``u = A'beta`` and ``margins = A u``."""
+        objective = self.objective
+        half_square = 0.5 * float(u @ u)  # = 1/2 |v|^2 + mu1 Var(m)
+        mean_term = objective.mu2 * float(objective.weights @ margins)
+        hinge_term = objective.lam * float(objective.weights @ np.maximum(0.0, 1.0 - margins))
+        return Certificate(
+            primal=half_square - mean_term + hinge_term,
+            dual=float(np.sum(beta - self.lower)) - half_square,
+            scale=half_square + abs(mean_term) + hinge_term,
+        )
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A solved block.
+
+    Attributes
+    ----------
+    vector : ndarray of shape (d,)
+    intercept : float
+    squared_norm : float
+        Of the vector and the intercept, the latter as it is penalised.
+    margins : ndarray of shape (n_samples,)
+        Those of the vector and the intercept, computed from them.
+    """
+
+    vector: FloatArray
+    intercept: float
+    squared_norm: float
+    margins: FloatArray
+
+
+def whitening(mean: FloatArray, second: FloatArray, mu1: float) -> FloatArray:
+    """Return ``L^-T`` with ``LL' = Q = I + 2 mu1 (second - mean mean')``."""
+    quadratic = 2.0 * mu1 * (second - np.outer(mean, mean))
+    quadratic.flat[:: len(mean) + 1] += 1.0
+    factor, failed = lapack.dpotrf(quadratic, lower=1)
+    inverse, singular = lapack.dtrtri(factor, lower=1)
+    if failed or singular or not np.all(np.isfinite(inverse)):
+        raise FloatingPointError(
+            f"the block's quadratic form is not positive definite: mu1 = {mu1:g} is too large for samples of this "
+            "magnitude; scale the samples or lower mu1"
+        )
+    return np.ascontiguousarray(inverse.T)

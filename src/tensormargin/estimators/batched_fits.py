@@ -1,0 +1,70 @@
+"""Binary problems fitted as one batch on the device that the samples lie on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .._typing import Array
+from ..alternate import Fit, Start, sweeps
+from ..batched_alternate import BatchedFit, alternate_batched
+from ..samples import Moments, SampleArray, working_dtype
+from ..samples.shared import SharedSamples
+from .binary_fit import FitSpec, best_fit, fit_binary, in_range
+
+
+def fit_batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[Fit]:
+    """Fit binary problems, each the best of its starts, all of them in lockstep; all with or without an intercept."""
+    parts, numbers = _parts(specs)
+    dtype = np.dtype(np.float64) if array.is_small else None
+    samples = SharedSamples(array.X, [part.problem.rows for part in parts], dtype)
+    ordered = [_reordered(part, rows) for part, rows in zip(parts, samples.rows, strict=True)]
+    shares, signs = [part.shares for part in ordered], [part.problem.signs for part in ordered]
+    moments = samples.first_pass(shares, signs, specs[0].settings.fit_intercept)
+    own = working_dtype(array.dtype)  # float64 may hold what float32 samples are refused for
+    if not all(in_range(one, own, len(part)) for one, part in zip(moments, shares, strict=True)):
+        return [fit_binary(array, spec) for spec in specs]  # which knows what to say or do
+    members: list[BatchedFit] = []
+    owners: list[int] = []
+    for owner, (spec, part) in enumerate(zip(specs, numbers, strict=True)):
+        own_samples = replace(spec, problem=ordered[part].problem, shares=ordered[part].shares)
+        for member in _members(own_samples, part, moments[part]):
+            members.append(member)
+            owners.append(owner)
+    fits = alternate_batched(samples, members, solver)
+    return [
+        best_fit([fit for fit, whose in zip(fits, owners, strict=True) if whose == owner], samples.pivot)
+        for owner in range(len(specs))
+    ]
+
+
+def _members(spec: FitSpec, part: int, moments: Moments) -> list[BatchedFit]:
+    problem, settings = spec.margin_problem(moments), spec.settings
+    return [
+        BatchedFit(part, problem, sweeps(Start(weight), settings.tol, settings.max_iter, spec.report))
+        for weight in spec.first_weights(moments)
+    ]
+
+
+def _parts(specs: Sequence[FitSpec]) -> tuple[list[FitSpec], list[int]]:
+    """Return one spec for each distinct set of signed and weighted samples, and the number of each spec's."""
+    known: dict[tuple[bytes, ...], int] = {}
+    parts: list[FitSpec] = []
+    numbers: list[int] = []
+    for spec in specs:
+        rows = b"" if spec.problem.rows is None else spec.problem.rows.tobytes()
+        key = rows, spec.problem.signs.tobytes(), spec.shares.tobytes()
+        if key not in known:
+            known[key] = len(parts)
+            parts.append(spec)
+        numbers.append(known[key])
+    return parts, numbers
+
+
+def _reordered(spec: FitSpec, rows: Array) -> FitSpec:
+    """Return the spec with its rows (rising until now) in another order."""
+    problem = spec.problem
+    order = rows if problem.rows is None else np.searchsorted(problem.rows, rows)
+    return replace(spec, problem=replace(problem, rows=rows, signs=problem.signs[order]), shares=spec.shares[order])

@@ -1,0 +1,163 @@
+"""One binary problem from samples to fitted weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._typing import Array
+from ..alternate import Fit, Report, Start, Sweep, alternate
+from ..coarse import coarse_start, dual_guess
+from ..formats import Weight
+from ..formats.base import Rank
+from ..multiclass import BinaryProblem
+from ..objective import MarginProblem, Objective
+from ..samples import Moments, SampleArray, Samples, working_dtype
+from ..solvers import SOLVERS
+from .strength import Strength
+
+
+class NotFiniteError(ValueError):
+    """The samples, or their squares, are not finite numbers."""
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What all binary problems of a fit have in common, validated."""
+
+    format: type[Weight]
+    rank: Rank
+    strength: Strength
+    fit_intercept: bool
+    init: str
+    n_init: int
+    tol: float
+    max_iter: int
+    verbose: int
+
+
+@dataclass(frozen=True)
+class LastFit:
+    """Where a warm start begins."""
+
+    weight: Weight
+    intercept: float
+
+
+@dataclass(frozen=True)
+class FitSpec:
+    """A binary problem, and how it is to be fitted.
+
+    Attributes
+    ----------
+    problem : BinaryProblem
+    shares : ndarray of shape (n_rows,)
+        Sample weights that sum to one, all positive.
+    settings : FitSettings
+    last : LastFit or None
+        Where to begin.
+    seed : int
+        For random starts.
+    """
+
+    problem: BinaryProblem
+    shares: Array
+    settings: FitSettings
+    last: LastFit | None
+    seed: int
+
+    def margin_problem(self, moments: Moments) -> MarginProblem:
+        """Return Eq. 7 on samples with these moments."""
+        objective = Objective(*self.settings.strength.on_samples(moments.mean_square), self.shares)
+        bias_scale = (float(np.sqrt(moments.mean_square)) or 1.0) if self.settings.fit_intercept else 0.0
+        return MarginProblem(self.problem.signs, objective, bias_scale)
+
+    def first_weights(self, moments: Moments) -> list[Weight]:
+        """Return where each of the ``n_init`` fits begins: at the last fit or the class means, the others anywhere."""
+        settings, rng = self.settings, np.random.RandomState(self.seed)
+        weights = []
+        for attempt in range(settings.n_init):
+            if attempt == 0 and self.last is not None:
+                weights.append(self.last.weight)
+                continue
+            random = attempt > 0 or settings.init == "random"
+            direction = rng.standard_normal(moments.signed_mean.shape) if random else moments.signed_mean
+            weights.append(settings.format.from_dense(direction, settings.rank, rng))
+        return weights
+
+    @property
+    def report(self) -> Report | None:
+        """What is called after each sweep."""
+        return _print_sweep if self.settings.verbose else None
+
+
+def fit_binary(array: SampleArray, spec: FitSpec) -> Fit:
+    """Fit one binary problem; the best of ``n_init`` starts."""
+    settings, last = spec.settings, spec.last
+    samples, moments = _read(array, spec)
+    problem = spec.margin_problem(moments)
+    solver = SOLVERS["dual_cd"]
+    fits = []
+    for weight in spec.first_weights(moments):
+        if last is not None and weight is last.weight:  # fitted to all samples: beginning on fewer could only spoil it
+            intercept = last.intercept + at_pivot(weight, samples.pivot)
+            start = Start(weight, dual_guess(samples, problem, weight, intercept))
+        else:
+            start = coarse_start(samples, problem, weight, solver, settings.tol, settings.max_iter)
+        fits.append(alternate(samples, problem, start, solver, settings.tol, settings.max_iter, spec.report))
+    return best_fit(fits, samples.pivot)
+
+
+def best_fit(fits: list[Fit], pivot: Array | None) -> Fit:
+    """Return the fit with the lowest objective, its intercept that of samples from which nothing is subtracted."""
+    best = min(fits, key=lambda fit: fit.objective)
+    return replace(best, intercept=best.intercept - at_pivot(best.weight, pivot))
+
+
+def at_pivot(weight: Weight, pivot: Array | None) -> float:
+    """Return the score of what is subtracted from every sample: by that the intercept of the samples differs."""
+    return 0.0 if pivot is None else float(np.sum(weight.to_dense() * pivot))
+
+
+def _read(array: SampleArray, spec: FitSpec) -> tuple[Samples, Moments]:
+    """Read the samples for the first time; return them and their moments."""
+    centred = spec.settings.fit_intercept
+    own, dtypes = working_dtype(array.dtype), array.dtypes(spec.settings.tol)
+    for dtype in dtypes:
+        samples = array.samples(spec.problem.rows, dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moments = samples.first_pass(spec.shares, spec.problem.signs, centred)
+        told_in = samples.dtype if len(dtypes) > 1 else own  # float64 may hold what float32 samples are refused for
+        if in_range(moments, told_in, len(samples)):
+            break
+    else:
+        _reject(samples, moments, centred, own.name)
+    return samples, moments
+
+
+def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:
+    """Tell whether squared norms stay inside the range of the dtype."""
+    limits = np.finfo(dtype)
+    smallest, largest = float(limits.tiny) / float(limits.eps), float(limits.max) / n_samples
+    return smallest <= moments.mean_square <= largest
+
+
+def _reject(samples: Samples, moments: Moments, centred: bool, name: str) -> None:
+    """Raise for squared norms outside the range of a dtype, unless they vanish because all samples are the same."""
+    if not moments.mean_square < 1.0:
+        raise NotFiniteError(
+            f"the samples' squared norms overflow {name}; divide X by a constant or pass float64 without NaN"
+        )
+    if samples.vary(centred):
+        raise ValueError(
+            f"the samples' mean squared norm is {moments.mean_square:.1e}, too small for {name}; multiply X by a "
+            "constant or pass float64"
+        )
+
+
+def _print_sweep(number: int, sweep: Sweep) -> None:
+    print(  # noqa: T201 - what verbose=1 asks for, as in scikit-learn
+        f"[tensormargin] sweep {number}: objective {sweep.objectives[-1]:.6g}, change {sweep.change:.1e}, "
+        f"gap {max(sweep.gaps):.1e}, {sweep.seconds:.2f} s"
+    )

@@ -1,0 +1,49 @@
+"""Fitted models in another array library, or on another device."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._namespace import beside, is_foreign, to_host
+
+Model = TypeVar("Model", bound=BaseEstimator)
+
+
+def to_device(estimator: Model, like: Any = None) -> Model:
+    """Return a fitted estimator with its arrays in the library and on the device of another array.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, or a pipeline of them
+        Stays as it is.
+    like : array, optional
+        Where to; by default NumPy's memory, to predict elsewhere or to save the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, to_device
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 5, 4)), np.repeat([0, 1], 20)
+    >>> type(to_device(TensorMarginClassifier().fit(X, y)).coef_)
+    <class 'numpy.ndarray'>
+    """
+    there = copy(estimator)
+    for name, value in vars(estimator).items():
+        setattr(there, name, _beside(value, np.empty(0) if like is None else like))
+    return there
+
+
+def _beside(value: Any, like: Any) -> Any:
+    if isinstance(value, BaseEstimator):
+        return to_device(value, like)
+    if type(value) in (list, tuple):  # the steps of a pipeline, weights of several problems
+        return type(value)(_beside(part, like) for part in value)
+    if is_foreign(value):
+        return beside(to_host(value), like)
+    if isinstance(value, np.ndarray) and is_foreign(like) and value.dtype.kind in "biuf":
+        return beside(value, like)
+    return value

@@ -1,0 +1,109 @@
+"""Where binary problems are fitted: one after the other or in threads here, or as one batch on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+from threading import Lock
+from typing import Any
+
+from joblib import Parallel, cpu_count, delayed
+from threadpoolctl import ThreadpoolController
+
+from .._typing import Array
+from ..alternate import Fit
+from ..samples import MemoryArray, SampleArray
+from ..threads import worker_threads
+from .binary_fit import FitSpec, fit_binary
+
+PLACES = ("auto", "host", "device")
+
+
+def fit_specs(array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, solver: str) -> list[Fit]:
+    """Fit binary problems that use parts of the same samples."""
+    batched = _batched(array, specs, solver) if array.fits_in_batches else []
+    alone = [k for k in range(len(specs)) if k not in batched]
+    threads = available_threads()
+    at_once = array.fits_at_once(n_jobs, len(specs))
+    with worker_threads(threads if at_once == 1 else 1), one_blas_thread:
+        fits = _fit_batches(array, specs, batched, solver) if batched else {}
+        if array.in_memory:
+            jobs = (delayed(fit_in_memory)(array.X, specs[k]) for k in alone)
+            fits.update(zip(alone, Parallel(n_jobs=at_once, prefer="threads")(jobs), strict=True))
+        else:
+            fits.update((k, fit_binary(array, specs[k])) for k in alone)
+    return [fits[k] for k in range(len(specs))]
+
+
+def fit_in_memory(X: Array, spec: FitSpec) -> Fit:
+    """Fit one binary problem; the samples are an argument of their own, so that joblib finds them."""
+    return fit_binary(MemoryArray(X), spec)
+
+
+def _fit_batches(array: SampleArray, specs: Sequence[FitSpec], numbers: list[int], solver: str) -> dict[int, Fit]:
+    """Fit the problems of these numbers, those with an intercept as one batch and those without as another."""
+    from .batched_fits import fit_batched
+
+    fits: dict[int, Fit] = {}
+    for centred in (True, False):
+        batch = [k for k in numbers if specs[k].settings.fit_intercept == centred]
+        if batch:
+            fits.update(zip(batch, fit_batched(array, [specs[k] for k in batch], solver), strict=True))
+    return fits
+
+
+def _batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[int]:
+    """Return the numbers of the problems that are fitted in lockstep.
+
+    One alone is better off without: it begins on some of the samples (`tensormargin.coarse`). A full weight with more
+    entries than there are samples has a Gram matrix that is far smaller than its design. A device without float64
+    solves nothing.
+    """
+    if not array.has_float64 or (solver != "device" and array.on_processor):
+        return []
+    numbers = [
+        k
+        for k, spec in enumerate(specs)
+        if spec.settings.format.name != "full" or prod(array.sample_shape) <= len(spec.shares)
+    ]
+    several = sum(specs[k].settings.n_init for k in numbers) > 1
+    return numbers if several or solver == "device" else []
+
+
+@cache
+def _threadpools() -> ThreadpoolController:
+    return ThreadpoolController()  # finding the libraries takes milliseconds, so only once
+
+
+def available_threads() -> int:
+    """Return as many threads as BLAS may use here: that follows from the user's settings and from joblib's."""
+    of_blas = [library["num_threads"] for library in _threadpools().info() if library["user_api"] == "blas"]
+    return min(max(of_blas, default=cpu_count()), cpu_count())
+
+
+class _OneBlasThread:
+    """Keep BLAS to one thread while `tensormargin.threads` share out the samples.
+
+    The limit is the process's, and fits may overlap: the first one in sets it, the last one out lifts it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._limits = _threadpools().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limits.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()

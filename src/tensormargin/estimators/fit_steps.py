@@ -1,0 +1,184 @@
+"""The steps of a classifier's fit around the solves: check what was given, say what to fit, keep what was fitted.
+
+`TensorMarginClassifier.fit` takes them for one classifier, `fit_many` for several.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from .. import tuning
+from .._namespace import is_foreign, is_lazy, like, to_host
+from .._typing import Array
+from .._validation import checked_training
+from ..alternate import Fit
+from ..formats import FORMATS
+from ..multiclass import binary_problems
+from ..samples import SampleArray, sample_array, working_dtype
+from .binary_fit import FitSettings, FitSpec, LastFit
+from .strength import parse_strength
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Checked samples with their labels, and weights of any sum."""
+
+    array: SampleArray
+    labels: Array
+    weights: Array
+
+
+@dataclass(frozen=True)
+class ClassifierSpec:
+    """The classes of a fit, and what to fit for each binary problem."""
+
+    classes: Array
+    fits: list[FitSpec]
+
+
+def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
+    """Return what a classifier learns from; raise before any work is done."""
+    # The first pass of a fit notices NaN as well; looking for it before would read large samples once more. (It does
+    # not read samples of weight zero.)
+    look_for_nan = getattr(X, "nbytes", 0) < tuning.LOOKED_THROUGH_BYTES or sample_weight is not None
+    X, labels = checked_training(classifier, X, y, finite=look_for_nan)
+    array = sample_array(X)
+    if 0 in array.sample_shape:
+        raise ValueError(f"every mode of a sample needs at least one entry; got samples of shape {array.sample_shape}")
+    check_classification_targets(labels)
+    sample_weight = to_host(sample_weight) if is_foreign(sample_weight) or is_lazy(sample_weight) else sample_weight
+    weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
+    weights = weights / (weights.max() or 1.0)  # any common factor is the same; a huge one would overflow the sum
+    return TrainingSet(array, labels, weights)
+
+
+def specify(
+    classifier: Any, shape: tuple[int, ...], labels: Array, weights: Array, rows: Array | None = None
+) -> ClassifierSpec:
+    """Return the binary problems of labelled samples of this shape, which may be some rows of an array."""
+    classes, codes = np.unique(labels, return_inverse=True)
+    _check_classes(classes, np.bincount(codes, weights=weights > 0, minlength=len(classes)))
+    weights = weights * _class_weights(classifier.class_weight, classes, codes, weights)[codes]
+    settings = _settings(classifier, shape)
+    problems = binary_problems(codes, len(classes), classifier.multi_class)
+    lasts = _warm_starts(classifier, shape, classes, settings.rank, len(problems))
+    seeds = check_random_state(classifier.random_state).randint(np.iinfo(np.int32).max, size=len(problems))
+    fits = []
+    for pair, last, seed in zip(problems, lasts, seeds, strict=True):
+        problem, shares = pair.weighted(weights)
+        fits.append(FitSpec(problem if rows is None else problem.within(rows), shares, settings, last, seed))
+    return ClassifierSpec(classes, fits)
+
+
+def _check_classes(classes: Array, counts: Array) -> None:
+    if np.sum(counts > 0) < 2:
+        present = classes[counts > 0].tolist()
+        raise ValueError(
+            f"a classifier needs samples of at least two classes with positive weight; got one class, {present}. "
+            "Check the labels and sample_weight"
+        )
+    if np.any(counts == 0):
+        raise ValueError(
+            f"class {classes[counts == 0].tolist()} has samples, but all of them have sample_weight 0; "
+            "leave such samples out"
+        )
+
+
+def _class_weights(class_weight: Any, classes: Array, codes: Array, weights: Array) -> Array:
+    """Return one factor per class; "balanced" counts weighted samples, so that a weight of 2 equals two samples."""
+    if class_weight == "balanced":
+        return weights.sum() / (len(classes) * np.bincount(codes, weights=weights))
+    factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+    bad = ~(np.isfinite(factors) & (factors > 0))
+    if np.any(bad):
+        raise ValueError(
+            f"class_weight must be positive and finite for every class; got {factors[bad].tolist()} for "
+            f"{classes[bad].tolist()}. To ignore a class, leave its samples out"
+        )
+    return factors
+
+
+def _settings(classifier: Any, shape: tuple[int, ...]) -> FitSettings:
+    rank = tuple(classifier.rank) if isinstance(classifier.rank, list) else classifier.rank
+    form = FORMATS[classifier.decomposition]
+    return FitSettings(
+        format=form,
+        rank=form.valid_rank(rank, shape),
+        strength=parse_strength(classifier.lam, classifier.mu1, classifier.mu2),
+        fit_intercept=classifier.fit_intercept,
+        init=classifier.init,
+        n_init=classifier.n_init,
+        tol=classifier.tol,
+        max_iter=classifier.max_iter,
+        verbose=classifier.verbose,
+    )
+
+
+def _warm_starts(
+    classifier: Any, shape: tuple[int, ...], classes: Array, rank: Any, n_problems: int
+) -> Sequence[LastFit | None]:
+    """Return the last fit where it fits the problem at hand, otherwise None for each binary problem."""
+    cold = [None] * n_problems
+    if not (classifier.warm_start and hasattr(classifier, "weight_")):
+        return cold
+    before, now = (classifier.sample_shape_, classifier.multi_class_), (shape, classifier.multi_class)
+    if before != now or not np.array_equal(to_host(classifier.classes_), classes):
+        return cold
+    form, stored = FORMATS[classifier.decomposition], classifier.weight_
+    stored = [to_host(one) if is_foreign(one) else one for one in (stored if isinstance(stored, list) else [stored])]
+    if not all(form.wrote(weight) for weight in stored):
+        return cold
+    starts = [form.from_tensorly(weight, shape) for weight in stored]
+    if any(start.rank != rank for start in starts):
+        return cold
+    return [LastFit(start, float(b)) for start, b in zip(starts, to_host(classifier.intercept_), strict=True)]
+
+
+def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray, y: Any) -> Any:
+    """Set the fitted attributes of a classifier, where the samples are (labels: where y is); return the classifier."""
+    dtype = working_dtype(array.dtype)
+    classifier.classes_ = like(spec.classes, y) if is_foreign(y) else spec.classes
+    classifier.sample_shape_ = array.sample_shape
+    classifier.multi_class_ = classifier.multi_class
+    weights = [array.kept(fit.weight.to_tensorly(dtype)) for fit in fits]
+    histories = [_history(fit) for fit in fits]
+    one = len(fits) == 1
+    classifier.weight_ = weights[0] if one else weights
+    classifier.history_ = histories[0] if one else histories
+    classifier.coef_ = array.kept(np.stack([fit.weight.to_dense() for fit in fits]).astype(dtype))
+    classifier.intercept_ = array.kept(np.array([fit.intercept for fit in fits], dtype))
+    classifier.objective_ = array.kept(np.array([fit.objective for fit in fits]))
+    classifier.n_parameters_ = fits[0].weight.n_parameters + int(classifier.fit_intercept)
+    classifier.n_iter_ = max(len(fit.sweeps) for fit in fits)
+    unfinished = [fit for fit in fits if not fit.converged]
+    if unfinished:
+        last = max((fit.sweeps[-1] for fit in unfinished), key=lambda sweep: sweep.change)
+        warnings.warn(
+            f"{len(unfinished)} of {len(fits)} binary problems did not converge to tol={classifier.tol:g} in "
+            f"max_iter={classifier.max_iter} sweeps: the last sweep changed the weight by {last.change:.1e} (relative) "
+            f"and left a duality gap of {max(last.gaps):.1e}. Increase max_iter or tol, lower lam, or scale X "
+            "(or, for large float64 samples, set tol below 5e-4 to compute in float64)",
+            ConvergenceWarning,
+            stacklevel=4,  # the caller of fit, past scikit-learn's wrapper
+        )
+    return classifier
+
+
+def _history(fit: Fit) -> dict[str, Any]:
+    return {
+        "objective": np.array([sweep.objectives[-1] for sweep in fit.sweeps]),
+        "block_objective": np.array([sweep.objectives for sweep in fit.sweeps]),
+        "gap": np.array([sweep.gaps for sweep in fit.sweeps]),
+        "change": np.array([sweep.change for sweep in fit.sweeps]),
+        "seconds": np.array([sweep.seconds for sweep in fit.sweeps]),
+        "blocks": list(fit.weight.block_names),
+    }

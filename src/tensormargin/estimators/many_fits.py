@@ -1,0 +1,126 @@
+"""Several classifiers on the same samples, or on parts of them: folds, values of lambda, ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._namespace import as_array, rows_of, to_host
+from .._typing import Array
+from ..samples import sample_array
+from .binary_fit import NotFiniteError
+from .classifier import TensorMarginClassifier
+from .engine import fit_specs
+from .fit_steps import keep, specify, training_set
+
+
+def fit_many(
+    classifiers: Sequence[TensorMarginClassifier],
+    X: Any,
+    y: Any,
+    rows: Sequence[Array | None] | None = None,
+    sample_weight: Any = None,
+) -> list[TensorMarginClassifier]:
+    """Fit classifiers to the same samples or to parts of them; on a device as one batch.
+
+    A grid of lambda, the folds of a cross-validation and one-vs-one pairs are then contracted and solved together
+    wherever blocks have the same sizes, that is for the same decomposition and rank.
+
+    Parameters
+    ----------
+    classifiers : sequence of TensorMarginClassifier
+        Fitted in place. The ``solver`` of the first one counts for all.
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+        In memory or lazy, the classifiers are fitted one after the other.
+    y : array-like of shape (n_samples,)
+    rows : sequence of (ndarray of int or None), optional
+        The samples that each classifier learns from, a row that comes twice counting twice; None for all of them.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Returns
+    -------
+    list of TensorMarginClassifier
+        The classifiers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, fit_many
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 5, 4)), np.repeat([0, 1], 20)
+    >>> grid = [TensorMarginClassifier(lam=lam) for lam in (1.0, 10.0, 100.0)]
+    >>> [fitted.lam for fitted in fit_many(grid, X, y)]
+    [1.0, 10.0, 100.0]
+    """
+    _check_classifiers(classifiers)
+    rows = [None] * len(classifiers) if rows is None else rows
+    if len(rows) != len(classifiers):
+        raise ValueError(
+            f"rows must have one entry for each classifier; got {len(rows)} for {len(classifiers)} classifiers"
+        )
+    y, sample_weight = (part if part is None else as_array(part) for part in (y, sample_weight))
+    X = as_array(X)
+    parts = [None if own is None else _row_numbers(own, int(X.shape[0])) for own in rows]
+    if not sample_array(X).fits_in_batches:
+        return [_fit_one(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)]
+    return _fit_on_device(classifiers, X, y, parts, sample_weight) if classifiers else []
+
+
+def _check_classifiers(classifiers: Sequence[TensorMarginClassifier]) -> None:
+    """Raise ValueError for what cannot be fitted here, and for one object twice: only its last fit would be left."""
+    for one in classifiers:
+        if not isinstance(one, TensorMarginClassifier):
+            raise ValueError(
+                f"fit_many takes TensorMarginClassifier; got {type(one).__name__}. Transform the samples first"
+            )
+    if len({id(one) for one in classifiers}) < len(classifiers):
+        raise ValueError(
+            "every classifier must be an object of its own; got the same one more than once. Make copies with "
+            "sklearn.base.clone"
+        )
+
+
+def _row_numbers(own: Any, n_samples: int) -> Array:
+    """Return the numbers of some rows in rising order; one that comes twice counts twice."""
+    rows = to_host(own)
+    whole = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size > 0
+    if not whole or rows.min() < 0 or rows.max() >= n_samples:
+        got = f"{rows.min()} to {rows.max()}" if whole else f"{rows.dtype} of shape {rows.shape}"
+        raise ValueError(
+            f"rows must be whole numbers from 0 to {n_samples - 1}, at least one for each classifier; got {got}. "
+            "Of a mask take np.flatnonzero(mask)"
+        )
+    return np.sort(rows)
+
+
+def _fit_one(
+    classifier: TensorMarginClassifier, X: Any, y: Any, rows: Array | None, sample_weight: Any
+) -> TensorMarginClassifier:
+    if rows is not None:
+        X, y, sample_weight = (None if part is None else rows_of(part, rows) for part in (X, y, sample_weight))
+    return classifier.fit(X, y, sample_weight=sample_weight)
+
+
+def _fit_on_device(
+    classifiers: Sequence[TensorMarginClassifier], X: Any, y: Any, parts: Sequence[Array | None], sample_weight: Any
+) -> list[TensorMarginClassifier]:
+    specs = []
+    for classifier, own in zip(classifiers, parts, strict=True):
+        classifier._validate_params()  # as scikit-learn's wrapper of `fit` does
+        training = training_set(classifier, X, y, sample_weight)
+        labels, weights = training.labels, training.weights
+        if own is not None:
+            own, copies = np.unique(own, return_counts=True)
+            labels, weights = labels[own], weights[own] * copies
+        specs.append(specify(classifier, training.array.sample_shape, labels, weights, own))
+    array = training.array
+    try:
+        fits = iter(fit_specs(array, [fit for spec in specs for fit in spec.fits], None, classifiers[0].solver))
+    except NotFiniteError:
+        array.reject_not_finite(classifiers[0])
+        raise
+    return [
+        keep(classifier, spec, [next(fits) for _ in spec.fits], array, y)
+        for classifier, spec in zip(classifiers, specs, strict=True)
+    ]

@@ -1,0 +1,30 @@
+"""How good a model is, honestly: held-out predictions, what they are worth, and comparisons between methods."""
+
+from .comparison import CompareRow, CompareSettings, compare
+from .comparison_summary import MethodDifference, Summary, differences_to_best, summarise
+from .facts import comparison_content, data_facts
+from .nested import NestedEvaluation, OuterFold, nested_evaluation
+from .permutation import PermutationTest, permutation_test
+from .plan import FitPlan, check_plan
+from .workflow import FittedModel, fit_and_evaluate
+
+__all__ = [
+    "CompareRow",
+    "CompareSettings",
+    "FitPlan",
+    "FittedModel",
+    "MethodDifference",
+    "NestedEvaluation",
+    "OuterFold",
+    "PermutationTest",
+    "Summary",
+    "check_plan",
+    "compare",
+    "comparison_content",
+    "data_facts",
+    "differences_to_best",
+    "fit_and_evaluate",
+    "nested_evaluation",
+    "permutation_test",
+    "summarise",
+]

@@ -1,0 +1,127 @@
+"""What a comparison says: means with intervals, and which methods differ from the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from .._typing import Array
+from .comparison import CompareRow
+from .intervals import PairedDifference, half_width, is_significant, paired_difference, score_interval
+from .multiplicity import holm
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means over the splits; ``accuracy_sd`` is the standard deviation over them (0 for a single one).
+
+    ``accuracy`` is the share of right predictions in all test sets together. ``accuracy_low`` and ``accuracy_high``
+    bound a 95 % interval: the wider of Student's over the splits, corrected for overlapping training sets (Nadeau and
+    Bengio 2003), and the one of the tested samples or groups (Wilson's, see `score_interval`), which has a width where
+    all splits agree. None for fewer than five groups.
+    """
+
+    method: str
+    accuracy: float
+    accuracy_sd: float
+    accuracy_low: float | None
+    accuracy_high: float | None
+    fit_seconds: float
+    n_parameters: int
+    margin_mean: float
+    margin_variance: float
+
+
+@dataclass(frozen=True)
+class MethodDifference:
+    """Accuracy of a method minus that of the best one on the same test sets.
+
+    ``p_value`` is two-sided and corrected for the number of methods (Holm 1979); ``low`` and ``high`` bound the 95 %
+    interval of this one difference. None where there are too few groups.
+    """
+
+    method: str
+    best: str
+    difference: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval excludes zero and the corrected p-value is below 5 %."""
+        return is_significant(self.low, self.high, self.p_value)
+
+
+def summarise(rows: Sequence[CompareRow], methods: Sequence[str], groups: Array | None = None) -> list[Summary]:
+    """Average the rows of each method; ``groups`` are those of all samples."""
+    summaries = []
+    for method in methods:
+        own = [row for row in rows if row.method == method]
+        accuracies = [row.accuracy for row in own]
+        low, high = _interval(own, groups)
+        summaries.append(
+            Summary(
+                method=method,
+                accuracy=float(np.nanmean(_right(own))),
+                accuracy_sd=float(np.std(accuracies, ddof=1)) if len(own) > 1 else 0.0,
+                accuracy_low=low,
+                accuracy_high=high,
+                fit_seconds=float(np.mean([row.fit_seconds for row in own])),
+                n_parameters=own[0].n_parameters,
+                margin_mean=float(np.mean([row.margin_mean for row in own])),
+                margin_variance=float(np.mean([row.margin_variance for row in own])),
+            )
+        )
+    return summaries
+
+
+def differences_to_best(
+    rows: Sequence[CompareRow], methods: Sequence[str], groups: Array | None = None
+) -> list[MethodDifference]:
+    """Return how far each other method is below the best one, paired; ties go to the one that comes first."""
+    own = {method: _by_repeat(rows, method) for method in methods}
+    best = max(methods, key=lambda method: float(np.nanmean(_right(own[method]))))
+    others = [method for method in methods if method != best]
+    found = [_paired(own[method], own[best], groups) for method in others]
+    p_values = holm([1.0 if one.p_value is None else one.p_value for one in found])
+    return [
+        MethodDifference(method, best, one.difference, one.low, one.high, None if one.p_value is None else p_value)
+        for method, one, p_value in zip(others, found, p_values.tolist(), strict=True)
+    ]
+
+
+def _paired(rows: Sequence[CompareRow], others: Sequence[CompareRow], groups: Array | None) -> PairedDifference:
+    by_split = np.array([row.accuracy - other.accuracy for row, other in zip(rows, others, strict=True)])
+    return paired_difference(
+        _right(rows), _right(others), groups, by_split=by_split, test_to_train=_test_to_train(rows)
+    )
+
+
+def _interval(rows: Sequence[CompareRow], groups: Array | None) -> tuple[float | None, float | None]:
+    """Return the ends of the wider interval: over splits, or over tested samples (groups)."""
+    tested = score_interval(_right(rows), groups)
+    if tested.low is None or tested.high is None:
+        return None, None
+    half = half_width([row.accuracy for row in rows], _test_to_train(rows))
+    half = half if half > 0 else 0.0  # not a number for a single split
+    return max(0.0, min(tested.low, tested.score - half)), min(1.0, max(tested.high, tested.score + half))
+
+
+def _by_repeat(rows: Sequence[CompareRow], method: str) -> list[CompareRow]:
+    return sorted((row for row in rows if row.method == method), key=lambda row: row.repeat)
+
+
+def _right(rows: Sequence[CompareRow]) -> Array:
+    """Return what was right in each split, NaN for samples that were not in its test set."""
+    outcomes = np.full((len(rows), rows[0].n_train + rows[0].n_test), nan)
+    for outcome, row in zip(outcomes, rows, strict=True):
+        outcome[row.test] = row.right
+    return outcomes
+
+
+def _test_to_train(rows: Sequence[CompareRow]) -> float:
+    return sum(row.n_test for row in rows) / sum(row.n_train for row in rows)

@@ -1,0 +1,168 @@
+"""What a reader must know of data, searches, evaluations and comparisons, as JSON's types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from ..io import SampleSet, leakage_warnings
+from ..io.versions import software_versions
+from ..selection import TensorMarginClassifierCV
+from .comparison import CompareRow, CompareSettings
+from .comparison_summary import differences_to_best, summarise
+from .held_out import SCORES
+from .nested import REFERENCE, NestedEvaluation
+from .permutation import PermutationTest
+
+_ARRAYS = ("test", "right")  # of a CompareRow: too long for a page
+
+
+def data_facts(samples: SampleSet) -> dict[str, Any]:
+    """Return what a reader must know of the samples."""
+    X, y = samples.data, samples.target
+    labels, counts = ([], []) if y is None else (part.tolist() for part in np.unique(y, return_counts=True))
+    return {
+        "source": samples.source,
+        "kind": samples.kind,
+        "n_samples": len(X),
+        "sample_shape": list(X.shape[1:]),
+        "dtype": str(X.dtype),
+        "minimum": float(X.min()),
+        "maximum": float(X.max()),
+        "classes": [{"label": label, "count": count} for label, count in zip(labels, counts, strict=True)],
+        "n_groups": None if samples.groups is None else len(np.unique(samples.groups)),
+        "notes": list(samples.notes),
+        "warnings": list(leakage_warnings(samples)),
+    }
+
+
+def comparison_content(
+    samples: SampleSet,
+    settings: CompareSettings,
+    preparation: Sequence[str],
+    rows: Sequence[CompareRow],
+) -> dict[str, Any]:
+    """Return a comparison as JSON's types: data, settings, versions, summary, differences to the best, and rows."""
+    plain = {name: _plain(value) for name, value in vars(settings).items() if name != "preparation"}
+    summaries = summarise(rows, settings.entries, samples.groups)
+    differences = differences_to_best(rows, settings.entries, samples.groups)
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": data_facts(samples),
+        "settings": plain,
+        "preparation": list(preparation),
+        "versions": software_versions(),
+        "summary": [_all_plain(asdict(summary)) for summary in summaries],
+        "differences": [{**_all_plain(asdict(one)), "significant": one.significant} for one in differences],
+        "rows": [_all_plain({name: value for name, value in vars(row).items() if name not in _ARRAYS}) for row in rows],
+    }
+
+
+def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
+    """Return what a search has tried and chosen."""
+    results = search.cv_results_
+    names = ("decomposition", "rank", "lam", "mu1")
+    tried = {name: list(dict.fromkeys(str(value) for value in results[f"param_{name}"])) for name in names}
+    if "param_preparation" in results:
+        tried["preparation"] = list(dict.fromkeys(str(value) for value in results["param_preparation"]))
+    return {
+        "tried": tried,
+        "n_models": len(results["params"]),
+        "n_splits": search.n_splits_,
+        "best": {name: _plain(value) for name, value in search.best_params_.items()},
+        "best_score": search.best_score_,
+    }
+
+
+def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[str, Any]:
+    """Return scores, intervals, the comparison with the reference, folds and held-out predictions."""
+    folds = [
+        {**asdict(fold), "chosen": _all_plain(fold.chosen), "reference_chosen": _all_plain(fold.reference_chosen)}
+        for fold in evaluation.folds
+    ]
+    tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
+    labels, counts = np.unique(tested, return_counts=True)
+    ours, theirs = evaluation.interval, evaluation.reference_interval
+    return {
+        "scheme": evaluation.scheme,
+        "seed": evaluation.seed,
+        "score": {"name": SCORES[evaluation.score], "value": ours.score},
+        "interval": [ours.low, ours.high],
+        "unit": ours.unit,
+        "n_units": ours.n_units,
+        "n_tested": int(evaluation.tested.any(axis=0).sum()),
+        "n_untested": int(np.sum(~evaluation.tested.any(axis=0))),
+        "repeats": len(evaluation.tested),
+        "accuracy": evaluation.accuracy,
+        "balanced_accuracy": evaluation.balanced_accuracy,
+        "reference": {
+            "name": REFERENCE,
+            "score": theirs.score,
+            "interval": [theirs.low, theirs.high],
+            "accuracy": evaluation.reference,
+            "balanced_accuracy": evaluation.reference_balanced_accuracy,
+        },
+        "difference": {**asdict(evaluation.difference), "significant": evaluation.difference.significant},
+        "majority": {
+            "label": labels.tolist()[counts.argmax()],
+            "accuracy": float(counts.max() / counts.sum()),
+            "score": float(counts.max() / counts.sum()) if evaluation.score == "accuracy" else 1 / len(labels),
+        },
+        "folds": folds,
+        "samples": _sample_rows(evaluation, samples),
+    }
+
+
+def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[str, Any]]:
+    """Return for each held-out prediction what the sample was taken for."""
+    labels, names = evaluation.labels.tolist(), samples.names or [str(k) for k in range(len(evaluation.labels))]
+    groups = [None] * len(labels) if evaluation.groups is None else evaluation.groups.tolist()
+    predicted, confidence = evaluation.predicted.tolist(), evaluation.confidence.tolist()
+    return [
+        {
+            "repeat": repeat,
+            "sample": names[row],
+            "group": groups[row],
+            "label": labels[row],
+            "predicted": predicted[repeat][row],
+            "probability": _number(confidence[repeat][row]),
+        }
+        for repeat, row in np.argwhere(evaluation.tested).tolist()
+    ]
+
+
+def permutation_facts(test: PermutationTest, score_name: str) -> dict[str, Any]:
+    """Return the result of a permutation test."""
+    return {
+        "score": test.score,
+        "score_name": score_name,
+        "p_value": test.p_value,
+        "smallest_p": test.smallest_p,
+        "n_permutations": len(test.permuted),
+        "exchanged": test.permuted_what,
+        "fixed_groups": test.fixed_groups,
+        "n_fixed": test.n_fixed,
+        "permuted": test.permuted.tolist(),
+    }
+
+
+def _number(value: float) -> float | None:
+    """Return a number that JSON has: not NaN."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _all_plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter's value as one of JSON's types."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, float):
+        return _number(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

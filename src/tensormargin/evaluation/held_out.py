@@ -1,0 +1,93 @@
+"""Held-out predictions: how samples are split, what a model predicts for those it did not see, and its score."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import balanced_accuracy_score
+
+from .._typing import Array
+from ..cluster import take
+from ..model_steps import fit_model, last_estimator, samples_for_last_step
+from ..progress import Progress
+from ..selection import splits_of
+
+SCORES = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy"}
+"""Scores of pooled held-out predictions, and what they are called."""
+
+
+@dataclass(frozen=True)
+class OuterSplit:
+    """One division into training and test set, the fold of a repeat; ``train`` and ``test`` hold row numbers."""
+
+    repeat: int
+    fold: int
+    train: Array
+    test: Array
+
+
+def outer_splits(cv: Any, y: Array, groups: Array | None, repeats: int, seed: int) -> list[OuterSplit]:
+    """Return the splits of a cross-validation (`tensormargin.selection.splits_of`), shuffled anew for each repeat."""
+    return [
+        OuterSplit(repeat, fold, *split)
+        for repeat in range(repeats)
+        for fold, split in enumerate(splits_of(cv, y, groups, seed + repeat))
+    ]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A model fitted on the training set of a split.
+
+    Attributes
+    ----------
+    estimator : estimator
+        The last step of the model.
+    training, test : array
+        The samples of both sets as that step takes them.
+    predicted : ndarray of shape (n_test,)
+    """
+
+    estimator: Any
+    training: Array
+    test: Array
+    predicted: Array
+
+
+def predict_held_out(
+    model: Any, X: Array, y: Array, groups: Array | None, split: OuterSplit, progress: Progress | None = None
+) -> HeldOut:
+    """Fit a clone of a model on the training set of a split and predict its test set."""
+    X_train, X_test = take(X, split.train), X[split.test]
+    own, other = (None, None) if groups is None else (groups[split.train], groups[split.test])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        told = {} if progress is None else {"progress": progress}
+        fitted = fit_model(clone(model), X_train, y[split.train], own, **told)
+    last = last_estimator(fitted)
+    test = samples_for_last_step(fitted, X_test, other)
+    return HeldOut(last, samples_for_last_step(fitted, X_train, own), test, np.asarray(last.predict(test)))
+
+
+def check_score(name: str) -> None:
+    """Raise ValueError unless there is a score of this name."""
+    if name not in SCORES:
+        raise ValueError(f"score must be one of {', '.join(SCORES)}; got {name!r}")
+
+
+def pooled_score(name: str, y: Array, predicted: Array) -> float:
+    """Return the accuracy, or balanced accuracy, of all held-out predictions taken together.
+
+    Folds differ in size, and a small one may lack a class, so that a mean over folds is another number than the share
+    of right predictions.
+    """
+    if name == "accuracy":
+        return float(np.mean(y == predicted))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
+        return float(balanced_accuracy_score(y, predicted))

@@ -1,0 +1,295 @@
+"""An honest estimate for a model that chooses its own hyperparameters: test sets that no choice has seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .._namespace import as_array
+from .._typing import Array, FloatArray
+from .._validation import checked_groups, checked_labels
+from ..leakage import warn_of_duplicates
+from ..model_steps import last_estimator
+from ..progress import Progress, stage_progress
+from ..selection import splits_of
+from .comparison import Tuned, tuned
+from .contenders import contender
+from .held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
+from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval
+
+REFERENCE = "LinearSVC"
+
+
+@dataclass(frozen=True)
+class OuterFold:
+    """One test set: the scores of the model and of the flat reference on it, and what each chose.
+
+    ``unseen`` lists the classes of the test set that the training set lacks: none of their samples can be right.
+    ``absent`` lists the classes that the test set lacks: chance is another number there than in the other folds.
+    """
+
+    repeat: int
+    fold: int
+    n_train: int
+    n_test: int
+    score: float
+    reference_score: float
+    chosen: dict[str, Any]
+    reference_chosen: dict[str, Any]
+    seconds: float
+    unseen: tuple[Any, ...] = ()
+    absent: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class NestedEvaluation:
+    """Predictions for samples that neither the fit nor any choice has seen, and what they are worth.
+
+    Scores are those of all held-out predictions taken together, the numbers that a confusion matrix of them adds up to.
+
+    Attributes
+    ----------
+    folds : sequence of OuterFold
+    labels : ndarray of shape (n_samples,)
+    groups : ndarray of shape (n_samples,) or None
+    predicted, reference_predicted : ndarray of shape (n_repeats, n_samples)
+        The label that each sample got from the model, and from a flat LinearSVC tuned alike, when it was in the test
+        set (of each repeat).
+    confidence : ndarray of shape (n_repeats, n_samples)
+        Probability of the predicted label by the model, NaN for models without probabilities.
+    tested : ndarray of bool, of shape (n_repeats, n_samples)
+        False for a sample that was in no test set, so that it has no prediction: a splitter may leave samples out,
+        and folds whose training set would lack a class are dropped.
+    score : {"accuracy", "balanced_accuracy"}
+        What `interval`, `reference_interval` and `difference` refer to.
+    scheme : str
+        How the samples were split, in words.
+    seed : int
+    """
+
+    folds: Sequence[OuterFold]
+    labels: Array
+    groups: Array | None
+    predicted: Array
+    reference_predicted: Array
+    confidence: Array
+    tested: Array
+    score: str
+    scheme: str
+    seed: int
+
+    def _pooled(self, score: str, predicted: Array) -> float:
+        labels = np.broadcast_to(self.labels, self.tested.shape)
+        return pooled_score(score, labels[self.tested], predicted[self.tested])
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right predictions."""
+        return self._pooled("accuracy", self.predicted)
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean over the classes of the share of right predictions."""
+        return self._pooled("balanced_accuracy", self.predicted)
+
+    @property
+    def reference(self) -> float:
+        """Share of right predictions of the flat LinearSVC."""
+        return self._pooled("accuracy", self.reference_predicted)
+
+    @property
+    def reference_balanced_accuracy(self) -> float:
+        """Balanced accuracy of the flat LinearSVC."""
+        return self._pooled("balanced_accuracy", self.reference_predicted)
+
+    @cached_property
+    def interval(self) -> ScoreInterval:
+        """The model's score with its 95 % interval, by group where there are groups."""
+        return score_interval(self._right(self.predicted), self.groups, self._strata)
+
+    @cached_property
+    def reference_interval(self) -> ScoreInterval:
+        """The same for the flat LinearSVC."""
+        return score_interval(self._right(self.reference_predicted), self.groups, self._strata)
+
+    @cached_property
+    def difference(self) -> PairedDifference:
+        """The model's score minus the reference's, paired, with its 95 % interval."""
+        return paired_difference(
+            self._right(self.predicted),
+            self._right(self.reference_predicted),
+            self.groups,
+            self._strata,
+            by_split=self._differences_by_fold() if len(self.tested) > 1 else None,
+            test_to_train=sum(fold.n_test for fold in self.folds) / sum(fold.n_train for fold in self.folds),
+        )
+
+    @property
+    def _strata(self) -> Array | None:
+        return self.labels if self.score == "balanced_accuracy" else None
+
+    def _right(self, predicted: Array) -> FloatArray:
+        return np.where(self.tested, predicted == self.labels, np.nan)
+
+    def _differences_by_fold(self) -> FloatArray:
+        return np.array([fold.score - fold.reference_score for fold in self.folds])
+
+
+def nested_evaluation(
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    cv: Any = 5,
+    repeats: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+    score: str | None = None,
+) -> NestedEvaluation:
+    """Evaluate a model with all its choices, and a tuned flat LinearSVC beside it on the same splits.
+
+    The reference has the model's class weights and chooses between the model's preparations, by the same score.
+
+    Parameters
+    ----------
+    model : estimator
+        `TensorMarginClassifierCV`, or a Pipeline that ends in it; it is cloned.
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+    y : array-like of shape (n_samples,)
+    groups : array-like of shape (n_samples,), optional
+        Samples of one group stay together in the outer and in the inner splits.
+    cv : int or splitter, default=5
+        Outer folds.
+    repeats : int, default=1
+        Number of times that the folds are drawn anew.
+    seed : int, default=0
+    progress : callable, optional
+        Called as ``progress(done, total, text)``.
+    score : {"accuracy", "balanced_accuracy"}, optional
+        What intervals and the comparison with the reference refer to; by default balanced accuracy where the model
+        chooses by it, and accuracy otherwise.
+    """
+    X = as_array(X)
+    y, groups = checked_labels(X, y), checked_groups(X, groups)
+    warn_of_duplicates(X, groups)
+    score = _score_of(model) if score is None else score
+    check_score(score)
+    splits = outer_splits(cv, y, groups, repeats, seed)
+    for split in splits:  # raises before any work where a training set is too small to choose on
+        _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
+    predicted, reference_predicted = (np.zeros((repeats, len(y)), y.dtype) for _ in range(2))
+    confidence = np.full((repeats, len(y)), np.nan)
+    tested = np.zeros((repeats, len(y)), bool)
+    folds = []
+    for done, split in enumerate(splits):
+        told = stage_progress(progress, [1] * len(splits), done, f"outer fold {done + 1} of {len(splits)}, ")
+        result = _test(model, X, y, groups, split, told, seed, score)
+        where = split.repeat, split.test
+        predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
+        confidence[where], tested[where] = result.confidence, True
+        folds.append(result.fold)
+    return NestedEvaluation(
+        folds=folds,
+        labels=y,
+        groups=groups,
+        predicted=predicted,
+        reference_predicted=reference_predicted,
+        confidence=confidence,
+        tested=tested,
+        score=score,
+        scheme=_scheme(cv, len(splits) // repeats, repeats, groups),
+        seed=seed,
+    )
+
+
+def _score_of(model: Any) -> str:
+    return "balanced_accuracy" if getattr(last_estimator(model), "scoring", None) == "balanced_accuracy" else "accuracy"
+
+
+def _check_can_choose(y: Array, groups: Array | None, seed: int) -> None:
+    try:
+        splits_of(2, y, groups, seed)
+    except ValueError as error:
+        raise ValueError(
+            f"the training set of an outer fold ({len(y)} samples) is too small to choose on: {error}. More outer "
+            "folds leave more for training"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Tested:
+    fold: OuterFold
+    predicted: Array
+    reference_predicted: Array
+    confidence: Array | float
+
+
+def _test(
+    model: Any,
+    X: Array,
+    y: Array,
+    groups: Array | None,
+    split: OuterSplit,
+    progress: Progress | None,
+    seed: int,
+    score: str,
+) -> _Tested:
+    """Fit model and reference on the training set of a split and try them on its test set."""
+    began = perf_counter()
+    held_out = predict_held_out(model, X, y, groups, split, progress)
+    own = None if groups is None else groups[split.train]
+    reference = _reference(held_out, y[split.train], own, seed, score)
+    reference_predicted = reference.estimator.predict(held_out.test)
+    y_test = y[split.test]
+    fold = OuterFold(
+        repeat=split.repeat,
+        fold=split.fold,
+        n_train=len(split.train),
+        n_test=len(split.test),
+        score=pooled_score(score, y_test, held_out.predicted),
+        reference_score=pooled_score(score, y_test, reference_predicted),
+        chosen=dict(getattr(held_out.estimator, "best_params_", {})),
+        reference_chosen=reference.values,
+        seconds=perf_counter() - began,
+        unseen=tuple(np.setdiff1d(y_test, y[split.train]).tolist()),
+        absent=tuple(np.setdiff1d(y, y_test).tolist()),
+    )
+    return _Tested(fold, held_out.predicted, reference_predicted, _confidence(held_out))
+
+
+def _reference(held_out: HeldOut, y: Array, groups: Array | None, seed: int, score: str) -> Tuned:
+    """Return the flat LinearSVC, tuned and fitted on the training set as the model's last step sees it."""
+    model = held_out.estimator
+    alternatives = getattr(model, "preparation", None)
+    flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None)).behind(
+        *(alternatives if isinstance(alternatives, list | tuple) else [alternatives])
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        chosen = tuned(flat, held_out.training, y, 5, seed, groups, getattr(model, "n_jobs", None), score)
+        chosen.estimator.fit(held_out.training, y)
+    return chosen
+
+
+def _confidence(held_out: HeldOut) -> Array | float:
+    """Return the probability of each predicted class."""
+    model = held_out.estimator
+    if not hasattr(model, "predict_proba"):
+        return np.nan
+    columns = np.searchsorted(model.classes_, held_out.predicted)
+    probabilities: Array = np.asarray(model.predict_proba(held_out.test))[np.arange(len(columns)), columns]
+    return probabilities
+
+
+def _scheme(cv: Any, folds: int, repeats: int, groups: Array | None) -> str:
+    if not isinstance(cv, int):
+        return f"{folds} splits by {cv}"
+    kind = "stratified folds" if groups is None else "folds that keep groups together"
+    return f"{folds} {kind}" + (f", drawn {repeats} times" if repeats > 1 else "")

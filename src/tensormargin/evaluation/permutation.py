@@ -1,0 +1,197 @@
+"""Is it above chance? A permutation test that respects groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, lgamma
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from .._namespace import as_array
+from .._typing import Array
+from .._validation import checked_groups, checked_labels
+from ..leakage import warn_of_duplicates
+from ..progress import Progress
+from .held_out import check_score, outer_splits, pooled_score, predict_held_out
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """Result of `permutation_test`.
+
+    Attributes
+    ----------
+    score : float
+        Score of the held-out predictions with the true labels.
+    permuted : ndarray of shape (n_permutations,)
+        The same with permuted labels: the null distribution.
+    p_value : float
+        ``(1 + number of permuted scores >= score) / (1 + n_permutations)``.
+    permuted_what : str
+        What was exchanged: labels of samples, labels within groups, labels of whole groups, or both of the last two.
+    smallest_p : float
+        The smallest possible p-value: limited by the number of permutations, and by the number of different ways in
+        which the labels can be arranged.
+    fixed_groups : list
+        Groups whose labels no permutation changes: all of their samples have one label, and so have all other groups of
+        that kind. They add nothing to the evidence.
+    n_fixed : int
+        Number of samples in them.
+    """
+
+    score: float
+    permuted: Array
+    p_value: float
+    permuted_what: str
+    smallest_p: float
+    fixed_groups: list[Any]
+    n_fixed: int
+
+
+def permutation_test(
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    cv: Any = 5,
+    n_permutations: int = 200,
+    n_jobs: int | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    progress: Progress | None = None,
+    repeats: int = 1,
+    score: str = "accuracy",
+) -> PermutationTest:
+    """Test whether a model's held-out score is above chance.
+
+    The score is that of all held-out predictions taken together, as in `nested_evaluation`; with one integer as its
+    ``seed`` and as ``random_state`` here, it is the same number. Labels are exchanged between samples. With groups they
+    are exchanged within each group that has several labels (fMRI runs), and between those groups that have one label
+    each (recordings of a patient), as a whole: exchanging within them would change nothing.
+
+    Parameters
+    ----------
+    model : estimator
+        A classifier or a Pipeline that ends in one; it is cloned. With `TensorMarginClassifierCV` all choices are made
+        anew for every permutation: honest, and slow.
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+    y : array-like of shape (n_samples,)
+    groups : array-like of shape (n_samples,), optional
+    cv : int or splitter, default=5
+    n_permutations : int, default=200
+    n_jobs : int, optional
+        Permutations done at the same time.
+    random_state : int, RandomState or None
+        For the permutations and the folds.
+    progress : callable, optional
+        Called as ``progress(done, total, text)``.
+    repeats : int, default=1
+        Number of times that the folds are drawn anew for every score.
+    score : {"accuracy", "balanced_accuracy"}, default="accuracy"
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier, permutation_test
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> easy = make_low_rank_classes(40, (6, 6), rank=1, distance=6.0, random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1)
+    >>> permutation_test(clf, easy.data, easy.target, n_permutations=19, random_state=0).p_value
+    0.05
+    """
+    X = as_array(X)
+    y, groups = checked_labels(X, y), checked_groups(X, groups)
+    warn_of_duplicates(X, groups)
+    check_classification_targets(y)
+    check_score(score)
+    if n_permutations < 1:
+        raise ValueError(f"n_permutations must be at least 1; got {n_permutations}")
+    rng = check_random_state(random_state)
+    seed = int(random_state) if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
+    exchange = _Exchange(y, groups)
+    model = clone(model)  # what it has learnt need not travel with every job
+    labels = [y, *(exchange.permuted(rng) for _ in range(n_permutations))]
+    jobs = (
+        delayed(_numbered_score)(number, model, X, one, groups, cv, repeats, seed, score)
+        for number, one in enumerate(labels)
+    )
+    scores = np.empty(len(labels))
+    for done, (number, value) in enumerate(Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs), start=1):
+        scores[number] = value
+        if progress is not None:
+            progress(done, len(labels), f"{done - 1} of {n_permutations} permutations")
+    return PermutationTest(
+        score=float(scores[0]),
+        permuted=scores[1:],
+        p_value=float((1 + np.sum(scores[1:] >= scores[0] - 1e-12)) / (1 + n_permutations)),
+        permuted_what=exchange.what,
+        smallest_p=max(1 / (1 + n_permutations), 1 / exchange.n_arrangements),
+        fixed_groups=exchange.fixed_groups,
+        n_fixed=exchange.n_fixed,
+    )
+
+
+class _Exchange:
+    """Which labels may change places if they had nothing to do with the samples.
+
+    A group with several labels is a stratum of its own. The groups with one label each, taken together, are another
+    one, in which whole groups change places.
+    """
+
+    def __init__(self, y: Array, groups: Array | None) -> None:
+        self._y = y
+        names = np.zeros(1) if groups is None else np.unique(groups)
+        self._of_group = np.zeros(len(y), int) if groups is None else np.searchsorted(names, groups)
+        rows = [np.flatnonzero(self._of_group == number) for number in range(len(names))]
+        uniform = [number for number, own in enumerate(rows) if len(np.unique(y[own])) == 1]
+        self._mixed = [own for number, own in enumerate(rows) if number not in set(uniform)]
+        self._whole = np.array(uniform, dtype=int)
+        self._label_of_group = y[[own[0] for own in rows]]
+        stuck = len(np.unique(self._label_of_group[self._whole])) < 2
+        self.fixed_groups = names[self._whole].tolist() if stuck and groups is not None else []
+        self.n_fixed = sum(len(rows[number]) for number in uniform) if self.fixed_groups else 0
+        self.what = self._in_words(groups is not None, not stuck)
+
+    def _in_words(self, grouped: bool, whole_groups_move: bool) -> str:
+        if not grouped:
+            return "labels of samples"
+        kinds = ["within groups"] if self._mixed else []
+        kinds += ["of whole groups"] if whole_groups_move else []
+        return "labels " + " and ".join(kinds)
+
+    @property
+    def n_arrangements(self) -> float:
+        """Number of different ways in which the labels can be arranged; infinite where it is huge."""
+        parts = [self._y[own] for own in self._mixed] + [self._label_of_group[self._whole]]
+        logarithm = sum(_log_arrangements(part) for part in parts)
+        return exp(logarithm) if logarithm < 100 else float("inf")
+
+    def permuted(self, rng: np.random.RandomState) -> Array:
+        """Return labels in a random arrangement."""
+        permuted = self._y.copy()
+        for own in self._mixed:
+            permuted[own] = rng.permutation(permuted[own])
+        of_groups = self._label_of_group.copy()
+        of_groups[self._whole] = rng.permutation(of_groups[self._whole])
+        moved = np.isin(self._of_group, self._whole)
+        permuted[moved] = of_groups[self._of_group[moved]]
+        return permuted
+
+
+def _log_arrangements(labels: Array) -> float:
+    """Return the logarithm of the multinomial coefficient."""
+    counts = np.unique(labels, return_counts=True)[1].tolist()
+    return lgamma(len(labels) + 1) - sum(lgamma(count + 1) for count in counts)
+
+
+def _numbered_score(
+    number: int, model: Any, X: Array, y: Array, groups: Array | None, cv: Any, repeats: int, seed: int, score: str
+) -> tuple[int, float]:
+    """Return the number and the score of all held-out predictions."""
+    splits = outer_splits(cv, y, groups, repeats, seed)
+    predicted = [predict_held_out(model, X, y, groups, split).predicted for split in splits]
+    tested = np.concatenate([split.test for split in splits])
+    return number, pooled_score(score, y[tested], np.concatenate(predicted))

@@ -1,0 +1,93 @@
+"""How a model is chosen and evaluated by ``tensormargin fit``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from ..formats import FORMATS
+from ..io import SampleSet
+from ..preparation import Recipe
+from ..selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """How a model is chosen and evaluated.
+
+    Attributes
+    ----------
+    auto : bool
+        Choose everything: scaling, decomposition, rank, lambda, mu. Otherwise lambda and mu for one decomposition.
+    decomposition, rank : str, int or tuple or None
+        The weight, without ``auto``.
+    recipe : Recipe
+        What is done to the samples before.
+    folds : int
+        Of the cross-validation that chooses.
+    outer_folds, repeats : int
+        Of the evaluation around it, and the number of times that its folds are drawn; no evaluation for 0 outer folds.
+    permutations : int
+        Of the test against chance, which repeats the whole evaluation for each; none for 0.
+    rule : {"best", "simplest", "margins"}
+        Which of the models to take, see `TensorMarginClassifierCV`.
+    class_weight : "balanced" or None
+        With "balanced" models are chosen, evaluated and compared by balanced accuracy.
+    seed : int
+    """
+
+    auto: bool = False
+    decomposition: str = "tucker"
+    rank: int | tuple[int, ...] | None = None
+    recipe: Recipe = field(default_factory=Recipe)
+    folds: int = 5
+    outer_folds: int = 5
+    repeats: int = 1
+    permutations: int = 0
+    rule: str = DEFAULT_RULE
+    class_weight: str | None = None
+    seed: int = 0
+
+    @property
+    def score(self) -> str:
+        """What models are chosen and evaluated by."""
+        return "accuracy" if self.class_weight is None else "balanced_accuracy"
+
+    def model(self, n_jobs: int | None) -> Any:
+        """Return the unfitted model: a search, behind steps that need groups if there are any."""
+        common: dict[str, Any] = {
+            "cv": self.folds,
+            "rule": self.rule,
+            "class_weight": self.class_weight,
+            "scoring": None if self.score == "accuracy" else self.score,
+            "preparation": self.recipe.inner(),
+            "random_state": self.seed,
+            "n_jobs": n_jobs,
+        }
+        if self.auto and self.recipe.scale == "none":
+            search = auto_model(**common)
+        elif self.auto:  # the scaling was chosen by hand
+            search = TensorMarginClassifierCV(**common)
+        else:
+            search = TensorMarginClassifierCV((self.decomposition,), ranks=(self.rank,), **common)
+        steps = self.recipe.outer()
+        return Pipeline([*steps, ("classifier", search)]) if steps else search
+
+
+def check_plan(samples: SampleSet, plan: FitPlan) -> None:
+    """Raise ValueError for what can be known to fail before any work is done: the recipe and the rank."""
+    inner = plan.recipe.inner()
+    shape = samples.data.shape[1:]
+    if inner is not None:  # of all samples: what a few of them leave of a crop may be too small for the rank
+        X = plan.recipe.scaled_by_group(samples.data, samples.groups)
+        try:
+            shape = inner.fit(X).transform(X[:1]).shape[1:]
+        except ValueError as error:
+            raise ValueError(
+                f"the preparation (scale, mask, crop, resize, tensorize) does not suit samples of shape {shape}: "
+                f"{error}"
+            ) from error
+    if not plan.auto:
+        FORMATS[plan.decomposition].valid_rank(plan.rank, shape)

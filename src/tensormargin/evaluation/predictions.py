@@ -1,0 +1,85 @@
+"""Predictions of a model for samples from a file, and the table that keeps them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+from ..io import BadFileError, SampleSet, replacing
+from ..model_steps import last_estimator, needs_groups, sample_shape, samples_for_last_step
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a model says of samples.
+
+    Attributes
+    ----------
+    names : list of str
+        The samples' files, or their numbers from 0.
+    predicted : ndarray of shape (n_samples,)
+    columns : dict of str to ndarray
+        "label" and "group" where they are known, then "probability of CLASS" for each class, or "score of CLASS" for a
+        model without probabilities.
+    """
+
+    names: list[str]
+    predicted: Array
+    columns: dict[str, Array]
+
+
+def check_samples_fit(model: Any, samples: SampleSet) -> None:
+    """Raise `BadFileError` for samples that the model cannot take."""
+    shape = sample_shape(model)
+    if samples.data.shape[1:] != shape:
+        raise BadFileError(
+            f"{samples.source}: samples of shape {samples.data.shape[1:]}; the model was fitted to {shape}. Bring them "
+            "to that shape first (--size resizes image files, --axis says which axis counts the samples)"
+        )
+    if needs_groups(model) and samples.groups is None:
+        raise BadFileError(
+            f"{samples.source}: the model scales by group, so it needs the groups of new samples too: name them with "
+            "--groups"
+        )
+
+
+def predictions_of(model: Any, samples: SampleSet) -> Predictions:
+    """Predict; raise `BadFileError` for samples that the model cannot take."""
+    check_samples_fit(model, samples)
+    last = last_estimator(model)
+    ready = samples_for_last_step(model, samples.data, samples.groups)
+    known = (("label", samples.target), ("group", samples.groups))
+    columns = {name: values for name, values in known if values is not None}
+    names = samples.names or [str(number) for number in range(len(samples.data))]
+    return Predictions(names, np.asarray(last.predict(ready)), columns | _strengths(last, ready))
+
+
+def _strengths(last: Any, X: Array) -> dict[str, Array]:
+    """Return probabilities, or scores where a model has none, by the names of their columns."""
+    if hasattr(last, "predict_proba"):
+        return {f"probability of {c}": p for c, p in zip(last.classes_, last.predict_proba(X).T, strict=True)}
+    scores = last.decision_function(X)
+    if scores.ndim == 1:
+        return {f"score of {last.classes_[1]}": scores}
+    return {f"score of {c}": p for c, p in zip(last.classes_, scores.T, strict=True)}
+
+
+def write_predictions(path: str | Path, predictions: Predictions) -> None:
+    """Write a CSV file with one row a sample; it is whole or not there."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    known = [name for name in ("label", "group") if name in predictions.columns]
+    others = [name for name in predictions.columns if name not in known]
+    writer.writerow(["sample", *known, "predicted", *others])
+    for row, name in enumerate(predictions.names):
+        given = [predictions.columns[column][row] for column in known]
+        strengths = [f"{predictions.columns[column][row]:.6g}" for column in others]
+        writer.writerow([name, *given, predictions.predicted[row], *strengths])
+    with replacing(path) as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8")

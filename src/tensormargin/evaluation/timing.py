@@ -1,0 +1,35 @@
+"""One fit, watched."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from .._typing import Array
+
+
+@dataclass(frozen=True)
+class TimedFit:
+    """A fitted classifier, how long its fit took, and whether it converged."""
+
+    classifier: Any
+    seconds: float
+    converged: bool
+
+
+def timed_fit(classifier: Any, X: Array, y: Array) -> TimedFit:
+    """Fit; a warning that it did not converge becomes part of the result instead of text on the screen."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        began = perf_counter()
+        classifier.fit(X, y)
+        seconds = perf_counter() - began
+    converged = not any(issubclass(item.category, ConvergenceWarning) for item in caught)
+    for item in caught:
+        if not issubclass(item.category, ConvergenceWarning):
+            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+    return TimedFit(classifier, seconds, converged)

@@ -1,0 +1,79 @@
+"""What ``tensormargin fit`` does: choose, evaluate honestly, fit, and note everything that a reader must know."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..io import SampleSet
+from ..model_steps import fit_model, last_estimator
+from ..progress import Progress, stage_progress
+from .facts import data_facts, evaluation_facts, permutation_facts, search_facts
+from .held_out import SCORES
+from .nested import nested_evaluation
+from .permutation import PermutationTest, permutation_test
+from .plan import FitPlan
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A fitted model and the facts to keep beside it, of JSON's types."""
+
+    model: Any
+    about: dict[str, Any]
+
+
+def fit_and_evaluate(
+    samples: SampleSet, plan: FitPlan, n_jobs: int | None = None, progress: Progress | None = None
+) -> FittedModel:
+    """Evaluate the plan on parts of the samples that it does not see, then fit it to all of them."""
+    X, y, groups = samples.data, samples.labels, samples.groups
+    if plan.recipe.by_group and groups is None:
+        raise ValueError(f"{samples.source}: scaling by group needs groups; name them with groups (--groups)")
+    model = plan.model(n_jobs)
+    stages = [plan.outer_folds * plan.repeats, 1, plan.permutations]  # in fits of the whole search
+    evaluation = None
+    if plan.outer_folds:
+        evaluation = nested_evaluation(
+            model,
+            X,
+            y,
+            groups,
+            plan.outer_folds,
+            plan.repeats,
+            plan.seed,
+            stage_progress(progress, stages, 0, "evaluation: "),
+        )
+    fit_model(model, X, y, groups, progress=stage_progress(progress, stages, 1, "fit: "))
+    test = (
+        _permuted(samples, plan, n_jobs, stage_progress(progress, stages, 2, "chance: ")) if plan.permutations else None
+    )
+    about: dict[str, Any] = {
+        "data": data_facts(samples),
+        "preparation": {"recipe": asdict(plan.recipe), "words": plan.recipe.words()},
+        "plan": asdict(plan),
+        "search": search_facts(last_estimator(model)),
+        "evaluation": None if evaluation is None else evaluation_facts(evaluation, samples),
+        "chance": None if test is None else permutation_facts(test, SCORES[plan.score]),
+        "affine": None if samples.affine is None else np.asarray(samples.affine).tolist(),
+    }
+    return FittedModel(model, about)
+
+
+def _permuted(samples: SampleSet, plan: FitPlan, n_jobs: int | None, progress: Progress | None) -> PermutationTest:
+    """Test the plan against chance, with the splits and the score of its evaluation."""
+    return permutation_test(
+        plan.model(1),
+        samples.data,
+        samples.labels,
+        samples.groups,
+        cv=plan.outer_folds or plan.folds,
+        n_permutations=plan.permutations,
+        n_jobs=n_jobs,
+        random_state=plan.seed,
+        progress=progress,
+        repeats=plan.repeats if plan.outer_folds else 1,
+        score=plan.score,
+    )

@@ -1,0 +1,110 @@
+"""From several binary problems to one decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.utils import column_or_1d
+
+from ._namespace import dtype_of, like, namespace
+from ._typing import Array
+
+
+@dataclass(frozen=True)
+class BinaryProblem:
+    """One binary problem of a multi-class one, as data: which samples take part, and on which side.
+
+    Attributes
+    ----------
+    negative, positive : int
+        Class indices; ``negative`` is -1 for "all the others".
+    rows : ndarray of int or None
+        Samples that take part, in rising order; None for all of them.
+    signs : ndarray of shape (n_rows,)
+        1 for the positive class, -1 otherwise.
+    """
+
+    negative: int
+    positive: int
+    rows: Array | None
+    signs: Array
+
+    def weighted(self, weights: Array) -> tuple[BinaryProblem, Array]:
+        """Return the problem and the share of each of its samples, given a weight for every sample.
+
+        Shares sum to one and are all positive: a sample of weight zero must not count at all, and is left out.
+        """
+        rows, signs = self.rows, self.signs
+        if not np.all(weights > 0):
+            rows = np.arange(len(weights)) if rows is None else rows
+            kept = weights[rows] > 0
+            rows, signs = rows[kept], signs[kept]
+        chosen = weights if rows is None else weights[rows]
+        return replace(self, rows=rows, signs=signs), chosen / chosen.sum()
+
+    def within(self, rows: Array) -> BinaryProblem:
+        """Return the same problem for an array in which the samples at hand are some rows."""
+        return replace(self, rows=rows if self.rows is None else rows[self.rows])
+
+
+def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryProblem]:
+    """Return the binary problems for class indices ``codes``.
+
+    Two classes make one problem, whose positive class is the second. ``"ovo"`` makes one for every pair (i, j), i < j,
+    in scikit-learn's order, the later class positive; ``"ovr"`` one for every class.
+    """
+    if n_classes == 2:
+        return [BinaryProblem(0, 1, None, _signs(codes == 1))]
+    if scheme == "ovr":
+        return [BinaryProblem(-1, k, None, _signs(codes == k)) for k in range(n_classes)]
+    problems = []
+    for i, j in combinations(range(n_classes), 2):
+        rows = np.flatnonzero((codes == i) | (codes == j))
+        problems.append(BinaryProblem(i, j, rows, _signs(codes[rows] == j)))
+    return problems
+
+
+def class_codes(y: Any, classes: Array) -> Array:
+    """Return the index of each label in ``classes`` (sorted); raise ValueError for one that is not among them."""
+    labels = column_or_1d(y)
+    unknown = np.setdiff1d(labels, classes)
+    if unknown.size:
+        known = classes.tolist()
+        raise ValueError(f"y holds labels that were not seen in fit: {unknown.tolist()}; the known ones are {known}")
+    return np.searchsorted(classes, labels)
+
+
+def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:
+    """Turn one score a binary problem into the decision function.
+
+    One-vs-one counts votes and adds the summed scores squeezed into (-1/3, 1/3), so that they decide between classes
+    with equally many votes and nothing else: the rule of scikit-learn's ``SVC(break_ties=True)``. As in a problem of
+    two classes, the later class needs a positive score; a score of 0 goes to the earlier one.
+    """
+    if n_classes == 2:
+        return scores[:, 0]
+    if scheme == "ovr":
+        return scores
+    xp = namespace(scores)
+    pairs = np.array(list(combinations(range(n_classes), 2)))
+    earlier, later = (like(np.eye(n_classes)[pairs[:, side]], scores, dtype_of(scores)) for side in (0, 1))
+    won = xp.astype(scores > 0, scores.dtype)
+    votes = (1 - won) @ earlier + won @ later
+    sums = scores @ (later - earlier)
+    return votes + sums / (3 * (xp.abs(sums) + 1))
+
+
+def predicted_codes(decisions: Any) -> Any:
+    """Return the index of the predicted class: by the sign of one score, or the largest of several.
+
+    Ties go to the earlier class: a single score of 0, or the largest score twice.
+    """
+    xp = namespace(decisions)
+    return xp.astype(decisions > 0, xp.int64) if decisions.ndim == 1 else xp.argmax(decisions, axis=1)
+
+
+def _signs(positive: Array) -> Array:
+    return np.where(positive, 1.0, -1.0)

@@ -1,0 +1,88 @@
+"""The objective of the paper (Eq. 7), the binary problem that it belongs to, and the proof of how good a point is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+
+import numpy as np
+
+from ._typing import Array, FloatArray
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The parameters of Eq. 7 with the weights of the samples.
+
+    Attributes
+    ----------
+    lam, mu1, mu2 : float
+        The paper's lambda, mu_1 and mu_2, on the data as they come.
+    weights : ndarray of shape (n_samples,)
+        Non-negative, summing to one; ``1/N`` each without sample weights.
+    """
+
+    lam: float
+    mu1: float
+    mu2: float
+    weights: FloatArray
+
+    def value(self, squared_norm: float, margins: Array) -> float:
+        """Return Eq. 7 for a weight of this squared norm and these margins."""
+        mean = float(self.weights @ margins)
+        variance = float(self.weights @ (margins - mean) ** 2)
+        hinge = float(self.weights @ np.maximum(0.0, 1.0 - margins))
+        return 0.5 * squared_norm + self.mu1 * variance - self.mu2 * mean + self.lam * hinge
+
+
+@dataclass(frozen=True)
+class MarginProblem:
+    """A binary problem as mathematics: minimise Eq. 7 over a weight and an intercept. It knows no samples.
+
+    Attributes
+    ----------
+    signs : ndarray of shape (n_samples,)
+        The labels t_i, 1 or -1.
+    objective : Objective
+    bias_scale : float
+        Zero for no intercept. Otherwise the intercept b' of the centred samples costs ``1/2 (b' / bias_scale)^2``.
+    """
+
+    signs: FloatArray
+    objective: Objective
+    bias_scale: float
+
+    def __len__(self) -> int:
+        return len(self.signs)
+
+    def subset(self, rows: Array) -> MarginProblem:
+        """Return the problem of some of the samples, which stand for all of them."""
+        weights = self.objective.weights[rows]
+        objective = replace(self.objective, weights=weights / weights.sum())
+        return MarginProblem(self.signs[rows], objective, self.bias_scale)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal and dual value at one point: proof of how far from optimal it is.
+
+    Attributes
+    ----------
+    primal, dual : float
+        Values of Eq. 12 and of its dual; the optimum lies between them.
+    scale : float
+        Sum of the absolute values of the primal's terms, the unit of `relative_gap`. It equals the primal value
+        when ``mu2 = 0`` and, unlike it, cannot vanish or change its sign.
+    """
+
+    primal: float
+    dual: float
+    scale: float
+
+    @property
+    def relative_gap(self) -> float:
+        """``(primal - dual) / scale``, not below zero; infinite where one of them is no finite number."""
+        gap = self.primal - self.dual
+        if not isfinite(gap):
+            return inf
+        return max(gap, 0.0) / self.scale if self.scale > 0 else 0.0

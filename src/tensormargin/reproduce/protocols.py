@@ -1,0 +1,311 @@
+"""How the methods are evaluated, table by table: data, splits, forms of the weight, values to choose from.
+
+A protocol is a list of evaluations, one for each data set. To add a data set, take a split function from `splits`
+(or write one there) and add an `Evaluation` to a table of `PROTOCOLS`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from .. import datasets
+from .._typing import Array
+from ..estimators import SCALE_MU
+from .splits import (
+    SplitRule,
+    balanced_subset,
+    group_out,
+    hold_out_two,
+    one_out,
+    places_apart,
+    published_split,
+    stratified_fold,
+)
+
+Pair = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values that every method chooses from.
+
+    Attributes
+    ----------
+    lams : tuple of float
+        Ascending, so that each fit can start from the one before.
+    mus : tuple of float
+        Values of mu1 = mu2 for methods with margin terms; the paper has 1.
+    more_mus : tuple of float
+        Values of mu1 = mu2 to choose from, beside those of ``mus``, where mu is chosen too.
+    relative : bool
+        Whether they count in units of one over the mean squared norm of the centred samples; otherwise they are the
+        paper's lambda and mu, on the data as they come.
+    """
+
+    lams: tuple[float, ...] = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+    mus: tuple[float, ...] = (1.0,)
+    more_mus: tuple[float, ...] = (0.1, 10.0)
+    relative: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the methods are evaluated on one data set.
+
+    Attributes
+    ----------
+    data : str
+        Name in the rows.
+    load : callable
+        Returns the data set. Called once in every worker, so it has to be picklable.
+    split : callable
+        See `SplitRule`.
+    sizes : tuple of int
+        Training sizes, as the split function understands them.
+    repeats, folds : int
+        Random repetitions, and parts of each that are tested in turn.
+    repeatable : bool
+        Whether another repeat would draw another split.
+    once : tuple of int
+        Sizes that leave nothing to draw (all training images); they are done in the first repeat only.
+    divisor : float
+        The samples are divided by it.
+    tucker_shape : tuple of int, optional
+        Shape that the samples are given for Tucker weights, if it differs from their own.
+    tucker_rank : tuple of int, optional
+    validation : {"holdout", "folds", "groups", "places"}
+        How lambda is chosen inside the training part; see `inner_splits`.
+    tuning_pairs : int
+        Pairs of classes on which it is chosen; the same lambda serves all pairs of the division.
+    interval_over : {"classes", "splits"}
+        What the confidence intervals treat as drawn at random.
+    pairs : int, optional
+        How many pairs of classes to evaluate, evenly spread; all by default.
+    """
+
+    data: str
+    load: Callable[[], Bunch]
+    split: SplitRule
+    sizes: tuple[int, ...]
+    repeats: int
+    folds: int = 1
+    repeatable: bool = True
+    once: tuple[int, ...] = ()
+    divisor: float = 1.0
+    tucker_shape: tuple[int, ...] | None = None
+    tucker_rank: tuple[int, ...] | None = None
+    grid: Grid = field(default_factory=Grid)
+    validation: str = "holdout"
+    tuning_pairs: int = 15
+    interval_over: str = "classes"
+    pairs: int | None = None
+
+    def sizes_of(self, repeat: int) -> tuple[int, ...]:
+        """Return the training sizes of one repeat."""
+        return tuple(size for size in self.sizes if repeat == 0 or size not in self.once)
+
+    def class_pairs(self, target: Array) -> list[Pair]:
+        """Return the pairs of classes that are told apart, one binary problem each."""
+        return spread(list(combinations(np.unique(target).tolist(), 2)), self.pairs)
+
+    def with_more_mus(self) -> Evaluation:
+        """Return the same evaluation with the values of mu that are left to try where mu is chosen too."""
+        return replace(self, grid=replace(self.grid, mus=self.grid.more_mus))
+
+    def tuning(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Return the pairs on which lambda is chosen."""
+        return spread(pairs, self.tuning_pairs)
+
+
+_LOADED: dict[bytes, Bunch] = {}
+
+
+def load_once(load: Callable[[], Bunch]) -> Bunch:
+    """Return the data set that a function loads; each is loaded once in a process."""
+    key = pickle.dumps(load)  # the function's name with its arguments
+    if key not in _LOADED:
+        _LOADED[key] = load()
+    return _LOADED[key]
+
+
+def spread(items: Sequence[Any], count: int | None) -> list[Any]:
+    """Return ``count`` of the items, evenly spread over them; all where there are no more."""
+    if count is None or count >= len(items):
+        return list(items)
+    return [items[position] for position in np.linspace(0, len(items) - 1, count).round().astype(int)]
+
+
+_OPEN_GRID = Grid(mus=(SCALE_MU,), more_mus=(1.0, 10.0), relative=True)  # the estimator's mu1 = mu2 = 1
+_PINES_CLASSES = (2, 3, 5, 6, 8, 10, 11, 12, 14)  # those with more than 400 labelled pixels
+
+
+def _table2() -> list[Evaluation]:
+    return [
+        Evaluation(
+            data="MNIST",
+            load=datasets.fetch_mnist,
+            split=balanced_subset,
+            sizes=(10_000, 20_000, 30_000, 60_000),
+            repeats=5,
+            once=(60_000,),
+            divisor=255.0,
+            tucker_shape=(7, 4, 7, 4),
+            tucker_rank=(4, 4, 4, 4),
+        )
+    ]
+
+
+def _orl(size: int, tucker_shape: tuple[int, ...]) -> list[Evaluation]:
+    return [
+        Evaluation(
+            data=f"ORL {size}x{size}",
+            load=partial(datasets.fetch_orl, size),
+            split=hold_out_two,
+            sizes=(320,),
+            repeats=5,
+            tucker_shape=tucker_shape,
+            tucker_rank=(4, 4, 4, 4),
+            tuning_pairs=60,
+        )
+    ]
+
+
+def _table6(adni: str | Path | None = None, adhd: str | Path | None = None) -> list[Evaluation]:
+    if adni is None and adhd is None:
+        raise ValueError(
+            "table6 needs the ADNI or ADHD-200 arrays of He et al., which may not be redistributed: pass --adni FILE "
+            "or --adhd FILE (.mat or .npz), or run the open counterpart, `tensormargin reproduce open`"
+        )
+    common: dict[str, Any] = {
+        "tucker_rank": (4, 4, 4),
+        "grid": _OPEN_GRID,
+        "validation": "folds",
+        "interval_over": "splits",
+        "repeats": 1,
+    }
+    evaluations = []
+    if adni is not None:
+        load = partial(datasets.load_adni, Path(adni))
+        n = _checked_labels(adni, load_once(load).target, 3)
+        evaluations.append(Evaluation("ADNI", load, one_out, sizes=(n - 1,), folds=n, repeatable=False, **common))
+    if adhd is not None:
+        load = partial(datasets.load_adhd, Path(adhd))
+        n = _checked_labels(adhd, load_once(load).target, 5)
+        evaluations.append(Evaluation("ADHD-200", load, stratified_fold, sizes=(n * 4 // 5,), folds=5, **common))
+    return evaluations
+
+
+def _checked_labels(path: str | Path, target: Array, fewest: int) -> int:
+    """Return the number of samples; raise unless there are two classes with enough of them to be cut into parts."""
+    labels, counts = np.unique(target, return_counts=True)
+    if len(labels) != 2 or counts.min() < fewest:
+        held = ", ".join(f"{n} of {label}" for label, n in zip(labels.tolist(), counts, strict=True))
+        raise ValueError(f"{path}: must hold two classes with at least {fewest} samples each; it holds {held}")
+    return len(target)
+
+
+def _open() -> list[Evaluation]:
+    return [
+        Evaluation(
+            data="Haxby slice",
+            load=datasets.load_haxby_slice,
+            split=group_out,
+            sizes=(792,),
+            repeats=1,
+            repeatable=False,
+            folds=12,
+            tucker_rank=(4, 4),
+            grid=_OPEN_GRID,
+            validation="groups",
+            tuning_pairs=7,
+            interval_over="splits",
+        ),
+        Evaluation(
+            data="EEG",
+            load=datasets.load_eeg,
+            split=stratified_fold,
+            sizes=(49,),
+            repeats=10,
+            folds=5,
+            tucker_rank=(4, 4),
+            grid=_OPEN_GRID,
+            validation="folds",
+            interval_over="splits",
+        ),
+        Evaluation(
+            data="Indian Pines",
+            load=partial(datasets.load_indian_pines, 5, _PINES_CLASSES),
+            split=places_apart,
+            sizes=(10, 30),  # training patches a class
+            repeats=10,
+            tucker_rank=(4, 4, 4),
+            grid=_OPEN_GRID,
+            validation="places",
+            tuning_pairs=9,
+        ),
+        Evaluation(
+            data="AdrenalMNIST3D, own split",
+            load=datasets.load_adrenal,
+            split=published_split,
+            sizes=(1286,),
+            repeats=1,
+            repeatable=False,
+            divisor=255.0,
+            tucker_rank=(4, 4, 4),
+            grid=_OPEN_GRID,
+            interval_over="splits",
+        ),
+        Evaluation(
+            data="AdrenalMNIST3D, 5-fold",
+            load=datasets.load_adrenal,
+            split=stratified_fold,
+            sizes=(1267,),
+            repeats=1,
+            folds=5,
+            divisor=255.0,
+            tucker_rank=(4, 4, 4),
+            grid=_OPEN_GRID,
+            interval_over="splits",
+        ),
+    ]
+
+
+PROTOCOLS: Mapping[str, Callable[..., list[Evaluation]]] = {
+    "table2": _table2,
+    "table4": partial(_orl, 32, (8, 4, 8, 4)),
+    "table5": partial(_orl, 64, (8, 8, 8, 8)),
+    "table6": _table6,
+    "open": _open,
+}
+"""The evaluations of each table; that of table6 takes the paths of the files that a user brings."""
+
+_QUICK_SIZES = {"MNIST": (1000,), "Indian Pines": (10,), "AdrenalMNIST3D, own split": (200,)}
+
+
+def quick(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the same evaluations cut down to a minute or so: few pairs, one repeat, few folds, three values of lambda.
+
+    The five folds of AdrenalMNIST3D are left out: its own split goes the same way.
+    """
+    return [
+        replace(
+            evaluation,
+            sizes=_QUICK_SIZES.get(evaluation.data, evaluation.sizes),
+            repeats=1,
+            folds=min(evaluation.folds, 2),
+            pairs=6,
+            tuning_pairs=3,
+            grid=replace(evaluation.grid, lams=evaluation.grid.lams[::2], more_mus=evaluation.grid.more_mus[:1]),
+        )
+        for evaluation in evaluations
+        if evaluation.data != "AdrenalMNIST3D, 5-fold"
+    ]

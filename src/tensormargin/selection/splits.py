@@ -1,0 +1,77 @@
+"""How samples are divided for cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+
+from .._typing import Array
+
+Split = tuple[Array, Array]
+"""Row numbers of a training part and of a test part."""
+
+_ORDERS = 10  # in which groups are shuffled before a fold is given up that would leave a class out of training
+
+
+def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> list[Split]:
+    """Return the splits of a cross-validation.
+
+    A number of folds means stratified folds in random order, which keep groups together where there are groups, and no
+    more folds than the smallest class has samples (groups).
+    """
+    rows = np.zeros(len(y))
+    if cv is not None and not isinstance(cv, int | np.integer):
+        return list(check_cv(cv, y, classifier=True).split(rows, y, groups))
+    smallest = _smallest_class(y, groups)
+    folds = min(5 if cv is None else int(cv), smallest)
+    if folds < 2:
+        kind = "samples" if groups is None else "groups"
+        raise ValueError(
+            f"cross-validation needs at least 2 folds and 2 {kind} of each class; got cv={cv!r} and a class with "
+            f"{smallest}. Leave that class out, or bring more {kind}"
+        )
+    if groups is None:
+        return list(StratifiedKFold(folds, shuffle=True, random_state=random_state).split(rows, y))
+    return _group_splits(folds, y, groups, random_state)
+
+
+def _smallest_class(y: Array, groups: Array | None) -> int:
+    if groups is None:
+        return int(np.unique(y, return_counts=True)[1].min())
+    return min(len(np.unique(groups[y == label])) for label in np.unique(y))
+
+
+def _group_splits(folds: int, y: Array, groups: Array, seed: int) -> list[Split]:
+    """Return stratified folds of groups; of several orders one in which every training part has all classes.
+
+    Where there is none, the splits of the best order that have them.
+    """
+    n_classes = len(np.unique(y))
+    best: list[Split] = []
+    for attempt in range(_ORDERS):
+        splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=(seed + attempt) % 2**32)
+        splits = splitter.split(np.zeros(len(y)), y, groups)
+        whole = [(train, test) for train, test in splits if len(np.unique(y[train])) == n_classes and len(test)]
+        best = max(best, whole, key=len)
+        if len(best) == folds:
+            return best
+    if not best:
+        raise ValueError(
+            "the groups cannot be divided so that every training part has all classes; use fewer folds, or groups that "
+            "hold more than one class"
+        )
+    return best
+
+
+def check_training_parts(splits: list[Split], y: Array) -> None:
+    """Raise ValueError where a training part lacks a class, which a given splitter or list of splits may do."""
+    classes = np.unique(y)
+    for number, (train, _) in enumerate(splits):
+        missing = np.setdiff1d(classes, y[train])
+        if missing.size:
+            raise ValueError(
+                f"every training part must have all classes; that of split {number} by cv has no sample of "
+                f"{missing.tolist()}. Use other splits, or a number of folds"
+            )

@@ -1,0 +1,384 @@
+"""The interior-point method for many block problems at a time, on the device that their designs lie on.
+
+Each iteration is made of a few products of large matrices, which suits matrix units; coordinate descent, one sample
+after the other, does not. Other than in `tensormargin.solvers.interior_point` nothing is whitened: where ``r`` is the
+residual of the margins, a Newton step of the block's vector and of the dual point (Eq. 14: ``Q v = Y'beta``) solves
+
+    (Q + Y'D^-1 Y) dv = Y'D^-1 r + (Y'beta - Q v),    D dbeta = r - Y dv
+
+so the designs are read five times per iteration and never rewritten. All sums are made in float64. Three things keep
+rounding out of the certificate where lambda is large (`lam |z|^2` of 1e14 is solved to a gap of 1e-6):
+
+- The vectors are iterated on. Computed from the dual point they would be sums of terms as large as lambda that cancel.
+- So are the distances to both bounds, one of which may be far below the rounding error of the bound itself.
+- No step aims at less complementarity than the gap asks for. Margins that have to be 1 then end a little above it, by
+  more than rounding errors, of which a large lambda would make a large loss; and the systems stay solvable.
+
+What falls short of its gap all the same, because ``Q + Y'D^-1 Y`` is singular in rounding, is solved again by least
+squares, which need half the digits (`LeastSquares`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import tuning
+from .._namespace import like, namespace, rows_of, to_host
+from .._typing import Array, FloatArray
+from ..objective import Certificate, MarginProblem
+from ..threads import slices
+from .batched_systems import Definite, LeastSquares
+
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class BlockSolution:
+    """The vector and intercept of one block problem, with the certificate of Eq. 12 at them."""
+
+    vector: FloatArray
+    intercept: float
+    certificate: Certificate
+
+
+def solve_batched(
+    designs: Any,
+    problems: Sequence[MarginProblem],
+    tols: Sequence[float],
+) -> list[BlockSolution]:
+    """Solve several block problems of one width, each to its relative duality gap.
+
+    Parameters
+    ----------
+    designs : array of shape (B, n, d)
+        Rows beyond the samples of a problem are zero.
+    problems : sequence of MarginProblem
+        All with or all without an intercept.
+    tols : sequence of float
+    """
+    solutions = _solve(designs, problems, tols, careful=False)
+    short = [k for k, tol in enumerate(tols) if solutions[k].certificate.relative_gap > tol]
+    for where in slices(slice(0, len(short)), max(1, len(solutions) // tuning.LEAST_SQUARES_COPIES)):
+        some = short[where]
+        again = _solve(
+            rows_of(designs, np.array(some)),
+            [problems[k] for k in some],
+            [tols[k] for k in some],
+            careful=True,
+        )
+        for k, other in zip(some, again, strict=True):
+            solutions[k] = min(solutions[k], other, key=lambda solution: solution.certificate.relative_gap)
+    return solutions
+
+
+def _solve(
+    designs: Any,
+    problems: Sequence[MarginProblem],
+    tols: Sequence[float],
+    careful: bool,
+) -> list[BlockSolution]:
+    """Do as `solve_batched`, by least squares if ``careful``; each problem as far as rounding allows."""
+    batch = _Batch(designs, problems, careful)
+    xp, goal, idle = batch.xp, like(np.asarray(tols), designs, np.float64), 0
+    point = _first_point(batch)
+    best, lowest, unit = point.values, point.products, point.values.scale
+    for _ in range(tuning.BATCH_MOST_ITERATIONS):
+        unfinished = best.gaps > goal
+        if idle > tuning.BATCH_MOST_IDLE or not bool(xp.any(unfinished)):
+            break
+        point = _next_point(batch, point, unfinished, tuning.LEAST_SHARE * goal * unit)
+        better = unfinished & (point.values.gaps < best.gaps)
+        nearer = unfinished & (point.products < tuning.TOO_SHORT * lowest)  # the gap falls late where lambda is large
+        idle = 0 if bool(xp.any(better | nearer)) else idle + 1
+        lowest = xp.where(nearer, point.products, lowest)
+        unit = xp.where(point.values.scale < unit, point.values.scale, unit)  # that of a far point says nothing
+        best = best.replaced(point.values, better)
+    return batch.solutions(best)
+
+
+class _Batch:
+    """The signed designs ``Y`` of a batch of problems, their quadratic forms ``Q`` and boxes.
+
+    Rows that only pad a problem are zero in ``Y``, in ``real`` and in ``weights``. Dual points are ``alpha = beta -
+    lower``, between zero and ``span``.
+    """
+
+    def __init__(
+        self,
+        designs: Any,
+        problems: Sequence[MarginProblem],
+        careful: bool,
+    ) -> None:
+        self.xp = xp = namespace(designs)
+        n_problems, n_rows, self.width = designs.shape
+        self._bias = np.array([problem.bias_scale for problem in problems])
+        self.weights = _padded(designs, [problem.objective.weights for problem in problems], n_rows)
+        labels = _padded(designs, [problem.signs for problem in problems], n_rows)
+        self.real = labels * labels
+        self.count = xp.sum(self.real, axis=1)
+        self.lam, self.mu1, self.mu2 = (
+            like(np.array([getattr(problem.objective, name) for problem in problems]), designs, np.float64)
+            for name in ("lam", "mu1", "mu2")
+        )
+        self.span = self.lam[:, None] * self.weights
+        self.padding = 1.0 - self.real
+        has_bias = int(bool(self._bias.any()))
+        self.rows = xp.empty((n_problems, n_rows, self.width + has_bias), dtype=xp.float64, device=designs.device)
+        self.rows[:, :, : self.width] = xp.astype(designs, xp.float64, copy=False)
+        self.mean = self.weights[:, None, :] @ self.rows[:, :, : self.width] if has_bias else None
+        if self.mean is not None:
+            self.rows[:, :, : self.width] -= self.mean
+            self.rows[:, :, self.width] = like(self._bias[:, None], designs, np.float64)
+        self.rows *= labels[:, :, None]
+        spread, self.quadratic = self._quadratic()
+        self.careful = careful
+        self._spread = spread if careful else None
+        self._definite = self.system(None)
+        self._lowest = self.mu2[:, None, None] * self.combine(self.weights)  # Y'lower
+
+    def _quadratic(self) -> tuple[Any, Any]:
+        """Return ``C`` and ``Q = I + C'C``, the unit matrix and ``2 mu1 Y'(diag(p) - pp')Y``."""
+        xp, mean = self.xp, self.weights[:, None, :] @ self.rows
+        roots = xp.sqrt(2.0 * self.mu1[:, None] * self.weights)
+        spread = (self.rows - mean) * roots[:, :, None]  # subtracted afterwards, pp' would leave rounding errors
+        unit = xp.eye(self.rows.shape[2], dtype=xp.float64, device=self.rows.device)
+        return spread, unit + xp.matrix_transpose(spread) @ spread
+
+    def system(self, factors: Any) -> Definite | LeastSquares:
+        """Return what solves with ``Q + Y' diag(factors) Y`` (None: with ``Q``)."""
+        if self._spread is not None:
+            roots = () if factors is None else (self.rows * self.xp.sqrt(factors)[:, :, None],)
+            return LeastSquares(self._spread, *roots)
+        if factors is None:
+            return Definite(self.quadratic)
+        scaled = self.rows * factors[:, :, None]
+        return Definite(self.quadratic + self.xp.matrix_transpose(self.rows) @ scaled)
+
+    def combine(self, coefficients: Any) -> Any:
+        """Return ``Y'coefficients`` as columns."""
+        return self.xp.matrix_transpose(coefficients[:, None, :] @ self.rows)
+
+    def times(self, vectors: Any) -> Any:
+        """Return ``Y vectors`` for columns."""
+        return (self.rows @ vectors)[:, :, 0]
+
+    def vectors(self, alpha: Any) -> Any:
+        """Return ``Q^-1 Y'beta`` (Eq. 14) as columns."""
+        return self._definite.solve(self._lowest + self.combine(alpha))
+
+    def evaluate(self, alpha: Any, vectors: Any) -> tuple[_Values, Any, Any]:
+        """Return primal and dual values, ``1 - margins`` (zero for padding), and ``Y'beta - Q v``."""
+        xp, margins = self.xp, self.times(vectors)
+        mean = xp.sum(self.weights * margins, axis=1)
+        variance = xp.sum(self.weights * (margins - mean[:, None]) ** 2, axis=1)
+        short = self.real - margins
+        half_square = 0.5 * xp.sum(vectors**2, axis=(1, 2)) + self.mu1 * variance
+        hinge_term = self.lam * xp.sum(self.weights * xp.clip(short, min=0.0), axis=1)
+        mean_term = self.mu2 * mean
+        combined = self._lowest + self.combine(alpha)
+        values = _Values(
+            vectors,
+            primal=half_square - mean_term + hinge_term,
+            dual=xp.sum(alpha, axis=1) - 0.5 * self._definite.inverse_square(combined),
+            scale=half_square + xp.abs(mean_term) + hinge_term,
+        )
+        return values, short, combined - self.applied(vectors)
+
+    def applied(self, vectors: Any) -> Any:
+        """Return ``Q vectors``; with ``C`` at hand without the rounding errors of ``C'C``."""
+        if self._spread is None:
+            return self.quadratic @ vectors
+        return vectors + self.xp.matrix_transpose(self._spread) @ (self._spread @ vectors)
+
+    def solutions(self, values: _Values) -> list[BlockSolution]:
+        """Return what is kept of each problem, with the centring undone."""
+        columns = to_host(values.vectors)[:, :, 0]
+        vectors = columns[:, : self.width]
+        intercepts = np.zeros(len(columns))
+        if self.mean is not None:
+            centres = np.sum(to_host(self.mean)[:, 0, :] * vectors, axis=1)
+            intercepts = self._bias * columns[:, self.width] - centres
+        certificates = np.stack([to_host(part) for part in (values.primal, values.dual, values.scale)], axis=1)
+        return [
+            BlockSolution(vector, intercept, Certificate(*certificate))
+            for vector, intercept, certificate in zip(vectors, intercepts.tolist(), certificates.tolist(), strict=True)
+        ]
+
+
+class _Values:
+    """Primal points with primal and dual values of a batch."""
+
+    def __init__(self, vectors: Any, primal: Any, dual: Any, scale: Any) -> None:
+        self.vectors, self.primal, self.dual, self.scale = vectors, primal, dual, scale
+        xp = namespace(primal)
+        gaps = xp.abs(primal - dual) / xp.where(scale > 0, scale, 1.0)  # a negative one tells of rounding errors
+        self.gaps = xp.where(xp.isfinite(gaps), gaps, float("inf"))  # infinite where rounding has left no number
+
+    def replaced(self, other: _Values, where: Any) -> _Values:
+        """Take the other values for some of the batch."""
+        xp = namespace(self.primal)
+        return _Values(
+            xp.where(where[:, None, None], other.vectors, self.vectors),
+            *(xp.where(where, getattr(other, name), getattr(self, name)) for name in ("primal", "dual", "scale")),
+        )
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Dual points strictly inside their boxes, with the multipliers of lower and upper bounds, and primal points.
+
+    Attributes
+    ----------
+    low, high : array of shape (B, n)
+        Distances of dual points to the bounds; one for padding.
+    below, above : array
+        Multipliers of the bounds; zero for padding.
+    vectors : array of shape (B, k, 1)
+    values : _Values
+    short : array
+        ``1 - margins``; zero for padding.
+    lag : array of shape (B, k, 1)
+        ``Y'beta - Q v``; zero at the optimum.
+    """
+
+    low: Any
+    high: Any
+    below: Any
+    above: Any
+    vectors: Any
+    values: _Values
+    short: Any
+    lag: Any
+
+    @property
+    def products(self) -> Any:
+        """Sum of distance times multiplier: zero at the optimum."""
+        return namespace(self.low).sum(self.low * self.below + self.high * self.above, axis=1)
+
+
+@dataclass(frozen=True)
+class _Step:
+    beta: Any
+    below: Any
+    above: Any
+    vectors: Any
+
+
+def _first_point(batch: _Batch) -> _Point:
+    xp, middle = batch.xp, batch.span / 2
+    vectors = batch.vectors(middle)
+    values, short, lag = batch.evaluate(middle, vectors)
+    slack = xp.sum(xp.abs(short), axis=1) / batch.count + _TINY
+    slack = slack[:, None] * batch.real
+    below, above = xp.clip(-short, min=0.0) + slack, xp.clip(short, min=0.0) + slack  # below - above = -short
+    distance = middle + batch.padding
+    return _Point(distance, distance, below, above, vectors, values, short, lag)
+
+
+def _next_point(batch: _Batch, point: _Point, unfinished: Any, least: Any) -> _Point:
+    """Return the points after one predictor-corrector step of the problems that are unfinished.
+
+    Steps aim at products that add up to ``least`` or more.
+    """
+    xp, count = batch.xp, 2.0 * batch.count
+    system = _NewtonSystem(batch, point)
+    mean, least = point.products / count, least / count
+    predictor = system.step(None, None)
+    reached = _moved_products(point, predictor, system.length(predictor, 1.0)) / count
+    target = xp.maximum((reached / mean) ** 3 * mean, xp.minimum(least, mean))
+    step = system.step(target, predictor)
+    length = system.length(step, tuning.TO_THE_WALL)
+    caught = (
+        unfinished & (mean > 2.0 * least) & (_moved_products(point, step, length) / count > tuning.TOO_SHORT * mean)
+    )
+    if bool(xp.any(caught)):  # at a wall: back towards the centre
+        step = _chosen(caught, system.step(tuning.CENTRE * mean, None), step)
+        length = system.length(step, tuning.TO_THE_WALL)
+    length = xp.where(unfinished & xp.isfinite(length), length, 0.0)[:, None]
+    low, high = point.low + length * step.beta, point.high - length * step.beta
+    below, above = point.below + length * step.below, point.above + length * step.above
+    vectors = point.vectors + length[:, :, None] * step.vectors
+    alpha = xp.where(low < high, low, batch.span - high) * batch.real  # from the nearer bound
+    return _Point(low, high, below, above, vectors, *batch.evaluate(alpha, vectors))
+
+
+def _chosen(where: Any, one: _Step, other: _Step) -> _Step:
+    """Return one step for some of the problems, and the other for the rest."""
+    xp, row, column = namespace(where), where[:, None], where[:, None, None]
+    return _Step(
+        xp.where(row, one.beta, other.beta),
+        xp.where(row, one.below, other.below),
+        xp.where(row, one.above, other.above),
+        xp.where(column, one.vectors, other.vectors),
+    )
+
+
+def _moved_products(point: _Point, step: _Step, length: Any) -> Any:
+    """Return `_Point.products` after a step of this length."""
+    xp, length = namespace(length), length[:, None]
+    way = length * step.beta
+    return xp.sum(
+        (point.low + way) * (point.below + length * step.below)
+        + (point.high - way) * (point.above + length * step.above),
+        axis=1,
+    )
+
+
+class _NewtonSystem:
+    """``Y dv + D dbeta = r`` and ``Q dv - Y'dbeta = lag`` with diagonal D, through the matrices ``Q + Y'D^-1 Y``."""
+
+    def __init__(self, batch: _Batch, point: _Point) -> None:
+        self._batch, self._point = batch, point
+        self._scaling = 1.0 / (point.below / point.low + point.above / point.high + batch.padding)
+        self._matrix = batch.system(self._scaling)
+
+    def step(self, target: Any, predictor: _Step | None) -> _Step:
+        """Return the step towards complementarity ``target`` (None: zero), with second-order terms of the predictor."""
+        point, batch = self._point, self._batch
+        low_target = high_target = 0.0 if target is None else target[:, None] * batch.real
+        if predictor is not None:
+            low_target = low_target - predictor.beta * predictor.below
+            high_target = high_target + predictor.beta * predictor.above
+        right = point.short
+        if target is not None:
+            right = right + low_target / point.low - high_target / point.high
+        vectors, beta = self._solve(right, point.lag)
+        if batch.careful:  # what is left of both equations
+            right = right - batch.times(vectors) - beta / self._scaling
+            more = self._solve(right, point.lag - batch.applied(vectors) + batch.combine(beta))
+            vectors, beta = vectors + more[0], beta + more[1]
+        return _Step(
+            beta,
+            (low_target - point.below * beta) / point.low - point.below,
+            (high_target + point.above * beta) / point.high - point.above,
+            vectors,
+        )
+
+    def _solve(self, right: Any, lag: Any) -> tuple[Any, Any]:
+        """Return ``dv`` and ``dbeta``."""
+        vectors = self._matrix.solve(self._batch.combine(self._scaling * right) + lag)
+        return vectors, self._scaling * (right - self._batch.times(vectors))
+
+    def length(self, step: _Step, share: float) -> Any:
+        """Return how much of a step may be made: this share of the way to the nearest wall, at most all of it."""
+        point, xp, padding = self._point, self._batch.xp, self._batch.padding
+        ratios = (
+            step.beta / -point.low,
+            step.beta / point.high,
+            step.below / -(point.below + padding),
+            step.above / -(point.above + padding),
+        )
+        fastest = xp.max(xp.stack([xp.max(ratio, axis=1) for ratio in ratios]), axis=0)
+        return 1.0 / xp.clip(fastest / share, min=1.0)
+
+
+def _padded(designs: Any, vectors: Sequence[Array], length: int) -> Any:
+    """Return vectors as rows of one array, zero beyond their ends."""
+    rows = np.zeros((len(vectors), length))
+    for row, vector in zip(rows, vectors, strict=True):
+        row[: len(vector)] = vector
+    return like(rows, designs, np.float64)
