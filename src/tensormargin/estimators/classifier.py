@@ -35,9 +35,9 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     decomposition : {"full", "cp", "tucker", "tt"}, default="tucker"
         How W is written: without structure, as a sum of rank-one tensors, as Tucker, or as a Tensor-Train.
     rank : int, tuple of int or None, default=None
-        CP: the number of components. Tucker: one number per mode, an int for all alike. Tensor-Train: one number per bond
-        (M - 1 of them), an int for all alike. None: 2 components for CP; 4 for each mode or bond, or the largest valid
-        number below. Must be None for "full".
+        CP: the number of components. Tucker: one number per mode. Tensor-Train: one number per bond (M - 1 of them). An
+        int means the same for all modes or bonds. None: 2 components for CP; 4 for each mode or bond, or the largest
+        valid number below. Must be None for "full".
     lam : float or str, default="scale"
         Weight of the hinge loss. ``"scale"`` chooses it by the samples' scale: with ``s2`` the mean squared norm of
         the centred samples (without intercept: of the samples), Eq. 7 is solved with ``300 / s2``, ``100 mu1 / s2`` and

@@ -41,8 +41,8 @@ class TTWeight(Weight):
             ranks = ranks[1:-1]  # TensorLy's spelling, with the two outer bonds
         if len(ranks) != len(shape) - 1:
             raise ValueError(
-                f"a Tensor-Train rank has one number per bond between neighbouring modes: samples of shape {shape} need "
-                f"{len(shape) - 1}, got rank={rank!r}"
+                f"a Tensor-Train rank has one number per bond between neighbouring modes: samples of shape {shape} "
+                f"need {len(shape) - 1}, got rank={rank!r}"
             )
         largest = _largest_valid(ranks, shape)
         rule = "a Tensor-Train rank r_k is at most r_(k-1) I_k and at most I_(k+1) r_(k+1)"

@@ -305,7 +305,8 @@ def _no_samples(folder: Path, direct: Sequence[Path]) -> BadFileError:
             "subfolder with its name, or give labels_from=... (command line: --labels-from)"
         )
     return BadFileError(
-        f"{folder}: holds no samples; it must have one subfolder per class, with files of these kinds: {known_endings()}"
+        f"{folder}: holds no samples; it must have one subfolder per class, with files of these kinds: "
+        f"{known_endings()}"
     )
 
 

@@ -259,8 +259,8 @@ def _read(path: Path, asked: _Asked) -> SampleSet:
     if path.name.lower().endswith(NIFTI):
         return _from_nifti(path, asked)
     raise BadFileError(
-        f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, .tsv) "
-        f"of paths and labels, a 4-D NIfTI file or one of {container_endings()}"
+        f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, "
+        f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}"
     )
 
 

@@ -181,7 +181,7 @@ def _with_data(jobs: Iterable[EvaluationJob]) -> list[Any]:
 
 
 def choose_strengths(tuning: Sequence[TuningRow]) -> Strengths:
-    """Return the strengths that were right most often over all pairs; where several are, the smallest lambda, then mu."""
+    """Return the strengths that were right most often over all pairs; of several the smallest lambda, then mu."""
     right: dict[tuple[float, float], int] = defaultdict(int)
     for row in tuning:
         right[row.lam, row.mu] += row.n_correct
