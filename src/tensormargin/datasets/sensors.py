@@ -108,7 +108,7 @@ def _fetch_basic_motions(path: Path) -> None:
 
 
 def read_ts(path: str | Path) -> tuple[Array, Array]:
-    """Read recordings of equal length from the text format of the UEA archive: one per line, channels between colons."""
+    """Read recordings of equal length in the text format of the UEA archive: one per line, channels between colons."""
     lines = Path(path).read_text().splitlines()
     recordings = [line.split(":") for line in lines if line.strip() and line[0] not in "@#"]
     try:
