@@ -21,7 +21,7 @@ squares, which need half the digits (`LeastSquares`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,11 @@ import numpy as np
 from .. import tuning
 from .._namespace import like, namespace, rows_of, to_host
 from .._typing import Array, FloatArray
+from ..blocks import BlockProblem
 from ..objective import Certificate, MarginProblem
 from ..threads import slices
-from .batched_systems import Definite, LeastSquares
+from .base import Solution, solution_at, starting_point
+from .batched_systems import Definite, LeastSquares, self_products
 
 _TINY = float(np.finfo(float).tiny)
 
@@ -83,13 +85,20 @@ def _solve(
 ) -> list[BlockSolution]:
     """Do as `solve_batched`, by least squares if ``careful``; each problem as far as rounding allows."""
     batch = _Batch(designs, problems, careful)
-    xp, goal, idle = batch.xp, like(np.asarray(tols), designs, np.float64), 0
+    best, _ = _iterate(batch, tols, tuning.BATCH_MOST_ITERATIONS, tuning.BATCH_MOST_IDLE)
+    return batch.solutions(best)
+
+
+def _iterate(batch: _Batch, tols: Sequence[float], most_iterations: int, most_idle: int) -> tuple[_Values, int]:
+    """Return the best points of all iterations, and the number of these."""
+    xp, goal, idle, done = batch.xp, like(np.asarray(tols), batch.rows, np.float64), 0, 0
     point = _first_point(batch)
     best, lowest, unit = point.values, point.products, point.values.scale
-    for _ in range(tuning.BATCH_MOST_ITERATIONS):
+    while done < most_iterations:
         unfinished = best.gaps > goal
-        if idle > tuning.BATCH_MOST_IDLE or not bool(xp.any(unfinished)):
+        if idle > most_idle or not bool(xp.any(unfinished)):
             break
+        done += 1
         point = _next_point(batch, point, unfinished, tuning.LEAST_SHARE * goal * unit)
         better = unfinished & (point.values.gaps < best.gaps)
         nearer = unfinished & (point.products < tuning.TOO_SHORT * lowest)  # the gap falls late where lambda is large
@@ -97,7 +106,7 @@ def _solve(
         lowest = xp.where(nearer, point.products, lowest)
         unit = xp.where(point.values.scale < unit, point.values.scale, unit)  # that of a far point says nothing
         best = best.replaced(point.values, better)
-    return batch.solutions(best)
+    return best, done
 
 
 class _Batch:
@@ -142,11 +151,15 @@ class _Batch:
 
     def _quadratic(self) -> tuple[Any, Any]:
         """Return ``C`` and ``Q = I + C'C``, the unit matrix and ``2 mu1 Y'(diag(p) - pp')Y``."""
-        xp, mean = self.xp, self.weights[:, None, :] @ self.rows
+        xp = self.xp
+        unit = xp.eye(self.rows.shape[2], dtype=xp.float64, device=self.rows.device)
+        if not bool(xp.any(self.mu1 > 0.0)):
+            shape = (self.rows.shape[0], *unit.shape)
+            return self.rows[:, :0, :], xp.broadcast_to(unit, shape)
+        mean = self.weights[:, None, :] @ self.rows
         roots = xp.sqrt(2.0 * self.mu1[:, None] * self.weights)
         spread = (self.rows - mean) * roots[:, :, None]  # subtracted afterwards, pp' would leave rounding errors
-        unit = xp.eye(self.rows.shape[2], dtype=xp.float64, device=self.rows.device)
-        return spread, unit + xp.matrix_transpose(spread) @ spread
+        return spread, unit + self_products(spread)
 
     def system(self, factors: Any) -> Definite | LeastSquares:
         """Return what solves with ``Q + Y' diag(factors) Y`` (None: with ``Q``)."""
@@ -155,8 +168,7 @@ class _Batch:
             return LeastSquares(self._spread, *roots)
         if factors is None:
             return Definite(self.quadratic)
-        scaled = self.rows * factors[:, :, None]
-        return Definite(self.quadratic + self.xp.matrix_transpose(self.rows) @ scaled)
+        return Definite(self.quadratic + self_products(self.rows * self.xp.sqrt(factors)[:, :, None]))
 
     def combine(self, coefficients: Any) -> Any:
         """Return ``Y'coefficients`` as columns."""
@@ -182,6 +194,7 @@ class _Batch:
         combined = self._lowest + self.combine(alpha)
         values = _Values(
             vectors,
+            alpha,
             primal=half_square - mean_term + hinge_term,
             dual=xp.sum(alpha, axis=1) - 0.5 * self._definite.inverse_square(combined),
             scale=half_square + xp.abs(mean_term) + hinge_term,
@@ -210,10 +223,10 @@ class _Batch:
 
 
 class _Values:
-    """Primal points with primal and dual values of a batch."""
+    """Primal and dual points with primal and dual values of a batch."""
 
-    def __init__(self, vectors: Any, primal: Any, dual: Any, scale: Any) -> None:
-        self.vectors, self.primal, self.dual, self.scale = vectors, primal, dual, scale
+    def __init__(self, vectors: Any, alpha: Any, primal: Any, dual: Any, scale: Any) -> None:
+        self.vectors, self.alpha, self.primal, self.dual, self.scale = vectors, alpha, primal, dual, scale
         xp = namespace(primal)
         gaps = xp.abs(primal - dual) / xp.where(scale > 0, scale, 1.0)  # a negative one tells of rounding errors
         self.gaps = xp.where(xp.isfinite(gaps), gaps, float("inf"))  # infinite where rounding has left no number
@@ -223,6 +236,7 @@ class _Values:
         xp = namespace(self.primal)
         return _Values(
             xp.where(where[:, None, None], other.vectors, self.vectors),
+            xp.where(where[:, None], other.alpha, self.alpha),
             *(xp.where(where, getattr(other, name), getattr(self, name)) for name in ("primal", "dual", "scale")),
         )
 
@@ -382,3 +396,25 @@ def _padded(designs: Any, vectors: Sequence[Array], length: int) -> Any:
     for row, vector in zip(rows, vectors, strict=True):
         row[: len(vector)] = vector
     return like(rows, designs, np.float64)
+
+
+def solve_interior_point(
+    problem: BlockProblem, start: FloatArray | None = None, tol: float = 1e-4, max_epochs: int = 1000
+) -> Solution:
+    """Solve a block problem in memory, whose rows are whitened: a batch of one.
+
+    See `tensormargin.solvers.base.Solver` for the arguments. An epoch is an iteration. A start is used only if it is
+    good enough already: interior-point methods gain nothing from the neighbourhood of a corner.
+    """
+    best = solution_at(problem, starting_point(problem, start), 0, tol)
+    if best.converged or max_epochs < 1:
+        return best
+    rows = problem.rows
+    if rows.shape[1] > rows.shape[0]:
+        rows = np.linalg.qr(rows.T, mode="r").T  # the same inner products, in fewer columns
+    margin_problem = MarginProblem(np.ones(len(rows)), replace(problem.objective, mu1=0.0), 0.0)
+    batch = _Batch(rows[None], [margin_problem], careful=False)
+    values, n_epochs = _iterate(batch, [tol], max_epochs, tuning.MOST_IDLE)
+    beta = np.clip(problem.lower + values.alpha[0], problem.lower, problem.upper)
+    found = solution_at(problem, beta, n_epochs, tol)
+    return min(best, found, key=lambda one: one.certificate.relative_gap)
