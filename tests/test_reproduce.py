@@ -16,6 +16,7 @@ from math import nan
 
 import numpy as np
 import pytest
+from conftest import EXAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
@@ -199,6 +200,7 @@ def test_more_repeats_than_the_paper_can_be_asked_for(tmp_path):
     assert {key[0].repeat for key in whole_size.wanted_keys()} == {0}  # nothing random to repeat
 
 
+KILLS = min(10, max(2, EXAMPLES // 10))
 KILLED = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -207,7 +209,7 @@ finish(make_run({folder!r}, tune_mu=True), n_jobs={n_jobs})
 """
 
 
-@pytest.mark.parametrize(("kills", "n_jobs"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize(("kills", "n_jobs"), [(1, 1), pytest.param(KILLS, 2, marks=pytest.mark.campaign)])
 def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path, kills, n_jobs):
     """SIGKILL at random moments, then to the end: the same rows, and no row that was there is lost or remade."""
     code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path), n_jobs=n_jobs)
