@@ -222,6 +222,7 @@ def _evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[
     tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
     labels, counts = np.unique(tested, return_counts=True)
     ours, theirs = evaluation.interval, evaluation.reference_interval
+    largest = float(counts.max() / counts.sum())
     return {
         "scheme": evaluation.scheme,
         "seed": evaluation.seed,
@@ -244,8 +245,8 @@ def _evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[
         "difference": {**asdict(evaluation.difference), "significant": evaluation.difference.significant},
         "majority": {
             "label": labels.tolist()[counts.argmax()],
-            "accuracy": float(counts.max() / counts.sum()),
-            "score": float(counts.max() / counts.sum()) if evaluation.score == "accuracy" else 1 / len(labels),
+            "accuracy": largest,
+            "score": largest if evaluation.score == "accuracy" else 1 / len(labels),
         },
         "folds": folds,
         "samples": _sample_rows(evaluation, samples),
