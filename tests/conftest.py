@@ -27,6 +27,11 @@ settings.register_profile("plain", deadline=None, derandomize=True, max_examples
 settings.register_profile("campaign", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("plain")
 
+WHOLE_CAMPAIGN = (
+    pytest.mark.campaign,
+    pytest.mark.skipif(EXAMPLES < 100, reason="takes a minute: set TENSORMARGIN_EXAMPLES to 100 or more"),
+)
+
 TERMINAL = {"COLUMNS": "120"}
 ON_WORKERS = ("test_cluster", "test_dask", "test_lazy")
 LONG = (*ON_WORKERS, "test_cli", "test_report", "test_memory", "test_reproduce", "test_tables", "test_selection")

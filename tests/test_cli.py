@@ -15,7 +15,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
-from conftest import fewer_models, low_rank_classes, run, run_process
+from conftest import WHOLE_CAMPAIGN, fewer_models, low_rank_classes, run, run_process
 from PIL import Image
 from scipy.io import savemat
 
@@ -265,7 +265,7 @@ def test_compare_writes_a_page_and_report_makes_it_again(tmp_path):
     ("n_classes", "folds"),
     [
         pytest.param(2, ("--folds", "2", "--outer-folds", "0"), id="chosen"),
-        pytest.param(4, ("--folds", "3", "--outer-folds", "2"), id="evaluated", marks=pytest.mark.campaign),
+        pytest.param(4, ("--folds", "3", "--outer-folds", "2"), id="evaluated", marks=WHOLE_CAMPAIGN),
     ],
 )
 def test_auto_chooses_and_predicts_on_real_data(data_folder, tmp_path, n_classes, folds):

@@ -16,6 +16,7 @@ from math import nan
 
 import numpy as np
 import pytest
+from conftest import EXAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
@@ -199,21 +200,22 @@ def test_more_repeats_than_the_paper_can_be_asked_for(tmp_path):
     assert {key[0].repeat for key in whole_size.wanted_keys()} == {0}  # nothing random to repeat
 
 
+KILLS = min(10, max(2, EXAMPLES // 10))
 KILLED = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_reproduce import finish, make_run
-finish(make_run({folder!r}, tune_mu=True), n_jobs={n_jobs})
+finish(make_run({folder!r}, tune_mu=True), n_jobs=2)
 """
 
 
-@pytest.mark.parametrize(("kills", "n_jobs"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.campaign)])
-def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path, kills, n_jobs):
+@pytest.mark.campaign
+def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path):
     """SIGKILL at random moments, then to the end: the same rows, and no row that was there is lost or remade."""
-    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path), n_jobs=n_jobs)
+    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
     rng = random.Random(int.from_bytes(os.urandom(4)))
     stored, midway = {}, 0
-    for _ in range(kills):
+    for _ in range(KILLS):
         process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
         seen = len(list(tmp_path.glob("*/*.parquet")))
         while process.poll() is None and len(list(tmp_path.glob("*/*.parquet"))) <= seen:
@@ -228,7 +230,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path, kills
     assert midway > 0
     assert len(stored) > 0
     run = make_run(tmp_path, tune_mu=True)
-    finish(run, n_jobs)
+    finish(run, 2)
     assert without_times(run.wanted_rows()) == without_times(whole.wanted_rows())
     assert without_times(run.tuning.read()) == without_times(whole.tuning.read())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import run
+from conftest import WHOLE_CAMPAIGN, run
 
 from tensormargin import METHODS
 from tensormargin.cli.reproduce import TABLES
@@ -27,7 +27,11 @@ BANDS = {
 }
 
 
-LONGER = [pytest.param(table, marks=pytest.mark.campaign) for table in ("table2", "table5", "open")]
+LONGER = [
+    pytest.param("table2", marks=pytest.mark.campaign),
+    pytest.param("table5", marks=pytest.mark.campaign),
+    pytest.param("open", marks=WHOLE_CAMPAIGN),
+]
 
 
 @pytest.mark.parametrize("table", ["table4", *LONGER])

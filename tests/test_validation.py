@@ -43,21 +43,16 @@ KINDS_OF_NUMBERS = {
 
 
 @pytest.mark.parametrize("checked", [checked_labels, checked_groups])
-@pytest.mark.parametrize("kind", KINDS_OF_TEXT)
-def test_text_comes_out_as_text_in_its_order(kind, checked):
-    values = checked(X, KINDS_OF_TEXT[kind])
+@pytest.mark.parametrize(
+    ("given", "dtype_kind", "expected"),
+    [pytest.param(given, "U", WORDS, id=f"text, {name}") for name, given in KINDS_OF_TEXT.items()]
+    + [pytest.param(given, "i", NUMBERS, id=f"numbers, {name}") for name, given in KINDS_OF_NUMBERS.items()],
+)
+def test_text_stays_text_and_numbers_stay_numbers_in_their_order(given, dtype_kind, expected, checked):
+    values = checked(X, given)
     assert type(values) is np.ndarray
-    assert values.dtype.kind == "U"
-    assert values.tolist() == WORDS
-
-
-@pytest.mark.parametrize("checked", [checked_labels, checked_groups])
-@pytest.mark.parametrize("kind", KINDS_OF_NUMBERS)
-def test_numbers_stay_numbers_in_their_order(kind, checked):
-    values = checked(X, KINDS_OF_NUMBERS[kind])
-    assert type(values) is np.ndarray
-    assert values.dtype.kind == "i"
-    assert values.tolist() == NUMBERS
+    assert values.dtype.kind == dtype_kind
+    assert values.tolist() == expected
 
 
 def test_arrays_of_other_libraries_come_to_the_processor(put):

@@ -24,7 +24,7 @@ from ._options import (
 if TYPE_CHECKING:
     from ..reproduce import Evaluation, Run
 
-# Those of `experiments.PROTOCOLS`, whose import would take a second of every --help; a test holds them together.
+# Those of `reproduce.PROTOCOLS`, whose import would take a second of every --help; a test holds them together.
 TABLES = ("table2", "table4", "table5", "table6", "open")
 
 _EXAMPLES = """

@@ -87,6 +87,7 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
     tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
     labels, counts = np.unique(tested, return_counts=True)
     ours, theirs = evaluation.interval, evaluation.reference_interval
+    largest = float(counts.max() / counts.sum())
     return {
         "scheme": evaluation.scheme,
         "seed": evaluation.seed,
@@ -109,8 +110,8 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
         "difference": {**asdict(evaluation.difference), "significant": evaluation.difference.significant},
         "majority": {
             "label": labels.tolist()[counts.argmax()],
-            "accuracy": float(counts.max() / counts.sum()),
-            "score": float(counts.max() / counts.sum()) if evaluation.score == "accuracy" else 1 / len(labels),
+            "accuracy": largest,
+            "score": largest if evaluation.score == "accuracy" else 1 / len(labels),
         },
         "folds": folds,
         "samples": _sample_rows(evaluation, samples),

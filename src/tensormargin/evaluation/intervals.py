@@ -106,7 +106,7 @@ def score_interval(right: Array, groups: Array | None = None, strata: Array | No
         return ScoreInterval(mean.value, *ends, "sample", len(mean.values))
     if mean.n_groups < FEWEST_GROUPS:
         return ScoreInterval(mean.value, None, None, "group", mean.n_groups)
-    ends = wilson(mean.value, mean.effective_number(), _student_quantile(mean.n_groups - 1))
+    ends = wilson(mean.value, mean.effective_number(), student_quantile(mean.n_groups - 1))
     return ScoreInterval(mean.value, *ends, "group", mean.n_groups)
 
 
@@ -160,8 +160,8 @@ def _paired_by_sample(mean: _HeldOutMean, p_value: float | None) -> PairedDiffer
 
 def _by_student(by_sample: PairedDifference, error: float, n_units: int, unit: str, said: str) -> PairedDifference:
     """Return the wider of two intervals, by sample and Student's with this standard error, and the larger p-value."""
-    difference, half = by_sample.difference, _student_quantile(n_units - 1) * error
-    p_value = 2 * float(student.sf(abs(difference) / error, n_units - 1)) if error > 0 else 0.0
+    difference, half = by_sample.difference, student_quantile(n_units - 1) * error
+    p_value = student_p_value(difference, error, n_units - 1)
     return PairedDifference(
         difference,
         low=max(-1.0, min(difference - half, by_sample.low or 0.0)),
@@ -199,7 +199,7 @@ def half_width(values: Sequence[float] | Array, test_to_train: float) -> float:
     """Return half the width of Student's interval around the mean over splits; NaN for a single one."""
     if len(values) < 2:
         return float("nan")
-    return _student_quantile(len(values) - 1) * corrected_error(values, test_to_train)
+    return student_quantile(len(values) - 1) * corrected_error(values, test_to_train)
 
 
 def wilson(share: float, count: float, quantile: float | None = None) -> tuple[float, float]:
@@ -311,5 +311,13 @@ def _normal_quantile() -> float:
     return float(normal.ppf(0.5 + CONFIDENCE / 2))
 
 
-def _student_quantile(freedom: int) -> float:
+def student_quantile(freedom: int) -> float:
+    """Return how many standard errors Student's 95 % interval reaches to either side."""
     return float(student.ppf(0.5 + CONFIDENCE / 2, freedom))
+
+
+def student_p_value(difference: float, error: float, freedom: int) -> float:
+    """Return the two-sided p-value of a difference with this standard error; NaN where the error is not known."""
+    if error == 0.0:
+        return 0.0 if difference else 1.0
+    return 2 * float(student.sf(abs(difference) / error, freedom))

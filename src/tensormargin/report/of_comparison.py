@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..io import BadFileError
-from ..plots import plot_comparison
 from .page import Page, Section, cell, table
-from .pictures import Picture, picture
+from .pictures import pictures_of_intervals
 from .statements import percent
 
 _PARTS = ("created", "data", "settings", "preparation", "versions", "summary", "differences")
@@ -49,7 +48,9 @@ def read_comparison(path: str | Path) -> dict[str, Any]:
 def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     summaries = content["summary"]
     best = max(one["accuracy"] for one in summaries)
-    drawn = [one for one in summaries if one["accuracy_low"] is not None]
+    drawn = [
+        (one["method"], *(one[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))) for one in summaries
+    ]
     differences = {one["method"]: one for one in content["differences"]}
     scores = [(one["accuracy"] == best, _score_cells(one, differences.get(one["method"]))) for one in summaries]
     details = [(one["accuracy"] == best, _detail_cells(one)) for one in summaries]
@@ -60,20 +61,11 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
             table(("method", "accuracy %", "95 % interval", "minus the best", "95 % interval", "p (Holm)"), scores),
             table(("method", "sd of accuracy", "fit s", "parameters", "margin mean", "variance"), details),
         ],
-        "pictures": [_intervals(drawn)] if drawn else [],
+        "pictures": pictures_of_intervals(
+            drawn, "Accuracy in percent with 95 % intervals. Methods differ by the paired difference, not by overlap."
+        ),
         "remarks": _remarks(content["data"]["n_groups"]),
     }
-
-
-def _intervals(drawn: Sequence[Mapping[str, Any]]) -> Picture:
-    return picture(
-        plot_comparison,
-        [one["method"] for one in drawn],
-        [100 * one["accuracy"] for one in drawn],
-        [100 * one["accuracy_low"] for one in drawn],
-        [100 * one["accuracy_high"] for one in drawn],
-        caption="Accuracy in percent with 95 % intervals. Methods differ by the paired difference, not by overlap.",
-    )
 
 
 def _remarks(n_groups: int | None) -> list[str]:
@@ -106,7 +98,7 @@ def _score_cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -
     return [
         cell(one["method"]),
         _number(one["accuracy"], 100, 2),
-        {"text": "-" if low is None else f"{percent(low)} to {percent(high)}", "value": low or 0},
+        cell("-" if low is None else f"{percent(low)} to {percent(high)}", low or 0),
         *_difference_cells(difference),
     ]
 
@@ -128,16 +120,14 @@ def _difference_cells(difference: Mapping[str, Any] | None) -> list[dict[str, An
     low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
     points = 100 * difference["difference"]
     return [
-        {"text": f"{points:+.1f}", "value": points},
-        {"text": "-" if low is None else f"{100 * low:+.1f} to {100 * high:+.1f}", "value": low or 0},
-        {"text": "-" if p_value is None else f"{p_value:.2g}", "value": "" if p_value is None else p_value},
+        cell(f"{points:+.1f}", points),
+        cell("-" if low is None else f"{100 * low:+.1f} to {100 * high:+.1f}", low or 0),
+        cell("-", "") if p_value is None else cell(f"{p_value:.2g}", p_value),
     ]
 
 
 def _number(value: float | None, factor: float, digits: int) -> dict[str, Any]:
-    if value is None:
-        return {"text": "-", "value": ""}
-    return {"text": f"{factor * value:.{digits}f}", "value": value}
+    return cell("-", "") if value is None else cell(f"{factor * value:.{digits}f}", value)
 
 
 def _statements(content: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,6 @@ from ..margins import MarginReport, margin_report
 from ..model_steps import classifier_of, last_estimator, problem_names, samples_for_map, weight_maps
 from ..patterns import activation_pattern
 from ..plots import (
-    plot_comparison,
     plot_convergence,
     plot_factors,
     plot_margins,
@@ -24,7 +23,7 @@ from ..plots import (
     plot_search,
 )
 from .page import Page, Section, cell, table
-from .pictures import Picture, picture
+from .pictures import Picture, picture, pictures_of_intervals
 from .statements import (
     difference_in_words,
     evaluation_lines,
@@ -99,8 +98,11 @@ def _comparison(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] 
         (f"always {majority['label']}", majority["score"], [None, None]),
     ]
     best = max(value for _, value, _ in rows)
-    drawn = [(who, value, *ends) for who, value, ends in rows[:2] if ends[0] is not None]
-    pictures = [_intervals(drawn, majority["score"], name)] if drawn else []
+    pictures = pictures_of_intervals(
+        [(who, value, *ends) for who, value, ends in rows[:2]],
+        f"{name.capitalize()} in percent with 95 % intervals; the line is the majority class.",
+        chance=100 * majority["score"],
+    )
     content = {
         "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
         "training set, and scored on the samples held out. The scores are those of all held-out predictions together.",
@@ -114,19 +116,6 @@ def _comparison(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] 
         "remarks": _comparison_remarks(evaluation),
     }
     return Section("Comparison", "comparison.html", content)
-
-
-def _intervals(drawn: Sequence[tuple[str, float, float, float]], chance: float, name: str) -> Picture:
-    names, means, lows, highs = zip(*drawn, strict=True)
-    return picture(
-        plot_comparison,
-        names,
-        [100 * mean for mean in means],
-        [100 * low for low in lows],
-        [100 * high for high in highs],
-        chance=100 * chance,
-        caption=f"{name.capitalize()} in percent with 95 % intervals; the line is the majority class.",
-    )
 
 
 def _null_distribution(chance: Mapping[str, Any]) -> Picture:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.stats import t as student
 
-from ..evaluation.intervals import CONFIDENCE, half_width
+from ..evaluation.intervals import CONFIDENCE, corrected_error, student_p_value, student_quantile
 from ..evaluation.multiplicity import holm
 from ..io import BadFileError, replacing
 from ..methods import METHODS
@@ -198,17 +197,9 @@ def _difference(
     (first_name, a), (second_name, b) = first, second
     gains = _gains(a, b)
     mean = 100 * float(np.mean([np.mean(list(gain.values())) for gain in gains.values()]))
-    half, df = _half_over_classes(gains) if over == "classes" else _half_over_splits(gains, a)
-    low, high, p_value = mean - 100 * half, mean + 100 * half, _p_value(mean, 100 * half, df)
-    return Difference(*column, first_name, second_name, mean, low, high, over, df, p_value, p_value)
-
-
-def _p_value(mean: float, half: float, df: int) -> float:
-    """Return the p-value of Student's test that belongs to an interval of this half width; NaN for none."""
-    if np.isnan(half) or mean == 0.0:
-        return float("nan") if np.isnan(half) else 1.0
-    statistic = np.inf if half == 0.0 else abs(mean) / half * student.ppf(0.5 + CONFIDENCE / 2, df)
-    return float(2 * student.sf(statistic, df))
+    share, df = _error_over_classes(gains) if over == "classes" else _error_over_splits(gains, a)
+    half, p_value = 100 * student_quantile(df) * share, student_p_value(mean, 100 * share, df)
+    return Difference(*column, first_name, second_name, mean, mean - half, mean + half, over, df, p_value, p_value)
 
 
 def _gains(first: Table, second: Table) -> Gains:
@@ -224,8 +215,8 @@ def _gains(first: Table, second: Table) -> Gains:
     }
 
 
-def _half_over_classes(gains: Gains) -> tuple[float, int]:
-    """Return half the width of the interval by the delete-one-class jackknife, and its degrees of freedom."""
+def _error_over_classes(gains: Gains) -> tuple[float, int]:
+    """Return the standard error by the delete-one-class jackknife, and its degrees of freedom."""
     of_pair: dict[tuple[str, str], list[float]] = defaultdict(list)
     for gain in gains.values():
         for pair, value in gain.items():
@@ -238,14 +229,14 @@ def _half_over_classes(gains: Gains) -> tuple[float, int]:
     estimates = np.array([np.mean(values) for values in left])
     n = len(classes)
     variance = (n - 1) / n * np.sum((estimates - estimates.mean()) ** 2)
-    return float(student.ppf(0.5 + CONFIDENCE / 2, n - 1) * np.sqrt(variance)), n - 1
+    return float(np.sqrt(variance)), n - 1
 
 
-def _half_over_splits(gains: Gains, cell: Table) -> tuple[float, int]:
-    """Return the same of Student's interval with the variance corrected for overlapping training parts."""
+def _error_over_splits(gains: Gains, cell: Table) -> tuple[float, int]:
+    """Return the same over splits, corrected for overlapping training parts."""
     means = np.array([np.mean(list(gain.values())) for gain in gains.values()])
     rows = [row for split in gains for row in cell[split].values()]
-    return half_width(means, sum(row.n_test for row in rows) / sum(row.n_train for row in rows)), len(means) - 1
+    return corrected_error(means, sum(row.n_test for row in rows) / sum(row.n_train for row in rows)), len(means) - 1
 
 
 # ------------------------------------------------------------------------------------------------------------ files

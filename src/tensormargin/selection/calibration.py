@@ -42,7 +42,7 @@ def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int
     problems = binary_problems(codes, n_classes, scheme)
     rows = [slice(None) if problem.rows is None else problem.rows for problem in problems]
     sigmoids = [(scores[own, k], problems[k].signs, counts[own]) for k, own in enumerate(rows)]
-    return np.array([fit_sigmoid(*one, offset=offset_is_needed(*one)) for one in sigmoids], np.float64)
+    return np.array([fit_needed_sigmoid(*one) for one in sigmoids], np.float64)
 
 
 def counted(weights: Array) -> FloatArray:
@@ -62,23 +62,19 @@ def counted(weights: Array) -> FloatArray:
     return shares * (len(positive) / shares.sum())
 
 
-def offset_is_needed(scores: Array, signs: Array, counts: Array) -> bool:
-    """Tell whether scores of both classes are shifted: a likelihood-ratio test of the sigmoid's offset at 5 %.
+def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array) -> tuple[float, float]:
+    """Fit a sigmoid that has an offset where the scores need one: a likelihood-ratio test of it at 5 %.
 
     The hinge loss puts the score 0 where both classes are equally likely, as far as their weights are equal. Class
     weights and rare classes move it, and a sigmoid without an offset is then wrong everywhere. Where left-out scores do
     not show that, an offset would only add noise, and part the most probable class from the predicted one.
     """
+    shifted, plain = (fit_sigmoid(scores, signs, counts, offset) for offset in (True, False))
     some = counts > _SMALLEST
-    if not some.any():
-        return False
-    scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
-    targets = _smoothed_targets(positive, counts)
-    with_offset, without = (
-        _cross_entropy(_arguments(scores, fit_sigmoid(scores, signs[some], counts, offset)), targets, counts)
-        for offset in (True, False)
-    )
-    return bool(2 * (without - with_offset) > _CHANGE_AT_CHANCE)
+    scores, counts = scores[some], counts[some]
+    targets = _smoothed_targets(signs[some] > 0, counts)
+    lower, higher = (_cross_entropy(_arguments(scores, one), targets, counts) for one in (shifted, plain))
+    return shifted if 2 * (higher - lower) > _CHANGE_AT_CHANCE else plain
 
 
 def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True) -> tuple[float, float]:

@@ -94,9 +94,10 @@ class Assess:
         began = perf_counter()
         try:
             score = self.score(model, tested)
-        except Exception:
+        except Exception:  # a scorer may answer `NeedsOtherSplitsError` with any error of its own
             if not model.asked_:
                 raise
+            # It is asked again when the other splits are there; an error of another cause is raised then.
         result = Result(score, bound, fit_seconds, perf_counter() - began, classifier.n_parameters_, classifier.rank)
         return replace(result, classifier=classifier, left_out=scores) if model.asked_ else result
 
