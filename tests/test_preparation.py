@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensormargin import TensorMarginClassifier
 from tensormargin.preparation import Crop, KeepsTensors, Mask, Recipe, Resize, Tensorize, TensorScaler, resize
 from tensormargin.preparation.resizing import resizing_matrix
-from tensormargin.report.statements import said_step
+from tensormargin.report.statements import describe_step
 
 SHAPE = (6, 5, 4)
 BRAIN = np.zeros(SHAPE, bool)
@@ -557,7 +557,7 @@ def test_steps_say_what_they_do(X):
         "samples were cut to the smallest box that holds the given mask, with a margin of 1 (5 x 4 x 4)"
     )
     assert Mask("bright").words() == "entries that are not bright over the training samples were set to zero"
-    assert said_step(TensorScaler(0)) == Recipe(scale="mode 1").words()[0] == TensorScaler(0).words()
+    assert describe_step(TensorScaler(0)) == Recipe(scale="mode 1").words()[0] == TensorScaler(0).words()
 
 
 def test_a_transformer_says_all_that_it_must():

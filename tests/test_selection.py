@@ -36,7 +36,7 @@ from tensormargin.estimators import fit_steps
 from tensormargin.evaluation import FitPlan
 from tensormargin.formats import FORMATS
 from tensormargin.preparation import Crop, Recipe, Resize, Tensorize, TensorScaler
-from tensormargin.report.of_model import _chosen
+from tensormargin.report.model_report import _chosen
 from tensormargin.selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model, splits_of
 from tensormargin.selection.calibration import calibrate, class_probabilities, counted, couple, fit_sigmoid
 from tensormargin.selection.candidates import select_candidate, tabulate

@@ -155,11 +155,11 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
     from ..model_steps import classifier_of
-    from ..report import evaluation_lines, said_model
+    from ..report import describe_model, evaluation_lines
 
     classifier = classifier_of(fitted.model)
     best = fitted.about["search"]["best"]
-    said = f"{said_model(classifier)}, lambda {best['lam']}, mu {best['mu1']:g}"
+    said = f"{describe_model(classifier)}, lambda {best['lam']}, mu {best['mu1']:g}"
     if best.get("preparation"):
         said += f", after {best['preparation']}"
     click.echo(f"Chosen of {fitted.about['search']['n_models']} models: {said}")

@@ -105,7 +105,7 @@ def compare(
     X = as_array(X)
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
-    splits = outer_splits(y, settings, groups)
+    splits = comparison_splits(y, settings, groups)
     jobs = (
         delayed(_row)(X, y, groups, *split, name, repeat, settings)
         for repeat, split in enumerate(splits)
@@ -115,7 +115,7 @@ def compare(
     return rows
 
 
-def outer_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[tuple[Array, Array]]:
+def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[tuple[Array, Array]]:
     """Return the divisions into training and test part, or raise ValueError where there are none.
 
     With groups, every repeat takes one fold of stratified group folds, of which a test part is about one.

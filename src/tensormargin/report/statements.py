@@ -24,13 +24,13 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def said_model(classifier: TensorMarginClassifier) -> str:
+def describe_model(classifier: TensorMarginClassifier) -> str:
     """Return how the weight is written, in words."""
     form = _FORMS[classifier.decomposition]
     return form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
 
 
-def said_rule(search: Any) -> str:
+def describe_rule(search: Any) -> str:
     """Return which of the models a search takes, in words."""
     return _RULES[search.rule]
 
@@ -60,18 +60,18 @@ def _data(data: Mapping[str, Any] | None) -> str:
     return f"Data: {data['n_samples']} samples of {shape}{groups} ({classes})."
 
 
-def said_steps(model: Any) -> list[str]:
+def describe_steps(model: Any) -> list[str]:
     """Return what is done to samples before the classifier, a sentence a step."""
-    return [said_step(step) for step in all_steps(model)]
+    return [describe_step(step) for step in all_steps(model)]
 
 
-def said_step(step: Any) -> str:
+def describe_step(step: Any) -> str:
     """Return what a transformer does, in words."""
     return step.words() if isinstance(step, KeepsTensors) else repr(step)
 
 
 def _preparation(model: Any) -> str:
-    return f"Preparation: {'; '.join(said_steps(model)) or 'none'}."
+    return f"Preparation: {'; '.join(describe_steps(model)) or 'none'}."
 
 
 def _model(model: Any) -> str:
@@ -81,7 +81,7 @@ def _model(model: Any) -> str:
     several = "" if count == 1 else f" {count} binary problems ({scheme})."
     weighted = f" Class weights: {classifier.class_weight}." if classifier.class_weight else ""
     return (
-        f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with a {said_model(classifier)}, "
+        f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with a {describe_model(classifier)}, "
         f"lambda = {classifier.lam}, mu1 = mu2 = {classifier.mu1:g} in units of the scale-free default, tolerance "
         f"{classifier.tol:g}.{several}{weighted}"
     )
@@ -93,7 +93,7 @@ def _choice(model: Any, search: Mapping[str, Any] | None) -> str:
     tried = "; ".join(
         f"{name}: {', '.join(_tried(value) for value in values)}" for name, values in search["tried"].items()
     )
-    rule = said_rule(last_estimator(model))
+    rule = describe_rule(last_estimator(model))
     return (
         f"Choice: {search['n_models']} models by {search['n_splits']}-fold cross-validation, {rule} taken ({tried}); "
         "refitted on all samples."

@@ -1,7 +1,7 @@
-"""The interior-point method for many block problems at a time, on the device that their designs lie on.
+"""Mehrotra's interior-point method for many block problems at a time, on the device that their designs lie on.
 
 Each iteration is made of a few products of large matrices, which suits matrix units; coordinate descent, one sample
-after the other, does not. Other than in `tensormargin.solvers.interior_point` nothing is whitened: where ``r`` is the
+after the other, does not. Nothing needs to be whitened: where ``r`` is the
 residual of the margins, a Newton step of the block's vector and of the dual point (Eq. 14: ``Q v = Y'beta``) solves
 
     (Q + Y'D^-1 Y) dv = Y'D^-1 r + (Y'beta - Q v),    D dbeta = r - Y dv
@@ -21,7 +21,7 @@ squares, which need half the digits (`LeastSquares`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,8 @@ import numpy as np
 from .. import tuning
 from .._namespace import like, namespace, rows_of, to_host
 from .._typing import Array, FloatArray
-from ..blocks import BlockProblem
 from ..objective import Certificate, MarginProblem
 from ..threads import slices
-from .base import Solution, solution_at, starting_point
 from .batched_systems import Definite, LeastSquares, self_products
 
 _TINY = float(np.finfo(float).tiny)
@@ -75,6 +73,13 @@ def solve_batched(
         for k, other in zip(some, again, strict=True):
             solutions[k] = min(solutions[k], other, key=lambda solution: solution.certificate.relative_gap)
     return solutions
+
+
+def dual_point(rows: FloatArray, problem: MarginProblem, tol: float, most_iterations: int) -> tuple[FloatArray, int]:
+    """Return the best dual point of one problem, as distances to the lower bounds, and the number of iterations."""
+    batch = _Batch(rows[None], [problem], careful=False)
+    best, n_iterations = _iterate(batch, [tol], most_iterations, tuning.MOST_IDLE)
+    return best.alpha[0], n_iterations
 
 
 def _solve(
@@ -396,25 +401,3 @@ def _padded(designs: Any, vectors: Sequence[Array], length: int) -> Any:
     for row, vector in zip(rows, vectors, strict=True):
         row[: len(vector)] = vector
     return like(rows, designs, np.float64)
-
-
-def solve_interior_point(
-    problem: BlockProblem, start: FloatArray | None = None, tol: float = 1e-4, max_epochs: int = 1000
-) -> Solution:
-    """Solve a block problem in memory, whose rows are whitened: a batch of one.
-
-    See `tensormargin.solvers.base.Solver` for the arguments. An epoch is an iteration. A start is used only if it is
-    good enough already: interior-point methods gain nothing from the neighbourhood of a corner.
-    """
-    best = solution_at(problem, starting_point(problem, start), 0, tol)
-    if best.converged or max_epochs < 1:
-        return best
-    rows = problem.rows
-    if rows.shape[1] > rows.shape[0]:
-        rows = np.linalg.qr(rows.T, mode="r").T  # the same inner products, in fewer columns
-    margin_problem = MarginProblem(np.ones(len(rows)), replace(problem.objective, mu1=0.0), 0.0)
-    batch = _Batch(rows[None], [margin_problem], careful=False)
-    values, n_epochs = _iterate(batch, [tol], max_epochs, tuning.MOST_IDLE)
-    beta = np.clip(problem.lower + values.alpha[0], problem.lower, problem.upper)
-    found = solution_at(problem, beta, n_epochs, tol)
-    return min(best, found, key=lambda one: one.certificate.relative_gap)

@@ -74,7 +74,7 @@ class LeastSquares:
 
 
 def self_products(matrices: Any) -> Any:
-    """Return ``M'M`` for each matrix M; NumPy makes half of the multiplications where it sees that both are the same."""
+    """Return ``M'M`` for each matrix M; NumPy halves the work where it sees that both factors are the same."""
     xp = namespace(matrices)
     if xp is np:
         return np.stack([matrix.T @ matrix for matrix in matrices])

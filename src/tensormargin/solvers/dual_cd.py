@@ -17,7 +17,7 @@ from .. import tuning
 from .._typing import Array, FloatArray
 from ..blocks import BlockProblem
 from .base import Solution, solution_at, starting_point
-from .batched_interior_point import solve_interior_point
+from .interior_point import solve_interior_point
 
 _EXACT_TOL = 1e-12
 _SMALL_TOL = 1e-9  # what a small problem must reach, if rounding allows

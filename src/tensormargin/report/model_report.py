@@ -25,14 +25,14 @@ from ..plots import (
 from .page import Page, Section, cell, table
 from .pictures import Picture, picture, pictures_of_intervals
 from .statements import (
+    describe_model,
+    describe_rule,
+    describe_steps,
     difference_in_words,
     evaluation_lines,
     fold_name,
     fold_note,
     percent,
-    said_model,
-    said_rule,
-    said_steps,
     statements,
 )
 from .volumes import packed_background, packed_map
@@ -152,10 +152,10 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
     search = last_estimator(model)
     results = getattr(search, "cv_results_", None)
     facts = [
-        ("weight", said_model(classifier)),
+        ("weight", describe_model(classifier)),
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
         ("λ, μ1, μ2", f"{classifier.lam}, {classifier.mu1:g}, {classifier.mu2:g} (on the scale-free axis)"),
-        ("preparation", "; ".join(said_steps(model)) or "none"),
+        ("preparation", "; ".join(describe_steps(model)) or "none"),
         ("binary problems", str(len(classifier.coef_))),
     ]
     content: dict[str, Any] = {"facts": facts, "reasons": [], "pictures": [], "folds": []}
@@ -164,7 +164,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         instead = f" The one to trust is {percent(evaluated['score']['value'])} %, above." if evaluated else ""
         content["reasons"] = [
             f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
-            f"{said_rule(search)}. There it scored {percent(search.best_score_)} %; such a number, "
+            f"{describe_rule(search)}. There it scored {percent(search.best_score_)} %; such a number, "
             f"chosen among many, is optimistic on average.{instead}"
         ]
         lowered = [f"{name} {asked} to {used}" for name, asked, used in getattr(search, "lowered_ranks_", [])]
