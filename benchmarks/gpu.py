@@ -195,7 +195,7 @@ def _both(case: str, X: Any, y: np.ndarray, settings: dict[str, Any]) -> Iterabl
 def batches() -> Iterable[Row]:
     """Fit a grid of lambda on five folds, in one batch and one after the other."""
     X, y, _, _ = volumes()
-    lams = ("0.1*scale", "0.3*scale", "scale", "3*scale")
+    lams = (0.1, 0.3, 1.0, 3.0)
     folds = [train for train, _ in StratifiedKFold(5, shuffle=True, random_state=0).split(y, y)]
 
     def models(solver: str) -> list[TensorMarginClassifier]:

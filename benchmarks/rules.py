@@ -30,6 +30,7 @@ from tensormargin.datasets import (
     load_indian_pines,
 )
 from tensormargin.io import replacing
+from tensormargin.samples import sample_array
 from tensormargin.selection import splits_of
 from tensormargin.selection.candidates import select_candidate
 from tensormargin.selection.grid import LambdaPath
@@ -191,7 +192,7 @@ def refitted(search, index, X, y):
     params = search.cv_results_["params"][index]
     path = LambdaPath(0, params["decomposition"], params["rank"], params["mu1"])
     lams = LAMS[: index % len(LAMS) + 1]
-    return refit(Training(X, y, None, (params["preparation"],)), clone(search.classifier_), path, lams)
+    return refit(Training(sample_array(X), y, None, (params["preparation"],)), clone(search.classifier_), path, lams)
 
 
 def tested(name, task, fold, split):
@@ -218,7 +219,7 @@ def tested(name, task, fold, split):
                 "rule": rule,
                 "right": right,
                 "chosen": f"{params['decomposition']} {params['rank'] or ''}".strip()
-                + f", lam {params['lam']}, mu {params['mu1']:g}, {params['preparation']}",
+                + f", lam {params['lam']:g}, mu {params['mu1']:g}, {params['preparation']}",
                 "seconds": round(time.perf_counter() - began, 1),
             }
         )

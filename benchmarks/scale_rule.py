@@ -1,4 +1,4 @@
-"""Which multiples of 1/s2 should ``lam="scale"`` stand for? Accuracy on real data over a grid of lam and mu.
+"""Which multiples of 1/s2 should ``lam=1`` stand for? Accuracy on real data over a grid of lam and mu.
 
 Run with the data sets at hand: ``TENSORMARGIN_DATA=... python benchmarks/scale_rule.py``; prints one table a data set
 and the mean loss against each set's best setting.
@@ -93,9 +93,7 @@ SETS = (eeg, basic_motions, indian_pines, haxby, orl, digits, mnist, adrenal)
 def measure(splits: list[Split], decomposition: str, rank: int | None) -> np.ndarray:
     table = np.zeros((len(LAMBDAS), len(MUS)))
     for (i, lam), (j, mu) in product(enumerate(LAMBDAS), enumerate(MUS)):
-        clf = TensorMarginClassifier(
-            decomposition, rank, lam=f"{lam / SCALE_LAM}*scale", mu1=mu / SCALE_MU, mu2=mu / SCALE_MU
-        )
+        clf = TensorMarginClassifier(decomposition, rank, lam=lam / SCALE_LAM, mu1=mu / SCALE_MU, mu2=mu / SCALE_MU)
         table[i, j] = 100 * np.mean([clf.fit(X, y).score(Z, t) for X, y, Z, t in splits])
     return table
 

@@ -50,7 +50,7 @@ def cases() -> dict[str, list]:
         "100 x 40 x 40 x 40": [fit(few, "cp", 1), fit(few, "tucker", 3), fit(few, "full")],
         "80 x 16 x 16": [fit(small, name) for name in ("cp", "tucker", "tt", "full")],
         "200,000 x 8 x 8": [fit(long, "cp", 1)],
-        "hinge only, large lambda": [fit(hard, name, lam="100*scale", mu1=0, mu2=0) for name in ("cp", "full")],
+        "hinge only, large lambda": [fit(hard, name, lam=100, mu1=0, mu2=0) for name in ("cp", "full")],
         "scaling": [lambda: TensorScaler().fit(many.data).transform(many.data)],
     }
 

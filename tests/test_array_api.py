@@ -125,7 +125,7 @@ class TestTheAnswerIsNumpys:
             {"fit_intercept": False, "decomposition": "tt"},
             {"fit_intercept": False, "decomposition": "full"},
             {"mu1": 0.0, "mu2": 0.0},
-            {"lam": 5.0, "mu1": 2.0, "mu2": 0.5},
+            {"lam": 5.0, "mu1": 2.0, "mu2": 0.5, "scale_free": False},
             {"decomposition": "tucker", "rank": (2, 2)},
             {"decomposition": "cp", "rank": 5, "random_state": 0},
             {"tol": 1e-3},
@@ -155,7 +155,7 @@ class TestTheAnswerIsNumpys:
         given = put(X)
         fitted = pair(X, y, given, decomposition=decomposition, warm_start=True)
         for each, samples in zip(fitted, (X, given), strict=True):
-            each.set_params(lam="0.3*scale").fit(samples, y)
+            each.set_params(lam=0.3).fit(samples, y)
         assert_same(*fitted, X, given, 1e-9)
 
     def test_after_a_warm_start_in_another_library(self, put):
@@ -488,7 +488,7 @@ class TestConventions:
             cross_val_score(TensorMarginClassifier("cp"), given, y, cv=3),
             cross_val_score(TensorMarginClassifier("cp"), X, y, cv=3),
         )
-        grid = {"lam": ["0.1*scale", "scale"], "mu1": [0.0, 1.0]}
+        grid = {"lam": [0.1, 1.0], "mu1": [0.0, 1.0]}
         here, there = (GridSearchCV(TensorMarginClassifier("cp"), grid, cv=3).fit(each, y) for each in (X, given))
         assert there.best_params_ == here.best_params_
         np.testing.assert_array_equal(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"])

@@ -655,7 +655,7 @@ def assert_alike(one, other, tolerance=1e-9):
     assert one.n_features_in_ == other.n_features_in_
 
 
-def grid_of_folds(X, y, lams=("0.1*scale", "scale"), **parameters):
+def grid_of_folds(X, y, lams=(0.1, 1.0), **parameters):
     """Return classifiers and the rows they learn from: each value of lambda on each fold, and on all samples."""
     folds = [train for train, _ in StratifiedKFold(3).split(np.zeros(len(y)), y)]
     parameters = {"decomposition": "cp", "rank": 1, "tol": 1e-2, **parameters}
@@ -712,7 +712,7 @@ class TestFitMany:
             TensorMarginClassifier("tucker", 2, tol=1e-2, multi_class="ovr"),
             TensorMarginClassifier("tt", 2, tol=1e-2, class_weight="balanced", n_init=2, random_state=0),
             TensorMarginClassifier("full", fit_intercept=False, mu1=0.0, mu2=0.0),
-            TensorMarginClassifier("full", lam=3.0),
+            TensorMarginClassifier("full", lam=3.0, scale_free=False),
         ]
         rows = [None, np.arange(40), None, np.arange(20, 60), np.arange(30), np.arange(15)]  # the last: more entries
         for made, other in zip(
@@ -733,7 +733,7 @@ class TestFitMany:
     def test_sample_weights_some_of_them_zero(self, three_classes, put, same):
         X, y = three_classes
         weights = np.random.RandomState(0).rand(60) * (np.arange(60) % 5 > 0)
-        classifiers, rows = grid_of_folds(X, y, lams=("scale",), class_weight="balanced")
+        classifiers, rows = grid_of_folds(X, y, lams=(1.0,), class_weight="balanced")
         expected = fitted_alone(classifiers, X, y, rows, weights)
         for each in (weights, put(weights), weights.tolist()):
             for one, other in zip(fit_many(classifiers, put(X), y, rows, each), expected, strict=True):
@@ -741,7 +741,7 @@ class TestFitMany:
 
     def test_labels_of_any_kind(self, three_classes, put):
         X, y = three_classes
-        classifiers, rows = (some[:2] for some in grid_of_folds(X, y, lams=("scale",)))
+        classifiers, rows = (some[:2] for some in grid_of_folds(X, y, lams=(1.0,)))
         for labels in (put(y), y.tolist(), np.array(["b", "c", "a"])[y]):
             fit_many(classifiers, put(X), labels, rows)
             for one, other in zip(
@@ -751,13 +751,13 @@ class TestFitMany:
 
     def test_warm_starts_go_on_from_the_last_fit(self, three_classes, put):
         X, y = three_classes
-        classifiers, rows = grid_of_folds(X, y, lams=("scale",), warm_start=True)
+        classifiers, rows = grid_of_folds(X, y, lams=(1.0,), warm_start=True)
         alone = fitted_alone(classifiers, X, y, rows)
         fit_many(classifiers, put(X), y, rows)
         for one, own in zip(alone, rows, strict=True):
             own = slice(None) if own is None else own
-            one.set_params(lam="0.5*scale").fit(X[own], y[own])
-        fit_many([one.set_params(lam="0.5*scale") for one in classifiers], put(X), y, rows)
+            one.set_params(lam=0.5).fit(X[own], y[own])
+        fit_many([one.set_params(lam=0.5) for one in classifiers], put(X), y, rows)
         for one, other in zip(classifiers, alone, strict=True):
             assert to_host(one.objective_) == pytest.approx(other.objective_, rel=1e-2)
         cold = fitted_alone(classifiers, X, y, rows)
@@ -841,7 +841,7 @@ class TestFitManyElsewhere:
     def test_labels_and_weights_of_another_library(self, three_classes, put):
         X, y = three_classes
         weights = np.random.RandomState(0).rand(60)
-        classifiers, rows = grid_of_folds(X, y, lams=("scale",))
+        classifiers, rows = grid_of_folds(X, y, lams=(1.0,))
         fit_many(classifiers, X, put(y), rows, put(weights))
         for one, other in zip(classifiers, fitted_alone(classifiers, X, y, rows, weights), strict=True):
             np.testing.assert_array_equal(one.coef_, other.coef_)
@@ -851,7 +851,7 @@ class TestFitManyElsewhere:
         from dask import config
 
         X, y = three_classes
-        classifiers, rows = grid_of_folds(X, y, lams=("scale",))
+        classifiers, rows = grid_of_folds(X, y, lams=(1.0,))
         with config.set(scheduler="synchronous"):
             fit_many(classifiers, da.from_array(X, chunks=(25, 4, 5)), y, rows)
         for one, other in zip(classifiers, fitted_alone(classifiers, X, y, rows), strict=True):

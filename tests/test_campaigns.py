@@ -112,7 +112,7 @@ def test_the_objective_falls_and_is_that_of_the_weight(name, shape, n, dtype, la
     y = rng.permutation(np.arange(n) % 2)
     X = rng.normal(rng.normal(0, 2, (2, *shape))[y], rng.uniform(0.1, 3))
     X = (20 * X + 100).clip(0, 255).astype(dtype) if dtype is np.uint8 else X.astype(dtype)
-    clf = TensorMarginClassifier(name, lam=lam, mu1=mu, mu2=mu, fit_intercept=fit_intercept)
+    clf = TensorMarginClassifier(name, lam=lam, mu1=mu, mu2=mu, scale_free=False, fit_intercept=fit_intercept)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         clf.fit(X, y)

@@ -30,7 +30,9 @@ from tensormargin.multiclass import combine_scores, predicted_codes
 DECOMPOSITIONS = sorted(FORMATS)
 
 
-@parametrize_with_checks([TensorMarginClassifier(name) for name in DECOMPOSITIONS])
+@parametrize_with_checks(
+    [*(TensorMarginClassifier(name) for name in DECOMPOSITIONS), TensorMarginClassifier("cp", probability=True)]
+)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -50,7 +52,7 @@ def digits():
 def test_search_validation_pipelines_clones_and_pickles(name, shape):
     X, y = low_rank_classes(1, 60, shape, 4.0)
     clf = TensorMarginClassifier(name)
-    grid = GridSearchCV(clf, {"lam": ["0.1*scale", "scale", 1.0], "mu1": [0.0, 1.0]}, cv=3).fit(X, y)
+    grid = GridSearchCV(clf, {"lam": [0.1, 1.0], "mu1": [0.0, 1.0]}, cv=3).fit(X, y)
     assert grid.best_score_ > 0.6
     assert cross_val_score(clf, X, y, cv=3).mean() > 0.6
     pipeline = make_pipeline(FunctionTransformer(np.tanh), clf).fit(X, y)
@@ -108,8 +110,8 @@ def test_the_default_does_not_depend_on_the_scale_of_the_samples(name, factor, b
 
 def test_numbers_are_the_papers_and_scale_as_it_says(binary):
     X, y = binary
-    paper = TensorMarginClassifier("cp", lam=10.0, mu1=2.0, mu2=3.0).fit(X, y)
-    moved = TensorMarginClassifier("cp", lam=10.0 / 4, mu1=2.0 / 4, mu2=3.0 / 4).fit(2 * X, y)
+    paper = TensorMarginClassifier("cp", lam=10.0, mu1=2.0, mu2=3.0, scale_free=False).fit(X, y)
+    moved = TensorMarginClassifier("cp", lam=10.0 / 4, mu1=2.0 / 4, mu2=3.0 / 4, scale_free=False).fit(2 * X, y)
     np.testing.assert_allclose(moved.decision_function(2 * X), paper.decision_function(X), rtol=1e-5)
 
 
@@ -117,10 +119,14 @@ def test_scale_is_the_documented_number(binary):
     X, y = binary
     square = np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=(1, 2, 3)))
     default = TensorMarginClassifier("tucker").fit(X, y)
-    spelled = TensorMarginClassifier("tucker", lam=300 / square, mu1=100 / square, mu2=100 / square).fit(X, y)
+    spelled = TensorMarginClassifier(
+        "tucker", lam=300 / square, mu1=100 / square, mu2=100 / square, scale_free=False
+    ).fit(X, y)
     np.testing.assert_allclose(default.coef_, spelled.coef_, rtol=1e-6)
-    tenth = TensorMarginClassifier("tucker", lam=" 0.1 * scale").fit(X, y)
-    spelled = TensorMarginClassifier("tucker", lam=30 / square, mu1=100 / square, mu2=100 / square).fit(X, y)
+    tenth = TensorMarginClassifier("tucker", lam=0.1).fit(X, y)
+    spelled = TensorMarginClassifier(
+        "tucker", lam=30 / square, mu1=100 / square, mu2=100 / square, scale_free=False
+    ).fit(X, y)
     np.testing.assert_allclose(tenth.coef_, spelled.coef_, rtol=1e-6)
 
 
@@ -418,15 +424,16 @@ BAD_FITS = {
     "overflow": ({}, lambda X, y: (X * 1e200, y), "overflow float64; divide X"),
     "negative lam": ({"lam": -1.0}, None, "'lam' parameter"),
     "zero lam": ({"lam": 0}, None, "'lam' parameter"),
-    "lam in words": ({"lam": "auto"}, None, 'lam must be a positive number, "scale"'),
-    "negative multiple": ({"lam": "-1*scale"}, None, "lam must be a positive number"),
-    "infinite multiple": ({"lam": "inf*scale"}, None, "lam must be a positive number"),
+    "lam in words": ({"lam": "auto"}, None, "lam must be a positive number.*write lam=1.0"),
+    "the spelling of 0.1": ({"lam": "0.1*scale"}, None, "write lam=0.1, or scale_free=False"),
+    "its default": ({"lam": "scale"}, None, "write lam=1, or scale_free=False"),
     "negative mu1": ({"mu1": -0.1}, None, "'mu1' parameter"),
     "negative mu2": ({"mu2": -0.1}, None, "'mu2' parameter"),
     "nan mu1": ({"mu1": float("nan")}, None, "'mu1' parameter"),
     "unknown decomposition": ({"decomposition": "svd"}, None, "'decomposition' parameter"),
-    "rank too high": ({"rank": 9}, None, "nearest valid rank"),
     "rank of zero": ({"rank": 0}, None, "'rank' parameter"),
+    "negative rank": ({"rank": -2}, None, "'rank' parameter"),
+    "too many ranks": ({"rank": (2, 2, 2, 2)}, None, "one number per mode"),
     "zero class weight": ({"class_weight": {-1: 0, 1: 1}}, None, "class_weight must be positive"),
     "unknown class": ({"class_weight": {5: 1}}, None, "class"),
     "no sweeps": ({"max_iter": 0}, None, "'max_iter' parameter"),
@@ -453,9 +460,9 @@ def test_bad_input_is_refused_with_a_reason(case, binary):
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 def test_strengths_that_overflow_give_no_nan(name, binary):
     with pytest.raises(FloatingPointError, match=r"mu2 is too large .*; lower it or scale the samples"):
-        TensorMarginClassifier(name, lam=1.0, mu1=0.0, mu2=1e300).fit(*binary)
+        TensorMarginClassifier(name, lam=1.0, mu1=0.0, mu2=1e300, scale_free=False).fit(*binary)
     with pytest.warns(ConvergenceWarning, match="lower lam, or scale X"):  # weight zero has a finite objective
-        model = TensorMarginClassifier(name, lam=1e160, mu1=0.0, mu2=0.0, max_iter=3).fit(*binary)
+        model = TensorMarginClassifier(name, lam=1e160, mu1=0.0, mu2=0.0, scale_free=False, max_iter=3).fit(*binary)
     assert np.all(np.isfinite(model.objective_))
     assert np.all(np.isfinite(model.coef_))
 

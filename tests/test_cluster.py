@@ -99,7 +99,7 @@ def chance(X, y):
 
 
 def comparison(X, y):
-    settings = CompareSettings(methods=("SVM", "STM", "LinearSVC"), repeats=2, lam_grid=("scale", "10*scale"))
+    settings = CompareSettings(methods=("SVM", "STM", "LinearSVC"), repeats=2, lam_grid=(1.0, 10.0))
     rows = sorted(compare(X, y, settings), key=lambda row: (row.method, row.repeat))
     return [[value for name, value in vars(row).items() if name != "fit_seconds"] for row in rows]
 

@@ -47,7 +47,7 @@ def test_rows_are_complete_reproducible_and_scored_on_the_test_part():
 
 def test_two_jobs_give_the_same_rows():
     X, y = low_rank_classes(0, 40, (4, 5), 3.0)
-    settings = CompareSettings(methods=("STM", "LMDM"), repeats=2, lam_grid=("scale",))
+    settings = CompareSettings(methods=("STM", "LMDM"), repeats=2, lam_grid=(1.0,))
     one = sorted(without_times(compare(X, y, settings)), key=str)
     two = sorted(without_times(compare(X, y, settings, n_jobs=2)), key=str)
     for a, b in zip(one, two, strict=True):
@@ -74,7 +74,7 @@ def test_lambda_is_chosen_without_the_test_part():
 
 def test_summaries_average_over_the_splits():
     X, y = low_rank_classes(0, 60, (4, 5), 2.0)
-    rows = list(compare(X, y, CompareSettings(methods=("SVM",), repeats=3, lam_grid=("scale",))))
+    rows = list(compare(X, y, CompareSettings(methods=("SVM",), repeats=3, lam_grid=(1.0,))))
     (summary,) = summarise(rows, ("SVM",))
     accuracies = [row.accuracy for row in rows if row.method == "SVM"]
     assert summary.accuracy == pytest.approx(np.mean(accuracies))
@@ -172,7 +172,7 @@ def test_bad_options_are_refused(arguments, message, archive):
 
 def test_vectors_can_be_compared_by_all_methods():
     X, y = low_rank_classes(0, 40, (5,), 3.0, rank=1)
-    rows = list(compare(X, y, CompareSettings(repeats=1, lam_grid=("scale",))))
+    rows = list(compare(X, y, CompareSettings(repeats=1, lam_grid=(1.0,))))
     assert {row.method for row in rows} == {*METHODS, "majority class"}
 
 
@@ -256,7 +256,7 @@ def test_labels_and_groups_of_pandas_are_taken_by_position():
     X, y = low_rank_classes(0, 60, (4, 5), 3.0)
     labels, groups = np.where(y > 0, "b", "a"), np.arange(60) // 5
     index = np.random.default_rng(0).permutation(60)
-    settings = CompareSettings(methods=("SVM",), repeats=2, lam_grid=("scale",))
+    settings = CompareSettings(methods=("SVM",), repeats=2, lam_grid=(1.0,))
     expected = without_times(compare(X, labels, settings, groups=groups))
     for own_labels, own_groups in (
         (pandas.Series(labels, index=index), pandas.Series(groups, index=index)),

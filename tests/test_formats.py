@@ -156,17 +156,14 @@ def test_collinear_cp_components_drop_the_null_direction():
 @pytest.mark.parametrize(
     ("name", "rank", "shape", "message"),
     [
-        ("full", 2, (4, 5), "no rank"),
         ("cp", (2, 2), (4, 5), "one whole number"),
-        ("cp", 5, (4, 5), "at most 4"),
-        ("cp", 2, (5,), "at most 1"),
-        ("tucker", 6, (4, 5), r"nearest valid rank is \(4, 4\)"),
-        ("tucker", (1, 3), (4, 5), r"nearest valid rank is \(1, 1\)"),
+        ("cp", 0, (4, 5), "at least 1"),
+        ("cp", -1, (4, 5), "at least 1"),
         ("tucker", (2, 2, 2), (4, 5), "need 2"),
         ("tucker", (2, 0), (4, 5), "at least 1"),
         ("tucker", (2.0, 2), (4, 5), "whole number"),
         ("tucker", (True, True), (4, 5), "whole number"),
-        ("tt", 5, (4, 5), r"nearest valid rank is \(4,\)"),
+        ("tt", -3, (4, 5), "at least 1"),
         ("tt", (2, 2), (4, 5), "need 1"),
     ],
 )
@@ -189,6 +186,16 @@ def test_invalid_ranks_state_rule_value_and_remedy(name, rank, shape, message):
         ("tt", None, (9,), ()),
         ("tt", 3, (9,), ()),
         ("tt", (1, 2, 3, 1), (4, 5, 6), (2, 3)),
+        ("full", 2, (4, 5), None),
+        ("full", (7, 7, 7), (4, 5), None),
+        ("cp", 5, (4, 5), 4),
+        ("cp", 2, (5,), 1),
+        ("cp", 100, (2, 3, 4), 6),
+        ("tucker", 6, (4, 5), (4, 4)),
+        ("tucker", (1, 3), (4, 5), (1, 1)),
+        ("tucker", (9, 2, 2), (9, 5, 5), (4, 2, 2)),
+        ("tt", 5, (4, 5), (4,)),
+        ("tt", (9, 9), (2, 3, 4), (2, 4)),
     ],
 )
 def test_complete_ranks(name, rank, shape, expected):

@@ -126,7 +126,7 @@ def copied():
 
 
 SEARCH = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1.0,), mus=(0.0,), cv=2, random_state=0)
-SETTINGS = CompareSettings(methods=("SVM",), repeats=1, lam_grid=("scale",), folds=2)
+SETTINGS = CompareSettings(methods=("SVM",), repeats=1, lam_grid=(1.0,), folds=2)
 EVALUATIONS = {
     "nested": lambda X, y, groups: nested_evaluation(SEARCH, X, y, groups, cv=2),
     "compare": lambda X, y, groups: list(compare(X, y, SETTINGS, groups=groups)),

@@ -427,15 +427,15 @@ def test_weight_of_volumes_and_of_one_problem_of_several(fitted_to_three):
 @pytest.fixture
 def results():
     rows = [
-        ("full", None, "0.1*scale", 0.0, 0.70),
-        ("full", None, "scale", 0.0, 0.80),
-        ("cp", 1, "0.1*scale", 0.0, 0.60),
-        ("cp", 1, "0.1*scale", 1.0, 0.65),
-        ("cp", 1, "scale", 0.0, 0.72),
-        ("cp", 2, "0.1*scale", 0.0, 0.90),
-        ("cp", 2, "10*scale", 1.0, 0.85),
-        ("tucker", (2, 2, 1), "scale", 0.0, 0.75),
-        ("tucker", 4, "scale", 0.0, np.nan),
+        ("full", None, 0.1, 0.0, 0.70),
+        ("full", None, 1.0, 0.0, 0.80),
+        ("cp", 1, 0.1, 0.0, 0.60),
+        ("cp", 1, 0.1, 1.0, 0.65),
+        ("cp", 1, 1.0, 0.0, 0.72),
+        ("cp", 2, 0.1, 0.0, 0.90),
+        ("cp", 2, 10.0, 1.0, 0.85),
+        ("tucker", (2, 2, 1), 1.0, 0.0, 0.75),
+        ("tucker", 4, 1.0, 0.0, np.nan),
     ]
     names = ("param_decomposition", "param_rank", "param_lam", "param_mu1", "mean_test_score")
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
@@ -505,8 +505,8 @@ def test_searches_that_cannot_be_drawn_are_refused(results):
         plot_ranks({key: value for key, value in results.items() if key != "param_lam"})
     with pytest.raises(ValueError, match="every fit"):
         plot_search({**results, "mean_test_score": [np.nan] * 9})
-    with pytest.raises(ValueError, match="not both"):
-        plot_search({**results, "param_lam": [1.0, *results["param_lam"][1:]]})
+    with pytest.raises(ValueError, match="for all candidates or for none"):
+        plot_search({**results, "param_scale_free": [True] * 5 + [False] * 4})
 
 
 def test_comparison_has_the_best_at_the_top():

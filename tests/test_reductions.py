@@ -23,7 +23,9 @@ def hinge_objective(coef, intercept, X, signs, lam, bias_cost=0.0):
 @pytest.mark.parametrize("shape", [(400, 6), (30, 80)])
 def test_flat_without_margin_terms_is_linear_svc(lam, shape):
     X, signs = low_rank_classes(0, shape[0], shape[1:], 2.0, rank=1)
-    ours = TensorMarginClassifier("full", lam=lam, mu1=0, mu2=0, fit_intercept=False, tol=1e-5).fit(X, signs)
+    ours = TensorMarginClassifier("full", lam=lam, mu1=0, mu2=0, scale_free=False, fit_intercept=False, tol=1e-5).fit(
+        X, signs
+    )
     theirs = LinearSVC(loss="hinge", C=lam / len(X), fit_intercept=False, tol=1e-8, max_iter=10**7, random_state=0).fit(
         X, signs
     )
@@ -37,7 +39,7 @@ def test_flat_with_intercept_is_linear_svc_with_the_documented_intercept_scaling
     signs = np.where(labels == 1, 1.0, -1.0)
     centred = X - X.mean(axis=0)
     scale = np.sqrt(np.mean(np.sum(centred**2, axis=1)))
-    ours = TensorMarginClassifier("full", lam=0.5, mu1=0, mu2=0, tol=1e-6).fit(X, signs)
+    ours = TensorMarginClassifier("full", lam=0.5, mu1=0, mu2=0, scale_free=False, tol=1e-6).fit(X, signs)
     theirs = LinearSVC(
         loss="hinge", C=0.5 / len(X), intercept_scaling=scale, tol=1e-9, max_iter=10**7, random_state=0
     ).fit(centred, signs)
@@ -50,7 +52,7 @@ def test_flat_with_intercept_is_linear_svc_with_the_documented_intercept_scaling
 @pytest.mark.parametrize(("decomposition", "rank"), [("tucker", (4, 5, 6)), ("tt", (4, 6)), ("cp", 20)])
 def test_full_rank_reaches_the_flat_optimum(decomposition, rank, mu):
     X, signs = low_rank_classes(1, 80, (4, 5, 6), 1.0)
-    settings = {"lam": 5.0, "mu1": mu, "mu2": mu, "tol": 1e-6, "max_iter": 2000}
+    settings = {"scale_free": False, "lam": 5.0, "mu1": mu, "mu2": mu, "tol": 1e-6, "max_iter": 2000}
     flat = TensorMarginClassifier("full", **settings).fit(X, signs)
     structured = TensorMarginClassifier(decomposition, rank, **settings).fit(X, signs)
     assert structured.objective_[0] == pytest.approx(flat.objective_[0], rel=1e-3)
@@ -61,7 +63,9 @@ def test_rank_one_without_margin_terms_is_the_support_tensor_machine():
     """STM written the classical way: alternate a dual SVM over the two vectors of a rank-one weight."""
     X, signs = low_rank_classes(2, 100, (6, 7), 2.0, rank=1)
     lam = 8.0
-    ours = TensorMarginClassifier("cp", 1, lam=lam, mu1=0, mu2=0, fit_intercept=False, tol=1e-7, max_iter=500)
+    ours = TensorMarginClassifier(
+        "cp", 1, lam=lam, mu1=0, mu2=0, scale_free=False, fit_intercept=False, tol=1e-7, max_iter=500
+    )
     ours.fit(X, signs)
     right = np.linalg.svd(np.tensordot(signs, X, 1))[2][0]
     for _ in range(40):

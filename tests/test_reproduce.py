@@ -117,7 +117,7 @@ def test_rows_are_scored_as_an_independent_fit_is(whole):
     tuning = [t for t in whole.tuning.read() if t.cell == row.cell]
     right = {lam: sum(t.n_correct for t in tuning if t.lam == lam) for lam in DIGITS.grid.lams}
     assert row.lam == max(right, key=lambda lam: (right[lam], -lam))
-    clf = make_method("SPMD-LRT", lam=f"{row.lam / 300!r}*scale", mu1=1 / 100, mu2=1 / 100)
+    clf = make_method("SPMD-LRT", lam=row.lam / 300, mu1=1 / 100, mu2=1 / 100)
     clf.fit(bunch.data[train].astype(np.float32), bunch.target[train])
     assert row.n_correct == np.sum(clf.predict(bunch.data[test].astype(np.float32)) == bunch.target[test])
     assert (row.n_train, row.n_test) == (len(train), len(test))

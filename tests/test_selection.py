@@ -31,6 +31,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import TensorMarginClassifier, margin_report
 from tensormargin._namespace import to_host
+from tensormargin.calibration import calibrate, class_probabilities, counted, couple, fit_sigmoid
 from tensormargin.cli import main
 from tensormargin.estimators import fit_steps
 from tensormargin.evaluation import FitPlan
@@ -38,7 +39,6 @@ from tensormargin.formats import FORMATS
 from tensormargin.preparation import Crop, Recipe, Resize, Tensorize, TensorScaler
 from tensormargin.report.model_report import _chosen
 from tensormargin.selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model, splits_of
-from tensormargin.selection.calibration import calibrate, class_probabilities, counted, couple, fit_sigmoid
 from tensormargin.selection.candidates import select_candidate, tabulate
 from tensormargin.selection.grid import DECOMPOSITIONS, LambdaPath, lambda_paths, weights
 from tensormargin.selection.scoring import Result, Waiting
@@ -111,7 +111,7 @@ def test_params_are_settable_and_count_their_parameters(fitted, binary):
 
 def test_lambda_runs_upwards_within_each_model(fitted):
     lams = [params["lam"] for params in fitted.cv_results_["params"]]
-    assert lams == ["0.1*scale", "1*scale", "10*scale"] * (len(lams) // 3)
+    assert lams == [0.1, 1, 10] * (len(lams) // 3)
 
 
 @pytest.mark.parametrize("scoring", [None, "neg_brier_like"])
@@ -126,7 +126,7 @@ def test_scores_are_those_of_grid_search(binary, scoring):
     ).fit(X, y)
     theirs = GridSearchCV(
         TensorMarginClassifier("full", tol=1e-7, max_iter=1000),
-        [{"mu1": [mu], "mu2": [mu], "lam": ["0.01*scale", "1*scale"]} for mu in (0, 1)],
+        [{"mu1": [mu], "mu2": [mu], "lam": [0.01, 1.0]} for mu in (0, 1)],
         cv=splits,
         scoring=scorer,
     ).fit(X, y)
@@ -165,7 +165,7 @@ def test_the_best_is_chosen_and_refitted_on_everything(fitted, binary):
     np.testing.assert_array_equal(fitted.classes_, [-1, 1])
 
 
-def along_lambda(X, y, params, lams=("0.1*scale", "1*scale", "10*scale")):
+def along_lambda(X, y, params, lams=(0.1, 1, 10)):
     """Fit for each lambda up to that of the parameters, each fit from the one before."""
     clf = TensorMarginClassifier(**params, warm_start=True)
     for lam in lams[: lams.index(params["lam"]) + 1]:
@@ -188,12 +188,12 @@ class TestWhatIsScoredIsWhatIsRefitted:
     @staticmethod
     def prefer_the_last(estimator, X, y):
         """Score by lambda and, far behind, by what changes with every decision value."""
-        return float(estimator.lam.removesuffix("*scale")) + _brier(y, to_host(estimator.decision_function(X)))
+        return estimator.lam + _brier(y, to_host(estimator.decision_function(X)))
 
     def test_the_refit_follows_the_path_of_the_search(self, two_optima):
         X, y = two_optima
         fit = TensorMarginClassifierCV(**self.SETTINGS, cv=2, scoring=self.prefer_the_last).fit(X, y)
-        assert fit.best_params_["lam"] == "10*scale"
+        assert fit.best_params_["lam"] == 10
         path, cold = along_lambda(X, y, fit.best_params_), TensorMarginClassifier(**fit.best_params_).fit(X, y)
         np.testing.assert_allclose(fit.classifier_.objective_, path.objective_, rtol=1e-10)
         assert abs(fit.classifier_.objective_ / cold.objective_ - 1) > 0.05
@@ -279,7 +279,7 @@ def test_the_margin_bound_is_cantellis_of_the_validation_samples(binary, weighte
     bound = search.fit(X, y, sample_weight=weights).cv_results_["mean_margin_bound"][0]
     expected = []
     for train, test in splits:
-        clf = TensorMarginClassifier("full", lam="1*scale", tol=1e-6)
+        clf = TensorMarginClassifier("full", tol=1e-6)
         clf.fit(X[train], y[train], None if weights is None else weights[train])
         rows = test if weights is None else np.repeat(test, weights[test].astype(int))
         expected.append(margin_report(clf, X[rows], y[rows]).cantelli.value)
@@ -333,7 +333,7 @@ def test_of_equals_the_smallest_wins():
     assert fit.best_score_ == 1.0
     assert np.sum(fit.cv_results_["mean_test_score"] == 1.0) > 8
     assert (fit.best_params_["decomposition"], fit.best_params_["rank"]) == ("cp", 1)
-    assert fit.best_params_["lam"] == "0.1*scale"
+    assert fit.best_params_["lam"] == 0.1
 
 
 # ---- what is tried ----
@@ -430,7 +430,7 @@ class TestAPreparationThatLeavesSmallerSamplesOnSomeSplits:
         assert fit.best_params_["rank"] == (None if decomposition == "full" else 4)
         assert fit.classifier_.sample_shape_ == (6, 5, 4)
         boxes = [Crop().fit_transform(X[train]) for train, _ in splits]
-        ranks = [FORMATS[decomposition].rank_at_most(4, box.shape[1:]) for box in boxes]
+        ranks = [FORMATS[decomposition].valid_rank(4, box.shape[1:]) for box in boxes]
         counts = [
             TensorMarginClassifier(decomposition, rank, tol=0.1).fit(box, y[train]).n_parameters_
             for (train, _), box, rank in zip(splits, boxes, ranks, strict=True)
@@ -570,7 +570,7 @@ def test_alternatives_of_the_preparation_are_columns_and_the_better_one_is_taken
     assert fit.best_params_["preparation"] is scaler
     assert not hasattr(scaler, "mean_")  # clones are fitted
     assert [name for name, _ in fit.best_estimator_.steps] == ["preparation", "classifier"]
-    by_hand = TensorMarginClassifier("cp", 1, lam="1*scale", mu1=0, mu2=0)
+    by_hand = TensorMarginClassifier("cp", 1, mu1=0, mu2=0)
     ready = TensorScaler().fit_transform(X)
     np.testing.assert_allclose(fit.classifier_.coef_, by_hand.fit(ready, y).coef_, rtol=1e-10)
     np.testing.assert_array_equal(fit.predict(X), by_hand.predict(ready))

@@ -261,7 +261,7 @@ class TestStopping:
 class TestTuckerBlocks:
     def test_square_factors_are_left_out_and_could_not_improve_anything(self):
         X, y = low_rank_classes(0, 300, (6, 3, 7), 2.0)
-        clf = TensorMarginClassifier("tucker", (3, 3, 3), lam=5.0, tol=1e-7, max_iter=2000).fit(X, y)
+        clf = TensorMarginClassifier("tucker", (3, 3, 3), lam=5.0, scale_free=False, tol=1e-7, max_iter=2000).fit(X, y)
         assert clf.history_["blocks"] == ["core", "factor 3", "factor 1"]
         weight = TuckerWeight.from_tensorly(clf.weight_, X.shape[1:])
         block = weight._factor_block(1)

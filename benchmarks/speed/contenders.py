@@ -65,7 +65,7 @@ def ours(name: str, data: Data, **overrides: Any) -> Fit:
 
     mu = 0.0 if name in ("SVM", "STM", "STuM") else data.mu
     n_jobs = _N_JOBS if len(np.unique(data.y)) > 2 else None
-    settings = {"lam": data.lam, "n_jobs": n_jobs, **({"mu1": mu, "mu2": mu} if mu else {}), **overrides}
+    settings = {"lam": data.lam, "mu1": mu, "mu2": mu, "scale_free": False, "n_jobs": n_jobs, **overrides}
 
     def fit() -> Model:
         return _our_model(make_method(name, **settings).fit(data.X, data.y), data, mu)

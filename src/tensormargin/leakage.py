@@ -60,6 +60,17 @@ def duplicate_samples(X: Any) -> list[Array]:
     return [np.array(own) for own in same.values() if len(own) > 1]
 
 
+def content_ranks(X: Any) -> Array:
+    """Return a number per sample that depends on its entries, not on its place: copies of a sample share it.
+
+    A few entries are looked at, so samples that differ may share one, too. Of a Dask array nothing is read: the numbers
+    are those of its rows.
+    """
+    if is_lazy(X):
+        return np.arange(X.shape[0])
+    return np.unique(_probe_keys(X), return_inverse=True)[1].ravel()
+
+
 def describe_duplicates(X: Any, groups: Any = None) -> str | None:
     """Say how many samples are copies that a split may separate, and what to do; None where there are none."""
     found = duplicate_samples(X)

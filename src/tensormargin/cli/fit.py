@@ -159,7 +159,7 @@ def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None
 
     classifier = classifier_of(fitted.model)
     best = fitted.about["search"]["best"]
-    said = f"{describe_model(classifier)}, lambda {best['lam']}, mu {best['mu1']:g}"
+    said = f"{describe_model(classifier)}, lambda {best['lam']:g}, mu {best['mu1']:g}"
     if best.get("preparation"):
         said += f", after {best['preparation']}"
     click.echo(f"Chosen of {fitted.about['search']['n_models']} models: {said}")

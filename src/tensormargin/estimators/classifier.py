@@ -8,9 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._namespace import to_host
+from .._typing import FloatArray
 from .._validation import same_library, samples_as_fitted
+from ..calibration import class_probabilities, logarithms
 from ..formats import FORMATS
 from ..multiclass import combine_scores, predicted_codes
 from ..samples import SampleArray, labels_at, sample_array
@@ -18,6 +22,8 @@ from .accuracy import AccuracyMixin
 from .binary_fit import NotFiniteError
 from .engine import PLACES, fit_specs
 from .fit_steps import keep, specify, training_set
+from .probabilities import calibrate_on_folds, has_probabilities
+from .strength import parameters_since, reject_old_spelling
 
 
 class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
@@ -35,16 +41,18 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     decomposition : {"full", "cp", "tucker", "tt"}, default="tucker"
         How W is written: without structure, as a sum of rank-one tensors, as Tucker, or as a Tensor-Train.
     rank : int, tuple of int or None, default=None
-        CP: the number of components. Tucker: one number per mode. Tensor-Train: one number per bond (M - 1 of them). An
-        int means the same for all modes or bonds. None: 2 components for CP; 4 for each mode or bond, or the largest
-        valid number below. Must be None for "full".
-    lam : float or str, default="scale"
-        Weight of the hinge loss. ``"scale"`` chooses it by the samples' scale: with ``s2`` the mean squared norm of
-        the centred samples (without intercept: of the samples), Eq. 7 is solved with ``300 / s2``, ``100 mu1 / s2`` and
-        ``100 mu2 / s2``, so that X and 1000 X give the same predictions. ``"0.1*scale"`` and the like multiply the 300.
-        With a number, ``lam``, ``mu1`` and ``mu2`` are the paper's, on the data as they come.
+        Upper bound of the rank; what the samples do not allow is lowered, and ``rank_`` says what was used. CP: the
+        number of components. Tucker: one number per mode. Tensor-Train: one number per bond (M - 1 of them). An int
+        means the same for all modes or bonds. None: 2 components for CP; 4 for each mode or bond. "full" ignores it.
+    lam : float, default=1.0
+        Weight of the hinge loss.
     mu1, mu2 : float, default=1.0
         Weights of margin variance and margin mean; both 0 give the support vector (tensor) machine.
+    scale_free : bool, default=True
+        Whether ``lam``, ``mu1`` and ``mu2`` are relative to the scale of the samples: with ``s2`` the mean squared norm
+        of the centred samples (without intercept: of the samples), Eq. 7 is solved with ``300 lam / s2``,
+        ``100 mu1 / s2`` and ``100 mu2 / s2``, so that X and 1000 X give the same predictions. If False, all three are
+        the paper's, used as given.
     fit_intercept : bool, default=True
         Whether to fit b. The samples are then centred, which costs no copy, and b enters every block as one more
         coordinate, so it is updated with each. It is penalised by ``1/2 b'^2 / s2`` where b' is the intercept for
@@ -63,6 +71,10 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         Factors on the sample weights, as in scikit-learn.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One problem for every pair of classes (the paper's way), or for every class against the rest.
+    probability : bool, default=False
+        Whether to calibrate probabilities (`predict_proba`) on the scores of left-out samples: five more fits, on
+        stratified folds shuffled by ``random_state`` (fewer if a class has fewer samples). Copies of a sample are left
+        out together. The only sample of a class is never left out, so the probability of that class is rough.
     n_jobs : int or None, default=None
         Binary problems fitted at the same time, in threads that share the samples. One at a time (None or 1), large
         samples are shared out between as many threads as BLAS may use.
@@ -73,7 +85,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     warm_start : bool, default=False
         Start from the weights of the last fit where classes, sample shape, decomposition and rank are the same.
     random_state : int, RandomState or None, default=None
-        For random starts. The default start uses no random numbers unless the CP rank exceeds a mode's size.
+        For random starts and the folds of the calibration. The default start uses no random numbers unless the CP rank
+        exceeds a mode's size.
     verbose : int, default=0
         1 prints a line for each sweep of each binary problem.
 
@@ -85,6 +98,10 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     coef_ : ndarray of shape (n_problems, I_1, ..., I_M)
         The same weights as dense tensors.
     intercept_ : ndarray of shape (n_problems,)
+    rank_ : int, tuple of int or None
+        The rank of the weights; None for "full".
+    calibration_ : ndarray of shape (n_problems, 2)
+        Slope and offset of the sigmoid of each binary problem, if ``probability``.
     n_iter_ : int
         Sweeps, the largest number over the binary problems.
     history_ : dict, or a list of dicts for several binary problems
@@ -113,9 +130,10 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "decomposition": [StrOptions(set(FORMATS))],
         "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, None],
-        "lam": [str, Interval(Real, 0, None, closed="neither")],
+        "lam": [Interval(Real, 0, None, closed="neither")],
         "mu1": [Interval(Real, 0, None, closed="left")],
         "mu2": [Interval(Real, 0, None, closed="left")],
+        "scale_free": ["boolean"],
         "fit_intercept": ["boolean"],
         "init": [StrOptions({"mean", "random"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -123,6 +141,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [dict, Options(str, {"balanced"}), None],
         "multi_class": [StrOptions({"ovo", "ovr"})],
+        "probability": ["boolean"],
         "n_jobs": [Integral, None],
         "solver": [StrOptions(set(PLACES))],
         "warm_start": ["boolean"],
@@ -134,9 +153,10 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         self,
         decomposition: str = "tucker",
         rank: int | tuple[int, ...] | None = None,
-        lam: float | str = "scale",
+        lam: float = 1.0,
         mu1: float = 1.0,
         mu2: float = 1.0,
+        scale_free: bool = True,
         fit_intercept: bool = True,
         init: str = "mean",
         n_init: int = 1,
@@ -144,6 +164,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         max_iter: int = 100,
         class_weight: dict[Any, float] | str | None = None,
         multi_class: str = "ovo",
+        probability: bool = False,
         n_jobs: int | None = None,
         solver: str = "auto",
         warm_start: bool = False,
@@ -155,6 +176,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         self.lam = lam
         self.mu1 = mu1
         self.mu2 = mu2
+        self.scale_free = scale_free
         self.fit_intercept = fit_intercept
         self.init = init
         self.n_init = n_init
@@ -162,6 +184,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.multi_class = multi_class
+        self.probability = probability
         self.n_jobs = n_jobs
         self.solver = solver
         self.warm_start = warm_start
@@ -191,8 +214,14 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         except NotFiniteError:
             array.reject_not_finite(self)
             raise
-        fitted: Self = keep(self, spec, fits, array, y)
-        return fitted
+        keep(self, spec, fits, array, y)
+        if self.probability:
+            calibrate_on_folds(self, training)
+        return self
+
+    def _validate_params(self) -> None:
+        reject_old_spelling(self.lam)  # before scikit-learn's own message, which could not say what to write
+        super()._validate_params()
 
     def decision_function(self, X: Any) -> Any:
         """Return scores: one for each sample (two classes) or one for each sample and class.
@@ -213,6 +242,25 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         array = self._as_fitted(X, "predict")
         return array.answer(self, "predict", lambda: labels_at(self.classes_, predicted_codes(self._decisions(array))))
 
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """Return class probabilities, one column per class; needs ``probability=True``.
+
+        See `TensorMarginClassifierCV.predict_proba`: it is the same calibration.
+        """
+        array = self._as_fitted(X, "predict_proba")
+        return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array)))
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithms of the class probabilities; needs ``probability=True``."""
+        array = self._as_fitted(X, "predict_log_proba")
+        return array.answer(self, "predict_log_proba", lambda: array.kept(logarithms(self._probabilities(array))))
+
+    def _probabilities(self, array: SampleArray) -> FloatArray:
+        scores = to_host(array.scores(self.coef_, self.intercept_))
+        return class_probabilities(scores, to_host(self.calibration_), self.multi_class_)
+
     def _decisions(self, array: SampleArray) -> Any:
         return combine_scores(array.scores(self.coef_, self.intercept_), self.classes_.shape[0], self.multi_class_)
 
@@ -220,6 +268,9 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         check_is_fitted(self)
         same_library(self, X, "coef_", method)
         return sample_array(samples_as_fitted(self, X, self.sample_shape_))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state if "scale_free" in state else parameters_since(state))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")  # a failed fit leaves other attributes behind

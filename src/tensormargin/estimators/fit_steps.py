@@ -25,7 +25,7 @@ from ..formats import FORMATS
 from ..multiclass import binary_problems
 from ..samples import SampleArray, sample_array, working_dtype
 from .binary_fit import FitSettings, FitSpec, LastFit
-from .strength import parse_strength
+from .strength import strength_of
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _settings(classifier: Any, shape: tuple[int, ...]) -> FitSettings:
     return FitSettings(
         format=form,
         rank=form.valid_rank(rank, shape),
-        strength=parse_strength(classifier.lam, classifier.mu1, classifier.mu2),
+        strength=strength_of(classifier),
         fit_intercept=classifier.fit_intercept,
         init=classifier.init,
         n_init=classifier.n_init,
@@ -149,6 +149,7 @@ def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleAr
     classifier.classes_ = like(spec.classes, y) if is_foreign(y) else spec.classes
     classifier.sample_shape_ = array.sample_shape
     classifier.multi_class_ = classifier.multi_class
+    classifier.rank_ = fits[0].weight.rank
     weights = [array.kept(fit.weight.to_tensorly(dtype)) for fit in fits]
     histories = [_history(fit) for fit in fits]
     one = len(fits) == 1
@@ -171,6 +172,11 @@ def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleAr
             stacklevel=4,  # the caller of fit, past scikit-learn's wrapper
         )
     return classifier
+
+
+def without_convergence_warnings() -> Any:
+    """Return a context for fits that nobody is going to use by themselves, such as those on folds."""
+    return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
 
 
 def _history(fit: Fit) -> dict[str, Any]:

@@ -1,17 +1,15 @@
-"""The scale-free default of lambda, mu_1 and mu_2."""
+"""Strengths of the terms of Eq. 7: scale-free, or the paper's."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 # On samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data, four kinds of weight on each: this
 # pair loses least where it loses most (docs/method.md has the table).
 SCALE_LAM = 300.0
 SCALE_MU = 100.0
-
-_MULTIPLE_OF_SCALE = re.compile(r"^(?:(?P<factor>[^*]+)\*)?scale$")
 
 
 @dataclass(frozen=True)
@@ -38,25 +36,39 @@ class Strength:
         return lam, mu1, mu2
 
 
-def parse_strength(lam: float | str, mu1: float, mu2: float) -> Strength:
-    """Read the parameters ``lam``, ``mu1`` and ``mu2`` of the estimator.
+def strength_of(estimator: Any) -> Strength:
+    """Return what the parameters ``lam``, ``mu1``, ``mu2`` and ``scale_free`` of a classifier stand for.
 
-    A number for ``lam`` means that all three are the paper's, on the data as they come. With ``"scale"`` or
-    ``"<factor>*scale"`` they count in units of `SCALE_LAM` and `SCALE_MU` over the mean squared norm of the centred
-    samples: under X -> sX the same classifier needs all three divided by s^2.
+    Scale-free strengths count in units of `SCALE_LAM` and `SCALE_MU` over the mean squared norm of the centred samples:
+    under X -> sX the same classifier needs all three divided by s^2.
     """
-    if not isinstance(lam, str):
-        return Strength(float(lam), mu1, mu2, relative=False)
-    match = _MULTIPLE_OF_SCALE.match(lam.replace(" ", ""))
-    factor = _positive_number(match["factor"] or "1") if match else None
-    if factor is None:
-        raise ValueError(f'lam must be a positive number, "scale", or a multiple such as "0.1*scale"; got lam={lam!r}')
-    return Strength(factor * SCALE_LAM, mu1 * SCALE_MU, mu2 * SCALE_MU, relative=True)
+    lam, mu1, mu2 = float(estimator.lam), float(estimator.mu1), float(estimator.mu2)
+    if not estimator.scale_free:
+        return Strength(lam, mu1, mu2, relative=False)
+    return Strength(lam * SCALE_LAM, mu1 * SCALE_MU, mu2 * SCALE_MU, relative=True)
 
 
-def _positive_number(text: str) -> float | None:
+def reject_old_spelling(lam: Any) -> None:
+    """Raise ValueError for ``lam="10*scale"``, as version 0.1 wrote scale-free strengths; say how it is written now."""
+    if isinstance(lam, str):
+        factor = number_before_scale(lam)
+        now = "lam=1.0" if factor is None else f"lam={factor:g}"
+        raise ValueError(
+            f"lam must be a positive number; got lam={lam!r}. Strengths are scale-free by default: write {now}, "
+            "or scale_free=False for the paper's lam, mu1 and mu2 on the original samples"
+        )
+
+
+def number_before_scale(text: str) -> float | None:
+    """Return the factor of ``"<factor>*scale"``, 1 for ``"scale"``, or None for other text."""
+    factor, star, word = text.replace(" ", "").rpartition("*")
     try:
-        number = float(text)
+        return None if word != "scale" else float(factor) if star else 1.0
     except ValueError:
         return None
-    return number if 0 < number < float("inf") else None
+
+
+def parameters_since(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a classifier that version 0.1 saved, with the parameters of this version."""
+    lam, factor = state["lam"], number_before_scale(str(state["lam"]))
+    return {**state, "lam": lam if factor is None else factor, "scale_free": factor is not None, "probability": False}

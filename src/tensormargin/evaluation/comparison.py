@@ -56,7 +56,7 @@ class CompareSettings:
     methods: Sequence[str] = tuple(METHODS)
     repeats: int = 5
     test_size: float = 0.25
-    lam_grid: Sequence[str | float] = LAM_GRID
+    lam_grid: Sequence[float] = LAM_GRID
     folds: int = 3
     seed: int = 0
     preparation: Any = None
@@ -82,7 +82,7 @@ class CompareRow:
     seed: int
     accuracy: float
     fit_seconds: float
-    lam: str | float | None
+    lam: float | None
     n_parameters: int
     margin_mean: float
     margin_variance: float

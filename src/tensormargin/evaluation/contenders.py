@@ -22,7 +22,7 @@ PEERS = ("LinearSVC", "CP-PLSR")
 MAJORITY = "majority class"
 """Always the most frequent class of the training set: what every method has to beat."""
 
-LAM_GRID = ("0.01*scale", "0.1*scale", "scale", "10*scale")
+LAM_GRID = (0.01, 0.1, 1.0, 10.0)
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
 COMPONENTS = (1, 2, 3, 4, 6)
 
@@ -64,7 +64,7 @@ class Contender:
         return Contender(self.name, estimator, grid | ({"preparation": steps} if len(steps) > 1 else {}))
 
 
-def contender(name: str, lam_grid: Sequence[str | float] = LAM_GRID, class_weight: Any = None) -> Contender:
+def contender(name: str, lam_grid: Sequence[float] = LAM_GRID, class_weight: Any = None) -> Contender:
     """Return a method of the paper, a peer or the majority class by its name; ``class_weight`` is for LinearSVC."""
     if name == "LinearSVC":
         svc = LinearSVC(max_iter=2000, random_state=0, class_weight=class_weight)

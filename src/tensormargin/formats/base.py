@@ -47,12 +47,11 @@ class Weight(ABC):
     @classmethod
     @abstractmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> Rank:
-        """Return the complete rank for samples of this shape (the default one for None), or raise ValueError."""
+        """Return the complete rank for samples of this shape: the largest valid one not above ``rank``.
 
-    @classmethod
-    @abstractmethod
-    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> Rank:
-        """Return the largest valid rank for samples of this shape with no number above ``cap`` (or its own one)."""
+        None stands for the default. What is no rank at all (zero, negative, the wrong number of numbers) raises
+        ValueError.
+        """
 
     @classmethod
     @abstractmethod
@@ -119,12 +118,6 @@ def whole_number_rank(rank: Rank, what: str) -> None:
     for entry in entries:
         if isinstance(entry, bool) or not isinstance(entry, (int, np.integer)) or entry < 1:
             raise ValueError(f"rank must be {what}, all at least 1; got rank={rank!r}")
-
-
-def require_valid(rule: str, rank: Rank, ranks: tuple[int, ...], largest: tuple[int, ...], shape: Any) -> None:
-    """Raise unless the ranks asked for are the largest valid ones below them."""
-    if largest != ranks:
-        raise ValueError(f"{rule}; got rank={rank!r} for samples of shape {shape}. The nearest valid rank is {largest}")
 
 
 def numpy_backend() -> Any:

@@ -37,23 +37,11 @@ class CPWeight(Weight):
 
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> int:
-        if rank is None:
-            return cls.rank_at_most(_DEFAULT_RANK, shape)
         if isinstance(rank, tuple):
             raise ValueError(f"a CP rank is one whole number; got rank={rank!r}")
-        whole_number_rank(rank, "a whole number")
-        largest = cls.rank_at_most(rank, shape)
-        if rank > largest:
-            raise ValueError(
-                "a CP rank is at most the product of all mode sizes but the largest, where it can write any tensor; "
-                f"got rank={rank} for samples of shape {shape}. Use at most {largest}"
-            )
-        return int(rank)
-
-    @classmethod
-    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> int:
-        (largest,) = cap if isinstance(cap, tuple) else (cap,)
-        return min(largest, prod(shape) // max(shape))
+        asked = _DEFAULT_RANK if rank is None else rank
+        whole_number_rank(asked, "a whole number")
+        return min(int(asked), prod(shape) // max(shape))  # with that many components it can write any tensor
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

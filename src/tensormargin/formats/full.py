@@ -24,13 +24,7 @@ class FullWeight(Weight):
 
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> Rank:
-        if rank is not None:
-            raise ValueError(f'a full weight has no rank; got rank={rank!r}. Leave rank=None with decomposition="full"')
-        return None
-
-    @classmethod
-    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> Rank:
-        return None
+        return None  # whatever is asked for, as SVC's linear kernel ignores gamma
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

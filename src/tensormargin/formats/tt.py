@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Weight, numpy_backend, require_valid, whole_number_rank
+from .base import Block, Rank, Weight, numpy_backend, whole_number_rank
 
 _DEFAULT_RANK = 4
 
@@ -33,10 +33,9 @@ class TTWeight(Weight):
 
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if rank is None:
-            return cls.rank_at_most(_DEFAULT_RANK, shape)
-        whole_number_rank(rank, "a whole number, or one per bond")
-        ranks = rank if isinstance(rank, tuple) else (rank,) * (len(shape) - 1)
+        asked = _DEFAULT_RANK if rank is None else rank
+        whole_number_rank(asked, "a whole number, or one per bond")
+        ranks = asked if isinstance(asked, tuple) else (asked,) * (len(shape) - 1)
         if len(ranks) == len(shape) + 1 and ranks[0] == ranks[-1] == 1:
             ranks = ranks[1:-1]  # TensorLy's spelling, with the two outer bonds
         if len(ranks) != len(shape) - 1:
@@ -44,14 +43,7 @@ class TTWeight(Weight):
                 f"a Tensor-Train rank has one number per bond between neighbouring modes: samples of shape {shape} "
                 f"need {len(shape) - 1}, got rank={rank!r}"
             )
-        largest = _largest_valid(ranks, shape)
-        rule = "a Tensor-Train rank r_k is at most r_(k-1) I_k and at most I_(k+1) r_(k+1)"
-        require_valid(rule, rank, ranks, largest, shape)
-        return largest
-
-    @classmethod
-    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-        return _largest_valid(cap if isinstance(cap, tuple) else (cap,) * (len(shape) - 1), shape)
+        return _largest_valid(tuple(int(r) for r in ranks), shape)
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Weight, leading_vectors, numpy_backend, require_valid, whole_number_rank
+from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_number_rank
 
 _DEFAULT_RANK = 4
 
@@ -40,23 +40,14 @@ class TuckerWeight(Weight):
 
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if rank is None:
-            return cls.rank_at_most(_DEFAULT_RANK, shape)
-        whole_number_rank(rank, "a whole number, or one per mode")
-        ranks = rank if isinstance(rank, tuple) else (rank,) * len(shape)
+        asked = _DEFAULT_RANK if rank is None else rank
+        whole_number_rank(asked, "a whole number, or one per mode")
+        ranks = asked if isinstance(asked, tuple) else (asked,) * len(shape)
         if len(ranks) != len(shape):
             raise ValueError(
                 f"a Tucker rank has one number per mode: samples of shape {shape} need {len(shape)}, got rank={rank!r}"
             )
-        largest = _largest_valid(tuple(min(r, size) for r, size in zip(ranks, shape, strict=True)))
-        rule = "a Tucker rank R_m is at most the size I_m of its mode and at most the product of the other ranks"
-        require_valid(rule, rank, ranks, largest, shape)
-        return largest
-
-    @classmethod
-    def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-        caps = cap if isinstance(cap, tuple) else (cap,) * len(shape)
-        return _largest_valid(tuple(min(pair) for pair in zip(shape, caps, strict=True)))
+        return _largest_valid(tuple(min(int(r), size) for r, size in zip(ranks, shape, strict=True)))
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Array
-from ..estimators.strength import SCALE_LAM, parse_strength
 from ._style import (
     BLUE,
     DARK,
@@ -40,7 +39,6 @@ class _Candidate:
     decomposition: str
     rank: Any
     lam: float
-    relative: bool
     score: float
     error: float
     n_parameters: int
@@ -70,9 +68,8 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
         With the best candidate marked, and a band of one standard error over the splits around its line.
     """
     candidates = _candidates(results)
-    units = {candidate.relative for candidate in candidates}
-    if len(units) > 1:
-        raise ValueError('lam must be multiples of "scale" or numbers, not both, to be drawn on one axis; got both')
+    if len(set(results.get("param_scale_free", [True]))) > 1:
+        raise ValueError("lam must be scale-free for all candidates or for none, to be drawn on one axis; got both")
     best = _best(candidates)
     ax = given_or_new(ax, 6.4, 3.8)
     lines, labels = [], []
@@ -89,11 +86,11 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
         lines += ax.plot(best.lam, best.score, "o", **marked)
         labels.append(f"best: {best.score:.3f} ± {best.error:.3f}")
     else:
-        lam, score = _position(results["param_lam"][chosen])[0], float(results["mean_test_score"][chosen])
+        lam, score = float(results["param_lam"][chosen]), float(results["mean_test_score"][chosen])
         lines += ax.plot(lam, score, "o", **marked)
         labels.append(f"taken: {score:.3f}")
     ax.set_xscale("log")
-    ax.set_xlabel("λ, multiples of the scale" if best.relative else "λ")
+    ax.set_xlabel("λ")
     ax.set_ylabel("cross-validated score")
     tidy(ax)
     legend_beside(ax, lines, labels)
@@ -270,19 +267,11 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
 
 
 def _candidate(decomposition: Any, rank: Any, lam: Any, score: float, error: float, n_parameters: int) -> _Candidate:
-    place, relative = _position(lam)
     return _Candidate(
         decomposition=str(decomposition),
         rank=None if rank is np.ma.masked else rank,  # scikit-learn masks what a list of grids leaves out
-        lam=place,
-        relative=relative,
+        lam=float(lam),
         score=float(score),
         error=float(error),
         n_parameters=int(n_parameters),
     )
-
-
-def _position(lam: Any) -> tuple[float, bool]:
-    """Return where a value of lam lies on the axis, and whether that counts multiples of the scale."""
-    strength = parse_strength(lam if isinstance(lam, str) else float(lam), 0.0, 0.0)
-    return strength.lam / SCALE_LAM if strength.relative else strength.lam, strength.relative

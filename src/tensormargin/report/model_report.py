@@ -154,7 +154,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
     facts = [
         ("weight", describe_model(classifier)),
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
-        ("λ, μ1, μ2", f"{classifier.lam}, {classifier.mu1:g}, {classifier.mu2:g} (on the scale-free axis)"),
+        ("λ, μ1, μ2", f"{classifier.lam:g}, {classifier.mu1:g}, {classifier.mu2:g} (on the scale-free axis)"),
         ("preparation", "; ".join(describe_steps(model)) or "none"),
         ("binary problems", str(len(classifier.coef_))),
     ]
@@ -193,7 +193,7 @@ def _pictures_of_search(search: Any) -> list[Picture]:
 
 def _choice_in_words(chosen: Mapping[str, Any]) -> str:
     parts = [f"{chosen['decomposition']}{'' if chosen['rank'] is None else ' ' + str(chosen['rank'])}"]
-    parts += [f"λ {chosen['lam']}", f"μ {chosen['mu1']:g}"]
+    parts += [f"λ {chosen['lam']:g}", f"μ {chosen['mu1']:g}"]
     if "preparation" in chosen:
         parts.append(chosen["preparation"] or "samples as they come")
     return ", ".join(parts)

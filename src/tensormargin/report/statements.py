@@ -82,7 +82,7 @@ def _model(model: Any) -> str:
     weighted = f" Class weights: {classifier.class_weight}." if classifier.class_weight else ""
     return (
         f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with a {describe_model(classifier)}, "
-        f"lambda = {classifier.lam}, mu1 = mu2 = {classifier.mu1:g} in units of the scale-free default, tolerance "
+        f"lambda = {classifier.lam:g}, mu1 = mu2 = {classifier.mu1:g} in units of the scale-free default, tolerance "
         f"{classifier.tol:g}.{several}{weighted}"
     )
 

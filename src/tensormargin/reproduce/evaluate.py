@@ -74,8 +74,8 @@ def _classifier(job: EvaluationJob, strengths: Strengths, **parameters: Any) -> 
 def _strength_parameters(job: EvaluationJob, strengths: Strengths) -> dict[str, Any]:
     mu = strengths.mu
     if not job.evaluation.grid.relative:
-        return {"lam": strengths.lam, "mu1": mu, "mu2": mu}
-    return {"lam": f"{strengths.lam / SCALE_LAM!r}*scale", "mu1": mu / SCALE_MU, "mu2": mu / SCALE_MU}
+        return {"lam": strengths.lam, "mu1": mu, "mu2": mu, "scale_free": False}
+    return {"lam": strengths.lam / SCALE_LAM, "mu1": mu / SCALE_MU, "mu2": mu / SCALE_MU}
 
 
 def _is_tucker(method: str) -> bool:

@@ -7,7 +7,8 @@ from itertools import groupby
 from time import perf_counter
 
 from ..estimators import fit_many
-from .search import PathJob, PathResults, Training, models_along, run_path, unfinished_fits_are_fine
+from ..estimators.fit_steps import without_convergence_warnings
+from .search import PathJob, PathResults, Training, models_along, run_path
 from .splits import Split
 
 
@@ -28,7 +29,7 @@ def _run_folds(training: Training, jobs: Sequence[PathJob], splits: Sequence[Spl
     rows = [splits[job.split][0] for job in jobs for _ in job.lams]
     weights = {} if training.weights is None else {"sample_weight": training.weights}
     began = perf_counter()
-    with unfinished_fits_are_fine():
+    with without_convergence_warnings():
         fit_many([one for of_job in models for one in of_job], training.X, training.y, rows, **weights)
     seconds = (perf_counter() - began) / len(rows)
     for job, of_job in zip(jobs, models, strict=True):

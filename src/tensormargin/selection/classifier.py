@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 from .._namespace import is_foreign, like, to_host
 from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted
+from ..calibration import calibrate, class_probabilities, logarithms
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
@@ -32,7 +33,6 @@ from ..formats import FORMATS
 from ..progress import Progress
 from ..samples import SampleArray, sample_array
 from .batched_search import run_batched
-from .calibration import calibrate, class_probabilities
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, LambdaPath, lambda_paths, lowered_ranks
 from .scoring import Assess, Waiting
@@ -60,9 +60,9 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         `TensorMarginClassifier`. Every rank is an upper bound on splits whose training samples a preparation leaves
         smaller than all samples together (`Crop`).
     lams : sequence of float, default=(0.01, 0.1, 1, 10)
-        Values of lambda as multiples of the scale-free default (``lam="scale"``).
+        Values of ``lam`` of `TensorMarginClassifier`, on its scale-free axis.
     mus : sequence of float, default=(0, 1)
-        Values of mu1 = mu2 on the same scale-free axis; 0 for no margin terms.
+        Values of ``mu1 = mu2``, on the same axis; 0 for no margin terms.
     preparation : transformer, None or a list of them, default=None
         Prepares the samples (`TensorScaler`, a Pipeline of transformers, ...); it is fitted anew on each training part.
         A list gives alternatives to choose from, None among them for samples as they come.
@@ -378,6 +378,11 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         """
         array = sample_array(self._as_fitted(X))
         return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array.X)))
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithms of the class probabilities."""
+        array = sample_array(self._as_fitted(X))
+        return array.answer(self, "predict_log_proba", lambda: array.kept(logarithms(self._probabilities(array.X))))
 
     def _probabilities(self, X: Any) -> Array:
         scores = self.classifier_.binary_scores(self._prepared(X))

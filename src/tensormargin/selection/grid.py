@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ..formats import FORMATS
 from ..formats.base import Rank
 
@@ -46,14 +44,14 @@ class LambdaPath:
         """
         if self.rank is None:
             return self
-        return replace(self, rank=_plain(FORMATS[self.decomposition].rank_at_most(self.rank, shape)))
+        return replace(self, rank=_plain(FORMATS[self.decomposition].valid_rank(self.rank, shape)))
 
     def parameters(self, lam: float) -> dict[str, Any]:
-        """Return parameters of `TensorMarginClassifier` for one value of lambda, a multiple of the scale."""
+        """Return parameters of `TensorMarginClassifier` for one value of lambda."""
         return {
             "decomposition": self.decomposition,
             "rank": self.rank,
-            "lam": f"{lam:.15g}*scale",
+            "lam": lam,
             "mu1": self.mu,
             "mu2": self.mu,
         }
@@ -83,7 +81,7 @@ def weights(
     found: dict[Any, tuple[str, Rank, Rank]] = {}
     for decomposition in decompositions:
         for asked in ranks:
-            rank = _valid(decomposition, asked, shape)
+            rank = FORMATS[decomposition].valid_rank(asked, shape)
             key = _meaning(decomposition, rank, shape)
             found.setdefault(key, (decomposition, _plain(rank), None if rank is None else _plain(asked)))
     return list(found.values())
@@ -94,23 +92,13 @@ def lowered_ranks(
 ) -> list[tuple[str, Rank, Rank]]:
     """Return each decomposition whose rank is lowered, with the rank asked for and the rank used."""
     every = (
-        (decomposition, int(asked), _plain(_valid(decomposition, asked, shape)))
+        (decomposition, _plain(asked), _plain(FORMATS[decomposition].valid_rank(asked, shape)))
         for shape in shapes
         for decomposition in decompositions
         for asked in ranks
-        if decomposition != "full" and isinstance(asked, int | np.integer)  # complete ranks are taken as they are
+        if decomposition != "full" and asked is not None
     )
     return list(dict.fromkeys(one for one in every if one[1] != one[2]))
-
-
-def _valid(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Rank:
-    """Return the rank for these samples: a whole number is lowered as needed, a complete one must be right."""
-    if decomposition == "full":
-        return None
-    weight = FORMATS[decomposition]
-    return (
-        weight.rank_at_most(int(rank), shape) if isinstance(rank, int | np.integer) else weight.valid_rank(rank, shape)
-    )
 
 
 def _meaning(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 
 from .._namespace import to_host
 from .._typing import Array, FloatArray
+from ..calibration import calibrate, class_probabilities
 from ..estimators import TensorMarginClassifier
 from ..formats.base import Rank
 from ..margins import cantelli_bound
 from ..multiclass import binary_problems, class_codes
-from .calibration import calibrate, class_probabilities
 from .search import Part, PathResults, Training
 from .splits import Split
 

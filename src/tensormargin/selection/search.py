@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -10,12 +9,12 @@ from time import perf_counter
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from .._namespace import rows_of, to_host
 from .._typing import Array
 from ..estimators import TensorMarginClassifier, fit_many
+from ..estimators.fit_steps import without_convergence_warnings
 from ..samples import SampleArray, sample_array
 from .grid import LambdaPath
 from .splits import Split
@@ -130,7 +129,7 @@ def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Arra
     """
     training = Training(sample_array(X), y, weights, job.preparations)
     fitted, tested, preparation = training.prepared((train, test), job.path.preparation)
-    with unfinished_fits_are_fine():
+    with without_convergence_warnings():
         fits = follow(job.template, job.path, job.lams, *fitted)
         results = [job.take(model, tested, seconds) for model, seconds in fits]
     needed = any(getattr(result, "waits", False) for result in results)
@@ -146,16 +145,11 @@ def refit(training: Training, template: TensorMarginClassifier, path: LambdaPath
         preparation = clone(preparation)
         X = preparation.fit_transform(X, y)
     fits = follow(template, path, lams, X, y, weights)
-    with unfinished_fits_are_fine():
+    with without_convergence_warnings():
         for _ in lams[:-1]:
             next(fits)
     classifier, _ = next(fits)  # the one that is kept may warn
     return classifier if preparation is None else Pipeline([("preparation", preparation), ("classifier", classifier)])
-
-
-def unfinished_fits_are_fine() -> Any:
-    """Return a context without warnings of convergence: a model that was tried and not taken says nothing."""
-    return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
 
 
 def left_out_scores(classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Array:

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import expit, log_expit, logit, softmax
 from scipy.stats import chi2
 
-from .._typing import Array, FloatArray
-from ..multiclass import binary_problems, combine_scores, predicted_codes
+from ._typing import Array, FloatArray
+from .multiclass import binary_problems, combine_scores, predicted_codes
 
 # A slope per spread of the scores: probabilities that say next to nothing, and still rise with the score.
 _FLATTEST = 1e-6
@@ -190,6 +190,12 @@ def class_probabilities(scores: Array, calibration: Array, scheme: str) -> Float
         return probabilities
     n_classes = probabilities.shape[1]
     return _most_probable_is(predicted_codes(combine_scores(scores, n_classes, scheme)), probabilities)
+
+
+def logarithms(probabilities: FloatArray) -> FloatArray:
+    """Return logarithms of probabilities, minus infinity for zero."""
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
 
 
 def _most_probable_is(predicted: Array, probabilities: FloatArray) -> FloatArray:

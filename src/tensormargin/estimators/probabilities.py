@@ -1,0 +1,72 @@
+"""Probabilities of a classifier that was fitted by itself: calibrated on folds of its own training set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from .._namespace import rows_of, to_host
+from .._typing import Array
+from ..calibration import calibrate
+from ..leakage import content_ranks
+from .fit_steps import TrainingSet, without_convergence_warnings
+
+_FOLDS = 5
+
+
+def has_probabilities(classifier: Any) -> bool:
+    """Tell whether a classifier has `predict_proba`; raise AttributeError with the remedy where it has not."""
+    if not classifier.probability:
+        raise AttributeError(
+            f"{type(classifier).__name__} has probabilities only with probability=True; set it before fit"
+        )
+    return True
+
+
+def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
+    """Set ``calibration_``: sigmoids fitted to the scores of samples that folds leave out."""
+    from .many_fits import fit_many
+
+    X, weights = training.array.X, training.weights
+    classes, codes = np.unique(training.labels, return_inverse=True)
+    present = np.flatnonzero(weights > 0)  # a sample without weight is as good as none
+    folds = np.full(len(weights), -1)
+    folds[present] = _folds(classes, codes[present], content_ranks(X)[present], classifier.random_state)
+    tests = [np.flatnonzero(folds == fold) for fold in range(folds.max() + 1)]
+    models = [clone(classifier).set_params(probability=False, warm_start=False) for _ in tests]
+    with without_convergence_warnings():  # the fit to all samples has told
+        fit_many(models, X, training.labels, [np.setdiff1d(present, test) for test in tests], weights)
+    scores = np.concatenate(
+        [to_host(one.binary_scores(rows_of(X, own))) for one, own in zip(models, tests, strict=True)]
+    )
+    rows = np.concatenate(tests)
+    calibration = calibrate(scores, codes[rows], weights[rows], len(classes), classifier.multi_class)
+    classifier.calibration_ = training.array.kept(calibration)
+
+
+def _folds(classes: Array, codes: Array, contents: Array, random_state: Any) -> Array:
+    """Return the stratified fold of each sample, -1 for the only sample of a class, which is never left out.
+
+    Copies of a sample share a fold. That makes a weight of two the same as two copies, whatever the order of the
+    samples, and no copy of a left-out sample is trained on.
+    """
+    rng = check_random_state(random_state)
+    distinct = [np.unique(contents[codes == code]) for code in range(len(classes))]
+    n_folds = min((len(own) for own in distinct if len(own) > 1), default=0)
+    if not n_folds:
+        raise ValueError(
+            f"probability=True needs a class with at least two different samples, to leave one out; {classes.tolist()} "
+            "have one each. Add samples, or set probability=False"
+        )
+    n_folds = min(n_folds, _FOLDS)
+    folds, dealt = np.full(len(codes), -1), 0
+    for code, own in enumerate(distinct):
+        if len(own) > 1:
+            where = codes == code
+            fold_of = (dealt + rng.permutation(len(own))) % n_folds
+            folds[where] = fold_of[np.searchsorted(own, contents[where])]
+            dealt += len(own)
+    return folds

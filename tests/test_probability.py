@@ -1,0 +1,163 @@
+"""Probabilities of a classifier, ranks as upper bounds, strengths as plain numbers: as other libraries use them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+from sklearn.base import clone
+from sklearn.calibration import CalibrationDisplay
+from sklearn.datasets import load_digits
+from sklearn.ensemble import VotingClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, ValidationCurveDisplay, cross_val_score
+
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, make_method
+from tensormargin.calibration import calibrate, class_probabilities
+from tensormargin.estimators.probabilities import _folds
+from tensormargin.leakage import content_ranks
+
+
+@pytest.fixture(scope="module")
+def digits():
+    images, labels = load_digits(n_class=3, return_X_y=True)
+    noise = np.random.default_rng(0).normal(0, 6, (150, 8, 8))
+    return images[:150].reshape(-1, 8, 8) + noise, np.array(["zero", "one", "two"])[labels[:150]]
+
+
+class TestProbabilities:
+    @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+    def test_calibrates_on_scores_of_left_out_samples(self, digits, scheme):
+        X, y = digits
+        clf = TensorMarginClassifier("cp", 1, multi_class=scheme, probability=True, random_state=0).fit(X, y)
+        codes, scores, rows = np.searchsorted(clf.classes_, y), [], []
+        folds = _folds(clf.classes_, codes, content_ranks(X), 0)
+        for fold in range(5):
+            test, train = folds == fold, folds != fold
+            assert np.ptp(np.bincount(codes[test], minlength=3)) <= 4  # about ten of each class
+            scores.append(clone(clf).set_params(probability=False).fit(X[train], y[train]).binary_scores(X[test]))
+            rows.append(np.flatnonzero(test))
+        codes = codes[np.concatenate(rows)]
+        expected = calibrate(np.concatenate(scores), codes, None, 3, scheme)
+        np.testing.assert_allclose(clf.calibration_, expected, rtol=1e-10)
+        np.testing.assert_allclose(
+            clf.predict_proba(X), class_probabilities(clf.binary_scores(X), clf.calibration_, scheme), rtol=1e-12
+        )
+        np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), clf.predict_proba(X), rtol=1e-12)
+
+    def test_beats_the_base_rate_and_agrees_with_predict(self, digits):
+        X, y = digits
+        clf = TensorMarginClassifier("cp", 1, probability=True, random_state=0).fit(X[:100], y[:100])
+        probabilities = clf.predict_proba(X[100:])
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+        assert log_loss(y[100:], probabilities, labels=clf.classes_) < 0.7 * np.log(3)
+        assert np.mean(clf.classes_[probabilities.argmax(axis=1)] == clf.predict(X[100:])) > 0.95
+
+    def test_exist_only_where_asked_for(self, digits):
+        clf = TensorMarginClassifier("cp", 1).fit(*digits)
+        for method in ("predict_proba", "predict_log_proba"):
+            assert not hasattr(clf, method)
+            with pytest.raises(AttributeError) as caught:
+                getattr(clf, method)
+            assert "probability=True" in str(caught.value.__cause__ or caught.value)
+        assert hasattr(TensorMarginClassifier(probability=True), "predict_proba")
+
+    def test_scorers_voting_and_displays_take_it(self, digits):
+        X, y = digits
+        clf = TensorMarginClassifier("cp", 1, probability=True, random_state=0)
+        for scoring in ("neg_log_loss", "roc_auc_ovr"):
+            assert np.all(np.isfinite(cross_val_score(clf, X, y, cv=2, scoring=scoring)))
+        voting = VotingClassifier([("cp", clf), ("full", clone(clf).set_params(decomposition="full"))], voting="soft")
+        assert voting.fit(X, y).score(X, y) > 0.8
+        display = CalibrationDisplay.from_estimator(clf.fit(X, y == "one"), X, y == "one")
+        assert len(display.prob_true) > 1
+
+    def test_weights_count_as_copies_of_samples_and_zero_as_none(self, digits):
+        X, y = digits
+        counts = np.arange(len(X)) % 3
+        clf = TensorMarginClassifier("full", probability=True, random_state=0, tol=1e-6)
+        order = np.random.RandomState(0).permutation(int(counts.sum()))
+        weighted = clone(clf).fit(X, y, counts)
+        repeated = clone(clf).fit(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order])
+        np.testing.assert_allclose(weighted.calibration_, repeated.calibration_, rtol=1e-4)
+
+    def test_no_copy_of_a_left_out_sample_is_trained_on(self, digits):
+        X, y = np.repeat(digits[0], 2, axis=0), np.repeat(digits[1], 2)
+        classes, codes = np.unique(y, return_inverse=True)
+        folds = _folds(classes, codes, content_ranks(X), 0)
+        np.testing.assert_array_equal(folds[::2], folds[1::2])
+
+    def test_few_samples_of_a_class(self, digits):
+        X, y = digits
+        rows = np.r_[np.flatnonzero(y == "one")[:2], np.flatnonzero(y == "two")[:9]]
+        clf = TensorMarginClassifier("cp", 1, probability=True, random_state=0).fit(X[rows], y[rows])
+        assert np.all(np.isfinite(clf.predict_proba(X)))
+        lonely = clone(clf).fit(X[rows[1:]], y[rows[1:]])  # a class of one sample is never left out
+        assert np.all(np.isfinite(lonely.predict_proba(X)))
+        with pytest.raises(ValueError, match=r"a class with at least two different samples.*probability=False"):
+            clone(clf).fit(X[rows[1:3]], y[rows[1:3]])
+
+    def test_a_pickle_and_a_refit_without_keep_their_word(self, digits):
+        X, y = digits
+        clf = TensorMarginClassifier("cp", 1, probability=True, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X), clf.predict_proba(X))
+        np.testing.assert_array_equal(clone(clf).fit(X, y).predict_proba(X), clf.predict_proba(X))
+
+    def test_the_search_has_logarithms_too(self, digits):
+        search = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(1,), cv=3, random_state=0).fit(*digits)
+        np.testing.assert_allclose(np.exp(search.predict_log_proba(digits[0])), search.predict_proba(digits[0]))
+
+
+class TestRanksAreUpperBounds:
+    @pytest.mark.parametrize(
+        ("decomposition", "rank", "used"),
+        [
+            ("full", 3, None),
+            ("full", (1, 1), None),
+            ("cp", 99, 12),
+            ("tucker", 99, (3, 4, 5)),
+            ("tucker", (2, 1, 9), (2, 1, 2)),
+            ("tt", 99, (3, 5)),
+        ],
+    )
+    def test_rank_is_what_was_used(self, decomposition, rank, used):
+        X, y = low_rank_classes(0, 40, (3, 4, 5), 3.0)
+        clf = TensorMarginClassifier(decomposition, rank, random_state=0, tol=0.1).fit(X, y)
+        assert clf.rank_ == used
+        exact = TensorMarginClassifier(decomposition, used, random_state=0, tol=0.1).fit(X, y)
+        np.testing.assert_array_equal(clf.coef_, exact.coef_)
+
+    def test_a_grid_over_decompositions_and_ranks_has_no_failing_cells(self):
+        X, y = low_rank_classes(0, 40, (3, 4), 3.0)
+        grid = {"decomposition": ["full", "cp", "tucker", "tt"], "rank": [1, 4, 16]}
+        search = GridSearchCV(TensorMarginClassifier(tol=0.1, random_state=0), grid, cv=2, error_score="raise").fit(
+            X, y
+        )
+        assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+
+
+class TestStrengthsAreNumbers:
+    def test_every_entry_has_the_same_axis(self, digits):
+        X, y = digits
+        clf = TensorMarginClassifier("cp", 1, lam=10.0, mu1=0.5, mu2=0.5, random_state=0).fit(X, y)
+        method = make_method("SPMD-LRT", lam=10.0, mu1=0.5, mu2=0.5, random_state=0).fit(X, y)
+        search = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(10.0,), mus=(0.5,), cv=2).fit(X, y)
+        np.testing.assert_array_equal(method.coef_, clf.coef_)
+        np.testing.assert_allclose(search.classifier_.coef_, clf.coef_, rtol=1e-10)
+        params = {name: search.best_params_[name] for name in ("lam", "mu1", "mu2")}
+        assert params == {"lam": 10.0, "mu1": 0.5, "mu2": 0.5}
+
+    def test_a_number_for_lam_leaves_the_meaning_of_mu_alone(self, digits):
+        X, y = digits
+        both = [TensorMarginClassifier("full", lam=lam).fit(X, y) for lam in (1, 1.0)]
+        np.testing.assert_array_equal(both[0].coef_, TensorMarginClassifier("full").fit(X, y).coef_)
+        np.testing.assert_array_equal(both[0].coef_, both[1].coef_)
+
+    def test_validation_curves_are_drawn(self, digits):
+        X, y = digits
+        display = ValidationCurveDisplay.from_estimator(
+            TensorMarginClassifier("cp", 1), X, y, param_name="lam", param_range=[0.01, 0.1, 1, 10], cv=2
+        )
+        assert display.ax_.get_xscale() == "log"
