@@ -47,12 +47,12 @@ class Weight(ABC):
     @classmethod
     @abstractmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> Rank:
-        """Return the full rank for samples of this shape (the default for None), or raise ValueError if invalid."""
+        """Return a rank in normal form for samples of this shape (the default for None), or raise ValueError."""
 
     @classmethod
     @abstractmethod
     def rank_at_most(cls, cap: int | tuple[int, ...], shape: tuple[int, ...]) -> Rank:
-        """Return the largest valid rank for samples of this shape with no entry above ``cap`` (one cap, or one each)."""
+        """Return the largest valid rank for samples of this shape within ``cap``, one number or one per entry."""
 
     @classmethod
     @abstractmethod
@@ -105,7 +105,7 @@ class Weight(ABC):
     @property
     @abstractmethod
     def rank(self) -> Rank:
-        """The rank in the form that `valid_rank` returns."""
+        """The rank in normal form, as returned by `valid_rank`."""
 
     @property
     @abstractmethod

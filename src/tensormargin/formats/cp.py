@@ -144,7 +144,7 @@ class CPWeight(Weight):
         return Block(free.ravel(), self._contraction(index, vectors / roots), replace)
 
     def _contraction(self, mode: int, whitening: Array) -> Contraction:
-        """Contract the half without this mode with its rank-one columns, and the rest of the other half with the kernel."""
+        """Contract the half without this mode with its rank-one columns, the rest of the other half with the kernel."""
         split, count = best_split(self.shape), len(self.scales)
         head, tail = self.factors[:split], self.factors[split:]
         if mode < split:  # leaves N x I_1 .. I_split x R, or the samples if there is no tail

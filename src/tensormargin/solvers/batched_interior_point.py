@@ -109,7 +109,7 @@ def _iterate(batch: _Batch, tols: Sequence[float], most_iterations: int, most_id
         nearer = unfinished & (point.products < tuning.TOO_SHORT * lowest)  # the gap falls late for a large lambda
         idle = 0 if bool(xp.any(better | nearer)) else idle + 1
         lowest = xp.where(nearer, point.products, lowest)
-        unit = xp.where(point.values.scale < unit, point.values.scale, unit)  # far from the optimum the scale says nothing
+        unit = xp.where(point.values.scale < unit, point.values.scale, unit)  # meaningless at a far point
         best = best.replaced(point.values, better)
     return best, done
 
