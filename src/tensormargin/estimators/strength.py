@@ -1,4 +1,4 @@
-"""The scale-free default of lambda, mu_1 and mu_2."""
+"""The scale-free defaults of lambda, mu_1 and mu_2."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from math import isfinite
 
-# On samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data, four kinds of weight on each: this
-# pair loses least where it loses most (docs/method.md has the table).
+# For samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data with four kinds of weight: this
+# pair has the smallest worst-case loss (docs/method.md has the table).
 SCALE_LAM = 300.0
 SCALE_MU = 100.0
 
@@ -16,9 +16,9 @@ _MULTIPLE_OF_SCALE = re.compile(r"^(?:(?P<factor>[^*]+)\*)?scale$")
 
 @dataclass(frozen=True)
 class Strength:
-    """How strongly each term of Eq. 7 counts, before the samples' scale is known.
+    """The coefficients of Eq. 7 before the scale of the samples is known.
 
-    ``relative`` says that the three numbers refer to samples of mean squared norm one.
+    If ``relative``, they refer to samples of mean squared norm one.
     """
 
     lam: float
@@ -39,11 +39,11 @@ class Strength:
 
 
 def parse_strength(lam: float | str, mu1: float, mu2: float) -> Strength:
-    """Read the parameters ``lam``, ``mu1`` and ``mu2`` of the estimator.
+    """Return the `Strength` for the parameters ``lam``, ``mu1`` and ``mu2`` of the estimator.
 
-    A number for ``lam`` means that all three are the paper's, on the data as they come. With ``"scale"`` or
-    ``"<factor>*scale"`` they count in units of `SCALE_LAM` and `SCALE_MU` over the mean squared norm of the centred
-    samples: under X -> sX the same classifier needs all three divided by s^2.
+    If ``lam`` is a number, all three are the paper's and are used unscaled. With ``"scale"`` or ``"<factor>*scale"``
+    they are in units of `SCALE_LAM` and `SCALE_MU` over the mean squared norm of the centred samples: under X -> sX the
+    same classifier needs all three divided by s^2.
     """
     if not isinstance(lam, str):
         return Strength(float(lam), mu1, mu2, relative=False)

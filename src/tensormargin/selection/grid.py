@@ -1,4 +1,4 @@
-"""What there is to choose from."""
+"""The grid of candidate models."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ MUS = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class LambdaPath:
-    """One preparation, one way to write the weight, one strength of the margin terms; lambda runs along it.
+    """Candidates that differ only in lambda: one preparation, decomposition, rank and mu.
 
     Attributes
     ----------
     preparation : int
-        The place of the preparation in the list of alternatives.
+        Index of the preparation in the list of alternatives.
     decomposition : str
     rank : int, tuple of int or None
-        What samples of the shape that the preparation leaves of all of them allow.
+        The requested rank, lowered if the shape of the prepared samples requires it.
     mu : float
     asked : int, tuple of int or None
-        The rank that was asked for.
+        The requested rank.
     """
 
     preparation: int
@@ -40,16 +40,16 @@ class LambdaPath:
     asked: Rank = None
 
     def within(self, shape: tuple[int, ...]) -> LambdaPath:
-        """Return the path with its rank lowered to what samples of this shape allow.
+        """Return the path with its rank lowered, if needed, to the largest valid one for samples of this shape.
 
-        A preparation may leave smaller samples on a part of the training samples than on all of them.
+        A preparation fitted on a split may give smaller samples than one fitted on all samples.
         """
         if self.rank is None:
             return self
         return replace(self, rank=_plain(FORMATS[self.decomposition].rank_at_most(self.rank, shape)))
 
     def parameters(self, lam: float) -> dict[str, Any]:
-        """Return parameters of `TensorMarginClassifier` for one value of lambda, a multiple of the scale."""
+        """Return the parameters of `TensorMarginClassifier` for one value of lambda, a multiple of the scale."""
         return {
             "decomposition": self.decomposition,
             "rank": self.rank,
@@ -62,7 +62,7 @@ class LambdaPath:
 def lambda_paths(
     shapes: Sequence[tuple[int, ...]], decompositions: Sequence[str], ranks: Sequence[Rank], mus: Sequence[float]
 ) -> list[LambdaPath]:
-    """Return the different models for samples of these shapes, one for each alternative of the preparation."""
+    """Return the distinct models for samples of these shapes, one shape per alternative preparation."""
     return [
         LambdaPath(number, decomposition, rank, mu, asked)
         for number, shape in enumerate(shapes)
@@ -74,11 +74,11 @@ def lambda_paths(
 def weights(
     shape: tuple[int, ...], decompositions: Sequence[str], ranks: Sequence[Rank]
 ) -> list[tuple[str, Rank, Rank]]:
-    """Return the different ways to write a weight for samples of this shape: decomposition, rank, rank asked for.
+    """Return the distinct weight formats for samples of this shape, as (decomposition, rank, requested rank).
 
-    Ranks that are too high for the samples are lowered to what is possible. What would be the same set of weights is
-    taken once, in the order of ``decompositions``: rank one in all low-rank formats, the formats of matrices of one
-    rank, and every format of a vector.
+    Ranks that are too high for the samples are lowered. Equivalent formats are listed once, in the order of
+    ``decompositions``: all low-rank formats of rank one, formats of equal rank for matrices, and all formats for
+    vectors.
     """
     found: dict[Any, tuple[str, Rank, Rank]] = {}
     for decomposition in decompositions:
@@ -92,19 +92,19 @@ def weights(
 def lowered_ranks(
     shapes: Sequence[tuple[int, ...]], decompositions: Sequence[str], ranks: Sequence[Rank]
 ) -> list[tuple[str, Rank, Rank]]:
-    """Return each decomposition whose rank is lowered, with the rank asked for and the rank used."""
+    """Return each decomposition whose rank is lowered, with the requested rank and the rank used."""
     every = (
         (decomposition, int(asked), _plain(_valid(decomposition, asked, shape)))
         for shape in shapes
         for decomposition in decompositions
         for asked in ranks
-        if decomposition != "full" and isinstance(asked, int | np.integer)  # complete ranks are taken as they are
+        if decomposition != "full" and isinstance(asked, int | np.integer)  # tuples are used as given
     )
     return list(dict.fromkeys(one for one in every if one[1] != one[2]))
 
 
 def _valid(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Rank:
-    """Return the rank for these samples: a whole number is lowered as needed, a complete one must be right."""
+    """Return the rank for these samples: an integer is lowered as needed, a tuple must be valid."""
     if decomposition == "full":
         return None
     weight = FORMATS[decomposition]
@@ -114,7 +114,7 @@ def _valid(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Rank:
 
 
 def _meaning(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Any:
-    """Return a key that is the same for the same set of weights."""
+    """Return a key that is equal for equivalent formats."""
     largest = max(rank) if isinstance(rank, tuple) and rank else rank
     if len(shape) == 1 or decomposition == "full" or (len(shape) == 2 and largest == min(shape)):
         return "any weight"
@@ -124,7 +124,7 @@ def _meaning(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Any:
 
 
 def _plain(rank: Rank) -> Rank:
-    """Return equal numbers as one, and all of them as Python's."""
+    """Return a rank as Python integers; a tuple of equal numbers becomes one number."""
     if isinstance(rank, tuple):
         return int(rank[0]) if len(set(rank)) == 1 else tuple(int(one) for one in rank)
     return rank if rank is None else int(rank)
