@@ -45,7 +45,7 @@ _LOADING = (
     click.option("--labels", metavar="NAME", help="Array or column with the labels."),
     click.option("--groups", metavar="NAME", help="Array or column with the groups (subject, run), kept together."),
     click.option("--no-groups", is_flag=True, help="Ignore groups, even if there is an array or column of that name."),
-    click.option("--labels-from", type=click.Path(path_type=Path), help="Separate file with labels and optionally groups."),
+    click.option("--labels-from", type=click.Path(path_type=Path), help="File with the labels and optionally groups."),
     click.option("--axis", type=int, default=0, show_default=True, help="Sample axis of the array."),
     click.option("--size", type=Shape(), help="Resize image and volume files on loading, e.g. 64x64."),
 )
@@ -59,7 +59,9 @@ _PREPARING = (
         help="Centre and scale to unit variance: each entry, all entries together, or each index of mode K (from 1).",
     ),
     click.option("--by-group", is_flag=True, help="Centre and scale each entry separately within each group."),
-    click.option("--mask", type=click.Choice(["varying", "bright"]), help="Set all other entries to zero."),
+    click.option(
+        "--mask", type=click.Choice(["varying", "bright"]), help="Keep these entries and set the others to 0."
+    ),
     click.option("--crop", type=click.Choice(["varying", "bright"]), help="Crop to the bounding box of these entries."),
     click.option("--resize", type=Shape(), help="New sizes of the first modes, e.g. 32x32."),
     click.option("--tensorize", type=Shape(), help="Reshape samples, e.g. to 7x4x7x4."),

@@ -18,7 +18,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def map_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --weight-map and --pattern-map to a command."""
     for option in (
-        click.option("--pattern-map", type=_FILE, help="Write the activation pattern (Haufe et al. 2014)."),
+        click.option("--pattern-map", type=_FILE, help="Write the activation pattern (Haufe et al. 2014), too."),
         click.option("--weight-map", type=_FILE, help="Write the weight: .nii, .nii.gz, .npy or .png."),
     ):
         command = option(command)

@@ -49,7 +49,7 @@ Next: tensormargin predict MODEL NEWDATA -o predictions.csv
     help="Form of the weight, without --auto. [default: tucker]",
 )
 @click.option("--rank", type=Shape(), help="Rank of the weight, e.g. 3 or 4x4x2; a small one by default.")
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Inner folds, for the choice.")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Inner folds, used for tuning.")
 @click.option(
     "--outer-folds",
     type=click.IntRange(0),
@@ -57,7 +57,7 @@ Next: tensormargin predict MODEL NEWDATA -o predictions.csv
     show_default=True,
     help="Outer folds of the nested evaluation; 0 for no evaluation.",
 )
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Repeats with new outer folds.")
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Repeats of the evaluation.")
 @click.option(
     "--permutations",
     type=click.IntRange(0),

@@ -84,7 +84,7 @@ Examples:
 @click.command("inspect", epilog=_INSPECT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
-    "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Write the weight: .nii, .nii.gz, .npy or .png."
+    "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Weight map: .nii, .nii.gz, .npy or .png."
 )
 @json_option
 def inspect_command(model: Path, weight_map: Path | None, as_json: bool) -> None:
