@@ -1,4 +1,4 @@
-"""Shapes from CT, movements from a watch, a landscape from the air."""
+"""CT volumes (AdrenalMNIST3D), motion sensor recordings (BasicMotions) and a hyperspectral scene (Indian Pines)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def _fetch_basic_motions(path: Path) -> None:
 
 
 def read_ts(path: str | Path) -> tuple[Array, Array]:
-    """Read recordings of equal length in the text format of the UEA archive: one per line, channels between colons."""
+    """Return the recordings and labels of a .ts file of the UEA archive.
+
+    It has one recording per line, all of equal length, with channels separated by colons.
+    """
     lines = Path(path).read_text().splitlines()
     recordings = [line.split(":") for line in lines if line.strip() and line[0] not in "@#"]
     try:
@@ -126,9 +129,9 @@ def load_indian_pines(
     Parameters
     ----------
     patch : int, default=5
-        Side of the patches, odd; the scene is mirrored at its border.
+        Side of the patches, an odd number; the scene is mirrored at its border.
     classes : tuple of int, optional
-        Classes (1 to 16) to keep, all by default: the 10,249 patches of 5x5x200 need 100 MB.
+        Classes (1 to 16) to keep; all by default. The 10,249 patches of 5x5x200 take 100 MB.
     data_home : str or Path, optional
         Cache directory.
 

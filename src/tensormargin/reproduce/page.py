@@ -1,4 +1,4 @@
-"""The page of results: Markdown tables, findings and figures, all from the summaries in the folders of a run."""
+"""The results page: Markdown tables, findings and figures, made from the summaries of the runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ also after Holm's correction):
 
 
 def read_results(folder: str | Path) -> list[TableResults]:
-    """Read the summaries of all tables in a folder of results."""
+    """Return the summaries of all tables in a results folder."""
     found = []
     for name in TITLES:
         path = Path(folder) / name
@@ -86,15 +86,15 @@ def _read_table(folder: Path, name: str) -> TableResults:
 
 
 def write_summaries(run: Run) -> str:
-    """Write the rows of a run's folder as one file, and summaries of its complete cells; return the Markdown."""
+    """Write a run's rows to one file, and summaries of its complete cells; return the summary as Markdown."""
     run.tuning.export()
     rows = run.complete(run.rows.export())
     cells, paired = summarise_rows(rows, run.protocol), differences(rows, run.protocol)
     cells, paired = _of_other_data(run, "summary.csv", cells), _of_other_data(run, "differences.csv", paired)
-    paired = corrected(paired)  # for those of other data too
+    paired = corrected(paired)  # including the differences of other data
     write_csv(run.folder / "summary.csv", cells)
     write_csv(run.folder / "differences.csv", paired)
-    text = summary_text(_read_table(run.folder, run.settings.table))  # in the digits that others read
+    text = summary_text(_read_table(run.folder, run.settings.table))  # read back, with the digits of the CSV files
     with replacing(run.folder / "summary.md") as temporary:
         temporary.write_text(text)
     return text
@@ -107,26 +107,26 @@ def summary_text(one: TableResults) -> str:
 
 
 def read_summaries(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return what `write_summaries` wrote for one table: its cells and the paired differences."""
+    """Return the cells and paired differences that `write_summaries` wrote for one table."""
     one = _read_table(folder, folder.name)
     return {"summary": [asdict(cell) for cell in one.cells], "differences": [asdict(pair) for pair in one.differences]}
 
 
 def _of_other_data(run: Run, name: str, records: list[Record]) -> list[Record]:
-    """Return the records after the stored ones of data sets that this run has no file of (table6)."""
+    """Return the records, preceded by the stored ones of data sets that are not part of this run (table6)."""
     path = run.folder / name
     if not path.is_file() or not records:
         return records
     try:
         stored = read_csv(path, type(records[0]))
-    except BadFileError:  # of an older version, or damaged: it is made anew
+    except BadFileError:  # from an older version, or damaged: it is rewritten
         return records
     known = {evaluation.data for evaluation in run.protocol}
     return [record for record in stored if record.data not in known] + records
 
 
 def write_page(folder: str | Path, path: str | Path) -> None:
-    """Write the page of results, with its figures in a folder beside it that has the page's name."""
+    """Write the results page, with its figures in a folder of the same name next to it."""
     from .figures import draw
 
     results, path = read_results(folder), Path(path)
@@ -138,7 +138,7 @@ def write_page(folder: str | Path, path: str | Path) -> None:
 def page_text(
     results: Sequence[TableResults], folder: str | Path, pictures: dict[str, list[tuple[str, str]]] | None = None
 ) -> str:
-    """Return the page as Markdown."""
+    """Return the results page as Markdown."""
     lams, mus = _grids(folder, [one.name for one in results])
     parts = [_HEAD.format(results=Path(folder).name, lams=lams, mus=mus), "## In short\n", _bullets(in_short(results))]
     for one in results:
@@ -152,7 +152,7 @@ def page_text(
 
 
 def _grids(folder: str | Path, tables: Iterable[str]) -> tuple[str, str]:
-    """Return the values of lambda and mu that were chosen from, as text."""
+    """Return the candidate values of lambda and mu as text."""
     lams, mus = dict[str, None](), dict[str, None]()
     for path in (Path(folder) / table / "settings.json" for table in tables):
         for entry in json.loads(path.read_text()).values() if path.is_file() else ():
