@@ -1,6 +1,6 @@
 """Accuracy of ``fit --auto`` compared with a tuned flat LinearSVC, on four real data sets.
 
-Run ``python -m benchmarks.auto [--jobs N] [--only NAME,...] [--out FILE]`` with TENSORMARGIN_DATA set or with network
+Run ``python -m benchmarks.auto [--jobs N] [--only NUMBER,...] [--out FILE]`` with TENSORMARGIN_DATA set or with network
 access. Both are tuned on the same training sets, including the preparation, and scored on the same test sets.
 """
 

@@ -1,6 +1,6 @@
 """Effect on fit times of halving and doubling each constant in tensormargin.tuning.
 
-Run ``python -m benchmarks.tuning [--only NAME,...] [--rounds N]``. Fits on synthetic samples of four kinds are timed
+Run ``python -m benchmarks.tuning [--only NAME,...] [--rounds N]``. Fits on synthetic samples of five kinds are timed
 with every constant unchanged, halved and doubled, alternately, so that changes in machine speed affect all three alike;
 the table shows ratios of median times. Constants that matter only for devices and Dask are left out: benchmarks/gpu.py
 and benchmarks/dask_samples.py measure those. Writes results/tuning.md.

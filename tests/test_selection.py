@@ -1088,7 +1088,7 @@ class TestScorersThatAskForProbabilities:
         train, test = next(StratifiedKFold(3).split(X, y))
         cv = [(train, test)] * (1 if splits == "one" else 2)
         with pytest.raises(
-            ValueError, match=r"Use two or more splits with different test parts, or a scoring by predict"
+            ValueError, match=r"Use two or more splits with different test sets, or a scoring by predict"
         ):
             search(scoring="neg_log_loss", cv=cv).fit(X, y)
         assert search(scoring="roc_auc", cv=cv).fit(X, y).best_score_ > 0.8
@@ -1098,7 +1098,7 @@ class TestScorersThatAskForProbabilities:
         zeros, others = np.flatnonzero(y == "zero"), np.flatnonzero(y != "zero")
         cv = [(np.r_[zeros, others[half::2]], others[1 - half :: 2]) for half in (0, 1)]
         with pytest.raises(
-            ValueError, match=r"test part without samples of \['zero'\]: .*\. Use another scoring, or folds"
+            ValueError, match=r"test set without samples of \['zero'\]: .*\. Use another scoring, or folds"
         ):
             search(scoring="neg_log_loss", cv=cv).fit(X, y)
 
@@ -1150,7 +1150,7 @@ class TestScorersThatAskForProbabilities:
         ({"preparation": 3}, "'preparation' parameter"),
         ({"preparation": TensorScaler(by_group=True)}, "by_group=True needs groups"),
         ({"scoring": "no such score"}, "no such score"),
-        ({"scoring": lambda *_: np.nan}, r"finite number for every test part; got nan for one with the classes \[-1"),
+        ({"scoring": lambda *_: np.nan}, r"finite number for every test set; got nan for one with the classes \[-1"),
         ({"cv": 1}, "'cv' parameter"),
         ({"rule": "one_se"}, "'rule' parameter"),
         ({"multi_class": "all"}, "'multi_class' parameter"),

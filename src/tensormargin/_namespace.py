@@ -68,7 +68,7 @@ def has_float64(X: Any) -> bool:
 
 
 def to_host(X: Any) -> Array:
-    """Return X as a writable NumPy array; it is copied unless it already is one."""
+    """Return X as a NumPy array: itself if it is one, otherwise a writable copy."""
     if not is_foreign(X):
         return np.asarray(X)
     import array_api_compat

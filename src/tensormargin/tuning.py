@@ -21,7 +21,7 @@ MANY_BYTES = 2**24
 CHUNK_BYTES = 2**22
 """Size of the chunks in which samples are cast and contracted: they stay in the L2 cache of two threads."""
 CACHED_CHUNK_BYTES = 2**19
-"""The same for the first pass, which reads each chunk three times."""
+"""The same for the first pass."""
 CHUNK_SAMPLES = 8
 """Samples per chunk: with fewer, adding up the moments of a chunk costs more than reading it."""
 COPY_SHARE = 0.55
@@ -107,6 +107,7 @@ MOST_STALLS = 2
 PATIENCE = 200
 """Epochs before the interior-point method is tried; at least the number of columns, which make it more expensive."""
 INTERIOR_ITERATIONS = 80
+"""Maximum number of iterations of the interior-point method when coordinate descent makes no progress."""
 MOST_FREE = 1000
 """Maximum number of free coordinates for an exact solve."""
 NEAR_MARGIN = 0.1

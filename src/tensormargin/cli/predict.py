@@ -34,7 +34,8 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any], as_json: bool) -> None:
     """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
-    The CSV file has one row per sample: its name or number, the predicted class, and the probability of every class.
+    The CSV file has one row per sample: its name or number, the predicted class, and the probability
+    (for models without probabilities, the score) of every class.
     """
     from ..evaluation.predictions import predictions_of, write_predictions
     from ..io import load_model

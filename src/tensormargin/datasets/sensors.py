@@ -26,7 +26,8 @@ _BASIC_MOTIONS_DIGEST = "a11d9e3defbe757cfde1ad16caedd68154184539501ee744f448e6b
 _ADRENAL_DESCR = """AdrenalMNIST3D (MedMNIST v2): adrenal glands from CT, {size}x{size}x{size}, values 0 or 255.
 
 ``target`` is 0 for normal glands and 1 for a mass or hyperplasia; ``split`` says "train", "val" or "test" as published.
-The glands are the left and right ones of half as many people, who are not told: folds of one's own may divide them.
+The glands are the left and right ones of half as many people, whom the file does not identify: your own folds may put
+the two glands of a person on both sides.
 Yang et al.: MedMNIST v2. Scientific Data 10:41, 2023. Licence CC BY 4.0.
 """
 

@@ -144,14 +144,14 @@ def _check_comparable(y: Array, settings: CompareSettings) -> None:
     in_training = smallest - int(np.ceil(smallest * settings.test_size))
     if in_training < settings.folds:
         raise ValueError(
-            f"class {rarest!r} has {smallest} samples, so a training part of {1 - settings.test_size:.0%} has about "
+            f"class {rarest!r} has {smallest} samples, so a training set of {1 - settings.test_size:.0%} has about "
             f"{in_training}; {settings.folds}-fold cross-validation needs {settings.folds} of each class. Use fewer "
-            "folds, a smaller test part, or more samples"
+            "folds, a smaller test set, or more samples"
         )
     if int(smallest * settings.test_size) < 1:
         raise ValueError(
-            f"class {rarest!r} has {smallest} samples, so a test part of {settings.test_size:.1%} may hold none of "
-            f"them; use a test part of at least {1 / smallest:.0%}"
+            f"class {rarest!r} has {smallest} samples, so a test set of {settings.test_size:.1%} may hold none of "
+            f"them; use a test set of at least {1 / smallest:.0%}"
         )
 
 

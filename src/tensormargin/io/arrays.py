@@ -349,7 +349,7 @@ def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", lab
         raise BadFileError(f"{path}: {labels} holds NaN or infinity; leave samples without a label out")
     check_samples(path, X, samples)
     if y.shape != X.shape[:1]:
-        raise BadFileError(f"{path}: {labels} must hold one label a sample, {len(X)} of them; its shape is {y.shape}")
+        raise BadFileError(f"{path}: {labels} must hold one label per sample, {len(X)} of them; its shape is {y.shape}")
     return X, y
 
 

@@ -251,7 +251,7 @@ def _open_nifti(path: Path) -> Iterator[Any]:
         image = nibabel.load(path)
         if image.get_data_dtype().kind not in "biuf":
             raise BadFileError(
-                f"{path}: must hold real numbers, has {image.get_data_dtype()}; export it with one number a voxel"
+                f"{path}: must hold real numbers, has {image.get_data_dtype()}; export it with one number per voxel"
             )
         yield image
 

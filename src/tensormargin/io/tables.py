@@ -52,7 +52,7 @@ def read_table(path: Path, list_of: str | None = None, headings: Collection[str]
     else:
         header, *body = rows
         if not body:
-            raise BadFileError(f"{path}: has the header {', '.join(header)}, but no rows; add one row a sample")
+            raise BadFileError(f"{path}: has the header {', '.join(header)}, but no rows; add one row per sample")
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
         raise BadFileError(f"{path}: has several columns named {', '.join(map(repr, repeated))}; rename all but one")

@@ -168,7 +168,7 @@ def plot_comparison(
     counts = {len(names), len(means), len(lows), len(highs)}
     if len(counts) > 1 or not len(names):
         raise ValueError(
-            "names, means, lows and highs need one entry a method; "
+            "names, means, lows and highs need one entry per method; "
             f"got {len(names)}, {len(means)}, {len(lows)} and {len(highs)}"
         )
     if reference is not None and reference not in names:

@@ -30,7 +30,7 @@ _PROTOCOLS = {
     "table5": "As Table 4, with images of 64x64, and 8x8x8x8 for Tucker weights.",
     "table6": "Leave-one-out on ADNI, five folds on ADHD-200, ranks 4,4,4 for Tucker weights.",
     "open": "Haxby: 28 pairs of categories, each of 12 runs left out in turn. EEG: five folds, repeated. "
-    "Indian Pines: patches of 5x5x200, 36 pairs of the nine largest classes, 10 or 30 training patches a class, test "
+    "Indian Pines: patches of 5x5x200, 36 pairs of the nine largest classes, 10 or 30 training patches per class, test "
     "patches from other parts of the scene that share no pixel with a training patch. AdrenalMNIST3D 28x28x28: its "
     "published split, and five folds (which may put the two glands of a person on both sides; the file does not tell). "
     "Tucker ranks are 4 in every mode. Always answering with the larger class would be right in 50 % of the cases of "
@@ -47,7 +47,7 @@ How it was done, for all seven methods alike:
 - The runner draws the splits and counts the right predictions; a method sees training data only.
 - lambda comes from one grid for all methods ({lams}). It is chosen for each method, training size and split by
   the share of right predictions on parts of the training data that the fits did not see, pooled over several pairs of
-  classes; where several are equally right, the smallest is taken. Then every pair is fitted on its whole training part.
+  classes; ties go to the smallest. Then every pair is fitted on its whole training set.
 - mu1 = mu2 = 1 as in the paper. In rows marked "mu chosen" it comes from {mus} in the same way.
 - The paper's lambda and mu mean something else on data in another unit. On the open data both count in units of one
   over the mean squared norm of the centred samples, and mu1 = mu2 = 1 is the estimator's scale-free default, 100 of
@@ -55,7 +55,7 @@ How it was done, for all seven methods alike:
 - ± is the standard deviation over the splits. Fit times are medians of single fits on one core with the chosen lambda,
   with as many fits side by side as there were jobs.
 - Intervals are 95 %, one by one. On MNIST, ORL and Indian Pines they come from leaving out one class at a time with all
-  its pairs; elsewhere from the splits, with the variance corrected for overlapping training parts.
+  its pairs; elsewhere from the splits, with the variance corrected for overlapping training sets.
 - Of so many intervals some miss 0 by chance. So a method is called better or worse only where Student's p-value that
   belongs to the interval is at most 0.05 after Holm's correction for all differences of its table: every two methods,
   mu chosen or not, in every column (`differences.csv` has them all). That is strict where many differences rest on few

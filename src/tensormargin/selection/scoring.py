@@ -110,13 +110,13 @@ class Assess:
             if missing.size == 0:
                 raise
             raise ValueError(
-                f"scoring failed on a test part without samples of {missing.tolist()}: {error}. Use another scoring, "
-                "or folds whose test parts have all classes"
+                f"scoring failed on a test set without samples of {missing.tolist()}: {error}. Use another scoring, "
+                "or folds whose test sets have all classes"
             ) from error
         if not np.isfinite(score) and not (model.asked_ and model.calibration_ is None):
             raise ValueError(
-                f"scoring must give a finite number for every test part; got {score} for one with the classes "
-                f"{np.unique(y).tolist()}. Use another scoring, or folds whose test parts have all classes"
+                f"scoring must give a finite number for every test set; got {score} for one with the classes "
+                f"{np.unique(y).tolist()}. Use another scoring, or folds whose test sets have all classes"
             )
         return score
 
@@ -183,7 +183,7 @@ class Waiting:
             raise ValueError(
                 "scoring asks for probabilities, which are calibrated on the samples that the other splits leave out; "
                 f"got {len(self.splits)} splits, and split {own.split} has no others. Use two or more splits with "
-                "different test parts, or a scoring by predict or decision_function, such as 'roc_auc'"
+                "different test sets, or a scoring by predict or decision_function, such as 'roc_auc'"
             )
         rows, scores = rows[other], np.concatenate([one.results[place].left_out for one in others])[other]
         classifier = own.results[place].classifier

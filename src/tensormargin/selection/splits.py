@@ -59,7 +59,7 @@ def _group_splits(folds: int, y: Array, groups: Array, seed: int) -> list[Split]
             return best
     if not best:
         raise ValueError(
-            "the groups cannot be divided so that every training part has all classes; use fewer folds, or groups that "
+            "the groups cannot be divided so that every training set has all classes; use fewer folds, or groups that "
             "hold more than one class"
         )
     return best
@@ -72,6 +72,6 @@ def check_training_parts(splits: list[Split], y: Array) -> None:
         missing = np.setdiff1d(classes, y[train])
         if missing.size:
             raise ValueError(
-                f"every training part must have all classes; that of split {number} by cv has no sample of "
+                f"every training set must have all classes; that of split {number} by cv has no sample of "
                 f"{missing.tolist()}. Use other splits, or a number of folds"
             )
