@@ -131,7 +131,7 @@ def _checked_position(values: FloatArray, at: Sequence[int] | None) -> tuple[int
         return tuple(int(i) for i in np.unravel_index(largest, values.shape))
     where = tuple(int(i) for i in at)
     if len(where) != values.ndim or not all(0 <= i < size for i, size in zip(where, values.shape, strict=True)):
-        raise ValueError(f"at needs one index per mode, from 0 on, within the map's shape {values.shape}; got at={at!r}")
+        raise ValueError(f"at needs one index per mode within the map's shape {values.shape}; got at={at!r}")
     return where
 
 
