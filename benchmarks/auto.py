@@ -1,7 +1,7 @@
-"""Does choosing the model automatically pay? ``fit --auto`` against a tuned flat LinearSVC, on four real data sets.
+"""Accuracy of ``fit --auto`` compared with a tuned flat LinearSVC, on four real data sets.
 
-Run ``python -m benchmarks.auto [--jobs N] [--only NAME,...] [--out FILE]`` with TENSORMARGIN_DATA set or the network at
-hand. Both sides choose on the same training parts, preparation included; both are scored on the same test parts.
+Run ``python -m benchmarks.auto [--jobs N] [--only NUMBER,...] [--out FILE]`` with TENSORMARGIN_DATA set or with network
+access. Both are tuned on the same training sets, including the preparation, and scored on the same test sets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def haxby(*categories):
 
 
 def pines(each, *classes):
-    """Random patches of some classes of the scene; folds keep squares of 8x8 pixels together."""
+    """Return a loader of random patches of some classes of the scene; folds keep squares of 8x8 pixels together."""
 
     def load():
         bunch = load_indian_pines(5, classes)

@@ -1,10 +1,10 @@
-"""Solvers of one block problem side by side, at the same relative duality gap.
+"""Comparison of solvers for one block problem, at the same relative duality gap.
 
 ``pip install ".[benchmarks]" && python benchmarks/block_solvers.py``
 
-Ours (coordinate descent, interior point) against PIQP and Clarabel on the dual box QP, skglm's coordinate descent with
-its SVM data fit, and SciPy's L-BFGS-B. Solvers that are not installed are left out by name. The gap of every answer
-is computed by one function (`BlockProblem.certify`), never by the solver.
+Our solvers (coordinate descent, interior point) are compared with PIQP and Clarabel on the dual box QP, skglm's
+coordinate descent with its SVM datafit, and SciPy's L-BFGS-B. Solvers that are not installed are reported and skipped.
+All gaps are computed by the same function (`BlockProblem.certify`), never by the solver.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def piqp(problem: BlockProblem, tol: float) -> np.ndarray:
 
 
 def clarabel(problem: BlockProblem, tol: float) -> np.ndarray:
-    """Clarabel on the sparse form: variables (u, beta) with u = A'beta."""
+    """Run Clarabel on the sparse form: variables (u, beta) with u = A'beta."""
     import clarabel as library
     from scipy import sparse
 
@@ -82,7 +82,7 @@ def clarabel(problem: BlockProblem, tol: float) -> np.ndarray:
 
 
 def skglm(problem: BlockProblem, tol: float) -> np.ndarray:
-    """Run skglm's accelerated coordinate descent with its QuadraticSVC data fit; takes a box that starts at 0."""
+    """Run skglm's accelerated coordinate descent with its QuadraticSVC datafit, for boxes that start at 0 only."""
     from skglm.datafits import QuadraticSVC
     from skglm.penalties import IndicatorBox
     from skglm.solvers import AndersonCD

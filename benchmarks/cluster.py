@@ -1,8 +1,8 @@
-"""What goes over the wire when many fits run on a Dask cluster: ``python -m benchmarks.cluster``.
+"""Network traffic of many fits on a Dask cluster: ``python -m benchmarks.cluster``.
 
-Two worker processes of this machine; bytes are counted where they are written. "to" is what the client sends (the
-scheduler passes it on to one worker), "between" what workers send each other. Beside `on_cluster` stands joblib's own
-Dask backend, which sends samples anew for every step, and which starts jobs from inside of jobs.
+Uses two worker processes on this machine; bytes are counted when they are written. "to" is what the client sends (the
+scheduler passes it on to one worker), "between" what workers send to each other. `on_cluster` is compared with joblib's
+own Dask backend, which sends the samples again for every step and starts jobs from within jobs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Written:
-    """Bytes that the client has written to the scheduler."""
+    """Counts the bytes that the client writes to the scheduler."""
 
     def __init__(self, scheduler: str) -> None:
         self.total = 0

@@ -1,12 +1,13 @@
-"""Fits of samples in a Dask array: the caller's memory, one against two workers, and what time and memory grow with.
+"""Fits on samples in a Dask array: memory of the caller, one against two workers, growth of time and memory.
 
 ``python benchmarks/dask_samples.py [--quick] [--parts memory workers model] [--out benchmarks/results]``
 
-The samples exist on the workers only: a chunk is noise that follows from its number, made at about a GB a second, and
-the classes differ by a rank-one tensor. Every measurement is a process of its own with a fresh cluster of worker
-processes of one thread, after a small fit that imports and compiles. Times that are compared come from rounds that take
-turns; medians are given. The rows go to dask_samples.csv, the tables to dask_samples.md; a broken bound makes the exit
-status 1. All of it takes about 20 minutes on two cores, ``--quick`` (a tenth of the samples) some three.
+The samples exist only on the workers: a chunk is noise seeded by its index, generated at about 1 GB per second, and the
+classes differ by a rank-one tensor. Every measurement runs in a separate process with a fresh cluster of
+single-threaded worker processes, after a small warm-up fit that imports and compiles. Times that are compared come from
+alternating rounds; the tables show medians. Rows go to dask_samples.csv, tables to dask_samples.md; the exit status is
+1 if a bound is broken. The whole benchmark takes about 20 minutes on two cores, and about three with ``--quick`` (a
+tenth of the samples).
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from scipy.optimize import nnls
 from tensormargin import TensorMarginClassifier
 from tensormargin.io.versions import software_versions
 
-ALLOWED_BYTES = 300e6  # over the largest design
+ALLOWED_BYTES = 300e6  # in addition to the largest design
 SAMPLES_TO_THAT = 10
 SPEEDUP = 1.6
-LINES = {  # of a table: heading, and how it is made of a row
+LINES = {  # columns of a table: heading, and the cell of a row
     "samples GB": lambda row: f"{row['sample_bytes'] / 1e9:.2f}",
     "workers": lambda row: f"{row['workers']:.0f}",
     "chunks": lambda row: f"{row['chunks']:.0f}",
@@ -56,7 +57,7 @@ LINES = {  # of a table: heading, and how it is made of a row
 
 @dataclass(frozen=True)
 class Case:
-    """Samples in chunks, a weight, and the workers that they are fitted on."""
+    """Samples in chunks, a weight, and the number of workers."""
 
     n_samples: int
     shape: tuple[int, ...]
@@ -64,12 +65,12 @@ class Case:
     rank: int | None
     workers: int = 2
     chunk_bytes: float = 64e6
-    held: bool = False  # whether the samples stay in the workers' memory, so that contracting them is all there is
+    held: bool = False  # whether the samples stay in the workers' memory, so that only contractions are timed
     max_iter: int = 3
 
     @property
     def name(self) -> str:
-        """What it is called in the tables."""
+        """The name of the case in the tables."""
         rank = f"-{self.rank}" if self.rank else ""
         return f"{self.weight}{rank}, {self.n_samples} × {'×'.join(map(str, self.shape))}" + ", held" * self.held
 
@@ -95,13 +96,13 @@ MODEL = (
 
 
 def main() -> None:
-    """Measure the parts asked for and write what is known of all of them."""
+    """Measure the requested parts and write the results of all parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the samples; no bounds")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=5, help="of one against two workers")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    parser.add_argument("--measure", help=argparse.SUPPRESS)  # a case as JSON, in a process of its own
+    parser.add_argument("--measure", help=argparse.SUPPRESS)  # a case as JSON, for the separate process
     arguments = parser.parse_args()
     if arguments.measure:
         fields = json.loads(arguments.measure)
@@ -124,12 +125,12 @@ def main() -> None:
 
 
 def measure_memory(less: int, rounds: int) -> list[dict]:
-    """Measure the caller's peak on samples ten times larger than what it may take."""
+    """Measure the caller's peak memory on samples ten times larger than its limit."""
     return [run("memory", smaller(case, less)) for case in MEMORY]
 
 
 def measure_workers(less: int, rounds: int) -> list[dict]:
-    """Measure one against two workers, in turns."""
+    """Measure one and two workers, alternately."""
     rows = []
     for case in WORKERS:
         done: dict[int, list[dict]] = {1: [], 2: []}
@@ -141,7 +142,7 @@ def measure_workers(less: int, rounds: int) -> list[dict]:
 
 
 def measure_model(less: int, rounds: int) -> list[dict]:
-    """Measure what time and the workers' memory grow with."""
+    """Measure how time and the workers' memory grow."""
     return [run("model", smaller(case, less)) for case in MODEL]
 
 
@@ -149,19 +150,19 @@ PARTS = {"memory": measure_memory, "workers": measure_workers, "model": measure_
 
 
 def smaller(case: Case, less: int) -> Case:
-    """Return a case of fewer samples in as many chunks."""
+    """Return the case with fewer samples in the same number of chunks."""
     return replace(case, n_samples=case.n_samples // less, chunk_bytes=case.chunk_bytes / less)
 
 
 def median_of(results: list[dict]) -> dict:
-    """Return the run of median time, with the spread of all."""
+    """Return the run with the median time, with the spread of all runs."""
     ordered = sorted(results, key=lambda row: row["seconds"])
     spread = ordered[-1]["seconds"] - ordered[0]["seconds"]
     return {**ordered[len(ordered) // 2], "runs": len(ordered), "spread": spread}
 
 
 def run(part: str, case: Case) -> dict:
-    """Measure a case in a process of its own and print a line."""
+    """Measure a case in a separate process, print a line and return the row."""
     command = [sys.executable, __file__, "--measure", json.dumps(asdict(case))]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
@@ -177,7 +178,7 @@ def run(part: str, case: Case) -> dict:
 
 
 def measure(case: Case) -> dict:
-    """Fit a case; return times, what was read and what travelled, and peaks of memory."""
+    """Fit a case; return times, bytes read and transferred, and peak memory."""
     from distributed import Client, LocalCluster, wait
 
     warnings.simplefilter("ignore")  # not converged: the number of sweeps is fixed
@@ -212,28 +213,29 @@ def measure(case: Case) -> dict:
 
 
 def fit(case: Case, X: Any, y: np.ndarray) -> int:
-    """Fit, and return the number of sweeps."""
+    """Fit the case and return the number of sweeps."""
     return int(TensorMarginClassifier(case.weight, case.rank, max_iter=case.max_iter).fit(X, y).n_iter_)
 
 
 class Log:
-    """What a fit asks of its samples, seen from outside.
+    """Records the requests of a fit to its samples.
 
     Attributes
     ----------
     sample_seconds : float
         Time that the caller waits for the workers.
     read_bytes : float
-        Samples read on the workers, as often as they are.
+        Bytes of samples read on the workers, counting repeated reads.
     tasks : int
-        One a chunk and question.
+        One per chunk and request.
     questions : int
+        Number of requests.
     designs_bytes, design_bytes : float
-        Size of all answers that are sent for, and of the largest one.
+        Size of all requested answers, and of the largest one.
     half_bytes : float
         Size of the largest half contraction that the workers keep.
     arrived_bytes : float
-        Size of what the client fetched.
+        Bytes fetched by the client.
     """
 
     def __init__(self) -> None:
@@ -243,12 +245,12 @@ class Log:
         self._depth = 0
 
     def figures(self) -> dict[str, float]:
-        """Return what was seen."""
+        """Return the recorded values by name."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch every `LazySamples`."""
+        """Record the requests to every `LazySamples` inside the block."""
         from distributed import Client
 
         from tensormargin.samples import lazy
@@ -316,7 +318,7 @@ class Log:
 
 
 def samples(case: Case) -> tuple[Any, np.ndarray]:
-    """Return a Dask array of float32 samples that are made on the workers, and their labels."""
+    """Return a Dask array of float32 samples that are generated on the workers, and their labels."""
     import dask.array as da
 
     length = max(1, int(case.chunk_bytes // (4 * prod(case.shape))))
@@ -333,7 +335,7 @@ def samples(case: Case) -> tuple[Any, np.ndarray]:
 
 
 def make_chunk(sides: tuple[int, ...], length: int, count: int, block_id: Sequence[int]) -> np.ndarray:
-    """Return the samples of a chunk: noise that follows from its number, and in every second one a pattern."""
+    """Return the samples of a chunk: noise seeded by its index, with a pattern added to every second sample."""
     first = block_id[0] * length
     part = np.random.default_rng(block_id[0]).random((min(length, count - first), prod(sides)), np.float32)
     pattern = np.ones(1, np.float32)
@@ -344,13 +346,13 @@ def make_chunk(sides: tuple[int, ...], length: int, count: int, block_id: Sequen
 
 
 def memory(field: str) -> float:
-    """Return a field of the process status in bytes (Linux has it)."""
+    """Return a field of the process status in bytes (Linux only)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def reset_peak() -> None:
-    """Let the peak of memory begin anew."""
+    """Reset the peak memory of the process."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -373,13 +375,13 @@ def broken_bounds(rows: list[dict]) -> list[str]:
 
 
 def speedup_rows(rows: list[dict]) -> list[tuple[dict, dict]]:
-    """Return the rows of one and of two workers, pair by pair."""
+    """Return pairs of rows, with one and with two workers."""
     members = [row for row in rows if row["part"] == "workers"]
     return list(zip(members[::2], members[1::2], strict=True))
 
 
 def constants(rows: list[dict]) -> tuple[dict[str, float], float]:
-    """Fit what the caller waits for samples to a sum of four terms; return the constants and the largest error."""
+    """Fit the caller's waiting time as a sum of four terms; return the constants and the largest relative error."""
     terms = {
         "second a GB and worker": lambda row: row["read_bytes"] / 1e9 / row["workers"],
         "second a GB, worker and rank": lambda row: row["rank"] * row["read_bytes"] / 1e9 / row["workers"],
@@ -388,7 +390,7 @@ def constants(rows: list[dict]) -> tuple[dict[str, float], float]:
     }
     seconds = np.array([row["sample_seconds"] for row in rows])
     matrix = np.array([[term(row) for term in terms.values()] for row in rows])
-    found, _ = nnls(matrix / seconds[:, None], np.ones(len(rows)))  # relative errors count alike
+    found, _ = nnls(matrix / seconds[:, None], np.ones(len(rows)))  # least squares of relative errors
     return dict(zip(terms, found.tolist(), strict=True)), float(np.abs(matrix @ found / seconds - 1).max())
 
 
@@ -405,7 +407,7 @@ one thread and the caller share the machine: {machine}.
 
 
 def write_page(path: Path, rows: list[dict]) -> None:
-    """Write the tables."""
+    """Write the tables to a Markdown file."""
     parts = ["# Samples in a Dask array", _NOTES.format(machine=machine())]
     by_part = {part: [row for row in rows if row["part"] == part] for part in PARTS}
     if by_part["memory"]:
@@ -471,7 +473,7 @@ def workers_section(pairs: list[tuple[dict, dict]]) -> str:
 
 
 def model_section(rows: list[dict]) -> str:
-    """Return the measurements and what they say."""
+    """Return the measurements of time and memory, and the fitted constants."""
     found, error = constants(rows)
     table = markdown(["case", *LINES], [[row["case"], *(line(row) for line in LINES.values())] for row in rows])
     lines = [[name, f"{value:.2g}"] for name, value in found.items()]
@@ -490,17 +492,17 @@ def model_section(rows: list[dict]) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Return a paragraph in lines."""
+    """Return a paragraph wrapped to 120 characters."""
     return textwrap.fill(text, 120, break_on_hyphens=False)
 
 
 def markdown(head: list[str], lines: list[list[str]]) -> str:
-    """Return a table."""
+    """Return a Markdown table."""
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *lines])
 
 
 def machine() -> str:
-    """Say what the measurements were made on."""
+    """Return a description of the machine and the software."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     gigabytes = int(next(line for line in lines if line.startswith("MemTotal")).split()[1]) / 1e6
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "dask", "distributed"))
@@ -509,7 +511,7 @@ def machine() -> str:
 
 
 def store(table: Path, rows: list[dict]) -> None:
-    """Write the CSV file anew and rename it."""
+    """Write the CSV file atomically."""
     partial = table.with_suffix(".part")
     with partial.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
@@ -521,7 +523,7 @@ def store(table: Path, rows: list[dict]) -> None:
 
 
 def load(table: Path) -> list[dict]:
-    """Read the CSV file; nothing where there is none."""
+    """Return the rows of the CSV file, empty if it does not exist."""
     if not table.exists():
         return []
     with table.open(newline="") as file:
@@ -529,7 +531,7 @@ def load(table: Path) -> list[dict]:
 
 
 def number(text: str) -> float | str:
-    """Return a number where the text is one."""
+    """Return the text as a number if it is one."""
     try:
         return float(text)
     except ValueError:

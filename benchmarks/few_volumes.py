@@ -1,7 +1,7 @@
 """Few large noisy samples: 200 volumes of 30x30x30 unit noise whose class means differ by 6 times a rank-two tensor.
 
-``python benchmarks/few_volumes.py``: accuracy on 2,000 fresh samples with default settings, one line a seed. The best
-possible is 99.87 %.
+``python benchmarks/few_volumes.py`` prints the accuracy on 2,000 test samples with default settings, one line per seed.
+The best possible accuracy is 99.87 %.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a GPU does for a fit: contractions against the copy bandwidth, fits against the same machine's processor.
+"""Speed on a GPU: contractions compared with the copy bandwidth, fits with the CPU of the same machine.
 
-``TENSORMARGIN_DATA=... python -m benchmarks.gpu`` writes benchmarks/results/gpu.md and gpu.csv, and fails where a bound
-is broken. It needs PyTorch with CUDA; CuPy is measured too where it is installed.
+``TENSORMARGIN_DATA=... python -m benchmarks.gpu`` writes benchmarks/results/gpu.md and gpu.csv, and fails if a bound is
+broken. It needs PyTorch with CUDA; CuPy is measured too if it is installed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODELS = {"rank-1": ((28, 28), {"decomposition": "cp", "rank": 1}), "Tucker": ((
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; ``bound`` is what ``value`` may not exceed (or fall below, where more is better)."""
+    """One measurement; ``bound`` is the largest value allowed (the smallest if more is better)."""
 
     part: str
     case: str
@@ -53,14 +53,14 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """Whether the bound is kept."""
+        """Whether the bound holds."""
         if self.bound is None:
             return True
         return self.value >= self.bound if self.more_is_better else self.value <= self.bound
 
 
 def seconds(work: Callable[[], Any], rounds: int = ROUNDS) -> tuple[float, Any]:
-    """Return the median time of some rounds after one that is not counted, and the last answer."""
+    """Return the median time over several rounds, after a warm-up, and the last answer."""
     answer, times = work(), []
     for _ in range(rounds):
         torch.cuda.synchronize()
@@ -147,7 +147,7 @@ def mnist_pairs() -> Iterable[Row]:
 
 
 def block_solves() -> Iterable[Row]:
-    """Solve batches of first blocks to a gap of 1e-4 by the threads here and on the device."""
+    """Time batches of first blocks, solved to a gap of 1e-4 by host threads and on the device."""
     rng = np.random.default_rng(0)
     threads = available_threads()
     for n_rows, width in ((1200, 64), (1200, 256), (12000, 28), (12000, 256)):
@@ -171,7 +171,7 @@ def block_solves() -> Iterable[Row]:
 
 
 def choices() -> Iterable[Row]:
-    """Solve blocks here or on the device: where one overtakes the other decides what "auto" does."""
+    """Time fits with blocks solved on the host or on the device; the crossover sets what "auto" does."""
     for name in MODELS:
         X, y, _, _ = digits(name)
         for n_classes in (2, 3, 4, 6, 10):
@@ -193,7 +193,7 @@ def _both(case: str, X: Any, y: np.ndarray, settings: dict[str, Any]) -> Iterabl
 
 
 def batches() -> Iterable[Row]:
-    """Fit a grid of lambda on five folds, in one batch and one after the other."""
+    """Time the fits of a grid of lambda on five folds, in one batch and one after the other."""
     X, y, _, _ = volumes()
     lams = (0.1, 0.3, 1.0, 3.0)
     folds = [train for train, _ in StratifiedKFold(5, shuffle=True, random_state=0).split(y, y)]

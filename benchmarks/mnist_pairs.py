@@ -1,4 +1,4 @@
-"""Mean accuracy over MNIST's 45 pairs of digits: 1,000 training images per class, one lambda for all pairs and methods.
+"""Mean accuracy over the 45 pairs of MNIST digits: 1,000 training images per class, one lambda for all.
 
 ``TENSORMARGIN_DATA=... python benchmarks/mnist_pairs.py [--lam 100] [--methods STM STuM]``
 """

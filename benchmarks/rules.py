@@ -1,8 +1,8 @@
-"""Which rule should choose the model? "best", "simplest" and "margins" on all data sets at hand.
+"""Comparison of the selection rules "best", "simplest" and "margins" on many data sets.
 
-Run ``python -m benchmarks.rules [--only NUMBER,...] [--minutes M]`` with TENSORMARGIN_DATA set. Each outer fold is
-searched once; every rule chooses from the same validation scores, and its choice is refitted and tested on the samples
-left out. Folds that ``results/rules.csv`` has are not done again; ``results/rules.md`` is made of it.
+Run ``python -m benchmarks.rules [--only NUMBER,...] [--minutes M]`` with TENSORMARGIN_DATA set. There is one search per
+outer fold; every rule selects from the same validation scores, and the selected model is refitted and tested on the
+held-out samples. Folds already in ``results/rules.csv`` are skipped; ``results/rules.md`` is made from that file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LAMS = (0.1, 1.0, 10.0)
 
 @dataclass(frozen=True)
 class Task:
-    """Labelled samples and how they are divided: by an official split, or into folds that keep groups together."""
+    """Labelled samples and how they are split: by an official split, or into folds that keep groups together."""
 
     X: np.ndarray
     y: np.ndarray
@@ -58,7 +58,7 @@ class Task:
 
     @property
     def divided(self):
-        """How the samples are divided, in words."""
+        """How the samples are split, in words."""
         if self.official is not None:
             return "official split"
         return f"{len(self.splits())} folds" + ("" if self.groups is None else " of groups")
@@ -69,7 +69,7 @@ def file(name):
 
 
 def plain(name, suffix="", folds=5):
-    """Return the task of a file with X, y and perhaps groups."""
+    """Return a loader of the task in a file with X, y and optionally groups."""
 
     def load():
         arrays = file(name)
@@ -80,7 +80,7 @@ def plain(name, suffix="", folds=5):
 
 
 def official(name, path=None):
-    """Return the task of a file that has its samples in two parts."""
+    """Return a loader of the task in a file with an official train-test split."""
 
     def load():
         arrays = file(name) if path is None else np.load(Path(os.environ["TENSORMARGIN_DATA"]) / path)
@@ -106,7 +106,7 @@ def haxby(view, *categories):
 
 
 def pines(*classes):
-    """Random patches of two classes of the scene; folds keep squares of 8x8 pixels together."""
+    """Return a loader of random patches of two classes of the scene; folds keep squares of 8x8 pixels together."""
 
     def load():
         bunch = load_indian_pines(5, classes)
@@ -188,7 +188,7 @@ def searched(task, train):
 
 
 def refitted(search, index, X, y):
-    """Return the model of a row of the search's table, fitted as the search would fit it."""
+    """Return a candidate of the search by its index, refitted as the search would do it."""
     params = search.cv_results_["params"][index]
     path = LambdaPath(0, params["decomposition"], params["rank"], params["mu1"])
     lams = LAMS[: index % len(LAMS) + 1]
@@ -196,7 +196,7 @@ def refitted(search, index, X, y):
 
 
 def tested(name, task, fold, split):
-    """Return one row per rule."""
+    """Return the result of one outer fold, one row per rule."""
     began = time.perf_counter()
     train, test = split
     search = searched(task, train)
@@ -241,7 +241,7 @@ def write_rows(path, rows):
 
 
 def accuracies(rows):
-    """Return task names, and the share of right predictions in percent of each task (rows) by each rule (columns)."""
+    """Return the task names, and the accuracies in percent with one row per task and one column per rule."""
     names = list(dict.fromkeys(row["task"] for row in rows))
     table = np.zeros((len(names), len(RULES)))
     for i, name in enumerate(names):
@@ -252,7 +252,7 @@ def accuracies(rows):
 
 
 def compared(table, first, second):
-    """Return a line on the difference between two rules, paired by task."""
+    """Return a table row with the difference between two rules, paired by task."""
     differences = table[:, RULES.index(first)] - table[:, RULES.index(second)]
     wins, losses = int(np.sum(differences > 1e-9)), int(np.sum(differences < -1e-9))
     half = t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / np.sqrt(len(differences))
@@ -303,7 +303,7 @@ def main():
     rows = known_rows(RESULTS / "rules.csv")
     done = {(row["task"], int(row["fold"])) for row in rows}
     began = time.perf_counter()
-    warnings.simplefilter("ignore")  # fits that do not converge count as they are
+    warnings.simplefilter("ignore")  # fits that do not converge count too
     for name in names:
         task = TASKS[name]()
         for fold, split in enumerate(task.splits()):

@@ -1,7 +1,7 @@
-"""Which multiples of 1/s2 should ``lam=1`` stand for? Accuracy on real data over a grid of lam and mu.
+"""Accuracy on real data over a grid of lam and mu, to find the multiple of 1/s2 that ``lam=1`` should stand for.
 
-Run with the data sets at hand: ``TENSORMARGIN_DATA=... python benchmarks/scale_rule.py``; prints one table a data set
-and the mean loss against each set's best setting.
+Run ``TENSORMARGIN_DATA=... python benchmarks/scale_rule.py``. It prints one table per data set and weight, and the mean
+loss compared with the best setting of each table.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What half and twice of each number in tensormargin.tuning would do to the time of a fit.
+"""Effect on fit times of halving and doubling each constant in tensormargin.tuning.
 
-Run ``python -m benchmarks.tuning [--only NAME,...] [--rounds N]``. Fits on synthetic samples of four kinds are timed
-with every number as it is, halved and doubled, in turn, so that a machine that slows down slows all three; the table
-has the ratio of the median times. Numbers that matter for devices and Dask only are left out: benchmarks/gpu.py and
-benchmarks/dask_samples.py measure those. Writes results/tuning.md.
+Run ``python -m benchmarks.tuning [--only NAME,...] [--rounds N]``. Fits on synthetic samples of five kinds are timed
+with every constant unchanged, halved and doubled, alternately, so that changes in machine speed affect all three alike;
+the table shows ratios of median times. Constants that matter only for devices and Dask are left out: benchmarks/gpu.py
+and benchmarks/dask_samples.py measure those. Writes results/tuning.md.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tensormargin.io import replacing
 RESULTS = Path(__file__).parent / "results"
 ELSEWHERE = ("DEVICE", "DESIGN_COPIES", "HERE", "THERE", "ARRIVING", "CHUNKS_AT_ONCE", "PART_BYTES", "SLAB", "TREE")
 ELSEWHERE += ("JOINED", "BATCH_", "LEAST_")
-NOISE = 0.15  # ratios this near to 1 are not told from it
+NOISE = 0.15  # ratios this close to 1 are noise
 
 
 def names() -> list[str]:
-    """Return the numbers that fits in memory depend on."""
+    """Return the names of the constants that matter for in-memory fits."""
     return [name for name in vars(tuning) if name.isupper() and not name.startswith(ELSEWHERE)]
 
 
 def cases() -> dict[str, list]:
-    """Return what is timed: functions by name."""
+    """Return the cases: lists of functions to time, by name."""
     many = make_low_rank_classes(12_000, (28, 28), rank=3, distance=3.0, random_state=0)
     few = make_fmri_like(100, (40, 40, 40), random_state=0)
     small = make_low_rank_classes(80, (16, 16), rank=2, distance=4.0, random_state=0)
@@ -56,7 +56,7 @@ def cases() -> dict[str, list]:
 
 
 def seconds(fits: list) -> float:
-    """Return how long the fits take together."""
+    """Return the total time of the fits."""
     began = time.perf_counter()
     for fit in fits:
         fit()
@@ -64,13 +64,13 @@ def seconds(fits: list) -> float:
 
 
 def changed(name: str, factor: float) -> float | int:
-    """Return a multiple of a number, of its own type."""
+    """Return a multiple of a constant, with its type kept."""
     value = getattr(tuning, name)
     return max(1, round(value * factor)) if isinstance(value, int) else min(value * factor, 0.999 if value < 1 else 1e9)
 
 
 def ratios(name: str, fits: list, rounds: int) -> tuple[float, float]:
-    """Return the time with half and with twice of a number, relative to that with the number as it is."""
+    """Return the times with a constant halved and doubled, relative to the unchanged one."""
     original, times = getattr(tuning, name), {0.5: [], 1.0: [], 2.0: []}
     try:
         for _ in range(rounds):
@@ -84,10 +84,10 @@ def ratios(name: str, fits: list, rounds: int) -> tuple[float, float]:
 
 
 def measure(chosen: list[str], rounds: int) -> dict[str, dict[str, tuple[float, float]]]:
-    """Return the ratios by number and case."""
+    """Return the ratios by constant and case."""
     todo = cases()
     for fits in todo.values():
-        seconds(fits)  # compiles what is compiled
+        seconds(fits)  # warm-up: compiles
     table = {}
     for name in chosen:
         table[name] = {case: ratios(name, fits, rounds) for case, fits in todo.items()}
@@ -116,7 +116,7 @@ def page(table: dict, rounds: int) -> str:
 
 
 def bold(ratio: float) -> str:
-    """Return a ratio, in bold where it tells of a faster fit."""
+    """Return a ratio as text, in bold if the fit is faster."""
     return f"**{ratio:.2f}**" if ratio < 1 - NOISE else f"{ratio:.2f}"
 
 

@@ -1,4 +1,4 @@
-"""What several test files share. Heavy modules are imported by what needs them: xdist's controller needs none."""
+"""Shared fixtures and helpers. Heavy modules are imported where they are used: xdist's controller needs none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hypothesis import settings
 
 from tensormargin.cli import main
 
-# Plain pytest tries the same examples everywhere, a campaign new ones: as many of each property as the variable says.
+# Plain pytest uses the same examples on every run; a campaign draws TENSORMARGIN_EXAMPLES new ones per property.
 EXAMPLES = int(os.environ.get("TENSORMARGIN_EXAMPLES", "1000"))
 settings.register_profile("plain", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("campaign", deadline=None, max_examples=EXAMPLES)
@@ -39,9 +39,9 @@ LIBRARIES = ["torch", "array_api_strict"]
 RUNNING: list[pytest.Item] = []
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that all processes end together; mark and skip tests of PyTorch."""
+    """Run the slowest files first, so that all processes finish together; mark and skip PyTorch tests."""
     order = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
     has_torch = find_spec("torch") is not None
@@ -57,12 +57,12 @@ def parameters_of(item: pytest.Item) -> dict[str, object]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note which test runs, for `library`."""
+    """Record the running test, for `library`."""
     RUNNING[:] = [item]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of a file in one process, and the files that share Dask workers too."""
+    """Keep the tests of each file in one process, and likewise all files that share Dask workers."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -86,7 +86,7 @@ def data_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def mnist(data_folder: Path) -> dict[str, np.ndarray]:
-    """The whole of MNIST as uint8, keys X, y, X_test, y_test."""
+    """Return all of MNIST as uint8, with keys X, y, X_test, y_test."""
     from tensormargin.datasets import fetch_mnist
 
     train, test = (fetch_mnist(subset) for subset in ("train", "test"))
@@ -94,7 +94,7 @@ def mnist(data_folder: Path) -> dict[str, np.ndarray]:
 
 
 def sparse_product(*lists, length: int | None = None):
-    """Return the product of lists for `parametrize`: a diagonal with every value of each list, the rest a campaign."""
+    """Return the product of lists for `parametrize`: all but a diagonal, which has every value, is marked campaign."""
     diagonal = {tuple(k % len(values) for values in lists) for k in range(length or max(map(len, lists)))}
     return [
         pytest.param(
@@ -107,35 +107,35 @@ def sparse_product(*lists, length: int | None = None):
 
 @pytest.fixture(scope="session")
 def dask_cluster():
-    """Two worker processes of one thread, for the files in ``ON_WORKERS``."""
+    """Yield a cluster of two single-threaded worker processes, for the files in ``ON_WORKERS``."""
     distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tensormargin[dask]'")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster
 
 
 def library(name):
-    """Return an array library, and a device of it: another than the processor's memory where one can be had."""
+    """Return an array library and one of its devices, if possible other than the CPU."""
     if name == "torch":
         assert RUNNING[0].get_closest_marker("torch"), "mark this test torch: .ci/run picks those that need it by that"
     reason = f"needs {name} and array-api-compat: pip install {name} array-api-compat"
     pytest.importorskip("array_api_compat", reason=reason)
     module = pytest.importorskip(name, reason=reason)
     if name == "torch":
-        module.set_num_threads(1)  # two wait for each other on a busy machine: small arrays take 20 times as long
+        module.set_num_threads(1)  # two threads on a busy machine wait for each other: 20 times slower on small arrays
     return module, module.Device("device1") if name == "array_api_strict" else "cpu"
 
 
 @pytest.fixture(params=LIBRARIES)
 def put(request):
-    """Return a function that puts a copy of a NumPy array into a library, on one of its devices."""
+    """Return a function that copies a NumPy array to a library, on one of its devices."""
     module, device = library(request.param)
     return lambda array: module.asarray(np.array(array, order="C"), device=device)
 
 
 def run_array_api_checks(name: str, *files: str) -> list[str]:
-    """Run scikit-learn's own checks of an array library in files of tests; return a line for each that passes.
+    """Run scikit-learn's array API checks in the given test files; return one line per passed check.
 
-    They run only where SciPy was told of the standard before it was imported, hence in a process of their own.
+    They run only if SCIPY_ARRAY_API is set before SciPy is imported, hence in a separate process.
     """
     folder = Path(__file__).parent
     command = [
@@ -161,14 +161,14 @@ def run_array_api_checks(name: str, *files: str) -> list[str]:
 
 
 def run(*arguments, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line in this process, where all modules are imported already, and return what a process would.
+    """Run the command line in this process, to save imports, and return the result as of a completed process.
 
-    Warnings and tracebacks end in the standard error, and a command that raises gives exit code 1.
+    Warnings and tracebacks go to standard error, and a command that raises has exit code 1.
     """
     with warnings.catch_warnings(record=True) as caught, chdir(cwd or Path.cwd()):
         warnings.simplefilter("default")
         for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
-            warnings.simplefilter("ignore", kind)  # as in a process of its own
+            warnings.simplefilter("ignore", kind)  # as in a separate process
         result = CliRunner().invoke(main, [str(one) for one in arguments], prog_name="tensormargin", env=TERMINAL)
     stderr = result.stderr + "".join(map(str, caught))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -177,7 +177,7 @@ def run(*arguments, cwd: Path | None = None) -> subprocess.CompletedProcess[str]
 
 
 def run_process(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own, for tests where that is the point."""
+    """Run the command line in a separate process, for tests that need one."""
     command = [sys.executable, "-m", "tensormargin.cli", *map(str, arguments)]
     environment = {**os.environ, **TERMINAL}
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, **kwargs)
@@ -185,7 +185,7 @@ def run_process(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), **parameters):
-    """Have `fit` try these strengths alone, for tests of what is done with the models, not of the choice."""
+    """Let `fit` try only these strengths, for tests that are not about model selection."""
     import tensormargin.evaluation.plan as plan
 
     with pytest.MonkeyPatch.context() as patch:
@@ -195,7 +195,7 @@ def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), **parameters):
 
 
 def low_rank_classes(seed: int, n: int, shape: tuple[int, ...], delta: float, rank: int = 2):
-    """Return (X, t) of unit noise whose class means differ by delta times a tensor of unit norm and this CP rank."""
+    """Return (X, t): unit noise with class means that differ by delta times a unit-norm tensor of the given CP rank."""
     from tensormargin.datasets import make_low_rank_classes
 
     bunch = make_low_rank_classes(n, shape, rank, delta, random_state=seed)

@@ -1,4 +1,4 @@
-"""Independent references: the paper's dual done literally with a general QP solver, and random problems."""
+"""Reference implementations: the paper's dual as printed, solved by a general QP solver, and random problems."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import piqp
 
 
 def random_block(n: int, d: int, seed: int):
-    """Return (design, signs) of two overlapping classes, both present."""
+    """Return (design, signs) of two overlapping, non-empty classes."""
     rng = np.random.RandomState(seed)
     signs = np.where(rng.permutation(n) < max(1, n // 3), 1.0, -1.0)
     return rng.standard_normal((n, d)) + 0.5 * signs[:, None], signs
 
 
 def box_qp(quadratic: np.ndarray, linear: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Minimise 1/2 x'Qx + q'x in a box by an interior-point method."""
+    """Return the minimiser of 1/2 x'Qx + q'x in a box, by an interior-point method."""
     solver = piqp.DenseSolver()
     solver.settings.eps_abs = solver.settings.eps_rel = 1e-11
     solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = 1e-11

@@ -1,4 +1,4 @@
-"""The sweep loop: descent, reproducibility, honesty about convergence."""
+"""Tests of the sweep loop: descent, reproducibility, convergence warnings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_descent_for_any_parameters(name, seed, lam, mu):
 
 
 def test_a_block_is_kept_when_its_solve_would_raise_the_objective():
-    """A solver that goes bad after the first sweep must not spoil the weight."""
+    """Check that a solver that fails after the first sweep does not spoil the weight."""
     X, signs = low_rank_classes(3, 60, SHAPE, 2.0)
     good = SOLVERS["dual_cd"]
     calls = []
@@ -88,7 +88,7 @@ def test_a_block_is_kept_when_its_solve_would_raise_the_objective():
 
 
 def spoiling(solver, after):
-    """Return a solver whose solutions are NaN from a certain call on."""
+    """Return a solver whose solutions are NaN from the given call onwards."""
     calls = []
 
     def spoiled(problem, start=None, tol=1e-4, max_epochs=1000):
@@ -106,7 +106,7 @@ def test_a_block_is_kept_when_its_objective_is_not_a_number(name):
     good, _ = run(name, X, signs, max_iter=4)
     values, gaps = (np.concatenate([getattr(sweep, part) for sweep in fit.sweeps]) for part in ("objectives", "gaps"))
     assert np.all(np.isfinite(values))
-    assert np.all(values[3:] == values[3])  # nothing after the fourth solve was taken
+    assert np.all(values[3:] == values[3])  # no solution after the fourth was accepted
     assert values[3] == np.concatenate([sweep.objectives for sweep in good.sweeps])[3]
     assert np.all(gaps[4:] == np.inf)
     assert not fit.converged
@@ -135,7 +135,7 @@ def test_too_few_sweeps_are_not_called_converged():
 
 
 def test_converged_means_stationary():
-    """After convergence to a small tol, no single block can be improved by more than that."""
+    """Check that no single block can be improved by more than tol after convergence to a small tol."""
     X, signs = low_rank_classes(6, 200, SHAPE, 2.0)
     fit, problem = run("tucker", X, signs, tol=1e-7, max_iter=500)
     assert fit.converged

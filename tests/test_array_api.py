@@ -1,4 +1,4 @@
-"""The classifier on arrays of other libraries: NumPy's answer, in the library, on the device and in the type given."""
+"""Tests of the classifier on other array libraries: NumPy's results, in the library, device and dtype of the input."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tensormargin.samples import sample_array, working_dtype
 DECOMPOSITIONS = sorted(FORMATS)
 SHAPES = {1: (12,), 2: (6, 5), 3: (3, 4, 5), 4: (2, 3, 2, 3)}
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
-LARGE = 2**18  # entries; samples up to here are contracted in float64 whatever their type and library
+LARGE = 2**18  # entries; up to this size samples are contracted in float64 whatever their dtype and library
 every_type = pytest.mark.parametrize("dtype", TOLERANCE)
 every_decomposition = pytest.mark.parametrize("decomposition", DECOMPOSITIONS)
 
 
 @cache
 def classes(n_classes, shape=SHAPES[3], n=60, dtype="float64"):
-    """Return samples and labels of two or three overlapping classes; not to be written to."""
+    """Return read-only samples and labels of two or three overlapping classes."""
     X, y = low_rank_classes(1, n, shape, 3.0)
     if n_classes == 3:
         y = np.repeat([2, 0, 1], -(-n // 3))[:n]
@@ -55,7 +55,7 @@ def classes(n_classes, shape=SHAPES[3], n=60, dtype="float64"):
 
 
 def pair(X, y, given, sample_weight=None, tol=1e-2, **parameters):
-    """Return one classifier fitted by NumPy and one fitted in another library; few sweeps show as much as many."""
+    """Return a classifier fitted on NumPy arrays and one fitted in another library; a few sweeps are enough."""
     return [TensorMarginClassifier(tol=tol, **parameters).fit(each, y, sample_weight) for each in (X, given)]
 
 
@@ -64,10 +64,10 @@ def assert_close(array, expected, tolerance, unit):
 
 
 def assert_same(here, there, X, given, tolerance, intercept_terms=()):
-    """Check that all that a fit gives is NumPy's, up to a share of its largest entry.
+    """Check that all fitted attributes and predictions equal NumPy's, relative to their largest entry.
 
-    Scores are sums of products from which the intercept is subtracted: rounding is judged by the larger of the two. So
-    is the intercept by the terms that it is a sum of, if these are given.
+    Scores are sums of products plus the intercept, so their rounding errors are relative to the larger of the two.
+    Likewise those of the intercept are relative to the terms that it is a sum of, if given.
     """
     expected = here.binary_scores(X)
     unit = np.append(expected, here.intercept_)
@@ -87,12 +87,13 @@ def assert_at_home(array, given):
 
 
 def rounding_of_a_fit(X, y, model):
-    """Return by how much the weights of two libraries may differ, relatively: what rounding makes of the condition.
+    """Return the relative difference that rounding may cause between the weights of two libraries.
 
-    Sums of n terms in another order differ by n eps. A block's vector solves a system with the Q of Eq. 12, so its
-    condition multiplies that; the Q of a low-rank block, that of the whole weight in an orthonormal basis of fewer
-    directions, has no larger one. Each solve begins where the one before has ended. An offset that all samples have in
-    common does not enter, since it is subtracted, without rounding, before anything is summed.
+    Sums of n terms in a different order differ by n eps. A block's vector solves a system with the Q of Eq. 12, whose
+    condition number multiplies this error. The Q of a low-rank block is that of the full weight restricted to an
+    orthonormal basis of a subspace, so its condition number is no larger. Each solve starts from the result of the one
+    before. A common offset of the samples has no effect, since it is subtracted, without rounding, before anything is
+    summed.
     """
     centred = (X - X.mean(axis=0)).reshape(len(X), -1)
     square = np.mean(np.sum(centred**2, axis=1))
@@ -181,7 +182,7 @@ class TestTheAnswerIsNumpys:
     @pytest.mark.parametrize("offset", [1e2, 1e4, 1e6])
     @every_decomposition
     def test_a_common_offset_costs_no_digits(self, decomposition, offset, put):
-        """But of the intercept, from which the offset's products with all weights, which cancel, are subtracted."""
+        """The intercept is only accurate relative to the product of offset and weight, which is subtracted from it."""
         X, y = classes(2)
         X = X + offset
         given = put(X)
@@ -228,7 +229,7 @@ class TestTheAnswerIsNumpys:
     @every_decomposition
     @pytest.mark.parametrize("name", LIBRARIES)
     def test_whether_problems_are_fitted_in_lockstep_or_one_by_one(self, name, decomposition, monkeypatch):
-        """On another device than the processor several problems share samples; blocks this small are solved here."""
+        """Several problems share samples on a device other than the CPU; blocks this small are solved on the host."""
         module, _ = library(name)
         X, y = classes(3, SHAPES[2])
         given = module.asarray(X.copy())
@@ -238,7 +239,7 @@ class TestTheAnswerIsNumpys:
 
     @every_type
     def test_of_a_full_weight_whose_gram_matrix_is_made_on_the_device(self, dtype, put, monkeypatch):
-        """More entries than samples: nothing but the Gram matrix and vectors leave the device, whatever the chunks."""
+        """With more entries than samples, only the Gram matrix and vectors leave the device, for any chunk size."""
         X, y = classes(2, (30, 40), 40, dtype)
         given, grams = put(X), []
         gram = device_module.DeviceDesign.gram
@@ -254,12 +255,12 @@ class TestTheAnswerIsNumpys:
 
     @every_type
     def test_of_a_full_weight_with_fewer_entries_than_samples(self, dtype, put):
-        X, y = classes(2, (6, 5), 1300, dtype)  # more entries than what is always solved exactly
+        X, y = classes(2, (6, 5), 1300, dtype)  # too many entries for the exact solve of small problems
         given = put(X)
         assert_same(*pair(X, y, given, decomposition="full"), X, given, TOLERANCE[dtype])
 
     def test_on_a_device_without_float64(self):
-        """Such as Apple's: samples are contracted in float32 there, and all blocks are solved here."""
+        """On a device such as Apple's, samples are contracted in float32, and all blocks are solved on the host."""
         strict, _ = library("array_api_strict")
         try:
             device = strict.Device("no_float64")
@@ -277,7 +278,7 @@ class TestTheAnswerIsNumpys:
 
 
 class TestLargeSamples:
-    """More than 2**18 entries are contracted in their own type."""
+    """Samples of more than 2**18 entries, which are contracted in their own dtype."""
 
     SHAPE, N = (16, 16), 1100
 
@@ -293,7 +294,7 @@ class TestLargeSamples:
         assert_same(*pair(X, y, given, decomposition=decomposition, tol=4e-4), X, given, 1e-9)
 
     def test_from_a_million_entries_on_numpy_rounds_double_to_single_and_a_device_does_not(self, put):
-        """Unless tol is below 5e-4. What is left is single precision's rounding, here in a convex fit."""
+        """With tol below 5e-4 NumPy does not round either; above, a convex fit differs by single-precision rounding."""
         X, y = classes(2, (32, 32), 1100)
         assert X.size >= 2**20
         given = put(X)
@@ -309,7 +310,7 @@ class TestLargeSamples:
 
     @pytest.mark.parametrize("solver", ["auto", "device"])
     def test_in_single_a_large_common_offset_costs_no_digits_of_a_convex_fit(self, solver, put):
-        """The pivot is subtracted before products are made; scores, which are of samples as they come, lose some."""
+        """The pivot is subtracted before any product; only scores, which use the original samples, lose digits."""
         X, y = self.samples("float32")
         shifted = X + np.float32(1e3)
         tol = 1e-3
@@ -335,9 +336,9 @@ class TestLargeSamples:
 
     @pytest.mark.parametrize("decomposition", ["cp", "tucker", "tt"])
     def test_in_single_the_objective_of_a_low_rank_fit_is_numpys_to_within_tol(self, decomposition, put):
-        """Not the weights: blocks are solved to a gap, and which point inside it is found is a matter of rounding.
+        """Weights are not compared: blocks are solved to a gap, and rounding decides which point within it is found.
 
-        So it is for NumPy: its own answers for float32 and for the same numbers as float64 differ as much.
+        NumPy's own results for float32 and for the same numbers as float64 differ as much.
         """
         X, y = self.samples("float32")
         given, tol = put(X), 1e-3
@@ -366,11 +367,11 @@ class TestConventions:
         assert there.sample_shape_ == here.sample_shape_ == X.shape[1:]
         for name in ("n_features_in_", "n_parameters_", "n_iter_", "multi_class_"):
             assert getattr(there, name) == getattr(here, name)
-        assert isinstance(there.classes_, np.ndarray)  # as the labels were
+        assert isinstance(there.classes_, np.ndarray)  # like the labels
         assert all(isinstance(one["objective"], np.ndarray) for one in there.history_)
         if decomposition == "full":
             assert_at_home(there.weight_[0], given)
-        else:  # TensorLy's containers hold arrays of NumPy
+        else:  # TensorLy's containers hold NumPy arrays
             assert type(there.weight_[0]) is type(here.weight_[0])
 
     @every_type
@@ -618,7 +619,7 @@ class TestWhereBlocksAreSolved:
 
     @pytest.mark.parametrize("decomposition", ["cp", "tucker", "tt"])
     def test_on_the_device_a_low_rank_fit_ends_where_a_sweep_here_changes_little(self, decomposition, put):
-        """Which of the points where alternation may end it is, is a matter of rounding; that it is one can be told."""
+        """Rounding decides at which stationary point the fit ends, so only check that the point is stationary."""
         X, y = classes(2, (4, 3), 40)
         tol = 1e-3
         there = TensorMarginClassifier(decomposition, 2, tol=tol, solver="device").fit(put(X), y)
@@ -739,7 +740,7 @@ class TestRefusals:
 
 
 def in_a_process_of_its_own(code):
-    """Run code without what this process has imported, and return what it prints."""
+    """Run code in a fresh process and return its output."""
     environment = {name: value for name, value in os.environ.items() if name != "SCIPY_ARRAY_API"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -797,7 +798,7 @@ for call in (
 
 @pytest.fixture
 def on_cuda():
-    """Return a function that puts a NumPy array onto a CUDA device."""
+    """Return a function that copies a NumPy array to a CUDA device."""
     torch, _ = library("torch")
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
@@ -844,7 +845,7 @@ class TestCuda:
 
     @pytest.mark.parametrize("decomposition", ["cp", "tucker", "tt"])
     def test_large_fits_in_single_end_as_low_as_numpys(self, decomposition, on_cuda):
-        """Above the size where the products are Triton's."""
+        """Check samples that are large enough for the Triton products."""
         X, y = classes(2, (28, 28), 2000, "float32")
         assert X.size > LARGE
         here, there = pair(X, y, on_cuda(X), decomposition=decomposition, tol=1e-3)

@@ -1,4 +1,4 @@
-"""Transformers on arrays of other libraries: what NumPy gives, in the library, on the device and in the type given."""
+"""Tests of transformers on other array libraries: NumPy's results, in the library, device and dtype of the input."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ every_type = pytest.mark.parametrize("dtype", TOLERANCE)
 
 
 def samples():
-    """Return samples with a dark, constant border, means and spreads of many sizes."""
+    """Return samples with a dark, constant border and entries of very different means and variances."""
     rng = np.random.default_rng(0)
     X = np.zeros((N, *SHAPE))
     inside = (slice(None), slice(1, 5), slice(1, 5), slice(0, 3))
@@ -59,7 +59,7 @@ GROUPS = np.random.default_rng(1).choice(["a", "b", "c"], N)
 
 
 def assert_same(array, expected, like, tolerance):
-    """Check values, and that an array is where another is."""
+    """Check the values of an array, and that it is on the same device as another."""
     assert type(array) is type(like)
     assert device_of(array) == device_of(like)
     np.testing.assert_allclose(to_host(array), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
@@ -98,7 +98,7 @@ def test_weights_find_their_way_back(name, dtype, put):
     expected = here.pull_back(weight)
     given = put(weight.astype(dtype))
     assert_same(there.pull_back(given), expected, given, TOLERANCE[dtype])
-    assert_same(there.pull_back(weight), expected, weight, TOLERANCE[dtype])  # a weight that lies elsewhere
+    assert_same(there.pull_back(weight), expected, weight, TOLERANCE[dtype])  # a weight on another device
     assert_same(here.pull_back(given), expected, given, TOLERANCE[dtype])
 
 
@@ -170,7 +170,7 @@ def test_samples_that_no_transformer_can_use(put):
         TensorScaler().fit(put(X[:, :3, 0, 0])).transform(put(X[:, :2, 0, 0]))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         TensorScaler(by_group=True).fit(put(X), groups=GROUPS[1:])
-    huge = np.full((4, 3), 3e38, np.float32)  # whose sum is not finite, but they are
+    huge = np.full((4, 3), 3e38, np.float32)  # finite entries whose sum is not
     assert to_host(TensorScaler().fit_transform(put(huge))).dtype == np.float32
 
 

@@ -1,4 +1,4 @@
-"""Many fits as one batch: samples that problems share, blocks solved together, sweeps in lockstep, `fit_many`."""
+"""Tests of many fits as one batch: shared samples, blocks solved together, sweeps in lockstep, `fit_many`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ seeds = st.integers(0, 10**6)
 
 
 def putting(name):
-    """Return the function that the fixture ``put`` gives; property tests may not take fixtures of one test."""
+    """Return the function of the fixture ``put``; property tests may not use function-scoped fixtures."""
     module, device = library(name)
     return lambda array: module.asarray(np.array(array, order="C"), device=device)
 
@@ -142,7 +142,7 @@ class TestSamplesOnADevice:
 
 @st.composite
 def parts_of_samples(draw):
-    """Return how many samples there are, and the rows of several problems: all, one, or any of them."""
+    """Return the number of samples and the rows of several problems: all, one, or any subset."""
     n_total = draw(st.integers(2, 12))
     some = st.sets(st.integers(0, n_total - 1), min_size=1).map(lambda rows: np.array(sorted(rows)))
     return n_total, draw(st.lists(st.one_of(st.none(), some), min_size=1, max_size=10))
@@ -157,7 +157,7 @@ class TestSharedSamples:
         shared = SharedSamples(putting(name)(X), rows)
         for own, asked in zip(shared.rows, rows, strict=True):
             np.testing.assert_array_equal(np.sort(own), np.arange(n_total) if asked is None else asked)
-        which = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6))  # several starts of one, too
+        which = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6))  # repeats: several starts
         weights = [random_weight(form, shape, seed) for seed in range(len(which))]
         for index in range(len(weights[0].block_names)):
             contractions = [weight.block(index).contraction for weight in weights]
@@ -192,7 +192,7 @@ class TestSharedSamples:
         shared = SharedSamples(given, [np.arange(30), np.arange(10, 40)], np.dtype(np.float32))
         shared.first_pass([np.full(30, 1 / 30)] * 2, [np.where(np.arange(30) % 2, 1.0, -1.0)] * 2, centred=True)
         assert shared.pivot is not None
-        np.testing.assert_array_equal(to_host(given), X)  # not in the samples that were given
+        np.testing.assert_array_equal(to_host(given), X)  # the input is unchanged
         less = X.astype(float) - shared.pivot
         for form in FORMAT_NAMES:
             contraction = random_weight(form, (5, 4), 0).block(0).contraction
@@ -203,7 +203,7 @@ class TestSharedSamples:
 
     @every_library
     def test_classes_and_folds_are_the_cells(self, name):
-        """Each cell is read once for all of its problems: ten of them for 45 pairs, five for five folds."""
+        """Each cell is read once for all of its problems: ten cells for 45 pairs, five for five folds."""
         X = putting(name)(np.arange(400.0).reshape(100, 4))
         y = np.arange(100) % 10
         pairs = [np.flatnonzero((y == i) | (y == j)) for i in range(10) for j in range(i)]
@@ -231,7 +231,7 @@ class TestSharedSamples:
 
 @dataclass(frozen=True)
 class Case:
-    """A design with its problem."""
+    """A design and its problem."""
 
     design: np.ndarray
     problem: MarginProblem
@@ -273,7 +273,7 @@ every_problem = pytest.mark.parametrize("case", PROBLEMS)
 
 
 def solve(put, problems, tols):
-    """Solve problems together, rows of zeros filling up the shorter ones."""
+    """Solve problems as one batch, with the shorter ones padded by rows of zeros."""
     designs = np.zeros((len(problems), max(len(one.design) for one in problems), problems[0].design.shape[1]))
     for padded, one in zip(designs, problems, strict=True):
         padded[: len(one.design)] = one.design
@@ -281,7 +281,7 @@ def solve(put, problems, tols):
 
 
 def optimum(one):
-    """Return bounds of the true optimum, by coordinate descent finished exactly."""
+    """Return bounds on the true optimum, from coordinate descent with an exact finish."""
     block = block_problem(one.design, one.problem)
     certificate = SOLVERS["dual_cd"](block, tol=1e-12, max_epochs=50000).certificate
     assert certificate.relative_gap < 1e-7
@@ -289,7 +289,7 @@ def optimum(one):
 
 
 def value(one, vector, intercept):
-    """Return Eq. 7 with the intercept's penalty, from its definition."""
+    """Return the value of Eq. 7, with the intercept's penalty, from its definition."""
     objective, bias = one.problem.objective, one.problem.bias_scale
     centred = intercept + objective.weights @ one.design @ vector
     penalty = (centred / bias) ** 2 if bias else 0.0
@@ -297,7 +297,7 @@ def value(one, vector, intercept):
 
 
 def assert_certified(one, solution, tol):
-    """Check the certificate: what it says of the vector is true, the optimum lies between, and the gap is reached."""
+    """Check that the certificate is correct for the vector, encloses the optimum, and reaches the gap."""
     certificate, unit = solution.certificate, 1e-8 * solution.certificate.scale
     lowest, highest = optimum(one)
     assert certificate.relative_gap <= tol
@@ -323,7 +323,7 @@ def rotation(z, rng):
 
 
 def hard_problems(kind, width):
-    """Return problems of few and many samples, lambda from 1e-2 to 1e8 on samples whose norms are far from one."""
+    """Return problems with few and many samples, lambda from 1e-2 to 1e8, and sample norms far from one."""
     rng = np.random.RandomState(width)
     found = []
     for n, lam, mu1, mu2, scale in [
@@ -344,7 +344,7 @@ def hard_problems(kind, width):
 
 
 def exact_value(one, solution):
-    """Return Eq. 7 at a solution, in extended precision where there is one: lambda magnifies rounding errors."""
+    """Return Eq. 7 at a solution, in extended precision if available: lambda magnifies rounding errors."""
     design, vector, weights, intercept = (
         np.asarray(part, np.longdouble)
         for part in (one.design, solution.vector, one.problem.objective.weights, solution.intercept)
@@ -354,9 +354,9 @@ def exact_value(one, solution):
 
 
 def assert_hard_ones_certified(put, problems):
-    """Check that every gap is reached and that the certificates are true.
+    """Check that every gap is reached and that the certificates are correct.
 
-    The value of the better of two solutions is an upper bound of the optimum, which the dual value must not exceed.
+    The value of the better of two solutions is an upper bound on the optimum, which the dual value must not exceed.
     """
     loose, tight = [1e-3, 1e-4, 1e-5, 1e-6] * (len(problems) // 4), [1e-6] * len(problems)
     both = [solve(put, problems, tols) for tols in (loose, tight)]
@@ -410,7 +410,7 @@ class TestBlocksSolvedTogether:
         def spoiled(designs, asked, tols, careful):
             attempts.append([one.objective.lam for one in asked])
             solutions = solve_all(designs, asked, tols, careful=careful)
-            if not careful:  # as if rounding had kept the second and the third from converging
+            if not careful:  # simulate rounding that keeps the second and third from converging
                 solutions[1:3] = [
                     replace(one, certificate=replace(one.certificate, dual=-1.0)) for one in solutions[1:3]
                 ]
@@ -431,7 +431,7 @@ class TestBlocksSolvedTogether:
             assert_certified(problems[k], solutions[k], 1e-6)
 
     def test_no_dual_value_promises_too_much(self, put):
-        """The square that is subtracted from it is never too small, not even with matrices singular in rounding."""
+        """Check that the square subtracted from the dual value is not too small, even for nearly singular matrices."""
         rng = np.random.RandomState(0)
         for power in range(11):
             basis = np.linalg.qr(rng.standard_normal((20, 6, 6)))[0]
@@ -453,7 +453,7 @@ class TestBlocksSolvedTogether:
             np.testing.assert_allclose(found[[0, 2]], np.linalg.inv(matrices[[0, 2]]), rtol=1e-12)
 
     def test_the_answer_is_the_papers(self, put):
-        """Eq. 14 with H of Eq. 13 as printed, solved by a general QP solver; no intercept, even weights."""
+        """Compare with Eq. 14, with H of Eq. 13 as printed, solved as a general QP; no intercept, equal weights."""
         strengths = [(10.0, 1.0, 1.0), (100.0, 0.5, 0.0), (1.0, 20.0, 5.0)]
         problems = [problem(20, 4, k, *each, bias=0.0, even=True) for k, each in enumerate(strengths)]
         solutions = solve(put, problems, [1e-9] * 3)
@@ -468,7 +468,7 @@ class TestBlocksSolvedTogether:
         solutions = solve(put, problems, tols)
         for one, solution, tol in zip(problems, solutions, tols, strict=True):
             assert_certified(one, solution, tol)
-        assert solutions[0].certificate.relative_gap > 1e-7  # what is good enough is left alone
+        assert solutions[0].certificate.relative_gap > 1e-7  # already good enough, so not solved again
 
     def test_company_does_not_change_the_answer(self, put):
         problems = [problem(n, 5, n) for n in (40, 3, 25)]
@@ -500,7 +500,7 @@ ROWS = [None, np.arange(0, 50), np.arange(10, 60), np.arange(0, 60, 3)]
 
 
 def tasks(shared, X, signs, lams=(20.0, 5.0, 20.0, 100.0), bias=2.0):
-    """Return samples and problem for each part of the shared samples, in memory, in the order that they have there."""
+    """Return in-memory samples and the problem for each part of the shared samples, in the same order."""
     found = []
     for own, lam in zip(shared.rows, lams, strict=True):
         weights = np.random.RandomState(len(own)).rand(len(own)) + 0.5
@@ -596,7 +596,7 @@ class TestLockstep:
 
     @pytest.mark.parametrize("form", ["cp", "tt"])
     def test_a_block_is_kept_when_its_objective_is_not_a_number(self, form, samples, monkeypatch):
-        """The second member's solves are NaN from the fourth batch on; it ends where it was, the others as ever."""
+        """Check that a problem whose solves become NaN keeps its weight, and that the others are unaffected."""
         X, signs, shared = samples
         todo = tasks(shared, X, signs)
         starts = [random_weight(form, SHAPE, seed) for seed in range(4)]
@@ -630,7 +630,7 @@ class TestLockstep:
         starts = [random_weight("cp", SHAPE, 0)] * 4
         alternate_batched(shared, members(todo, starts, 1e-2, 5))
         assert there == [4] * sum(sizes[0] == 4 for sizes in asked)
-        assert asked[0] == (4, 60, 8)  # all of them; the longest problem; two columns of four entries
+        assert asked[0] == (4, 60, 8)  # all problems; the longest one; two columns of four entries
         for solver, expected in (("host", 0), ("device", len(asked))):
             there.clear()
             alternate_batched(shared, members(todo, starts, 1e-2, 5), solver)
@@ -644,7 +644,7 @@ class TestLockstep:
 
 
 def assert_alike(one, other, tolerance=1e-9):
-    """Check that two classifiers are the same fit, whatever library they are of."""
+    """Check that two classifiers are the same fit, whatever their array library."""
     coef, expected = to_host(one.coef_), to_host(other.coef_)
     assert coef.dtype == expected.dtype
     np.testing.assert_allclose(coef, expected, atol=tolerance * np.abs(expected).max(), rtol=0)
@@ -672,11 +672,11 @@ def fitted_alone(classifiers, X, y, rows, sample_weight=None):
 
 @pytest.fixture(params=[1e-9, 1e-6], ids=["one by one", "lockstep"])
 def same(request, monkeypatch):
-    """Fit the problems of a device array one after the other, or in lockstep as on a GPU; blocks are solved here.
+    """Fit the problems of a device array one by one, or in lockstep as on a GPU, with blocks solved on the host.
 
-    Returns how far weights may then be from those of separate fits. Shared samples are in another order. Whatever the
-    order, small blocks are solved to a relative gap of 1e-12, which says so much of the objective; of the vector, its
-    root. (Fits of NumPy to samples in another order differ by 4e-9 in the second test here.)
+    Return the tolerance for the difference of the weights from those of separate fits. Shared samples are in a
+    different order. In any order, small blocks are solved to a relative gap of 1e-12 in the objective, which
+    determines the vector to its square root. (NumPy fits to reordered samples differ by 4e-9 in the second test.)
     """
     monkeypatch.setattr(door, "on_cpu", lambda _: request.param == 1e-9)
     return request.param
@@ -714,7 +714,8 @@ class TestFitMany:
             TensorMarginClassifier("full", fit_intercept=False, mu1=0.0, mu2=0.0),
             TensorMarginClassifier("full", lam=3.0, scale_free=False),
         ]
-        rows = [None, np.arange(40), None, np.arange(20, 60), np.arange(30), np.arange(15)]  # the last: more entries
+        # the last one has more entries than samples
+        rows = [None, np.arange(40), None, np.arange(20, 60), np.arange(30), np.arange(15)]
         for made, other in zip(
             fit_many(classifiers, put(X), y, rows), fitted_alone(classifiers, X, y, rows), strict=True
         ):
@@ -809,7 +810,7 @@ class TestFitMany:
         X, y = three_classes
         spoiled = X.copy()
         spoiled[7, 1, 1] = np.nan
-        for large in (2**24, 0):  # looked for before, or noticed by the fit itself
+        for large in (2**24, 0):  # checked beforehand, or detected by the fit itself
             monkeypatch.setattr("tensormargin.tuning.LOOKED_THROUGH_BYTES", large)
             with pytest.raises(ValueError, match="Input X contains NaN or infinity"):
                 fit_many([TensorMarginClassifier("cp") for _ in range(2)], put(spoiled), y, [None, np.arange(30)])

@@ -1,4 +1,4 @@
-"""Campaigns: damaged files and random problems, as many as ``TENSORMARGIN_EXAMPLES`` says. Run with -m campaign."""
+"""Campaigns: ``TENSORMARGIN_EXAMPLES`` damaged files and random problems. Run with -m campaign."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_damaged_file_gives_samples_or_one_message(write, tmp_path):
             loading["labels_from"] = folder / loading["labels_from"].name
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # libraries warn of odd headers
+                warnings.simplefilter("ignore")  # libraries warn about odd headers
                 found = load_samples(folder / path, **loading)
         except BadFileError:
             pass

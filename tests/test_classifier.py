@@ -1,4 +1,4 @@
-"""The estimator as scikit-learn's users meet it."""
+"""Tests of the classifier's scikit-learn interface."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_other_types_are_converted(dtype):
     X = images.reshape(-1, 8, 8).astype(dtype)
     clf = TensorMarginClassifier("cp", 1).fit(X, labels)
     same = TensorMarginClassifier("cp", 1).fit(X.astype(clf.coef_.dtype), labels)
-    rounding = 100 * np.finfo(clf.coef_.dtype).eps  # the working copy of other types is centred before it is rounded
+    rounding = 100 * np.finfo(clf.coef_.dtype).eps  # the working copy of other dtypes is centred before rounding
     np.testing.assert_allclose(clf.coef_, same.coef_, atol=rounding * np.abs(same.coef_).max())
     np.testing.assert_allclose(
         clf.decision_function(X), same.decision_function(X.astype(clf.coef_.dtype)), rtol=1e-3, atol=1e-5
@@ -250,7 +250,7 @@ def test_votes_and_ties_are_those_of_svc(digits):
 
 
 class TestTies:
-    """A score of exactly 0, or several largest ones, speaks for the earlier class, whatever the scheme."""
+    """Ties (a score of exactly 0, or several largest scores) go to the earlier class in every scheme."""
 
     @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
     @pytest.mark.parametrize("n_classes", [2, 3, 4])
@@ -275,7 +275,7 @@ class TestTies:
             np.testing.assert_array_equal(found, np.where(alone, later, earlier))
 
     def test_votes_are_those_of_scikit_learns_one_vs_one(self):
-        """Its binary estimators, ours of two classes, each predict a class and so vote for it."""
+        """Each binary estimator of scikit-learn's one-vs-one (ours for two classes) votes for the class it predicts."""
         X, y = np.random.RandomState(0).standard_normal((30, 4)), np.arange(30) % 3
         ours = TensorMarginClassifier("full").fit(X, y)
         theirs = OneVsOneClassifier(TensorMarginClassifier("full")).fit(X, y)
@@ -317,7 +317,7 @@ def test_restarts_keep_the_lowest_objective():
     single = [
         TensorMarginClassifier("cp", 2, init="random", random_state=seed).fit(X, y).objective_[0] for seed in range(4)
     ]
-    assert max(single) > min(single) * 1.0001  # otherwise this test shows nothing
+    assert max(single) > min(single) * 1.0001  # otherwise this test is vacuous
     one = TensorMarginClassifier("cp", 2, init="random", random_state=0).fit(X, y).objective_[0]
     many = TensorMarginClassifier("cp", 2, init="random", n_init=6, random_state=0).fit(X, y).objective_[0]
     mean_first = TensorMarginClassifier("cp", 2, n_init=6, random_state=0).fit(X, y).objective_[0]
@@ -351,7 +351,7 @@ def test_a_warm_start_goes_on_from_the_last_weight(name, binary):
 class TestWarmStartsThatDoNotFitAreColdOnes:
     @staticmethod
     def assert_cold(before, changes, first, second):
-        """Check that a fit after another one, with other parameters or samples, is what it would be without that."""
+        """Check that a warm-started fit after a change of parameters or samples equals a cold one."""
         model = TensorMarginClassifier(tol=1e-2, warm_start=True, **before).fit(*first)
         expected = clone(model).set_params(**changes).fit(*second)
         model.set_params(**changes).fit(*second)
@@ -508,7 +508,7 @@ def test_predicting_before_fitting_is_refused(binary):
 def test_constant_samples_and_constant_entries(name):
     rng = np.random.RandomState(0)
     y = np.where(np.arange(20) % 2, 1, -1)
-    for labels in (y, np.where(np.arange(20) % 4, 1, -1)):  # nothing but the intercept can tell which are more
+    for labels in (y, np.where(np.arange(20) % 4, 1, -1)):  # only the intercept can learn the class frequencies
         clf = TensorMarginClassifier(name).fit(np.ones((20, 3, 4)), labels)
         np.testing.assert_array_equal(clf.coef_, 0)
         expected = np.sign(labels.sum())
@@ -516,7 +516,7 @@ def test_constant_samples_and_constant_entries(name):
     X = rng.standard_normal((20, 3, 4))
     X[:, 1] = 5.0
     coef = TensorMarginClassifier(name).fit(X, y).coef_[0]
-    assert np.abs(coef[1]).max() <= 1e-12 * np.abs(coef).max()  # what never varies has no weight
+    assert np.abs(coef[1]).max() <= 1e-12 * np.abs(coef).max()  # constant entries get no weight
 
 
 @pytest.mark.parametrize("name", DECOMPOSITIONS)

@@ -1,4 +1,4 @@
-"""The commands, end to end."""
+"""End-to-end tests of the commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALONE = (*QUICK, "--outer-folds", "0", "--no-report")
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_models():
-    """Without --auto, try two models instead of eight: the commands do the same with them."""
+    """Try two models instead of eight without --auto, to save time."""
     with fewer_models("TensorMarginClassifierCV"):
         yield
 
@@ -39,7 +39,7 @@ def succeeded(*arguments, **kwargs):
 
 
 def samples(shape=(6, 5, 4), n=24, distance=14.0):
-    """Classes a and b of whole numbers from 0 to 255, so that every format holds them exactly."""
+    """Return classes a and b of integers from 0 to 255, which every format stores exactly."""
     X, t = low_rank_classes(0, n, shape, distance)
     X = np.clip(np.round(128 + 12 * X), 0, 255).astype(np.uint8)
     return X, np.where(t > 0, "b", "a"), np.arange(n) * 4 // n
@@ -72,7 +72,7 @@ def write_mat73(folder):
 
     X, y, _ = samples()
     with h5py.File(folder / "seven.mat", "w", userblock_size=512) as file:
-        file["X"] = np.transpose(X)  # MATLAB's order of axes is the reverse of HDF5's
+        file["X"] = np.transpose(X)  # MATLAB reverses the axis order of HDF5
         file["y"] = (y == "b").astype(float)[None]
     with (folder / "seven.mat").open("r+b") as file:
         file.write(b"MATLAB 7.3 MAT-file")
@@ -160,17 +160,17 @@ def test_every_format_goes_from_file_to_predictions(write, tmp_path):
     assert len(rows) == 24
     first, second = (name for name in rows[0] if name.startswith("probability of "))
     for row in rows:
-        assert row["predicted"] == row["label"]  # 14 standard deviations apart, and trained on them
+        assert row["predicted"] == row["label"]  # training samples, 14 standard deviations apart
         assert float(row[first]) + float(row[second]) == pytest.approx(1.0, abs=1e-5)
         assert (float(row[second]) > 0.5) == (second == f"probability of {row['predicted']}")
 
 
-# ---------------------------------------------------------------------------------------------------------- the whole
+# ----------------------------------------------------------------------------------------------------- whole workflow
 
 
 @pytest.fixture(scope="module")
 def brain_model(tmp_path_factory):
-    """A model of volumes with groups, its page and its maps."""
+    """Fit a model to volumes with groups; return its folder, with report and maps, and the command's output."""
     folder = tmp_path_factory.mktemp("brain")
     path, options = write_nifti(folder)
     maps = ("--weight-map", folder / "weight.nii.gz", "--pattern-map", folder / "pattern.npy")
@@ -243,7 +243,7 @@ def test_fit_prints_json(tmp_path):
     assert content["evaluation"]["accuracy"] == 1.0
     assert content["search"]["best"]["decomposition"] == "cp"
     assert content["chance"]["n_permutations"] == 3
-    assert content["chance"]["score"] == content["evaluation"]["score"]["value"]  # what is tested is what is printed
+    assert content["chance"]["score"] == content["evaluation"]["score"]["value"]  # the tested score is the printed one
     assert content["written"] == [str(tmp_path / "m.skops")]
     assert not (tmp_path / "m.html").exists()
 
@@ -269,7 +269,7 @@ def test_compare_writes_a_page_and_report_makes_it_again(tmp_path):
     ],
 )
 def test_auto_chooses_and_predicts_on_real_data(data_folder, tmp_path, n_classes, folds):
-    """The recordings of BasicMotions, of which the published test part is predicted by a model of the training part."""
+    """Fit to the published training set of BasicMotions and predict its test set."""
     stored = np.load(data_folder / "basic_motions" / "basic_motions_6x100.npz")
     for part in ("train", "test"):
         kept = np.isin(stored[f"y_{part}"], np.unique(stored["y_train"])[-n_classes:])
@@ -515,7 +515,7 @@ def test_a_report_says_when_the_samples_are_not_those_of_the_fit(brain_model, tm
     assert "other.npz, which are not those that the model was fitted to" in (tmp_path / "r.html").read_text()
 
 
-# ------------------------------------------------------------------------------------------------------ around the rest
+# -------------------------------------------------------------------------------------------------------- other options
 
 
 def test_data_sets_are_listed_and_written(tmp_path):
@@ -576,7 +576,7 @@ def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
         "import signal\n"
         "import tensormargin.evaluation.workflow as workflow\n"
         "from tensormargin.cli import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs in the background of a shell ignore it
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "evaluate = workflow.nested_evaluation\n"
         "workflow.nested_evaluation = lambda *rest: print('begun', flush=True) or evaluate(*rest)\n"
         f"main({arguments!r})"
@@ -593,7 +593,7 @@ def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-# ------------------------------------------------------------------------------------------- groups that are not wanted
+# ------------------------------------------------------------------------------------------------------- ignored groups
 
 
 def test_groups_can_be_left_unused(tmp_path):
@@ -621,12 +621,12 @@ def test_labels_of_a_matlab_file_that_are_called_group(tmp_path):
     assert content["data"]["n_groups"] is None  # groups that are classes cannot be kept together
 
 
-# ------------------------------------------------------------------------------------------- what the samples betray
+# -------------------------------------------------------------------------------------------------- leakage warnings
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """Return a file with an array ``subject`` and one copy of a sample."""
+    """Return a file with an unused array ``subject`` and one duplicate sample."""
     folder = tmp_path_factory.mktemp("told")
     X, y, groups = samples()
     X[1] = X[0]

@@ -1,4 +1,4 @@
-"""Many fits on a Dask cluster: the answers of one machine, samples that travel once, refusals that say what to do."""
+"""Tests of fits on a Dask cluster: same results as on one machine, samples sent once, helpful errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tensormargin.evaluation import CompareSettings, compare
 from tensormargin.reproduce import Evaluation, Grid, Run, RunSettings
 from tensormargin.reproduce.splits import stratified_fold
 
-DEAD = "tcp://127.0.0.1:9"  # the port of a service that nobody runs
+DEAD = "tcp://127.0.0.1:9"  # no service listens on this port
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def address(cluster):
 
 @pytest.fixture
 def jobs(monkeypatch):
-    """The names of all functions that go to the workers."""
+    """Return a set that collects the names of all functions sent to the workers."""
     names = set()
     submit = ClusterBackend.submit
 
@@ -69,7 +69,7 @@ def three_classes(n=36, shape=(4, 3)):
     return X, y
 
 
-# ---------------------------------------------------------------------------------------------------- the same answers
+# -------------------------------------------------------------------------------------------------------- same results
 
 
 def one_vs_one(X, y):
@@ -165,13 +165,13 @@ def test_a_table_of_the_paper_on_workers_without_the_data(address, jobs, tmp_pat
     assert jobs == {"run_job"}
 
 
-# ----------------------------------------------------------------------------------------------- samples travel once
+# --------------------------------------------------------------------------------------------- samples are sent once
 
 
 class Traffic:
-    """Bytes that the client and the scheduler, both in this process, and the workers have sent.
+    """Bytes sent by the client and the scheduler, both in this process, and by the workers.
 
-    Only messages that could hold samples count: how many small ones there are depends on the time taken.
+    Only messages large enough to hold samples count: the number of small ones depends on timing.
     """
 
     SMALL = 2**17
@@ -199,15 +199,15 @@ def test_samples_are_sent_to_each_worker_once(cluster, monkeypatch, tmp_path):
     X, t = low_rank_classes(0, 60, (100, 80), 8.0)
     y = t > 0
     np.save(tmp_path / "samples.npy", X)
-    X = np.load(tmp_path / "samples.npy", mmap_mode="r")  # checks return another object on the same memory
+    X = np.load(tmp_path / "samples.npy", mmap_mode="r")  # validation returns another object that shares the memory
     with Client(cluster) as client:
         traffic = Traffic(monkeypatch, client)
         with on_cluster(client, X):
             one_copy = X.nbytes
-            assert 2 * one_copy <= traffic.here < 2.1 * one_copy  # to the scheduler, from there to a worker,
-            assert one_copy <= traffic.between() < 1.1 * one_copy  # and from that to the other one
+            assert 2 * one_copy <= traffic.here < 2.1 * one_copy  # to the scheduler, from there to one worker,
+            assert one_copy <= traffic.between() < 1.1 * one_copy  # and from there to the other
             search(X, y)
-            client.amm.run_once()  # Dask's memory manager, which drops copies that no job waits for
+            client.amm.run_once()  # Dask's memory manager drops copies that no job needs
             time.sleep(0.2)
             permutation_test(TensorMarginClassifier("cp", 1), X, y, cv=2, n_permutations=4)
             model = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(1,), cv=2)
@@ -227,7 +227,7 @@ def test_samples_are_sent_to_each_worker_once(cluster, monkeypatch, tmp_path):
 
 
 def assert_forgotten(client):
-    """The workers have freed everything; they do so a moment after the end of the context."""
+    """Check that the workers free everything soon after the end of the context."""
     deadline = time.monotonic() + 5
     while any(client.has_what().values()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -251,7 +251,7 @@ def test_a_part_is_taken_on_the_worker(cluster, monkeypatch):
         assert os.getpid() not in {process for _, process, _ in answers}
         assert {other for _, _, other in answers} == {None}
         del part
-        other = take(np.ones((3, 2)), rows[:1])  # of an array that the workers do not have
+        other = take(np.ones((3, 2)), rows[:1])  # from an array that the workers do not have
         assert [total for total, _, _ in Parallel()(delayed(total_and_place)(other, k) for k in range(2))] == [2.0, 2.0]
     assert np.array_equal(take(X, rows), X[rows])
 
@@ -313,7 +313,7 @@ def test_a_scheduler_by_file_or_client(cluster, tmp_path):
         assert client.status == "running"
 
 
-# --------------------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ def die(number):
 def test_a_worker_that_dies_is_an_error(cluster, address):
     with on_cluster(address), pytest.raises(LostWorkersError, match=r"lost a job: .* memory runs out"):
         list(Parallel(return_as="generator_unordered")(delayed(die)(k) for k in range(1)))
-    with Client(cluster) as client:  # its nanny starts another one
+    with Client(cluster) as client:  # its nanny starts another worker
         client.wait_for_workers(2, timeout=30)
 
 
@@ -414,7 +414,7 @@ def archive(tmp_path):
 
 
 def here_and_there(address, *command):
-    """What a command prints without and with the workers' help."""
+    """Return the output of a command without and with the cluster."""
     here, there = run(*command, "--jobs", 1, "--json"), run(*command, "--scheduler", address, "--json")
     assert here.returncode == there.returncode == 0, (here.stderr, there.stderr)
     return json.loads(here.stdout), json.loads(there.stdout)

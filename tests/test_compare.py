@@ -1,4 +1,4 @@
-"""The comparison, as a function and as a command."""
+"""Tests of the comparison, as a function and as a command."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_two_jobs_give_the_same_rows():
 
 
 def test_lambda_is_chosen_without_the_test_part():
-    """Shuffled labels in the test part must not change any choice."""
+    """Check that replacing the test samples by noise does not change the choice."""
     X, y = low_rank_classes(1, 60, (4, 5), 1.0)
     settings = CompareSettings(methods=("LMDM",), repeats=1)
     from sklearn.model_selection import StratifiedShuffleSplit
@@ -182,11 +182,11 @@ def test_help_shows_an_example():
     assert "tensormargin compare samples.npz" in result.stdout
 
 
-# ---- what a comparison says ----
+# ---- statements of a comparison ----
 
 
 def made_up(outcomes: dict[str, np.ndarray], n_samples: int = 60) -> list[CompareRow]:
-    """Return rows of methods whose right predictions are given for each split, on test sets that overlap."""
+    """Return rows of methods with the given correct predictions per split, on overlapping test sets."""
     rows = []
     for method, right in outcomes.items():
         for repeat, own in enumerate(right):
@@ -230,7 +230,7 @@ def test_one_split_has_wilsons_interval():
 
 
 def test_methods_differ_by_their_paired_difference():
-    """Accuracies that vary much from split to split, and a method that is always a little worse than the other."""
+    """Accuracies vary a lot between splits, but one method is always slightly worse than the other."""
     rng = np.random.default_rng(0)
     good = np.stack([rng.uniform(size=40) < share for share in (0.6, 0.95, 0.75, 0.9, 0.65)])
     worse = good.copy()
@@ -248,7 +248,7 @@ def test_methods_differ_by_their_paired_difference():
     assert differences["worse"].high < 0
     assert not differences["other"].significant
     alone = {one.method: one for one in differences_to_best(rows, ["good", "worse"])}
-    assert alone["worse"].p_value == pytest.approx(differences["worse"].p_value / 2)  # Holm: one of two
+    assert alone["worse"].p_value == pytest.approx(differences["worse"].p_value / 2)  # Holm: one instead of two
 
 
 def test_labels_and_groups_of_pandas_are_taken_by_position():

@@ -1,4 +1,4 @@
-"""Samples in a Dask array against the same in memory: the answer, what travels, what is read, and lost workers."""
+"""Tests of fits on Dask arrays against NumPy arrays: results, data transfer, reads and lost workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ dask = pytest.importorskip("dask", reason="needs Dask: pip install 'tensormargin
 distributed = pytest.importorskip("distributed", reason="needs Dask's cluster: pip install 'tensormargin[dask]'")
 
 import cloudpickle  # noqa: E402
-import dask.array as da  # noqa: E402 - only where it is installed
+import dask.array as da  # noqa: E402 - only if it is installed
 from dask.sizeof import sizeof  # noqa: E402
 
 import tensormargin.samples.lazy as lazy  # noqa: E402
@@ -47,7 +47,7 @@ def cluster(dask_cluster):
 
 @pytest.fixture
 def here():
-    """Dask without a cluster."""
+    """Use Dask without a cluster."""
     with dask.config.set(scheduler="synchronous"):
         yield
 
@@ -58,7 +58,7 @@ def fit(X, y, weight=("cp", 2), sample_weight=None, tol=1e-8, max_iter=2, **para
 
 
 def assert_alike(one, other, rtol=1e-6):
-    """Equal weights up to a share of the largest entry, equal intercepts up to a share of the largest score."""
+    """Check that weights agree relative to their largest entry, and intercepts relative to the largest score."""
     assert one.coef_.dtype == other.coef_.dtype
     np.testing.assert_allclose(one.coef_, other.coef_, atol=rtol * np.abs(other.coef_).max())
     np.testing.assert_allclose(one.objective_, other.objective_, rtol=rtol)
@@ -101,7 +101,7 @@ class TestTheAnswerIsThatOfSamplesInMemory:
     @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
     def test_three_classes(self, cluster, scheme):
         X, _ = low_rank_classes(0, 60, (5, 6), 3.0)
-        y = np.repeat([2, 0, 1], 20)  # in this order, so that a pair has no samples in some chunks
+        y = np.repeat([2, 0, 1], 20)  # ordered, so that some chunks have no samples of a pair
         X[y == 1] += 1.0
         lazily = fit(chunked(X, 10), y, multi_class=scheme)
         assert_alike(lazily, fit(X, y, multi_class=scheme))
@@ -130,7 +130,7 @@ class TestTheAnswerIsThatOfSamplesInMemory:
 
     @pytest.mark.parametrize("weight", WEIGHTS, ids=lambda weight: weight[0])
     def test_double_contracted_in_single(self, here, weight, monkeypatch):
-        """Large samples of a fit with a large tol; centred before they are rounded."""
+        """Large data sets with a large tol are centred before they are rounded."""
         monkeypatch.setattr(tuning, "MANY_ENTRIES", 0)
         X, y = low_rank_classes(0, 90, (5, 6), 3.0)
         X += 1e6
@@ -165,7 +165,7 @@ class TestTheAnswerIsThatOfSamplesInMemory:
 
 
 class TestSamples:
-    """`LazySamples` answers what `MemorySamples` answers."""
+    """`LazySamples` gives the same results as `MemorySamples`."""
 
     @pytest.fixture(params=["all", "rows"])
     def pair(self, request, here):
@@ -275,7 +275,7 @@ class TestTravel:
         )
         fit(X, y, ("tucker", 2), max_iter=3)
         expected = sum(8 * len(y) * width for width in designs)
-        small = 8 * 4 * 16**3 + 10_000  # the moments and the typical sample
+        small = 8 * 4 * 16**3 + 10_000  # the moments and the pivot
         assert expected <= sum(arrived) <= expected + small
         assert max(arrived) < X.nbytes / 10
 
@@ -309,7 +309,7 @@ class TestTravel:
 
 
 class TestLostWorkers:
-    """A worker that is killed is started again, or is not: then on a cluster that no other test uses."""
+    """A killed worker is restarted, or not; the latter on a cluster that no other test uses."""
 
     @pytest.fixture(params=["restarted", pytest.param("gone", marks=pytest.mark.campaign)])
     def mortal(self, request, dask_cluster):
@@ -355,7 +355,7 @@ class TestLostWorkers:
 
 
 def remote(shape, n_chunks=5, length=16, log=None, deadly=False):
-    """Return samples that exist on the workers only; with a folder, each read of a chunk is written down there."""
+    """Return samples that exist on the workers only; with a folder ``log``, every read of a chunk is logged there."""
     ones = ((size,) for size in shape)
     return da.map_blocks(
         read, shape=(length, *shape), log=log, deadly=deadly,
@@ -364,7 +364,7 @@ def remote(shape, n_chunks=5, length=16, log=None, deadly=False):
 
 
 def read(shape, log, deadly, block_id):
-    """Return the samples of a chunk; a deadly read kills its process the first time it sees the third pass begin."""
+    """Return the samples of a chunk; if deadly, the first read of the third pass kills its process."""
     if log is not None:
         with Path(log, "reads").open("a") as file:
             file.write(f"{block_id[0]}\n")
@@ -385,7 +385,7 @@ def broken(block_id):
 
 
 def counted_arrivals(monkeypatch):
-    """Return a list that gets the size of everything that the client fetches from now on."""
+    """Return a list that collects the size of everything the client fetches from now on."""
     arrived = []
     gather = distributed.Client._gather
 

@@ -1,4 +1,4 @@
-"""Loaders and makers: what they return, where they look, what they say when there is nothing."""
+"""Tests of data set loaders and generators: return values, search paths, and errors for missing data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FETCHED = [load for load in REAL if load is not datasets.load_indian_pines]
 
 @pytest.fixture
 def nowhere(monkeypatch, tmp_path):
-    """No data folder, an empty cache, no network."""
+    """Provide no data folder, an empty cache and no network."""
 
     def refuse(url, *args, **kwargs):
         raise URLError("no network in this test")
@@ -87,7 +87,7 @@ def idx(array):
 
 @pytest.fixture
 def mirror(nowhere, monkeypatch):
-    """A small MNIST on a mirror of its own, the first of two; the other one has nothing."""
+    """Serve a small MNIST on the second of two mirrors; the first has nothing."""
     rng = np.random.RandomState(0)
     folder = nowhere / "mirror"
     folder.mkdir()
@@ -183,7 +183,7 @@ def test_checksums_of_converted_originals_are_those_of_the_data_at_hand(relative
 
 
 def serve(monkeypatch, nowhere, files):
-    """Let downloads find these contents by the end of their address."""
+    """Serve these contents to downloads whose URL has the given ending."""
 
     def download(urls, sha256=None):
         def fetch(path):
@@ -246,7 +246,7 @@ def test_faces_are_scaled_by_area_means(data_folder):
     assert large.data.shape == (400, 64, 64)
     assert 0 <= large.data.min() < large.data.max() <= 1
     halved = large.data.reshape(400, 32, 2, 32, 2).mean(axis=(2, 4))
-    assert np.allclose(halved, small.data, atol=1e-6)  # areas nest, whatever the original size
+    assert np.allclose(halved, small.data, atol=1e-6)  # averages over areas nest, whatever the original size
 
 
 def test_faces_come_from_scikit_learn_where_the_original_is_not_at_hand(nowhere, monkeypatch):
@@ -286,7 +286,7 @@ def test_an_unknown_category_is_refused(data_folder):
         datasets.load_haxby_slice(categories=("face", "dog"))
 
 
-# ------------------------------------------------------------------------------------- files that the user brings
+# ------------------------------------------------------------------------------------- files provided by the user
 
 
 def fmri():

@@ -1,4 +1,4 @@
-"""The contract of every format in the registry: design.md's gauge conditions, for any shape and rank."""
+"""Tests of the contract of every registered format: the gauge conditions, for any shape and rank."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_sweep_of_random_changes_keeps_the_contract(name, shape, seed):
 
 
 def test_a_broken_gauge_is_detected():
-    """The contract can fail: a Tucker weight with a stretched factor violates the norm condition."""
+    """Check that the contract can fail: a Tucker weight with a stretched factor violates the norm condition."""
     weight = random_weight("tucker", (4, 6))
     broken = type(weight)(weight.core, [2 * weight.factors[0], weight.factors[1]])
     block = broken.block(0)
@@ -99,7 +99,7 @@ def test_tensorly_round_trip(name, shape):
     assert back.rank == weight.rank
 
 
-@pytest.mark.parametrize("shape", SHAPES[1:])  # TensorLy has no Tucker vectors
+@pytest.mark.parametrize("shape", SHAPES[1:])  # TensorLy has no one-mode Tucker tensors
 def test_an_arbitrary_tucker_tensor_is_brought_into_the_gauge(shape):
     rank = FORMATS["tucker"].valid_rank(None, shape)
     container = tl.random.random_tucker(shape, rank, random_state=np.random.RandomState(0))
@@ -149,7 +149,7 @@ def test_collinear_cp_components_drop_the_null_direction():
         (np.ones(2), [factor, np.random.RandomState(0).standard_normal((5, 2))]), (4, 5)
     )
     block = weight.block(1)
-    assert block.vector.size == 5  # one direction is left of two equal columns
+    assert block.vector.size == 5  # two equal columns leave one direction
     np.testing.assert_allclose(block.replace(block.vector).to_dense(), weight.to_dense(), atol=1e-12)
 
 

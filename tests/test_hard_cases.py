@@ -1,4 +1,4 @@
-"""Cases that once went wrong: each was found by trying to break the estimator."""
+"""Regression tests: each case once broke the estimator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.numerical
 
 
 def actual_objective(clf, X, y, lam, mu1, mu2):
-    """Eq. 7 with the penalty of the intercept, from the fitted attributes alone."""
+    """Return Eq. 7 with the intercept's penalty, from the fitted attributes alone."""
     X = X.astype(np.float64)
     signs = np.where(y == clf.classes_[1], 1.0, -1.0)
     margins = signs * (X.reshape(len(X), -1) @ clf.coef_[0].ravel() + clf.intercept_[0])
@@ -184,7 +184,7 @@ def test_the_users_choice_of_tensorly_backend_does_not_matter(name, monkeypatch)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["full", "cp"])
 def test_it_does_not_matter_which_sample_comes_first(name, dtype):
-    """An outlier in front must not become what all others are measured from."""
+    """Check that a first sample that is an outlier does not become the pivot."""
     X, y = low_rank_classes(0, 20000, (8, 8), 3.0)
     X[0] += 1e6
     X = X.astype(dtype)

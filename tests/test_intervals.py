@@ -1,4 +1,4 @@
-"""How certain scores and differences are: formulas against their literal form, and coverage by simulation."""
+"""Tests of intervals of scores and differences: formulas against their definitions, and simulated coverage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_error_is_nadeau_and_bengios():
 
 @pytest.mark.parametrize(("right", "count"), [(0, 10), (7, 10), (24, 24), (399, 400)])
 def test_wilsons_interval_is_where_the_score_test_does_not_reject(right, count):
-    """Its ends p solve (share - p)^2 = z^2 p (1 - p) / n, and it has a width where all trials agree."""
+    """Check that its ends p solve (share - p)^2 = z^2 p (1 - p) / n; the width is positive even if all trials agree."""
     share = right / count
     low, high = wilson(share, count)
     assert 0 <= low < high <= 1
@@ -101,7 +101,7 @@ def test_no_held_out_sample_is_an_error():
 
 
 def draws_of_groups(n_groups, size, mean, correlation, seed):
-    """Yield right predictions of groups whose probabilities differ, with this correlation inside of a group."""
+    """Yield correct predictions of groups with different probabilities and the given within-group correlation."""
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(n_groups), size)
     for _ in range(DRAWS):
@@ -130,7 +130,7 @@ def test_intervals_over_groups_cover_what_they_say(n_groups, size, mean, correla
             kept.append(found.low <= mean <= found.high)
     assert 0.90 <= np.mean(covered) <= 0.99
     if size >= 20:
-        assert np.mean(by_sample) < 0.85  # what intervals over samples would have said
+        assert np.mean(by_sample) < 0.85  # intervals over samples undercover
 
 
 @pytest.mark.parametrize(("count", "mean"), [(24, 0.5), (40, 0.7), (61, 0.8), (400, 0.95)])
@@ -142,7 +142,7 @@ def test_intervals_over_samples_cover_what_they_say(count, mean):
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_intervals_of_balanced_accuracy_cover_what_they_say(grouped):
-    """Classes of 160 and 40 samples; in groups of ten with both, whose probabilities differ."""
+    """Classes of 160 and 40 samples; groups of ten with both classes and different probabilities."""
     rng = np.random.default_rng(5)
     y = np.tile(np.repeat([0, 1], [8, 2]), 20)
     groups = np.repeat(np.arange(20), 10)
@@ -205,7 +205,7 @@ def test_over_repeats_the_error_is_corrected():
 
 @pytest.mark.parametrize("kind", ["samples", "groups", "classes"])
 def test_intervals_of_differences_cover_what_they_say(kind):
-    """Both sides are right on much the same samples; with groups the difference varies from group to group."""
+    """Both methods are correct on largely the same samples; with groups, the difference varies between groups."""
     rng = np.random.default_rng(7)
     groups, y = np.repeat(np.arange(12), 10), np.tile([0, 0, 0, 1, 1], 24)
     covered, significant = [], []

@@ -1,4 +1,4 @@
-"""Dask arrays: files that are read chunk by chunk, and transformers that learn in one pass and compute nothing else."""
+"""Tests of Dask arrays: files are read chunk by chunk; transformers learn in one pass and otherwise stay lazy."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _synchronous():
 
 
 def samples(dtype=np.float64):
-    """Return samples with a dark, constant border, means and spreads of many sizes."""
+    """Return samples with a dark, constant border and entries of very different means and variances."""
     rng = np.random.default_rng(0)
     X = np.zeros((N, *SHAPE))
     inside = (slice(None), slice(1, 5), slice(1, 5), slice(0, 3))
@@ -145,7 +145,7 @@ def test_any_chunks_give_the_same(name, cuts):
 @given(st.integers(0, 2**31), st.floats(-1e6, 1e6), st.lists(st.integers(1, 199), max_size=20, unique=True))
 def test_one_pass_loses_no_digits_to_an_offset(seed, offset, cuts):
     noise = np.random.default_rng(seed).standard_normal((200, 3))
-    noise[:, 2] = 0  # a constant stays one, whatever rounding does to its mean
+    noise[:, 2] = 0  # a constant entry stays constant despite rounding of its mean
     shifted = noise + offset
     lazy = da.from_array(shifted, chunks=(tuple(np.diff([0, *sorted(cuts), 200]).tolist()), 3))
     scaler = TensorScaler().fit(lazy)
@@ -180,7 +180,7 @@ def test_learning_reads_every_chunk_once_and_samples_stay_where_they_are(name):
     with dask.callbacks.Callback(posttask=note):
         clone(LEARN_BY_READING[name]).fit(reads.array)
     assert reads.count == {0: 1, 10: 1, 20: 1}
-    assert max(sizes) <= np.prod(SHAPE)  # a task reads a chunk and leaves statistics, no larger than one sample
+    assert max(sizes) <= np.prod(SHAPE)  # a task returns statistics, no larger than one sample
 
 
 def _leaves(result):
@@ -224,7 +224,7 @@ def test_samples_that_are_cut_are_put_together():
     with dask.config.set({"array.chunk-size": f"{5 * X[0].nbytes}B"}):
         assert fitted.transform(cut).chunks[0] == (5,) * 6  # chunks of ten whole samples would be too large
         assert fitted.transform(cut.rechunk({0: 5})).chunks[0] == (5,) * 6
-        assert fitted.transform(in_chunks(X, (N,))).chunks[0] == (N,)  # what was asked for stays
+        assert fitted.transform(in_chunks(X, (N,))).chunks[0] == (N,)  # requested chunks are kept
     undone = fitted.inverse_transform(changed.rechunk({1: 2}))
     np.testing.assert_allclose(undone.compute(), X, rtol=1e-10, atol=1e-10)
 
@@ -321,7 +321,7 @@ def save_zarr(path, X, y, groups):
     group.create_array("X", data=X, chunks=(3, *X.shape[1:]))
     group.create_array("groups", data=groups)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # text has no specification in version 3
+        warnings.simplefilter("ignore")  # text is not specified in version 3
         group.create_array("y", shape=y.shape, dtype=str)[:] = y.astype(object)
 
 
@@ -337,7 +337,7 @@ every_container = pytest.mark.parametrize("name", CONTAINERS)
 
 
 def assert_lazy(found, expected, lengths=None):
-    """Check a loaded Dask array, also after a trip through pickle, which no open file survives."""
+    """Check a loaded Dask array, also after pickling, which no open file survives."""
     assert isinstance(found.data, da.Array)
     assert (found.data.shape, found.data.dtype) == (expected.shape, expected.dtype)
     assert found.data.numblocks[1:] == (1,) * (expected.ndim - 1)
@@ -411,7 +411,7 @@ def test_a_single_zarr_array_with_shards(tmp_path):
     )
     array[...] = PIXELS
     found = load_samples(tmp_path / "a.zarr", need_labels=False, lazy=True, chunks="110 B")
-    assert_lazy(found, PIXELS, (4, 4, 4))  # five would fit, but four lie together
+    assert_lazy(found, PIXELS, (4, 4, 4))  # five would fit, but chunks of four are stored together
 
 
 @pytest.mark.parametrize("ending", ["nii", "nii.gz"])
@@ -480,7 +480,7 @@ def test_files_that_are_not_like_the_first_are_refused_when_read(tmp_path):
     class_folder(tmp_path)
     np.save(tmp_path / "cat" / "02.npy", PIXELS[0, :3])
     np.save(tmp_path / "cat" / "04.npy", PIXELS[0].astype(np.float32))
-    np.save(tmp_path / "cat" / "06.npy", PIXELS[0].astype(bool))  # which uint8 holds
+    np.save(tmp_path / "cat" / "06.npy", PIXELS[0].astype(bool))  # uint8 can hold bool
     data = load_samples(tmp_path, lazy=True, chunks=1).data
     with pytest.raises(BadFileError, match=r"02.npy: has the shape \(3, 5\), but .*00.npy has \(4, 5\); .* --size"):
         data[1].compute()

@@ -1,4 +1,4 @@
-"""Copies among the samples: found exactly, and said where a split may separate them."""
+"""Tests of duplicate samples: found exactly, and warned about if a split may separate them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tensormargin.leakage import describe_duplicates, duplicate_samples, warn_of
 
 
 def by_comparison(X):
-    """Sets of equal samples, each held against every other."""
+    """Return sets of equal samples, found by comparing all pairs."""
     sets, seen = [], set()
     for row in range(len(X)):
         same = [other for other in range(row, len(X)) if X[row].tobytes() == X[other].tobytes()]
@@ -48,7 +48,7 @@ def test_copies_are_those_that_a_comparison_finds(seed, n, shape):
 
 def test_samples_that_differ_in_one_entry_are_no_copies():
     X = np.zeros((300, 20, 20))
-    X[np.arange(300), np.arange(300) // 20, np.arange(300) % 20] = 1e-9  # mostly where no entry is looked at first
+    X[np.arange(300), np.arange(300) // 20, np.arange(300) % 20] = 1e-9  # mostly in entries that are not probed first
     assert found(X) == []
     X[7], X[250] = X[290], X[290]
     assert found(X) == [[7, 250, 290]]
@@ -117,7 +117,7 @@ def test_what_is_said_and_when_groups_silence_it():
 
 @pytest.fixture
 def copied():
-    """Samples of which the last is the first once more, and groups that do and do not keep these together."""
+    """Return samples whose last is a copy of the first, and groups that do and do not keep the two together."""
     X, y = low_rank_classes(0, 24, (3, 4), 3.0)
     X[-1], y[-1] = X[0], y[0]
     together = np.arange(24) // 2

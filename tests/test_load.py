@@ -1,4 +1,4 @@
-"""Samples from every kind of file, and refusals that name the file, the fault and the remedy."""
+"""Tests of loading samples from every file format, and of errors that name the file, the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AFFINE = np.diag([2.0, 3.0, 4.0, 1.0])
 
 
 def refused(path, *words, **options):
-    """Assert that the file is refused in a message with its name and these words."""
+    """Check that loading the file raises an error with its name and the given words."""
     with pytest.raises(BadFileError) as caught:
         load_samples(path, **options)
     message = str(caught.value)
@@ -66,7 +66,7 @@ def save_cell_of_text(file, name, texts):
 
 def save_zarr(store, **arrays):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # fixed-length text has no specification in version 3
+        warnings.simplefilter("ignore")  # fixed-length text is not specified in version 3
         group = zarr.open_group(store, mode="w")
         for name, array in arrays.items():
             if array.dtype.kind == "U":
@@ -77,7 +77,7 @@ def save_zarr(store, **arrays):
 
 def save_zarr_zip(path, **arrays):
     with zarr.storage.ZipStore(path, mode="w") as store, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # zipfile notes that metadata are written twice
+        warnings.simplefilter("ignore")  # zipfile warns that metadata are written twice
         save_zarr(store, **arrays)
 
 
@@ -334,7 +334,7 @@ def test_bad_label_files_are_refused(name, tmp_path):
     refused(tmp_path / "x.npy", name, *words, labels_from=tmp_path / name)
 
 
-# --- images, volumes and arrays in files of their own
+# --- one file per sample: images, volumes and arrays
 
 
 def save_volume(path, array, affine=AFFINE):
@@ -354,7 +354,7 @@ FILES = {
 
 
 def class_folder(folder, ending="png", save=save_image, arrays=X, labels=Y):
-    """Save one file per sample in a subfolder with its label; return the samples in the order of the names."""
+    """Save one file per sample in a subfolder per label; return the samples sorted by file name."""
     for position, (array, label) in enumerate(zip(arrays, labels, strict=True)):
         (folder / str(label)).mkdir(parents=True, exist_ok=True)
         save(folder / str(label) / f"{position}.{ending}", array)
@@ -527,7 +527,7 @@ def test_tables_of_paths_for_prediction(tmp_path):
 
 @pytest.mark.parametrize("beside", [True, False])
 def test_labels_by_path(beside, tmp_path):
-    """Paths may be relative to the samples' folder or to the table's own."""
+    """Check paths relative to the samples' folder and to the table's own."""
     folder = class_folder(tmp_path / "images")
     prefix = "" if beside else "images/"
     names = [f"{label}/{position}.png" for position, label in enumerate(Y)]
@@ -592,7 +592,7 @@ def test_grey_and_colour_do_not_mix(tmp_path):
 
 
 def test_the_affine_follows_the_size(tmp_path):
-    """A grid of twice the step spans the same box: its first voxel lies between the first two of the file."""
+    """A grid with twice the step spans the same box: its first voxel lies between the first two of the file."""
     class_folder(tmp_path, "nii", save_volume, np.ones((1, 4, 4, 4), np.float32), "a")
     save_volume(tmp_path / "a" / "finer.nii", np.ones((8, 8, 8), np.float32), resized_affine(0.5))
     found = load_samples(tmp_path, size=(2, 2, 2))
@@ -638,7 +638,7 @@ def test_nifti_of_other_dimensions_or_types(tmp_path):
     refused(tmp_path / "complex.nii", "real numbers", need_labels=False)
 
 
-# --- what is refused
+# --- errors
 
 
 def test_paths_that_lead_nowhere(tmp_path):
@@ -733,7 +733,7 @@ def test_missing_packages_are_named(package, name, extra, monkeypatch, tmp_path)
 
 
 class Trap:
-    """Unpickling this creates a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -743,7 +743,7 @@ class Trap:
 
 
 def trapped_zarr(path, trap, codec_place):
-    """Write a Zarr array whose metadata ask for unpickling."""
+    """Write a Zarr array whose metadata request unpickling."""
     codec = {"id": "pickle", "protocol": 4}
     metadata = {"zarr_format": 2, "shape": [2, 2], "chunks": [2, 2], "fill_value": None, "order": "C", "dtype": "<f8"}
     metadata |= {"compressor": None, "filters": None} | codec_place(codec)
@@ -788,7 +788,7 @@ def test_objects_elsewhere_in_an_archive_do_no_harm(tmp_path):
 
 
 def test_arrays_that_zarr_would_unpickle_are_refused(tmp_path):
-    """Versions of zarr before 3.1 open an array of numbers that is stored as a pickle."""
+    """Check an array of numbers stored as a pickle, which zarr before 3.1 would open."""
     array = SimpleNamespace(
         filters=[numcodecs.Pickle()], compressors=(), shape=(2, 2), dtype=np.dtype(float), chunks=(2, 2), shards=None
     )
@@ -805,7 +805,7 @@ def test_other_types_in_hdf5_are_refused(kind, tmp_path):
     refused(tmp_path / "a.h5", "X holds", "neither numbers nor text")
 
 
-# ------------------------------------------------------------------------------------------- groups that are not wanted
+# ------------------------------------------------------------------------------------------------------- ignored groups
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -857,7 +857,7 @@ def test_groups_of_tables_and_files_of_labels_can_be_left(tmp_path):
         assert left.target.tolist() == Y.tolist()
         classes = load_samples(tmp_path / name, labels="group", **options)
         assert classes.target.tolist() == GROUPS.tolist()
-        assert classes.groups is None  # nor from beside the samples
+        assert classes.groups is None  # nor from a file next to the samples
 
 
 def test_no_groups_can_be_asked_for_where_there_are_none(tmp_path):
@@ -869,21 +869,21 @@ def test_no_groups_can_be_asked_for_where_there_are_none(tmp_path):
         load_samples(tmp_path / "folder", groups=True)
 
 
-# ------------------------------------------------------------------------------------- groups that nobody has asked for
+# -------------------------------------------------------------------------------------------------------- unused groups
 
 SUBJECTS = np.array([1, 1, 2, 2, 3, 3])
 
 
 class TestUnusedGroups:
-    """Warned of where no groups are given; `pytest` makes an error of any other warning."""
+    """Unused columns are warned about if no groups are given; `pytest` turns other warnings into errors."""
 
     @pytest.mark.parametrize("name", CONTAINERS)
     def test_an_array_that_is_called_like_a_grouping(self, name, tmp_path):
         CONTAINERS[name][1](tmp_path / name, X=X, y=Y, subject=SUBJECTS, run=SUBJECTS % 2)
         with pytest.warns(LeakageWarning, match=r"'subject' has 3 different values for 6 samples.*--groups subject"):
             found = load_samples(tmp_path / name)
-        assert found.groups is None  # it is only said
-        assert len(found.warnings) == 1  # of the larger unit
+        assert found.groups is None  # only warned about
+        assert len(found.warnings) == 1  # about the larger unit
         assert str(tmp_path / name) in found.warnings[0]
         assert found.notes == ()
         for groups in ("subject", "run", False):
@@ -914,7 +914,7 @@ class TestUnusedGroups:
             {"subject": np.arange(6)},  # one sample per subject
             {"run": np.ones(6)},
             {"age": SUBJECTS, "subtype": SUBJECTS, "runtime": SUBJECTS, "substance": SUBJECTS, "groupsize": SUBJECTS},
-            {"subject": SUBJECTS[:3], "run": np.ones((6, 2)), "session": np.array(3)},  # not one per sample
+            {"subject": SUBJECTS[:3], "run": np.ones((6, 2)), "session": np.array(3)},  # not one entry per sample
         ],
     )
     def test_what_is_no_grouping_raises_no_alarm(self, others, tmp_path):
@@ -984,7 +984,7 @@ class TestUnusedGroups:
             load_samples(tmp_path / "table.csv")
 
     def test_only_the_rows_that_are_used_count(self, tmp_path):
-        """A table of three runs each, of which the folder holds one."""
+        """The table has several rows per subject, but the folder only one file of each."""
         folder = self.files(tmp_path / "folder", [f"{number}.npy" for number in range(6)])
         rows = [f"{'ab'[n % 2]}/{n}.npy,{Y[n]},{n}\n" for n in range(6)]
         rows += [f"elsewhere/{n}.npy,{Y[n]},{n}\n" for n in range(6)]

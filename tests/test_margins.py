@@ -1,4 +1,4 @@
-"""The margin report: definitions, and bounds that hold."""
+"""Tests of the margin report: definitions, and validity of the bounds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_statistics_are_those_of_the_margins(fitted):
 
 
 def level(size: float, rho: float) -> int:
-    """The smallest j with 2^j rho >= size, by trying."""
+    """Return the smallest j with 2^j rho >= size, by search."""
     j = -40
     while 2.0**j * rho < size:
         j += 1
@@ -41,12 +41,12 @@ def level(size: float, rho: float) -> int:
 
 
 def share(j: int) -> float:
-    """What level j has of delta."""
+    """Return the share of delta that level j gets."""
     return 1 / (2 * j * (j + 1)) if j >= 1 else 1 / (2 * (1 - j) * (2 - j))
 
 
 def union_bound(margins, weight, intercept, radius, delta, rho):
-    """The notes of MarginReport word for word: the smallest of the bounds of all classes that hold the fit."""
+    """Return the smallest bound over all classes that contain the fit, as in the notes of MarginReport."""
     n = len(margins)
     values = []
     for j in range(level(weight, rho), 40):
@@ -58,7 +58,7 @@ def union_bound(margins, weight, intercept, radius, delta, rho):
 
 
 def plain_bound(report):
-    """Theorem 1 as if the norms of the fit had been known before it: its second and its third term."""
+    """Return the second and third term of Theorem 1 as if the norms had been known before the fit."""
     product = report.weight_norm * report.sample_norm + report.intercept_norm
     root = np.sqrt(report.n_samples)
     return 2 * product / (report.rho * root), 3 * np.sqrt(np.log(2 / report.delta) / 2) / root
@@ -111,7 +111,7 @@ class TestRademacherBound:
 
     @given(st.floats(1e-6, 1e3), st.floats(0, 1e3), st.floats(0, 1e3), st.integers(1, 10**6), st.floats(1e-6, 0.5))
     def test_it_costs_a_factor_of_two_and_a_double_logarithm(self, weight, intercept, radius, n, delta):
-        """Beside Theorem 1 with the norms of the fit, which a union over the grid can never undercut."""
+        """Compare with Theorem 1 for the norms of the fit, which a union bound over the grid cannot undercut."""
         norms, rho = margins._Norms(weight, intercept, radius), 1.0
         added, weight_bound, intercept_bound, _ = margins._smallest_excess(norms, n, rho, delta)
         assert weight_bound >= weight
@@ -128,7 +128,7 @@ class TestRademacherBound:
         assert margins._smallest_excess(norms, 2 * n, rho, delta)[0] <= added
 
     def test_it_holds_and_says_something_where_samples_are_many(self):
-        """Labels of a known error: a tenth of them is turned round, the rest is wrong with probability P(noise)."""
+        """The true error is known: a tenth of the labels is flipped, and the noise is Gaussian."""
         flipped, spread = 0.1, 0.3
         for seed in range(10):
             rng = np.random.default_rng(seed)
@@ -145,7 +145,7 @@ class TestRademacherBound:
             assert bound.rate - 0.05 < error <= bound.value < 0.75
 
     def test_it_holds_where_every_label_is_noise(self):
-        """No margin is below 1, yet half of all new samples are classified wrongly."""
+        """No training margin is below 1, yet half of all new samples are misclassified."""
         for seed in range(10):
             rng = np.random.default_rng(seed)
             X, y = rng.normal(size=(40, 10, 40)), np.repeat([-1.0, 1.0], 20)
@@ -154,7 +154,7 @@ class TestRademacherBound:
             )
             assert report.margin_loss == 0
             second, third = plain_bound(report)
-            assert third < 0.7 < second  # it is the term with the norms that makes up for the fit
+            assert third < 0.7 < second  # the term with the norms accounts for the overfit
             assert report.rademacher.value >= 0.5
             assert report.rademacher.vacuous
 

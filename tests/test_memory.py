@@ -1,4 +1,4 @@
-"""How much memory a fit takes, in processes of their own."""
+"""Tests of the memory use of fits, in separate processes."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ for dtype in ("float32", "float64", "uint8"):
 
 
 def run(code: str, *arguments: str) -> list[str]:
-    """Run code in a process that gives arrays back to the system when they are freed; return the lines it prints."""
+    """Run code in a process that returns freed arrays to the system; return the lines it prints."""
     command = [sys.executable, "-c", HELPERS + code, *arguments]
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**17)}  # once it is set, glibc does not raise it
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**17)}  # if set, glibc does not raise it
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()
@@ -67,7 +67,7 @@ def run(code: str, *arguments: str) -> list[str]:
     ("name", "dtype", "shape"), [("cp", np.float32, (3200, 32, 32, 32)), ("tucker", np.float64, (3200, 16, 32, 32))]
 )
 def test_a_read_only_memory_map_larger_than_the_memory_allowed(name, dtype, shape, tmp_path):
-    """400 MB of samples, half of that allowed."""
+    """Fit 400 MB of samples with half that much memory."""
     path = tmp_path / "samples.npy"
     samples = np.lib.format.open_memmap(path, "w+", dtype, shape)
     noise = np.random.RandomState(0).standard_normal((50, *shape[1:]))
@@ -82,7 +82,7 @@ def test_a_read_only_memory_map_larger_than_the_memory_allowed(name, dtype, shap
 
 @pytest.fixture(scope="module")
 def peaks():
-    """Bytes that a fit of 24,000 images takes beside them, by type and decomposition."""
+    """Return the additional bytes that a fit of 24,000 images takes, by dtype and decomposition."""
     lines = [line.split() for line in run(PEAK)]
     return {(dtype, name): int(peak) for dtype, name, peak in lines}
 
@@ -91,7 +91,7 @@ def peaks():
 @pytest.mark.parametrize("name", ["full", "cp", "tucker", "tt"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
 def test_the_peak_of_a_fit(name, dtype, peaks):
-    """At most 1.1 times the samples plus 40 MB; for small integers, whose working copy is larger than they, 225 MB."""
+    """Allow 1.1 times the samples plus 40 MB; more for small integers, whose working copy is larger."""
     n_bytes = 24000 * 28 * 28 * np.dtype(dtype).itemsize
     allowed = 1.3 * n_bytes + 225e6 if dtype == "uint8" else 1.1 * n_bytes + 40e6
     assert peaks[dtype, name] <= allowed

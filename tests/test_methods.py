@@ -1,4 +1,4 @@
-"""The paper's seven names."""
+"""Tests of the paper's seven methods by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models in files: what was saved comes back, nothing else is loaded; and maps that other programs open."""
+"""Tests of saved models (round trips, refusal of unknown content) and of maps that other programs can open."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def assert_same_model(loaded, model, X):
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
-# ---- there and back ----
+# ---- round trips ----
 
 
 @pytest.mark.parametrize("name", ["full", "cp", "tucker", "tt"])
@@ -85,7 +85,7 @@ def test_a_classifier_comes_back(name, labels, binary, tmp_path):
     np.testing.assert_equal(loaded.model.history_, model.history_)
     np.testing.assert_array_equal(loaded.model.classes_, model.classes_)
     assert loaded.facts["classes"] == list(labels)
-    loaded.model.set_params(warm_start=True).fit(X, y)  # what came back is alive
+    loaded.model.set_params(warm_start=True).fit(X, y)  # a loaded model can be refitted
 
 
 def test_labels_that_are_objects_come_back(binary, tmp_path):
@@ -178,11 +178,11 @@ def test_saving_again_replaces_the_file(saved, binary, tmp_path):
     assert only_file(tmp_path, saved)
 
 
-# ---- whole or not there ----
+# ---- all or nothing ----
 
 
 class Foreign(ClassifierMixin, BaseEstimator):
-    """An estimator that no one has agreed to."""
+    """An estimator that is not on the list of trusted types."""
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
@@ -228,11 +228,11 @@ def test_what_could_not_be_loaded_is_not_saved(binary, fitted, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# ---- what is refused ----
+# ---- errors ----
 
 
 def with_facts(path: Path, facts) -> Path:
-    """Write the page of facts to a file of skops, or over the one it has."""
+    """Add the metadata to a skops file, or replace them."""
     content = facts if isinstance(facts, bytes) else json.dumps(facts).encode()
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if name != models.FACTS}
@@ -266,7 +266,7 @@ def test_functions_are_refused_by_name_and_not_called(wrapped, binary, tmp_path)
 
 
 class Payload:
-    """Writes a file when it is unpickled."""
+    """An object that writes a file when it is unpickled."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
@@ -384,8 +384,8 @@ def test_facts_that_cannot_be_read(facts, said, saved):
 
 def test_a_locked_archive_is_refused(saved):
     content = bytearray(saved.read_bytes())
-    entry = content.rindex(b"PK\x01\x02")  # the directory's entry of the facts, which were written last
-    content[entry + 8] |= 1  # the flag of encryption
+    entry = content.rindex(b"PK\x01\x02")  # the directory entry of the facts, which are written last
+    content[entry + 8] |= 1  # the encryption flag
     saved.write_bytes(content)
     with pytest.raises(BadFileError, match=r"model\.skops"):
         read_facts(saved)
@@ -491,15 +491,15 @@ def test_nifti_has_four_axes_at_most_and_needs_nibabel(tmp_path, monkeypatch):
 
 
 def test_a_model_that_an_earlier_version_saved_still_predicts_the_same():
-    """Saved when format 1 was new: a scaler, a search with a crop in it, three classes of digits."""
+    """Load a file of format 1: a scaler and a search with a crop, fitted to three classes of digits."""
     digits = load_digits_tensor()
     X = digits.data[digits.target < 3]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that other versions of the libraries saved it
+        warnings.simplefilter("ignore")  # about other library versions
         model = load_model(Path(__file__).parent / "data" / "digits-format1.skops").model
     assert model.predict(X[60:80]).tolist() == [1, 0, 2, 2, 0, 0, 1, 2, 1, 1, 1, 1, 0, 1, 2, 2, 2, 0, 0, 2]
     probabilities = model.predict_proba(X[60:80])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X[60:80]))
     assert model[-1].calibration_.shape == (3, 2)
-    np.testing.assert_array_equal(model[-1].calibration_[:, 1], 0)  # there was no offset then
+    np.testing.assert_array_equal(model[-1].calibration_[:, 1], 0)  # format 1 had no offset

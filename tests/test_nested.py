@@ -1,4 +1,4 @@
-"""Honest numbers: nested evaluation, tests against chance, intervals; and the anatomy of models that they rest on."""
+"""Tests of nested evaluation and its intervals, and of the model steps it relies on."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def groups():
     return np.arange(72) // 6  # twelve groups, both classes in each
 
 
-# ---- anatomy ----
+# ---- model steps ----
 
 MASK = np.ones(SHAPE, bool)
 MASK[0] = False
@@ -213,7 +213,7 @@ def test_every_sample_is_tested_once_a_repeat(repeats, grouped, binary, groups):
     assert all(fold.n_train + fold.n_test == 72 for fold in found.folds)
     assert found.accuracy == pytest.approx(np.mean(found.predicted == labels))
     assert found.reference == pytest.approx(np.mean(found.reference_predicted == labels))
-    assert found.accuracy == pytest.approx(np.mean([fold.score for fold in found.folds]))  # folds are of one size
+    assert found.accuracy == pytest.approx(np.mean([fold.score for fold in found.folds]))  # folds have equal sizes
     assert found.reference == pytest.approx(np.mean([fold.reference_score for fold in found.folds]))
     assert found.accuracy > 0.75
     assert found.reference > 0.7
@@ -228,7 +228,7 @@ def test_every_sample_is_tested_once_a_repeat(repeats, grouped, binary, groups):
     assert all(set(fold.chosen) == {"decomposition", "rank", "lam", "mu1", "mu2"} for fold in found.folds)
     assert all(list(fold.reference_chosen) == ["svc__C"] for fold in found.folds)
     if repeats == 2:
-        assert not np.array_equal(found.confidence[0], found.confidence[1])  # drawn anew
+        assert not np.array_equal(found.confidence[0], found.confidence[1])  # new splits
 
 
 def test_each_fold_is_what_one_gets_by_hand(binary):
@@ -249,7 +249,7 @@ def test_each_fold_is_what_one_gets_by_hand(binary):
 
 @pytest.mark.parametrize("preparation", [None, TensorScaler(), [None, TensorScaler()]], ids=["none", "one", "choice"])
 def test_spoiling_the_test_part_changes_no_choice(preparation, binary, groups):
-    """Whatever lies in the test part, samples and labels, model and reference choose and learn the same."""
+    """Check that the test set, samples and labels, affects neither the choice nor the fit of model and reference."""
     X, y = binary
     rng = np.random.default_rng(0)
     train, test, probe = np.arange(48), np.arange(48, 66), np.arange(66, 72)
@@ -271,7 +271,7 @@ def test_spoiling_the_test_part_changes_no_choice(preparation, binary, groups):
 def test_groups_stay_together_in_outer_and_inner_splits(binary, groups):
     X, y = binary
     X = X.copy()
-    X[:, 0, 0] = np.arange(72)  # so that a sample can be told
+    X[:, 0, 0] = np.arange(72)  # identifies the samples
     parts = []
 
     class Watched(TensorMarginClassifierCV):
@@ -291,7 +291,7 @@ def test_groups_stay_together_in_outer_and_inner_splits(binary, groups):
         np.testing.assert_array_equal(given, groups[rows])
         assert not set(groups[rows]) & set(np.delete(groups, rows))
     for rows, given in parts:
-        if given is None:  # an inner test part is made of whole groups
+        if given is None:  # inner test sets consist of whole groups
             assert all(np.sum(groups[rows] == group) == 6 for group in groups[rows])
 
 
@@ -315,7 +315,7 @@ def test_scaling_by_group_is_done_in_front_of_both(binary, groups):
 
 @pytest.fixture(scope="module")
 def uneven():
-    """60 samples that are not easy to tell apart, a third of them of one class, in groups of 2 to 13."""
+    """Return 60 samples of overlapping classes, a third of them in one class, and groups of 2 to 13."""
     X, y = low_rank_classes(3, 80, SHAPE, 2.0, rank=1)
     kept = np.r_[np.flatnonzero(y < 0), np.flatnonzero(y > 0)[:20]]
     groups = np.random.default_rng(2).permutation(np.repeat(np.arange(8), [2, 13, 5, 11, 3, 12, 6, 8]))
@@ -360,7 +360,7 @@ def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
 
 
 def test_labels_and_groups_are_taken_by_position(uneven):
-    """Whatever they come in, and whatever index they have."""
+    """Check containers of all kinds, whatever their index."""
     pandas = pytest.importorskip("pandas")
     X, y, groups = uneven
     index = np.random.default_rng(0).permutation(60)
@@ -377,7 +377,7 @@ def test_labels_and_groups_are_taken_by_position(uneven):
 
 
 def test_folds_that_lack_a_class_say_so(uneven):
-    """Without the third class in training, none of its samples can be right."""
+    """Samples of a class that is not in the training set cannot be predicted correctly."""
     X, y, _ = uneven
     y = np.r_[y[:54], ["late"] * 6]
     splits = [(np.arange(54), np.arange(54, 60)), (np.arange(6, 60), np.arange(6))]
@@ -401,7 +401,7 @@ def test_training_parts_that_are_too_small_are_refused_before_any_work(binary):
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_models():
-    """Have plans try two pairs of strengths: how a model is chosen from many is tested with the search."""
+    """Let plans try two pairs of strengths: choosing among many models is tested with the search."""
     with fewer_models():
         yield
 
@@ -496,7 +496,7 @@ def test_the_model_is_fitted_to_everything_and_its_score_is_not_the_evaluation(s
 
 
 def test_samples_in_no_test_part_are_not_listed(samples, monkeypatch):
-    """Folds whose training part would lack a class are left out; their samples have no prediction to show."""
+    """Folds whose training set would lack a class are skipped; their samples have no prediction to show."""
     found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, samples.groups, cv=3)
     tested = found.tested.copy()
     tested[0, :10] = False
@@ -569,7 +569,7 @@ def test_the_automatic_model_chooses_the_scaling_after_what_is_given():
     assert isinstance(before, Crop)
     assert [type(step) for _, step in both.steps] == [Crop, TensorScaler]
     by_hand = FitPlan(auto=True, recipe=Recipe(scale="global")).model(None)
-    assert by_hand.preparation.per == "global"  # no choice where the scaling was given
+    assert by_hand.preparation.per == "global"  # no choice if the scaling is given
 
 
 # ---- peers ----

@@ -1,4 +1,4 @@
-"""The package as it is installed: lazy names, types, documentation that runs."""
+"""Tests of the installed package: lazy imports, types, doctests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The permutation test: its statistic, what it exchanges, and that its p-values are right."""
+"""Tests of the permutation test: its statistic, the permuted labels, and valid p-values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def groups():
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
-    """Learns nothing, notes the labels it is given, and is right on the share of them that it is told."""
+    """A classifier that records the labels it is fitted to and is correct on a given share of them."""
 
     seen: list[np.ndarray] = []  # noqa: RUF012 - one list for all clones
     scores: list[float] = []  # noqa: RUF012
@@ -57,7 +57,7 @@ def recorder():
 
 
 def distinct(n: int) -> np.ndarray:
-    """Return samples that say nothing, and of which none is a copy."""
+    """Return uninformative samples without duplicates."""
     return np.arange(2.0 * n).reshape(n, 2)
 
 
@@ -145,7 +145,7 @@ def test_a_difference_is_found(binary, groups):
 
 
 class BetweenMeans(ClassifierMixin, BaseEstimator):
-    """Two classes, the plane halfway between their means: fast enough for thousands of fits."""
+    """A nearest-mean classifier for two classes, fast enough for thousands of fits."""
 
     def fit(self, X, y):
         first, second = (X[y == label].mean(axis=0) for label in (0, 1))
@@ -158,7 +158,7 @@ class BetweenMeans(ClassifierMixin, BaseEstimator):
 
 @pytest.mark.parametrize("kind", ["samples", "within", "whole"])
 def test_noise_gives_p_values_of_any_size(kind):
-    """Under the null hypothesis a p-value is below a with probability a, or less where scores are tied."""
+    """Under the null hypothesis a p-value is at most a with probability a, or less if scores are tied."""
     rng = np.random.default_rng(0)
     groups = {"samples": None, "within": np.arange(24) // 4, "whole": np.arange(24) // 2}[kind]
     p_values = []
@@ -166,12 +166,12 @@ def test_noise_gives_p_values_of_any_size(kind):
         y = groups % 2 if kind == "whole" else np.arange(24) % 2
         X = rng.standard_normal((24, 3))
         if groups is not None:
-            X += 3 * rng.standard_normal((groups.max() + 1, 3))[groups]  # what a group has in common, not its class
+            X += 3 * rng.standard_normal((groups.max() + 1, 3))[groups]  # an effect of the group, not of the class
         test = permutation_test(BetweenMeans(), X, y, groups, cv=2, n_permutations=19, random_state=seed)
         p_values.append(test.p_value)
     p_values = np.array(p_values)
-    assert kstest(p_values, "uniform", alternative="greater").pvalue > 0.01  # not too many small ones
-    assert np.mean(p_values <= 0.2) > 0.02  # nor none at all
+    assert kstest(p_values, "uniform", alternative="greater").pvalue > 0.01  # not too many small p-values
+    assert np.mean(p_values <= 0.2) > 0.02  # but some
     assert p_values.min() >= 1 / 20
 
 
@@ -212,7 +212,7 @@ def test_permutation_tests_that_cannot_be(binary):
     [(False, 1, "accuracy"), (True, 1, "accuracy"), (False, 2, "accuracy"), (True, 1, "balanced_accuracy")],
 )
 def test_what_is_tested_is_the_nested_score(grouped, repeats, score, binary, groups):
-    """Folds of unequal size and a class that is rare: a mean over folds would be another number."""
+    """With folds of unequal size and a rare class, a mean over folds would be a different number."""
     X, y = binary[0][:64], binary[1][:64]
     rare = np.flatnonzero(y > 0)[:20]
     X, y, own = (np.delete(part, rare, axis=0) for part in (X, y, groups[:64]))
@@ -224,7 +224,7 @@ def test_what_is_tested_is_the_nested_score(grouped, repeats, score, binary, gro
 
 
 def whole_groups(n_groups: int, seed: int = 0):
-    """Return samples, labels and groups of three samples each, all of one label, and clearly different classes."""
+    """Return samples of well-separated classes, labels, and groups of three samples with one label each."""
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(n_groups), 3)
     y = groups % 2
@@ -266,7 +266,7 @@ def test_what_cannot_be_exchanged_is_named(recorder):
 @pytest.mark.parametrize(
     ("groups", "labels", "smallest"),
     [
-        (np.repeat(np.arange(4), 5), np.repeat([0, 0, 1, 1], 5), 1 / 6),  # 4 over 2 arrangements of whole groups
+        (np.repeat(np.arange(4), 5), np.repeat([0, 0, 1, 1], 5), 1 / 6),  # 4 choose 2 arrangements of whole groups
         (np.repeat(np.arange(2), 3), np.array([0, 0, 1, 0, 1, 1]), 1 / 9),  # three within each group
         (None, np.arange(20) % 2, 1 / 51),  # limited by the number of permutations
     ],

@@ -1,4 +1,4 @@
-"""The plots show the numbers they are given, and activation patterns are what their definition says."""
+"""Tests that plots show the given numbers and that activation patterns match their definition."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ODD_NAMES = [UNPARSABLE, "$\\nosuchmacro$", "_x"]
 def _closed_figures():
     yield
     for number in plt.get_fignums():
-        plt.figure(number).canvas.draw()  # what cannot be drawn fails here
+        plt.figure(number).canvas.draw()  # raises if the figure cannot be drawn
     plt.close("all")
 
 
@@ -335,7 +335,7 @@ def test_a_matrix_is_an_image_with_colours_about_zero():
     np.testing.assert_array_equal(image.get_array(), matrix)
     assert image.get_clim() == (-9.0, 9.0)
     assert (ax.get_ylabel(), ax.get_xlabel()) == ("mode 1", "mode 2")
-    assert len(ax.figure.axes) == 2  # the second is the colour bar's
+    assert len(ax.figure.axes) == 2  # the second is the colour bar
     (ax,) = plot_map(matrix, symmetric=False)
     assert ax.get_images()[0].get_clim() == (-2.0, 9.0)
 

@@ -1,4 +1,4 @@
-"""Transformers: what they compute, that they learn from training samples only, and that weights find their way back."""
+"""Tests of transformers: results, learning from training samples only, and pulling weights back."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ every_transformer = pytest.mark.parametrize("transformer", TRANSFORMERS, ids=rep
 
 @pytest.fixture
 def X():
-    """Samples with a dark, constant border, means and spreads of many sizes."""
+    """Return samples with a dark, constant border and entries of very different means and variances."""
     rng = np.random.default_rng(0)
     samples = np.zeros((30, *SHAPE))
     inside = (slice(None), slice(1, 5), slice(1, 5), slice(0, 3))
@@ -210,7 +210,7 @@ def test_inverse_gives_the_samples_back(transformer, X):
 
 def test_the_inverse_of_a_crop_puts_the_box_back_in_its_place(X):
     crop = Crop().fit(X)
-    np.testing.assert_array_equal(crop.inverse_transform(crop.transform(X)), X)  # it is zero outside of the box
+    np.testing.assert_array_equal(crop.inverse_transform(crop.transform(X)), X)  # X is zero outside the box
     shifted = crop.inverse_transform(crop.transform(X + 1.0))
     np.testing.assert_array_equal(shifted[(slice(None), *crop.box_)], (X + 1.0)[(slice(None), *crop.box_)])
     assert shifted.sum() < (X + 1.0).sum()
@@ -230,7 +230,7 @@ CHAINS = [
 
 
 def assert_scores_differ_by_a_constant(chain, X):
-    """Check ``<W, chain(x)> - <pulled W, x>`` over samples that lie far from those of the fit as well."""
+    """Check ``<W, chain(x)> - <pulled W, x>`` on the fitted samples and on samples far from them."""
     rng = np.random.default_rng(5)
     weight = rng.standard_normal(chain[-1].sample_shape_out_)
     fresh = np.concatenate([X, rng.normal(0, 30, X.shape)])
@@ -242,7 +242,7 @@ def assert_scores_differ_by_a_constant(chain, X):
     assert pulled.shape == chain[0].sample_shape_in_
     difference = np.tensordot(out, weight, weight.ndim) - np.tensordot(fresh, pulled, pulled.ndim)
     np.testing.assert_allclose(difference, difference[0], rtol=1e-9, atol=1e-9 * np.abs(out).max() * weight.size)
-    assert np.ptp(np.tensordot(out, weight, weight.ndim)) > 1e-3  # scores that were all alike would prove nothing
+    assert np.ptp(np.tensordot(out, weight, weight.ndim)) > 1e-3  # equal scores would prove nothing
 
 
 @every_transformer
@@ -324,7 +324,7 @@ def test_groups_reach_a_pipeline_by_metadata_routing(groups):
     for (train, test), score, one in zip(
         GroupKFold(3).split(X, y, groups), scores["test_score"], scores["estimator"], strict=True
     ):
-        own = TensorMarginClassifier("cp", 1).fit(by_hand[train], y[train])  # a group knows nothing of the others
+        own = TensorMarginClassifier("cp", 1).fit(by_hand[train], y[train])  # each group is independent of the others
         np.testing.assert_allclose(one[-1].coef_, own.coef_, rtol=1e-8, atol=1e-10)
         assert score == own.score(by_hand[test], y[test])
 
@@ -396,7 +396,7 @@ def test_bright_parts_two_kinds_of_entries():
 
 @given(st.integers(0, 2**31), st.integers(2, 40))
 def test_bright_is_otsus_threshold(seed, size):
-    """Hold it against the definition: no other threshold on the same 256 bins separates better."""
+    """Compare with the definition: no other threshold on the same 256 bins separates better."""
     mean = np.random.default_rng(seed).gamma(1.0, 1.0, size)
     mask = Mask("bright").fit(np.stack([mean, mean])).mask_
     centres = np.linspace(mean.min(), mean.max(), 513)[1::2]
@@ -447,9 +447,9 @@ def test_resizing_takes_weighted_means(before, after):
     matrix = resizing_matrix(before, after)
     assert matrix.shape == (after, before)
     assert matrix.min() >= 0
-    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-12)  # constants stay constants
-    np.testing.assert_allclose(matrix, matrix[::-1, ::-1], atol=1e-12)  # left and right are treated alike
-    assert matrix.sum(axis=0).min() > 0  # no old value is lost
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-12)  # constants stay constant
+    np.testing.assert_allclose(matrix, matrix[::-1, ::-1], atol=1e-12)  # symmetric in left and right
+    assert matrix.sum(axis=0).min() > 0  # every old value counts
 
 
 @given(st.integers(2, 20), st.integers(0, 30))
@@ -469,7 +469,7 @@ def test_the_same_size_changes_nothing(size):
 
 @pytest.mark.parametrize("after", [4, 8, 16])
 def test_shrinking_averages(after):
-    """Noise of one pixel's size must not survive, nor must the mean change by more than what the border weighs."""
+    """Check that pixel-sized noise is averaged out, and that the mean changes by no more than the border's weight."""
     rng = np.random.default_rng(0)
     image = rng.uniform(0, 1, (32, 32))
     small = resize(image, (after, after))
@@ -545,7 +545,7 @@ def test_a_recipe_cannot_tell_bright_entries_after_scaling_by_group(step):
 
 
 def test_steps_say_what_they_do(X):
-    """Modes are counted from 1 where people read them, from 0 in code."""
+    """Modes are counted from 1 in text, from 0 in code."""
     end = "by statistics of the training samples"
     assert TensorScaler(1).words() == f"every index of mode 2 was centred and scaled to unit variance {end}"
     assert TensorScaler((0, 2), with_mean=False).words() == (

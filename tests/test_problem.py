@@ -1,4 +1,4 @@
-"""The block problem against the paper's equations done literally."""
+"""Tests of the block problem against the paper's equations as printed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_primal_value_is_the_objective_of_eq_7(shape, bias_scale, mu1):
 
 
 def test_both_sides_give_the_same_block():
-    """d = N + 1 columns are whitened on the samples' side, the same problem without a zero column on the other."""
+    """With d > N columns the problem is whitened on the sample side, without the zero columns on the feature side."""
     design, signs = random_block(20, 19, seed=3)
     objective = Objective(5.0, 1.0, 1.0, np.full(20, 1 / 20))
     wide = np.hstack([design, np.zeros((20, 10))])
@@ -90,14 +90,14 @@ def test_adding_a_constant_row_changes_nothing_with_an_intercept():
 
 
 def test_the_intercept_is_penalised_as_documented():
-    """Without any spread of the samples only b is left: min 1/2 (b/c)^2 + hinge, solved by hand."""
+    """If all samples are equal, only b is left: min 1/2 (b/c)^2 + hinge, solved by hand."""
     signs = np.array([1.0, 1.0, 1.0, -1.0])
     design = np.zeros((4, 1))
     objective = Objective(0.1, 0.0, 0.0, np.full(4, 0.25))
     problem = block_problem(design, MarginProblem(signs, objective, 0.5))
     solution = SOLVERS["dual_cd"](problem, tol=1e-10)
     b = problem.recover(solution.u, solution.margins).intercept
-    # stationary where b / c^2 = lam * (share of + minus share of -) as long as |b| < 1
+    # stationary at b / c^2 = lam * (share of + minus share of -) as long as |b| < 1
     assert b == pytest.approx(0.1 * 0.5 * 0.5**2)
 
 
@@ -111,5 +111,5 @@ def test_a_quadratic_form_that_overflows_says_what_to_do():
 def test_a_certificate_that_is_not_finite_proves_nothing(values):
     assert Certificate(*values).relative_gap == np.inf
     assert Certificate(2.0, 1.0, 4.0).relative_gap == 0.25
-    assert Certificate(1.0, 1.5, 4.0).relative_gap == 0.0  # by rounding
+    assert Certificate(1.0, 1.5, 4.0).relative_gap == 0.0  # negative by rounding
     assert Certificate(0.0, 0.0, 0.0).relative_gap == 0.0

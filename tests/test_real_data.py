@@ -1,4 +1,4 @@
-"""What must hold on real data, and on the synthetic case that a low-rank weight is made for."""
+"""Tests of accuracy on real data, and on synthetic data with a low-rank class difference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_few_noisy_volumes_with_a_rank_two_difference(decomposition, rank, volum
     assert clf.score(X[200:], y[200:]) >= 0.99
 
 
-# Accuracy of these four pairs as measured (97.45, 97.34, 96.36, 97.30, 96.40, 97.05, 97.30), less a quarter of a point.
+# Measured accuracy on these four pairs (97.45, 97.34, 96.36, 97.30, 96.40, 97.05, 97.30) minus a quarter of a point.
 FLOORS = {
     "SVM": 0.972,
     "LMDM": 0.9709,
@@ -38,7 +38,7 @@ FLOORS = {
 
 @pytest.mark.parametrize("method", FLOORS)
 def test_mnist_pairs(method, mnist):
-    """A few of the pairs of benchmarks/mnist_pairs.py, 1,000 training images per class and one lambda for all."""
+    """Check a few pairs of benchmarks/mnist_pairs.py, with 1,000 training images per class and one lambda for all."""
     tucker = method in ("STuM", "TuSPMD-LRT")
     shape = (7, 4, 7, 4) if tucker else (28, 28)
     scores = []

@@ -1,4 +1,4 @@
-"""Special cases that others have solved: flat SVM, full rank, and the support tensor machine."""
+"""Tests of special cases with known solutions: flat SVM, full rank, and the support tensor machine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_full_rank_reaches_the_flat_optimum(decomposition, rank, mu):
 
 
 def test_rank_one_without_margin_terms_is_the_support_tensor_machine():
-    """STM written the classical way: alternate a dual SVM over the two vectors of a rank-one weight."""
+    """Compare with the classical STM: alternate a dual SVM over the two vectors of a rank-one weight."""
     X, signs = low_rank_classes(2, 100, (6, 7), 2.0, rank=1)
     lam = 8.0
     ours = TensorMarginClassifier(

@@ -1,4 +1,4 @@
-"""The report: what it says, that it is safe to open, and how it behaves in a real browser."""
+"""Tests of the report: its content, escaping of untrusted text, and behaviour in a real browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVIL_NAME = '"><img src=x onerror=alert(2)>/{{ 7 * 7 }}.npy'
 
 
 def sample_set(n=30, shape=(7, 6, 5), classes=2):
-    """Samples whose labels, names and notes would do harm in a page that does not escape them."""
+    """Return samples with labels, names and notes that are harmful unless the page escapes them."""
     X, t = low_rank_classes(0, n, shape, 9.0)
     y = np.where(t > 0, EVIL, "a & b")
     if classes == 3:
@@ -62,7 +62,7 @@ def html(content):
 
 
 def text_of(html):
-    """Return what a reader sees, without scripts and embedded data."""
+    """Return the visible text, without scripts and embedded data."""
     return " ".join(re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", html, flags=re.S).split())
 
 
@@ -83,7 +83,7 @@ def test_nothing_from_the_data_becomes_markup(html):
     assert "<img src=x" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
     assert "{{ 7 * 7 }}" in html  # a name that looks like a template stays a name
-    assert html.count("<script") == 2  # the data of the viewer, its program, and none of the labels'
+    assert html.count("<script") == 2  # the viewer's data and code, and none from labels
     for picture in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', html):
         assert b"<script" not in base64.b64decode(picture)
 
@@ -254,7 +254,7 @@ def test_the_null_distribution_is_on_the_page(fitted):
     assert "The labels of 6 samples cannot be exchanged: their groups (s1, s2) have one label each" in said
 
 
-# ---------------------------------------------------------------------------------------------------------- a browser
+# ------------------------------------------------------------------------------------------------------- in a browser
 
 
 @pytest.fixture(scope="module")
@@ -282,12 +282,12 @@ def opened(browser, path, width=1200):
         {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
     )
     browser.get("about:blank")
-    browser.get_log("browser")  # what the page before said, for instance of these tests' reading its pixels
+    browser.get_log("browser")  # drop messages of the previous page, such as about reading pixels
     browser.get(path.as_uri())
     from selenium.webdriver.support.ui import WebDriverWait
 
     ready = "return document.readyState === 'complete' && document.querySelectorAll('section').length > 0"
-    WebDriverWait(browser, 60).until(lambda one: one.execute_script(ready))  # a busy machine may still be at it
+    WebDriverWait(browser, 60).until(lambda one: one.execute_script(ready))  # slow on a busy machine
     return browser
 
 
@@ -338,7 +338,7 @@ def test_sliders_move_the_slices(browser, page, fitted):
     moved = (int(sliders[0].get_attribute("value")) + 3) % 7
     move(browser, sliders[0], moved)
     after = [pixels(browser, k) for k in range(3)]
-    assert after[0] != before[0]  # the cut across mode 1 is another one
+    assert after[0] != before[0]  # the cut across mode 1 has changed
     assert after[1:] == before[1:]
     assert f"mode 1 at {moved}" in find(browser, ".cut p")[0].text
     from tensormargin.model_steps import weight_maps
@@ -374,7 +374,7 @@ def test_the_pattern_and_the_background_can_be_chosen(browser, page):
 
 @pytest.fixture(scope="module")
 def long_page(tmp_path_factory):
-    """A page of samples with a mode of 200 entries, whose classes differ in the entry (4, 2, 199) most of all."""
+    """Return a report on samples with a mode of 200 entries; the classes differ mainly in the entry (4, 2, 199)."""
     rng = np.random.default_rng(0)
     X, y = 0.1 * rng.standard_normal((40, 5, 3, 200)), np.repeat([0, 1], 20)
     X[y == 1, 4, 2, 199] += 3.0
@@ -417,7 +417,7 @@ def test_the_table_sorts_and_filters(browser, page, fitted):
     browser.execute_script("arguments[0].click()", headings[4])
     assert [float(text) for text in column(browser, 5)] == sorted(rising, reverse=True)
     browser.execute_script("arguments[0].click()", headings[0])
-    assert column(browser, 1) == samples.names  # in the samples' order, not the alphabet's
+    assert column(browser, 1) == samples.names  # in the order of the samples, not alphabetical
     search = find(browser, "[data-filter]")[0]
     search.send_keys("SUB-07")
     assert column(browser, 1) == ["sub-07.npy"]

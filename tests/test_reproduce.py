@@ -1,4 +1,4 @@
-"""The runner: complete rows, honest choices, the same numbers after any interruption, and statistics that are right."""
+"""Tests of the runner: complete rows, choices on training data only, resumed runs, and correct statistics."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_one_row_for_every_method_split_and_pair(whole):
 
 
 def test_rows_are_scored_as_an_independent_fit_is(whole):
-    """Everything by hand: the split, the choice of lambda on the training part, the fit, the predictions."""
+    """Redo everything by hand: the split, the choice of lambda on the training set, the fit, the predictions."""
     row = next(r for r in whole.wanted_rows() if r.method == "SPMD-LRT" and r.tuned == "lam" and r.fold == 1)
     bunch = datasets.load_digits_tensor()
     train, test = stratified_fold(bunch, Where(row.size, row.repeat, row.fold, row.seed))
@@ -124,7 +124,7 @@ def test_rows_are_scored_as_an_independent_fit_is(whole):
 
 
 def spoiled_digits(seed):
-    """The digits with noise in place of every test sample of the first split."""
+    """Return the digits with every test sample of the first split replaced by noise."""
     bunch = datasets.load_digits_tensor()
     _, test = stratified_fold(bunch, Where(1437, 0, 0, 0))
     data = bunch.data.copy()
@@ -172,7 +172,7 @@ def test_progress_counts_rows_and_work_to_the_end(tmp_path):
 
 
 def test_a_run_may_be_done_in_parts(whole, tmp_path):
-    """Methods, repeats and tuning of mu can be asked for one after the other; the rows are those of one go."""
+    """Methods, repeats and tuning of mu can be run one after the other; the rows are those of a single run."""
     finish(make_run(tmp_path, methods=("SVM",), repeats=1))
     finish(make_run(tmp_path, methods=("SPMD-LRT",)))
     run = make_run(tmp_path, tune_mu=True)
@@ -197,7 +197,7 @@ def test_more_repeats_than_the_paper_can_be_asked_for(tmp_path):
     once = make_run(tmp_path / "b", replace(DIGITS, repeatable=False), methods=("SVM",), repeats=3)
     assert {key[0].repeat for key in once.wanted_keys()} == {0, 1}
     whole_size = make_run(tmp_path / "c", replace(DIGITS, once=(1437,)), methods=("SVM",))
-    assert {key[0].repeat for key in whole_size.wanted_keys()} == {0}  # nothing random to repeat
+    assert {key[0].repeat for key in whole_size.wanted_keys()} == {0}  # there is nothing random to repeat
 
 
 KILLS = min(10, max(2, EXAMPLES // 10))
@@ -211,7 +211,7 @@ finish(make_run({folder!r}, tune_mu=True), n_jobs=2)
 
 @pytest.mark.campaign
 def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path):
-    """SIGKILL at random moments, then to the end: the same rows, and no row that was there is lost or remade."""
+    """Kill the run at random moments, then finish it: the rows are the same, and none is lost or recomputed."""
     code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
     rng = random.Random(int.from_bytes(os.urandom(4)))
     stored, midway = {}, 0
@@ -274,7 +274,7 @@ def test_rows_come_back_as_they_were(tmp_path):
     rows = [a_row(pair=("1", "2")), a_row(), a_row("STM", accuracy=1 / 3)]
     store.add(rows[:1])
     store.add(rows[1:])
-    store.add(rows[:1])  # the same again
+    store.add(rows[:1])  # the same row again
     expected = sorted(rows, key=lambda row: row.key)
     assert store.read() == expected
     assert store.export() == expected
@@ -459,7 +459,7 @@ def test_the_papers_figures():
 
 
 def table_of(accuracies):
-    """Rows from {method: {(repeat, fold): {pair: accuracy}}}."""
+    """Return rows from {method: {(repeat, fold): {pair: accuracy}}}."""
     return [
         a_row(method, pair, repeat, accuracy, fold=fold)
         for method, splits in accuracies.items()
@@ -500,11 +500,11 @@ def test_intervals_over_splits_are_students_with_the_corrected_variance():
     statistic = gains.mean() / np.sqrt(gains.var(ddof=1) * (1 / 10 + 20 / 80))
     assert found.df == 9
     assert found.p_value == pytest.approx(2 * student.sf(abs(statistic), 9), rel=1e-9)
-    assert found.p_holm == found.p_value  # there is no other one
+    assert found.p_holm == found.p_value  # there is no other difference
 
 
 def test_intervals_over_classes_are_the_jackknifes():
-    """Against Student's interval in a case where they must agree: a gain that is a sum of independent class effects."""
+    """Compare with Student's interval, which must agree if the gain is a sum of independent class effects."""
     rng = np.random.RandomState(1)
     effects = rng.standard_normal(12) / 100
     pairs = {(str(a), str(b)): effects[a] + effects[b] for a, b in combinations(range(12), 2)}
@@ -539,7 +539,7 @@ def test_a_chosen_mu_is_compared_with_methods_that_have_none():
 
 
 def a_difference(low, high, df=9, second="SVM"):
-    """A difference with this interval, in a table of its own."""
+    """Return a difference with this interval, not corrected for others."""
     mean, half = (low + high) / 2, (high - low) / 2
     p_value = 2 * student.sf(abs(mean) / half * student.ppf(0.975, df), df)
     return Difference("digits", 1437, "lam", "LMDM", second, mean, low, high, "splits", df, p_value, p_value)
@@ -558,7 +558,7 @@ def test_verdicts():
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_holms_p_values_are_those_of_the_step_down_test(p_values):
-    """Go up from the smallest p-value, and stop at the first that is too large for what is left."""
+    """Go up from the smallest p-value and stop at the first that is too large for the remaining tests."""
     adjusted = holm(p_values)
     for level in (0.01, 0.05, 0.3):
         rejected = set()
@@ -578,7 +578,7 @@ def test_differences_that_were_not_tested_do_not_count():
 
 
 def test_one_of_many_intervals_may_miss_zero_by_chance():
-    """An interval that just misses 0 shows a difference alone, and none among twenty."""
+    """An interval that just excludes 0 is significant on its own, but not among twenty."""
     others = [a_difference(-1.0, 1.2, second="STM")] * 19
     one = a_difference(0.01, 0.19)
     assert one.verdict == "better"

@@ -1,4 +1,4 @@
-"""The published results: complete, as good as the paper's where the project says so, and the page that they make."""
+"""Tests of the published results: complete, as good as the paper's where claimed, and matching docs/results.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensormargin.reproduce.page import summary_text
 
 ROOT = Path(__file__).parents[1]
 
-# Fits of the published tables that stopped before they converged, as the page says; no others may.
+# Fits of the published tables that did not converge, as the page states; no others may occur.
 UNFINISHED = {
     ("MNIST", 20000, "STM"): 2,
     ("MNIST", 20000, "TuSPMD-LRT"): 1,
@@ -74,7 +74,7 @@ def test_p_values_belong_to_the_intervals_and_are_corrected_for_their_number(tab
 
 
 def test_what_the_readme_says_of_the_open_sets(results):
-    """Five intervals miss 0, none of them after the correction for 195."""
+    """Five intervals exclude 0, none of them after correction for 195 differences."""
     tested = [one for one in results["open"].differences if not isnan(one.low)]
     assert (len(tested), sum(one.excludes_zero for one in tested)) == (195, 5)
     assert not any(one.verdict in ("better", "worse") for one in tested)

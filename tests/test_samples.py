@@ -1,4 +1,4 @@
-"""Contractions against einsum, whatever the dtype, subset, memory order or chunk size."""
+"""Tests of contractions against einsum, for any dtype, subset, memory order or chunk size."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ READ = [(home, passed) for home in HOMES for passed in ("nothing", "first pass")
 
 @pytest.mark.parametrize(("home", "passed"), [*READ, *((home, "shift") for home in ON_A_DEVICE)])
 def test_what_is_taken_has_the_pivot_subtracted_once(home, passed):
-    """Whether the pivot is subtracted when samples are read, was so in a copy, or in what they were taken from."""
+    """The pivot may be subtracted when samples are read, in a copy, or in the samples that they were taken from."""
     X = np.round(100 * np.random.RandomState(0).standard_normal((11, 3, 4))) + 1e9
     samples = sample_array(HOMES[home](X)).samples()
     if passed == "shift":

@@ -1,4 +1,4 @@
-"""The search: what it tries, how it scores and chooses, and what its probabilities are worth."""
+"""Tests of the search: candidates, scores, the choice, and calibrated probabilities."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def fitted(binary):
     return TensorMarginClassifierCV(ranks=(1, 2), lams=(10, 0.1, 1), mus=(0, 1), cv=4, random_state=3).fit(*binary)
 
 
-# ---- the table of results ----
+# ---- results table ----
 
 
 def test_results_have_scikit_learns_columns(fitted):
@@ -116,7 +116,7 @@ def test_lambda_runs_upwards_within_each_model(fitted):
 
 @pytest.mark.parametrize("scoring", [None, "neg_brier_like"])
 def test_scores_are_those_of_grid_search(binary, scoring):
-    """The flat problem is convex, so where a fit starts from does not matter."""
+    """The flat problem is convex, so the start of a fit does not matter."""
     X, y = binary
     X = X[:, :, :, 0]
     scorer = None if scoring is None else make_scorer(_brier, response_method="decision_function")
@@ -139,7 +139,7 @@ def test_scores_are_those_of_grid_search(binary, scoring):
 
 
 def _brier(y, scores):
-    """Return a score that changes with every decision value, however little."""
+    """Return a score that depends, however slightly, on every decision value."""
     return -float(np.mean((y - np.tanh(scores)) ** 2))
 
 
@@ -166,7 +166,7 @@ def test_the_best_is_chosen_and_refitted_on_everything(fitted, binary):
 
 
 def along_lambda(X, y, params, lams=(0.1, 1, 10)):
-    """Fit for each lambda up to that of the parameters, each fit from the one before."""
+    """Return a classifier fitted along the path of lambda, up to that in ``params``, with warm starts."""
     clf = TensorMarginClassifier(**params, warm_start=True)
     for lam in lams[: lams.index(params["lam"]) + 1]:
         clf.set_params(lam=lam).fit(X, y)
@@ -179,7 +179,7 @@ def two_optima():
 
 
 class TestWhatIsScoredIsWhatIsRefitted:
-    """On these samples a fit from the smaller lambda ends in an optimum 30 % lower than one from the class means."""
+    """On these samples, warm starts along lambda reach an optimum 30 % lower than a start from the class means."""
 
     SETTINGS = MappingProxyType(
         {"decompositions": ("cp",), "ranks": (2,), "lams": (0.1, 1, 10), "mus": (0,), "random_state": 0}
@@ -187,7 +187,7 @@ class TestWhatIsScoredIsWhatIsRefitted:
 
     @staticmethod
     def prefer_the_last(estimator, X, y):
-        """Score by lambda and, far behind, by what changes with every decision value."""
+        """Score by lambda and, with a much smaller effect, by every decision value."""
         return estimator.lam + _brier(y, to_host(estimator.decision_function(X)))
 
     def test_the_refit_follows_the_path_of_the_search(self, two_optima):
@@ -243,12 +243,12 @@ def table(means, spreads, sizes):
 @pytest.mark.parametrize(
     ("means", "spreads", "sizes", "best", "simplest"),
     [
-        ([0.7, 0.9, 0.8], [0.1, 0.0, 0.1], [1, 9, 3], 1, 1),  # no spread at the best: no slack
+        ([0.7, 0.9, 0.8], [0.1, 0.0, 0.1], [1, 9, 3], 1, 1),  # the best has no spread: no slack
         ([0.7, 0.9, 0.8], [0.0, 0.2, 0.0], [1, 9, 3], 1, 2),  # slack 0.2 / sqrt(4 - 1) = 0.115
         ([0.7, 0.9, 0.8], [0.0, 0.4, 0.0], [1, 9, 3], 1, 0),
-        ([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [5, 3, 3], 1, 1),  # equals: fewest parameters, then the first
-        ([0.9, 0.9 + 1e-15, 0.9], [0.0, 0.0, 0.0], [5, 9, 3], 2, 2),  # rounding is no difference
-        ([0.5, 0.9, 0.8], [9.0, 0.0, 9.0], [1, 9, 3], 1, 1),  # the spread that counts is the best one's
+        ([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [5, 3, 3], 1, 1),  # ties: fewest parameters, then the first
+        ([0.9, 0.9 + 1e-15, 0.9], [0.0, 0.0, 0.0], [5, 9, 3], 2, 2),  # differences by rounding are ties
+        ([0.5, 0.9, 0.8], [9.0, 0.0, 9.0], [1, 9, 3], 1, 1),  # only the spread of the best counts
         ([-3.0, -2.0, -2.5], [0.0, 1.2, 0.0], [1, 9, 3], 1, 2),  # scores may be negative
     ],
 )
@@ -260,9 +260,9 @@ def test_which_row_is_taken(means, spreads, sizes, best, simplest):
 @pytest.mark.parametrize(
     ("bounds", "row"),
     [
-        ([0.1, 0.3, 0.2], 2),  # the first is out of reach, and margins decide between the others
+        ([0.1, 0.3, 0.2], 2),  # the first is not within one standard error; margins decide between the others
         ([0.1, 0.2, 0.3], 1),
-        ([0.1, 0.2, 0.2], 2),  # equal bounds: fewest parameters
+        ([0.1, 0.2, 0.2], 2),  # ties: fewest parameters
     ],
 )
 def test_margins_decide_within_one_standard_error(bounds, row):
@@ -287,10 +287,10 @@ def test_the_margin_bound_is_cantellis_of_the_validation_samples(binary, weighte
 
 
 def test_one_standard_error_is_the_best_rows_own():
-    """0.12 / sqrt(5 - 1) = 0.06: a mean of 0.845 is within it of 0.9, one of 0.835 is not."""
+    """0.12 / sqrt(5 - 1) = 0.06: a mean of 0.845 is within this distance of 0.9, one of 0.835 is not."""
     for mean, row in ((0.845, 0), (0.835, 1)):
         assert select_candidate(table([mean, 0.9], [0.0, 0.12], [1, 2]), 5, rule="simplest") == row
-    for mean, row in ((0.79, 0), (0.77, 1)):  # of a single split there is no error to speak of: its own spread counts
+    for mean, row in ((0.79, 0), (0.77, 1)):  # a single split has no standard error: the spread itself counts
         assert select_candidate(table([mean, 0.9], [0.0, 0.12], [1, 2]), 1, rule="simplest") == row
 
 
@@ -328,7 +328,7 @@ def test_simplest_takes_fewer_parameters_within_reach(binary):
 
 
 def test_of_equals_the_smallest_wins():
-    X, y = low_rank_classes(1, 60, (4, 5), 20.0, rank=1)  # everything is right everywhere
+    X, y = low_rank_classes(1, 60, (4, 5), 20.0, rank=1)  # all predictions are correct
     fit = TensorMarginClassifierCV(lams=(0.1, 1), cv=3, random_state=0).fit(X, y)
     assert fit.best_score_ == 1.0
     assert np.sum(fit.cv_results_["mean_test_score"] == 1.0) > 8
@@ -336,11 +336,11 @@ def test_of_equals_the_smallest_wins():
     assert fit.best_params_["lam"] == 0.1
 
 
-# ---- what is tried ----
+# ---- candidates ----
 
 
 def forms(shape, decompositions, ranks):
-    """Return what is tried, without the ranks that were asked for."""
+    """Return the candidates, without the requested ranks."""
     return [(decomposition, rank) for decomposition, rank, _ in weights(shape, decompositions, ranks)]
 
 
@@ -353,7 +353,7 @@ def test_every_weight_of_a_vector_is_one():
 def test_matrices_of_one_rank_are_tried_once(decompositions):
     found = forms((6, 5), decompositions, (1, 2, 5, 9))
     assert sorted(rank for name, rank in found if name != "full" and rank < 5) == [1, 2]
-    assert len(found) == 3  # a rank of 5 is any matrix, as is a full weight
+    assert len(found) == 3  # rank 5 gives any matrix, as does a full weight
     assert len({name for name, rank in found if name != "full"}) == 1
 
 
@@ -410,7 +410,7 @@ def test_what_was_lowered_is_told(binary):
 
 
 class TestAPreparationThatLeavesSmallerSamplesOnSomeSplits:
-    """Three samples stick out of the box that holds the others, each along a mode; left out, the box is smaller."""
+    """Three samples, one per mode, extend beyond the box of the others; without them the box is smaller."""
 
     @staticmethod
     def samples(seed):
@@ -500,7 +500,7 @@ def test_a_class_that_cannot_be_split_is_refused(y, groups, said):
 
 
 class Spy(TransformerMixin, BaseEstimator):
-    """Changes nothing and notes which samples it was fitted on and which it saw later."""
+    """An identity transformer that records which samples it is fitted to and which it transforms."""
 
     fitted: list[np.ndarray] = []  # noqa: RUF012 - one list for all clones
     transformed: list[np.ndarray] = []  # noqa: RUF012
@@ -536,12 +536,12 @@ def test_preparation_and_fit_see_the_training_part_only(grouped):
         if grouped:
             assert not set(groups[train]) & set(groups[test])
     everything = [rows for rows in Spy.fitted if len(rows) == 48]
-    assert len(everything) == 2  # the shape that it leaves, which ranks follow from, and the refit
+    assert len(everything) == 2  # once for the output shape, which determines the ranks, and once for the refit
     assert isinstance(fit.best_estimator_, Pipeline)
 
 
 def test_spoiled_test_parts_do_not_change_a_fit_on_the_training_part():
-    """Scores of a split change with its test part, what was fitted does not: hence no other split's score does."""
+    """Check that a split's test set affects only its scores, not the fit, and hence no other split's scores."""
     X, y = low_rank_classes(0, 60, (4, 5), 3.0)
     split = PredefinedSplit(np.r_[np.full(40, -1), np.zeros(20, int)])
     coefs = []
@@ -562,7 +562,7 @@ def test_spoiled_test_parts_do_not_change_a_fit_on_the_training_part():
 
 def test_alternatives_of_the_preparation_are_columns_and_the_better_one_is_taken():
     X, y = low_rank_classes(2, 80, (4, 5), 4.0, rank=1)
-    X = X * np.where(np.arange(20).reshape(4, 5) == 7, 1e4, 1.0)  # one entry drowns all others
+    X = X * np.where(np.arange(20).reshape(4, 5) == 7, 1e4, 1.0)  # one entry dominates all others
     scaler = TensorScaler()
     fit = search(preparation=[None, scaler, Tensorize((2, 2, 5))], cv=4).fit(X, y)
     assert list(fit.cv_results_["param_preparation"])[:2] == [None, scaler]
@@ -599,7 +599,7 @@ def test_other_peoples_transformers_prepare_too(binary):
 def test_processes_change_nothing(digits):
     X, y = digits
     parameters = {"ranks": (1, 2), "lams": (0.1, 1), "decompositions": ("full", "cp"), "preparation": TensorScaler()}
-    parameters["scoring"] = "neg_log_loss"  # whose scores wait for all splits of a path
+    parameters["scoring"] = "neg_log_loss"  # needs all splits of a path before scoring
     one, two = (search(n_jobs=jobs, **parameters).fit(X, y) for jobs in (1, 2))
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
     assert one.best_params_ == two.best_params_
@@ -620,7 +620,7 @@ def test_random_states(binary):
 def test_sample_weights_reach_fits_and_scores(binary):
     X, y = binary
     X = X.copy()
-    X[45:] = np.random.default_rng(0).permutation(X[45:])  # the second half is of no use
+    X[45:] = np.random.default_rng(0).permutation(X[45:])  # the second half is uninformative
     weights = np.where(np.arange(90) < 45, 1.0, 0.0)
     splits = list(StratifiedKFold(3).split(X[:45], y[:45]))
     second = np.arange(45, 90)
@@ -695,7 +695,7 @@ def test_probabilities_of_two_classes_rise_with_the_score(fitted, binary):
 
 
 def calibration_error(y, probabilities, classes, bins=10):
-    """Return the mean gap between how sure the predicted class was and how often it was right."""
+    """Return the mean gap between the predicted probability and the accuracy, over bins."""
     sure = probabilities.max(axis=1)
     right = classes[probabilities.argmax(axis=1)] == y
     places = np.quantile(sure, np.linspace(0, 1, bins + 1)[1:-1])
@@ -705,7 +705,7 @@ def calibration_error(y, probabilities, classes, bins=10):
 
 
 def test_probabilities_of_two_classes_are_calibrated():
-    """Two Gaussians, so that the true probabilities are known; all samples but 300 are fresh."""
+    """Two Gaussians, so that the true probabilities are known; all samples but 300 are test samples."""
     X, y = low_rank_classes(4, 6300, (4, 5), 2.0, rank=1)
     fit = search(cv=5).fit(X[:300], y[:300])
     probabilities = fit.predict_proba(X[300:])
@@ -747,7 +747,7 @@ def test_coupling_finds_the_probabilities_behind_exact_pairs(given_weights):
 
 @given(st.integers(3, 7), st.data())
 def test_coupling_survives_certainty(n_classes, data):
-    """Pairs that are certain, even in circles, must end in probabilities."""
+    """Check that certain pairs, even in cycles, give valid probabilities."""
     n_pairs = n_classes * (n_classes - 1) // 2
     scores = np.array([data.draw(st.sampled_from([-1e6, -30.0, -1.0, 1.0, 30.0, 1e6])) for _ in range(n_pairs)])
     (found,) = class_probabilities(scores[None], as_they_are(n_pairs), "ovo")
@@ -756,7 +756,7 @@ def test_coupling_survives_certainty(n_classes, data):
 
 
 def as_they_are(n_problems):
-    """Return a calibration that leaves scores alone."""
+    """Return a calibration that does not change scores."""
     return np.tile([1.0, 0.0], (n_problems, 1))
 
 
@@ -842,7 +842,7 @@ class TestTheSigmoid:
             assert 0 < slope < 1e-4
             assert offset == 0
 
-    @example([(0.0, False, 5e-324)])  # a weight of which no share is a number
+    @example([(0.0, False, 5e-324)])  # a weight too small to divide
     @given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.booleans(), st.floats(0, 1e6)), max_size=20))
     def test_it_is_finite_whatever_comes(self, samples):
         scores, positive, weights = (
@@ -889,7 +889,7 @@ class TestTheUnitOfWeights:
 
 @pytest.fixture(scope="module")
 def rare():
-    """One of ten samples is positive; all but 300 are fresh."""
+    """Return samples of which one in ten is positive; all but 300 are test samples."""
     rng = np.random.default_rng(0)
     y = np.arange(3300) % 10 == 0
     return rng.standard_normal((3300, 4, 5)) + 0.35 * y[:, None, None], y
@@ -936,13 +936,13 @@ def test_classes_that_no_test_part_has_get_probabilities_all_the_same(digits):
     cv = [(rows[y != "two"][10:].tolist() + rows[y == "two"].tolist(), rows[y != "two"][:10])]
     probabilities = search(cv=cv).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    cv = [(rows[1:], rows[:1])]  # one sample: no pair of the other classes
+    cv = [(rows[1:], rows[:1])]  # one sample: pairs of the other classes have none
     fit = search(cv=cv).fit(X, y)
     np.testing.assert_allclose(fit.predict_proba(X).sum(axis=1), 1)
     assert np.all(np.isfinite(fit.calibration_))
 
 
-# ---- scorers that ask for probabilities ----
+# ---- scorers that need probabilities ----
 
 
 def log_loss_by_hand(estimator, X, y):
@@ -950,7 +950,7 @@ def log_loss_by_hand(estimator, X, y):
 
 
 def log_loss_with_excuses(estimator, X, y):
-    """Score by probabilities where they can be had, as careful people write it."""
+    """Score by probabilities and wrap any error, as in defensively written scorers."""
     try:
         return log_loss_by_hand(estimator, X, y)
     except Exception as error:
@@ -1088,7 +1088,7 @@ class TestScorersThatAskForProbabilities:
         train, test = next(StratifiedKFold(3).split(X, y))
         cv = [(train, test)] * (1 if splits == "one" else 2)
         with pytest.raises(
-            ValueError, match=r"Use two or more splits with different test parts, or a scoring by predict"
+            ValueError, match=r"Use two or more splits with different test sets, or a scoring by predict"
         ):
             search(scoring="neg_log_loss", cv=cv).fit(X, y)
         assert search(scoring="roc_auc", cv=cv).fit(X, y).best_score_ > 0.8
@@ -1098,7 +1098,7 @@ class TestScorersThatAskForProbabilities:
         zeros, others = np.flatnonzero(y == "zero"), np.flatnonzero(y != "zero")
         cv = [(np.r_[zeros, others[half::2]], others[1 - half :: 2]) for half in (0, 1)]
         with pytest.raises(
-            ValueError, match=r"test part without samples of \['zero'\]: .*\. Use another scoring, or folds"
+            ValueError, match=r"test set without samples of \['zero'\]: .*\. Use another scoring, or folds"
         ):
             search(scoring="neg_log_loss", cv=cv).fit(X, y)
 
@@ -1150,7 +1150,7 @@ class TestScorersThatAskForProbabilities:
         ({"preparation": 3}, "'preparation' parameter"),
         ({"preparation": TensorScaler(by_group=True)}, "by_group=True needs groups"),
         ({"scoring": "no such score"}, "no such score"),
-        ({"scoring": lambda *_: np.nan}, r"finite number for every test part; got nan for one with the classes \[-1"),
+        ({"scoring": lambda *_: np.nan}, r"finite number for every test set; got nan for one with the classes \[-1"),
         ({"cv": 1}, "'cv' parameter"),
         ({"rule": "one_se"}, "'rule' parameter"),
         ({"multi_class": "all"}, "'multi_class' parameter"),

@@ -1,4 +1,4 @@
-"""What makes a fit fast must not change its answer: each shortcut against the long way."""
+"""Tests that shortcuts do not change the result of a fit."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class TestCoarseStart:
         np.testing.assert_array_equal(rows, coarse._draw(signs))
 
     def test_weights_go_along(self):
-        """MemorySamples of weight two count like two samples, in the subset as well."""
+        """Samples of weight two count like two samples, in the subset as well."""
         X, y = images(20000, (6, 6))
         weights = 1.0 + (np.arange(20000) % 3 == 0)
         clf = TensorMarginClassifier("cp", 1).fit(X, y, sample_weight=weights)
@@ -192,7 +192,7 @@ class TestExtrapolation:
 
     @pytest.mark.parametrize("name", ["cp", "tucker", "tt"])
     def test_nonsense_is_refused(self, name, monkeypatch):
-        """A trial that does not lower the objective is thrown away; the descent goes on from the weight before it."""
+        """An extrapolation that does not lower the objective is discarded; descent continues from the last weight."""
         X, y = low_rank_classes(0, 60, (6, 7, 5), 2.0)
         at_coordinates = FORMATS[name].at_coordinates
         monkeypatch.setattr(FORMATS[name], "at_coordinates", lambda self, vector: at_coordinates(self, 0 * vector + 1))
@@ -234,7 +234,7 @@ class TestStopping:
         assert _left_to_fall(self.sweeps(1.0, 1e-3, 1e-4, 0.0)) == 0.0
 
     def test_a_solver_that_gets_no_further_is_not_asked_forever(self, monkeypatch):
-        """Rounding may keep a gap above the goal; sweeps that change nothing end, and the fit warns."""
+        """Rounding may keep a gap above the tolerance; the fit then stops when sweeps change nothing, and warns."""
         X, y = low_rank_classes(0, 60, (4, 5), 2.0)
         solve = SOLVERS["dual_cd"]
 
@@ -314,7 +314,7 @@ class TestMissingValues:
 
 @pytest.mark.filterwarnings("ignore", category=ConvergenceWarning)
 def test_the_mean_tensor_is_approximated_better_than_by_singular_vectors(monkeypatch):
-    """CP starts are refined by least squares; without that the components of different modes are paired at random."""
+    """CP starts are refined by least squares; otherwise the components of different modes are paired at random."""
     rng = np.random.RandomState(0)
     tensor = sum(scale * np.einsum("i,j,k", *(rng.standard_normal(n) for n in (8, 9, 10))) for scale in (3, 2.5, 2))
 

@@ -1,4 +1,4 @@
-"""The contract of every solver in the registry."""
+"""Tests of the contract of every registered solver."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_gap_is_reached_and_certified(solver, name):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("scale", [1.0, 1e4, 1e6])
 def test_equal_columns_do_not_end_in_a_singular_matrix(solver, scale):
-    """Near the optimum the Newton system of an interior point is singular in rounding (a few neighbouring bands)."""
+    """With equal columns, such as neighbouring bands, the Newton system is numerically singular near the optimum."""
     for seed in range(20):
         rng = np.random.RandomState(seed)
         design = scale * np.repeat(rng.standard_normal((20, 3)), 2, axis=1)
@@ -75,7 +75,7 @@ def test_kkt_conditions(solver, name):
     beta, width = solution.beta, problem.upper - problem.lower
     assert np.all((beta >= problem.lower) & (beta <= problem.upper))
     np.testing.assert_allclose(solution.u, beta @ problem.rows, rtol=1e-4, atol=1e-5)
-    # Complementarity, sample by sample, is what the gap sums up.
+    # The gap is the sum of these violations of complementarity.
     violation = np.where(
         solution.margins < 1,
         (problem.upper - beta) * (1 - solution.margins),

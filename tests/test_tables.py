@@ -1,4 +1,4 @@
-"""Every table of `tensormargin reproduce --quick`, end to end as a command: all rows there, means in their bands."""
+"""End-to-end tests of every table of `tensormargin reproduce --quick`: complete rows, means within their bands."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tensormargin.datasets import make_fmri_like
 from tensormargin.reproduce import PROTOCOLS, Row, RowStore, quick, read_results
 from tensormargin.reproduce.page import TITLES
 
-# Mean accuracy in percent of the seven methods, in the order of METHODS, as measured; and how far off a run may be. The
-# quick tables are small (a thousand images, six pairs, two folds), so that is as wide as a few test samples.
+# Measured mean accuracy of the seven methods in percent, in the order of METHODS, and the tolerance. The quick tables
+# are small (a thousand images, six pairs, two folds), so the tolerance corresponds to a few test samples.
 BANDS = {
     "table2": {"MNIST": ((98.03, 97.84, 96.90, 98.07, 96.89, 97.81, 97.81), 0.5)},
     "table4": {"ORL 32x32": ((100.0,) * 7, 1.0)},
@@ -53,7 +53,7 @@ def test_quick_tables_are_complete_and_in_their_bands(table, data_folder, tmp_pa
 
 @pytest.fixture(scope="module")
 def brought(tmp_path_factory):
-    """Small files of the form of the paper's fMRI arrays."""
+    """Return a folder with small files in the format of the paper's fMRI arrays."""
     from scipy.io import savemat
 
     folder = tmp_path_factory.mktemp("brought")
@@ -73,8 +73,8 @@ def test_table6_runs_on_files_that_the_user_brings(brought, tmp_path):
     assert len(rows) == 2 * 2 * len(methods)
     adhd = [row for row in rows if row.data == "ADHD-200"]
     assert {(row.n_train, row.n_test) for row in adhd} == {(32, 8)}
-    assert np.mean([row.accuracy for row in adhd]) > 0.9  # the blob is plain to see
-    assert "(66.67)" not in result.stdout  # the paper's figures are of another number of folds
+    assert np.mean([row.accuracy for row in adhd]) > 0.9  # the blob is easy to detect
+    assert "(66.67)" not in result.stdout  # the paper used another number of folds
 
 
 def test_table6_whole_leaves_each_subject_out(brought, tmp_path):
@@ -89,11 +89,11 @@ def test_table6_whole_leaves_each_subject_out(brought, tmp_path):
     assert "Table 6: resting-state fMRI" in (tmp_path / "page.md").read_text()
     (one,) = read_results(tmp_path)
     assert one.columns == [("ADNI", 17)]
-    assert "(55.56)" in (tmp_path / "page.md").read_text()  # the paper's figure beside ours
+    assert "(55.56)" in (tmp_path / "page.md").read_text()  # the paper's figure next to ours
     arguments = ["--adhd", brought / "adhd.npz", "--methods", "SVM", "--out", tmp_path, "--jobs", 1]
     assert run("reproduce", "table6", *arguments).returncode == 0
     (one,) = read_results(tmp_path)
-    assert one.columns == [("ADNI", 17), ("ADHD-200", 32)]  # what another file gave before stays in the summary
+    assert one.columns == [("ADNI", 17), ("ADHD-200", 32)]  # earlier results stay in the summary
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_without_data_the_command_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.delenv("TENSORMARGIN_DATA", raising=False)
     monkeypatch.setenv("TENSORMARGIN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("tensormargin.datasets._store.urlopen", refuse)
-    monkeypatch.setattr("tensormargin.reproduce.protocols._LOADED", {})  # what tests before this one loaded
+    monkeypatch.setattr("tensormargin.reproduce.protocols._LOADED", {})  # drop data loaded by earlier tests
     result = run("reproduce", "table2", "--out", tmp_path / "out")
     assert result.returncode == 2
     assert "set TENSORMARGIN_DATA" in " ".join(result.stderr.split())

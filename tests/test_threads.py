@@ -1,4 +1,4 @@
-"""Threads over parts: order, bits, errors, and what is left behind."""
+"""Tests of threads over parts: order, bitwise results, errors and cleanup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and groups: one door for whatever holds them."""
+"""Tests of the validation of labels and groups in any container."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensormargin.evaluation.predictions import predictions_of, write_prediction
 X = np.zeros((4, 2, 3))
 WORDS = ["b", "a", "b", "c"]
 NUMBERS = [2, 1, 2, 3]
-SCRAMBLED = [3, 1, 0, 2]  # an index of its own, as a shuffled or filtered DataFrame has it
+SCRAMBLED = [3, 1, 0, 2]  # the index of a shuffled or filtered DataFrame
 
 KINDS_OF_TEXT = {
     "list": WORDS,
@@ -108,7 +108,7 @@ def fitted():
 
 
 class TestWhoeverTakesLabels:
-    """Series whose index is no range, and whose labels are pandas' own kinds of text."""
+    """Series with a non-default index and pandas' own text dtypes."""
 
     @pytest.fixture(params=["object", "string", "category"])
     def series(self, request, fitted):

@@ -1,1 +1,1 @@
-"""Fit times and memory against what a user would pick instead; see `benchmarks.speed.__main__`."""
+"""Fit times and memory compared with alternatives from other libraries; see `benchmarks.speed.__main__`."""

@@ -1,14 +1,14 @@
-"""Fit time and memory of every method, side by side in one run.
+"""Fit time and memory of every method, compared in one run.
 
 ``TENSORMARGIN_DATA=... python -m benchmarks.speed [--cases mnist volumes ...] [--runs 5] [--out benchmarks/results]``
 
-Each contender is measured in a process of its own, on the same data with the same lambda: the median of several fits
-after one to warm up, in two rounds through all contenders. It is given in seconds, as a ratio to LinearSVC (among the
-peers: to the fastest peer with the same model) and to the time that reading the samples once takes. The objective that
-was reached is evaluated by one function for all and compared with that of the same model fitted on to convergence; the
-peak of memory is the one during a fit, over what was there before. Rows go to a CSV file, a table and two figures. What
-breaks its bound (a ratio, an exponent, the excess of an objective, memory) is listed and makes the exit status 1. Cases
-whose data is not at hand and peers that are not installed are left out by name. All of it takes about 20 minutes.
+Each contender is measured in a separate process, on the same data with the same lambda: the median of several fits
+after a warm-up, in two rounds through all contenders. The time is given in seconds, as a ratio to LinearSVC (among the
+peers: to the fastest peer with the same model), and as a ratio to the time of reading the samples once. The objective
+is evaluated by the same function for all methods and compared with that of the same model fitted to convergence. Peak
+memory is the increase during a fit. Rows go to a CSV file, a table and two figures. Broken bounds (a ratio, an
+exponent, the excess of an objective, memory) are listed, and the exit status is then 1. Cases without data and peers
+that are not installed are reported and skipped. The whole benchmark takes about 20 minutes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FIELDS = (
 
 
 def main() -> None:
-    """Run the cases asked for, then draw and judge all rows that the CSV file holds."""
+    """Run the requested cases, then plot all rows of the CSV file and check their bounds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--cases", nargs="+", metavar="CASE", default=[*CASES, "startup"])
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def run_case(name: str, runs: int) -> list[dict]:
-    """Measure every contender of a case and print a line for each."""
+    """Measure every contender of a case, print a line for each and return the rows."""
     case = CASES[name]
     if case.needs_data and "TENSORMARGIN_DATA" not in os.environ:
         print(f"\n{name}: left out, TENSORMARGIN_DATA is not set")
@@ -87,7 +87,7 @@ def run_case(name: str, runs: int) -> list[dict]:
 
 
 def run_contender(case: str, method: str, runs: int) -> dict:
-    """Measure in a process of its own."""
+    """Return the measurements of one contender, made in a separate process."""
     command = [sys.executable, "-m", "benchmarks.speed.measure", case, method, str(runs)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
@@ -97,7 +97,7 @@ def run_contender(case: str, method: str, runs: int) -> dict:
 
 
 def finished(name: str, method: str, measured: dict[str, dict]) -> dict:
-    """Add to a measurement what it is compared with."""
+    """Return the row of a measurement, with its ratios to the references."""
     case, result = CASES[name], measured[method]
     references = [r for r in case.references.get(method, case.references.get("", ())) if r in measured]
     reference = min(references, key=lambda r: measured[r]["seconds"], default="")
@@ -120,7 +120,7 @@ def finished(name: str, method: str, measured: dict[str, dict]) -> dict:
 
 
 def line(row: dict) -> str:
-    """Return a row of the table that is printed."""
+    """Return a row of the printed table."""
     bound = f"{row['bound']:5g}" if np.isfinite(row["bound"]) else "    –"
     return (
         f"{row['method']:>15} {row['seconds']:8.3f} {row['ratio']:8.3f}  {bound} {row['read_ratio']:8.1f}"
@@ -130,7 +130,7 @@ def line(row: dict) -> str:
 
 
 def run_startup() -> list[dict]:
-    """Compare import times, and the first fit of a process with a later one."""
+    """Return rows of import times, and of the first fit of a process compared with later ones."""
     print("\nstartup: seconds, bound")
     rows = []
     for method, (seconds, ratio, bound) in measure_startup().items():
@@ -141,7 +141,7 @@ def run_startup() -> list[dict]:
 
 
 def store(table: Path, case: str, rows: list[dict]) -> None:
-    """Replace the rows of a case in the CSV file; it is written anew and then renamed."""
+    """Replace the rows of a case in the CSV file, atomically."""
     if not rows:
         return
     kept = [row for row in load(table) if row["case"] != case] if table.exists() else []
@@ -156,7 +156,7 @@ def store(table: Path, case: str, rows: list[dict]) -> None:
 
 
 def load(table: Path) -> list[dict]:
-    """Read the CSV file; cases that no longer exist are dropped."""
+    """Return the rows of the CSV file, without cases that no longer exist."""
     with table.open(newline="") as file:
         rows = [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
     return [row for row in rows if row["case"] in {*CASES, "startup"}]
@@ -172,7 +172,7 @@ def broken_bounds(rows: list[dict]) -> list[str]:
 
 
 def broken_promises(rows: list[dict]) -> list[str]:
-    """Return a line for every fit of ours that is fast because it stopped too early, or takes too much memory."""
+    """Return a line for every fit of ours that stopped too early or takes too much memory."""
     ours = [row for row in rows if row["case"] in CASES and row["method"] not in ("LinearSVC", *PEERS)]
     return [
         f"{row['case']}, {row['method']}: {what} is {row[field]:.3g}, above {bound:.3g}"
@@ -196,7 +196,7 @@ def broken_exponents(exponents: dict[tuple[str, str], float]) -> list[str]:
 
 
 def growth_exponents(rows: list[dict]) -> dict[tuple[str, str], float]:
-    """Return how time grows in each family of cases, by family and method."""
+    """Return the growth exponents of the fit time by family of cases and method."""
     found: dict[tuple[str, str], list[dict]] = {}
     for row in rows:
         family = row["case"].split("-")[0]
@@ -207,7 +207,7 @@ def growth_exponents(rows: list[dict]) -> dict[tuple[str, str], float]:
 
 
 def _slope(rows: list[dict]) -> float:
-    """Return the slope of log time over log size, over the three largest sizes (the first are all overhead)."""
+    """Return the slope of log time against log size over the three largest sizes (the smallest are mostly overhead)."""
     rows = sorted(rows, key=lambda row: row["size"])[-3:]
     sizes, seconds = (np.log([row[key] for row in rows]) for key in ("size", "seconds"))
     return float(np.polyfit(sizes, seconds, 1)[0])

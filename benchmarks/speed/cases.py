@@ -1,4 +1,4 @@
-"""The data of every case, its contenders, and the bounds that their ratios have to keep."""
+"""The cases of the suite: data, contenders, and bounds on their ratios."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEERS = ("LSSTM", "CPRegressor-1", "CPRegressor-2", "TuckerRegressor", "CP_PLSR"
 
 @dataclass(frozen=True)
 class Data:
-    """MemorySamples with labels, fresh ones to score on (the same where there are none), and the strengths of Eq. 7."""
+    """Labelled samples, a test set (the same samples if there is none), and lambda and mu of Eq. 7."""
 
     X: np.ndarray
     y: np.ndarray
@@ -38,17 +38,17 @@ class Case:
     contenders : tuple of str
         Names in `benchmarks.speed.contenders`.
     references : dict
-        For a contender (or "" for all others) the names of those that its time is divided by; the fastest counts.
+        For each contender (or "" for all others), the contenders its time is divided by; the fastest counts.
     bounds : dict
-        The largest ratio allowed.
+        Largest ratio allowed, by contender.
     tucker_shape : tuple of int
         Shape of the samples for Tucker weights, if it differs.
     runs : int
-        Most timed fits, where the command line asks for more.
+        Largest number of timed fits, whatever the command line asks for.
     size : float
-        What the family grows in.
+        The quantity that varies within a family of cases.
     needs_data : bool
-        Whether TENSORMARGIN_DATA has to be set.
+        Whether TENSORMARGIN_DATA must be set.
     """
 
     load: Callable[[], Data]
@@ -104,13 +104,13 @@ def eeg() -> Data:
 
 
 def noise(n: int, shape: tuple[int, ...], dtype: str = "f4", distance: float = 3.0) -> Data:
-    """Make unit noise whose class means differ by a tensor of rank two."""
+    """Unit-variance noise whose class means differ by a tensor of rank two."""
     bunch = datasets.make_low_rank_classes(n, shape, 2, distance, dtype, random_state=0)
     return _by_scale(bunch.data, bunch.target, bunch.data, bunch.target)
 
 
 def _by_scale(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> Data:
-    """Use the strengths of the scale-free default, as the numbers that they are for these samples."""
+    """Return the data with the scale-free default of lambda and mu, converted to numbers for these samples."""
     from tensormargin.samples import MemorySamples
 
     n = len(X)
@@ -175,6 +175,6 @@ CASES: dict[str, Case] = {
     },
 }
 
-LARGEST_EXPONENT = {"samples": 1.1}  # of the time in the number of samples
-LARGEST_EXCESS = 0.01  # of an objective over the converged one, relatively
-LARGEST_LOSS = 0.002  # of accuracy on MNIST against the converged model
+LARGEST_EXPONENT = {"samples": 1.1}  # growth of the time with the number of samples
+LARGEST_EXCESS = 0.01  # of an objective over the converged one, relative
+LARGEST_LOSS = 0.002  # of accuracy on MNIST compared with the converged model

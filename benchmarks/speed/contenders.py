@@ -1,7 +1,7 @@
-"""What is timed: the methods of this library, and what a user would pick instead.
+"""The contenders: the methods of this library, and alternatives from other libraries.
 
-Each contender is a function that takes `Data` and returns another one without arguments, which fits and returns a
-`Model`: what is prepared before does not count.
+Each contender is a function that takes `Data` and returns a function without arguments, which fits and returns a
+`Model`; only the latter is timed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 from .cases import Data
 
 _TIGHT = 1e-6
-_N_JOBS = -1  # for the 45 pairs; both sides use all cores
+_N_JOBS = -1  # for the 45 pairs; our methods and LinearSVC both use all cores
 
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted linear classifier in the form that `value` and `accuracy` read.
+    """A fitted linear classifier in the form expected by `value` and `accuracy`.
 
-    ``mu`` holds the strengths of the margin terms that it was fitted with, ``converge`` returns the same model fitted
-    much further from where it stands (None where there is no such thing).
+    ``mu`` is the weight of the margin terms in the fit; ``converge`` continues the fit to a tight tolerance and returns
+    the model (None if that is not possible).
     """
 
     estimator: Any
@@ -41,7 +41,7 @@ Fit = Callable[[], Model]
 def value(model: Model, data: Data) -> tuple[float, float]:
     """Return Eq. 7, without the penalty of the intercept, and the sum of the absolute values of its terms.
 
-    The one function that all models are judged by.
+    All models are compared by this function.
     """
     if model.weight is None:
         return float("nan"), float("nan")
@@ -55,12 +55,12 @@ def value(model: Model, data: Data) -> tuple[float, float]:
 
 
 def accuracy(model: Model, data: Data) -> float:
-    """Return the share of right answers on fresh samples."""
+    """Return the accuracy on the test set."""
     return float(np.mean(model.predict(data.X_test) == data.y_test))
 
 
 def ours(name: str, data: Data, **overrides: Any) -> Fit:
-    """Prepare a method of the paper by its name."""
+    """Return the fit of a method of the paper, by its name."""
     from tensormargin import make_method
 
     mu = 0.0 if name in ("SVM", "STM", "STuM") else data.mu
@@ -85,7 +85,7 @@ def _our_model(clf: Any, data: Data, mu: float) -> Model:
 
 
 def linear_svc(data: Data, tol: float = 1e-3) -> Fit:
-    """scikit-learn's LinearSVC on flattened samples with the same lambda."""
+    """Return the fit of scikit-learn's LinearSVC on flattened samples, with the same lambda."""
     from sklearn.multiclass import OneVsOneClassifier
     from sklearn.svm import LinearSVC
 
@@ -113,7 +113,7 @@ def linear_svc(data: Data, tol: float = 1e-3) -> Fit:
 
 
 def regressor(make: Callable[[], Any], data: Data) -> Fit:
-    """Prepare a regressor of TensorLy on labels of 1 and -1."""
+    """Return the fit of a TensorLy regressor on the labels 1 and -1."""
     classes = np.unique(data.y)
     target = np.where(data.y == classes[1], 1.0, -1.0)
 
@@ -134,14 +134,14 @@ def regressor(make: Callable[[], Any], data: Data) -> Fit:
 
 
 def cp_regressor(rank: int, data: Data) -> Fit:
-    """TensorLy's CPRegressor with its own defaults."""
+    """Return the fit of TensorLy's CPRegressor with default parameters."""
     from tensorly.regression import CPRegressor
 
     return regressor(lambda: CPRegressor(weight_rank=rank, verbose=0, random_state=0), data)
 
 
 def tucker_regressor(data: Data) -> Fit:
-    """TensorLy's TuckerRegressor with its own defaults and the rank of our Tucker weight."""
+    """Return the fit of TensorLy's TuckerRegressor with default parameters and the rank of our Tucker weight."""
     from tensorly.regression import TuckerRegressor
 
     ranks = [4] * (data.X.ndim - 1)
@@ -149,21 +149,21 @@ def tucker_regressor(data: Data) -> Fit:
 
 
 def cp_plsr(data: Data) -> Fit:
-    """TensorLy's partial least squares with two components."""
+    """Return the fit of TensorLy's partial least squares with two components."""
     from tensorly.regression import CP_PLSR
 
     return regressor(lambda: CP_PLSR(n_components=2), data)
 
 
 def lsstm(data: Data) -> Fit:
-    """HOTTBOX's least squares support tensor machine (rank 1) with its own defaults."""
+    """Return the fit of HOTTBOX's least squares support tensor machine (rank 1) with default parameters."""
     from hottbox.algorithms.classification import LSSTM
     from hottbox.core import Tensor
 
     samples = [Tensor(sample) for sample in data.X]
 
     def fit() -> Model:
-        np.random.seed(0)  # noqa: NPY002 - it draws its start from there
+        np.random.seed(0)  # noqa: NPY002 - LSSTM draws its initial weight from the global state
         clf = LSSTM()
         clf.fit(samples, data.y)
         return Model(
@@ -174,7 +174,7 @@ def lsstm(data: Data) -> Fit:
 
 
 def contender(name: str, data: Data) -> Fit:
-    """Return the fit of a contender by its name; ImportError if its library is not installed."""
+    """Return the fit of a contender by its name; raise ImportError if its library is not installed."""
     others: dict[str, Callable[[Data], Fit]] = {
         "LinearSVC": linear_svc,
         "LSSTM": lsstm,

@@ -1,4 +1,4 @@
-"""Measure one contender on one case, in a process of its own: ``python -m benchmarks.speed.measure CASE NAME RUNS``."""
+"""Measure one contender on one case in this process: ``python -m benchmarks.speed.measure CASE NAME RUNS``."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import numpy as np
 from .cases import CASES, Case, Data
 from .contenders import accuracy, contender, value
 
-_LONG = 5.0  # seconds; such a fit is timed once
+_LONG = 5.0  # seconds; longer fits are timed only once
 _TUCKER = ("TuSPMD-LRT", "STuM")
 
 
 def measure(case: Case, name: str, runs: int) -> dict:
-    """Return the times, peak memory, objective, accuracy, and how far both are from the converged ones."""
+    """Return the times, peak memory, objective and accuracy, and the objective and accuracy after convergence."""
     data = case.load()
     if case.tucker_shape and name in _TUCKER:
         data = replace(data, X=_reshaped(data.X, case), X_test=_reshaped(data.X_test, case))
     fit = contender(name, data)
     read = _median(lambda: data.X.sum(), 5)
-    first, model = _timed(fit)  # compiles what is compiled
+    first, model = _timed(fit)  # warm-up: compiles
     before = _memory("VmRSS")
     _reset_peak()
     times = []
@@ -47,7 +47,7 @@ def measure(case: Case, name: str, runs: int) -> dict:
 
 
 def _converged(converge: Callable | None, data: Data) -> dict[str, float]:
-    """Return objective and accuracy of the model fitted on to the end, where there is such a thing."""
+    """Return the objective and accuracy of the converged model, NaN if there is none."""
     if converge is None:
         return dict.fromkeys(("converged_objective", "converged_scale", "converged_accuracy"), float("nan"))
     model = converge()
@@ -74,7 +74,7 @@ def _median(function: Callable, runs: int) -> float:
 
 
 def _memory(field: str) -> float:
-    """Return a field of the process status in bytes; NaN where there is no such file (Linux has it)."""
+    """Return a field of the process status in bytes; NaN on systems other than Linux."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

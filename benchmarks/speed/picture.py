@@ -1,4 +1,4 @@
-"""Two figures from the rows of the suite: ratios by case, and growth on logarithmic axes."""
+"""Figures of the suite: ratios by case, and growth on logarithmic axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process pays before its first answer: imports, and compiled code that has to be fetched."""
+"""Startup cost of a process: imports, and loading of compiled code."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ for _ in range(4):
 
 
 def measure_startup(runs: int = 7) -> dict[str, tuple[float, float, float]]:
-    """Return seconds, ratio (or difference) and bound of each: medians over fresh processes, one after the other."""
-    _run(_FITS)  # the first ever compiles
+    """Return seconds, ratio (or difference) and bound by name: medians over fresh processes, one after the other."""
+    _run(_FITS)  # fills the compilation cache
     packages = ("sklearn.svm", "tensormargin", "tensormargin.estimators")
     imports = {name: [] for name in packages}
     fits = []

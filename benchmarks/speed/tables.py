@@ -1,4 +1,4 @@
-"""The rows of the suite as Markdown."""
+"""Markdown tables of the suite."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Large margin distribution classifiers with low-rank tensor weights.
 
-Names are imported on first use, so that the command line starts at once.
+Public names are imported on first use, which keeps the command line fast to start.
 """
 
 from __future__ import annotations

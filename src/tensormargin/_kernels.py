@@ -1,7 +1,8 @@
-"""The compiled inner loops: moments of the samples, products in double precision, dual coordinate descent.
+"""Compiled inner loops: moments of the samples, products in double precision, dual coordinate descent.
 
-Kept apart so that importing the package does not import numba; the compiled code is cached on disk. The functions carry
-no annotations (pyproject.toml tells mypy): numba derives the types from each call and compiles one version for each.
+A separate module, so that importing the package does not import numba; the compiled code is cached on disk. The
+functions have no annotations (see mypy in pyproject.toml): numba infers the types and compiles one version per
+signature.
 """
 
 from __future__ import annotations
@@ -9,19 +10,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_REORDER = {"reassoc", "contract", "nsz"}  # lets the dot product use vector registers
+_REORDER = {"reassoc", "contract", "nsz"}  # allows vectorised dot products
 
 
-_TILE = 2048  # columns; their sums stay in the innermost cache
+_TILE = 2048  # columns; their sums stay in the L1 cache
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def add_moments(samples, pivot, weights, signed_weights, sums):
     """Add weighted sums of ``samples - pivot`` to the two rows of ``sums``; return the weighted sum of squares.
 
-    Each sample is read once, at the speed of memory, where NumPy makes temporaries and four passes (64 samples of 1 MB:
-    9 instead of 34 ms). Four samples at a time, so that the sums are written a quarter as often; what is missing in the
-    last four counts with weight zero.
+    Each sample is read once, at memory bandwidth, whereas NumPy needs temporaries and four passes (64 samples of 1 MB:
+    9 instead of 34 ms). Four samples are processed at a time, so that the sums are written a quarter as often; the last
+    group is padded with samples of weight zero.
     """
     n_samples, n_columns = samples.shape
     last = n_samples - 1
@@ -47,7 +48,7 @@ def add_moments(samples, pivot, weights, signed_weights, sums):
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def multiply(rows, vector, out):
-    """Write ``rows @ vector`` to ``out``: float64 sums of float32 rows without a float64 copy of them."""
+    """Write ``rows @ vector`` to ``out``, summing float32 rows in float64 without copying them."""
     for i in range(rows.shape[0]):
         row, total = rows[i], 0.0
         for k in range(row.size):
@@ -57,7 +58,7 @@ def multiply(rows, vector, out):
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def combine(rows, weights, out):
-    """Add ``weights @ rows`` to ``out`` in float64, four rows at a time: ``out`` is written a quarter as often."""
+    """Add ``weights @ rows`` to ``out`` in float64; four rows at a time, so ``out`` is written a quarter as often."""
     last = rows.shape[0] - 1
     w = np.zeros(rows.shape[0] + 3)
     w[: rows.shape[0]] = weights
@@ -69,11 +70,11 @@ def combine(rows, weights, out):
 
 @njit(cache=True, nogil=True)
 def descend(rows, squares, lower, upper, beta, u, order, seed, target, max_epochs):
-    """Run epochs of coordinate descent in place until the gap seen on the way is at most ``target``.
+    """Run epochs of coordinate descent in place until the running estimate of the gap is at most ``target``.
 
-    A coordinate whose bound is active and whose gradient points outwards by more than any violation of the epoch
-    before is set aside (shrinking); the caller checks the gap over all samples and calls again where it was too bold.
-    ``seed`` (one uint64) is the state of the generator that shuffles the order.
+    Shrinking: a coordinate at a bound is set aside if its gradient points outwards by more than any violation of the
+    previous epoch. The caller checks the gap over all samples and calls again if shrinking was too aggressive.
+    ``seed`` (one uint64) is the state of the generator that shuffles the coordinates.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def descend(rows, squares, lower, upper, beta, u, order, seed, target, max_epoch
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def _epoch(rows, squares, lower, upper, beta, u, order, n_active, low_bar, high_bar):
-    """Visit the active coordinates once; return the gap seen, the worst violations and how many stay active."""
+    """Visit the active coordinates once; return the estimated gap, the worst violations and the number still active."""
     n_columns = rows.shape[1]
     gap, lowest, highest = 0.0, 0.0, 0.0
     position = 0
@@ -124,7 +125,7 @@ def _epoch(rows, squares, lower, upper, beta, u, order, n_active, low_bar, high_
 
 @njit(cache=True, nogil=True, inline="always")
 def _settled(old, gradient, low, high, low_bar, high_bar):
-    """Tell whether a coordinate sits at a bound and is pushed there harder than any other is pulled away."""
+    """Return whether a coordinate is at a bound and pushed against it harder than any other is pulled away."""
     return (old <= low and gradient > high_bar) or (old >= high and gradient < low_bar)
 
 
@@ -132,12 +133,12 @@ def _settled(old, gradient, low, high, low_bar, high_bar):
 def _clipped_step(old, gradient, square, low, high):
     if square > 0.0:
         return min(max(old - gradient / square, low), high)
-    return high if gradient < 0.0 else low  # a zero row has a linear objective
+    return high if gradient < 0.0 else low  # the objective is linear for a zero row
 
 
 @njit(cache=True, nogil=True)
 def _shuffle(order, n_active, seed):
-    """Fisher-Yates with xorshift64; bits do not depend on any global generator."""
+    """Shuffle in place (Fisher-Yates with xorshift64), independently of any global random state."""
     state = seed[0]
     for last in range(n_active - 1, 0, -1):
         state ^= state << np.uint64(13)

@@ -1,8 +1,8 @@
-"""Products of float32 samples on an NVIDIA GPU with matrices of few columns, as fast as the samples can be read.
+"""Products of float32 samples with matrices of few columns on an NVIDIA GPU, at close to memory bandwidth.
 
 cuBLAS has no kernel for so few columns: without TF32, which rounds to three digits, it reaches a quarter to a half of
-the copy bandwidth (benchmarks/results/gpu.md). Here every number is split into three of TF32 in registers, which gives
-float32's accuracy from the matrix units. Triton comes with PyTorch's builds for CUDA; only `_namespace` calls this.
+the copy bandwidth (benchmarks/results/gpu.md). Here each number is split into three TF32 numbers in registers, which
+gives float32 accuracy on tensor cores. Triton comes with PyTorch's CUDA builds; only `_namespace` imports this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 MOST_COLUMNS = 64
-_LEAST_COLUMNS = 16  # of a product of the matrix units
+_LEAST_COLUMNS = 16  # minimum for a product on tensor cores
 _ROWS, _DEPTH = 64, 64
 _WIDTH, _DEPTH_IF_WIDE = 256, 32
 

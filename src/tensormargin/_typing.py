@@ -1,4 +1,4 @@
-"""Names for the array types in signatures."""
+"""Array types for annotations."""
 
 from typing import Any
 

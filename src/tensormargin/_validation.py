@@ -1,4 +1,4 @@
-"""Checks of samples, labels and groups that estimators, transformers and evaluations share."""
+"""Checks of samples, labels and groups, shared by estimators, transformers and evaluations."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ._namespace import detached, device_of, dtype_of, is_foreign, is_lazy, name
 from ._typing import Array
 
 NOT_FINITE = "Input X contains NaN or infinity; leave those samples out, or impute such entries first"
-"""What to say of samples for which statistics are not finite, or entries are not."""
+"""Error message for samples with entries or statistics that are not finite."""
 
 
 def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = True) -> Any:
-    """Return X as samples to fit on (or, not to ``reset``, of as many features as the fit's), or raise ValueError.
+    """Return X as validated samples, or raise ValueError.
 
-    Arrays of NumPy and what becomes one (lists, data frames) go through scikit-learn's checks. A Dask array stays lazy:
-    nothing of it is computed, and its chunks run along the samples only. An array of another library stays in it, where
-    it lies.
+    NumPy arrays and anything convertible to one (lists, data frames) go through scikit-learn's checks. A Dask array
+    stays lazy: nothing is computed, and it is chunked along the samples only. An array of another library stays on its
+    device.
 
     Parameters
     ----------
     estimator : object
-        Whose ``n_features_in_`` (and ``feature_names_in_``) is set or compared.
+        Estimator whose ``n_features_in_`` (and ``feature_names_in_``) is set or compared.
     X : array-like of shape (n_samples, I_1, ..., I_M)
     reset : bool, default=True
-        True in ``fit``.
+        True in ``fit``: set ``n_features_in_``. Otherwise X must have as many features as in ``fit``.
     finite : bool, default=True
-        Whether to look for NaN and infinity, which for a Dask array is left to the pass that reads it.
+        Whether to check for NaN and infinity. For a Dask array the pass that reads it checks this.
     """
     if is_lazy(X) or is_foreign(X):
         return validate_data(estimator, _stays_itself(X, finite), skip_check_array=True, reset=reset)
@@ -39,7 +39,7 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
 
 
 def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True) -> tuple[Any, Array]:
-    """Return samples to fit on, as `checked_samples` does, and their labels as an array of NumPy."""
+    """Return samples to fit on, as `checked_samples` does, and their labels as a NumPy array."""
     labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
     if is_lazy(X) or is_foreign(X):
         if y is None:
@@ -54,7 +54,7 @@ def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True) -> tup
 
 
 def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
-    """Raise ValueError unless X is of the library, and on the device, of what the estimator was fitted on."""
+    """Raise ValueError unless X has the array library and the device that the estimator was fitted with."""
     fitted = getattr(estimator, attribute)
     if namespace(X) is namespace(fitted) and (not is_foreign(X) or device_of(X) == device_of(fitted)):
         return
@@ -66,11 +66,11 @@ def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
 
 
 def samples_as_fitted(estimator: Any, X: Any, shape: tuple[int, ...]) -> Any:
-    """Return X as an array of samples of this shape, the one that the estimator was fitted on, or raise ValueError.
+    """Return X as an array of samples of the shape seen in ``fit``, or raise ValueError.
 
-    Dask arrays and arrays of other libraries stay what they are, as in `checked_samples`.
+    Dask arrays and arrays of other libraries are kept, as in `checked_samples`.
     """
-    if len(shape) == 1:  # scikit-learn's message about features, which its checks want, fits vectors only
+    if len(shape) == 1:  # scikit-learn's message about features, which check_estimator expects, fits vectors only
         X = checked_samples(estimator, X, reset=False)
     elif is_lazy(X) or is_foreign(X):
         X = _stays_itself(X)
@@ -97,7 +97,7 @@ def checked_labels(X: Any, y: Any) -> Array:
     Returns
     -------
     ndarray of shape (n_samples,)
-        Of text (``str``), integers, booleans, or floats with integer values.
+        Text (``str``), integers, booleans, or floats with integer values.
     """
     labels = _one_per_sample(X, y, "y")
     if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
@@ -110,7 +110,7 @@ def checked_labels(X: Any, y: Any) -> Array:
 
 
 def checked_groups(X: Any, groups: Any) -> Array | None:
-    """Return groups as a vector with one entry per sample, None for none; otherwise as `checked_labels` does."""
+    """Return groups as a vector with one entry per sample, or None if there are none; see `text_or_numbers`."""
     return None if groups is None else _one_per_sample(X, groups, "groups")
 
 
@@ -126,20 +126,20 @@ def _one_per_sample(X: Any, values: Any, name: str) -> Array:
 
 
 def text_or_numbers(values: Any, name: str) -> Array:
-    """Return labels or groups as a vector of text or numbers, none of them missing, or raise ValueError.
+    """Return labels or groups as a vector of text or numbers without missing values, or raise ValueError.
 
     Parameters
     ----------
     values : array-like of shape (n_samples,) or (n_samples, 1)
-        A list, an array of any library, or a Series, Index, Categorical or one-column DataFrame of pandas, whose order
-        counts and whose index does not.
+        A list, an array of any library, or a pandas Series, Index, Categorical or one-column DataFrame. The index of a
+        pandas object is ignored.
     name : str
-        What the values are called in messages.
+        Name of the values in error messages.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        Of ``str``, integers, booleans or floats.
+        Text (``str``), integers, booleans or floats.
     """
     if values is None:
         raise ValueError(f"{name} must have one entry per sample; got None")
@@ -173,12 +173,12 @@ def _reject_missing(vector: Array, name: str) -> None:
 def _is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value) or value in (inf, -inf)  # only NaN differs from itself
-    except TypeError:  # pandas' NA: whether it differs is missing too
+    except TypeError:  # pandas.NA: comparisons with it have no truth value
         return True
 
 
 def _without_objects(vector: Array, name: str) -> Array:
-    """Return text as ``str`` of one width, and numbers that were kept as objects as numbers."""
+    """Return text with a ``str`` dtype, and numbers stored as objects with a numeric dtype."""
     if vector.dtype.kind == "S":
         return np.char.decode(vector, "utf-8")
     if vector.dtype.kind == "T" or (vector.dtype.kind == "O" and all(isinstance(value, str) for value in vector)):
@@ -194,7 +194,7 @@ def _without_objects(vector: Array, name: str) -> Array:
 
 
 def _stays_itself(X: Any, finite: bool = True) -> Any:
-    """Return a Dask array, or one of another library than NumPy, if it holds samples of real numbers."""
+    """Return a Dask array, or an array of another library than NumPy, after checking that it holds real samples."""
     shape = tuple(X.shape)
     if any(length is None or isnan(length) for length in shape):
         raise ValueError(
@@ -217,14 +217,14 @@ def _stays_itself(X: Any, finite: bool = True) -> Any:
 def _reject_no_numbers(X: Any) -> None:
     try:
         numbers = dtype_of(X).kind in "biuf"
-    except TypeError:  # such as bfloat16, which NumPy lacks
+    except TypeError:  # e.g. bfloat16, which NumPy lacks
         numbers = False
     if not numbers:
         raise ValueError(f"X must hold real numbers of a type that NumPy has; got {X.dtype}. Cast it, e.g. to float32")
 
 
 def chunked_along_samples(X: Any) -> Any:
-    """Return a Dask array in which no sample is cut; chunks along the samples stay, unless they grow too large."""
+    """Return a Dask array chunked along the samples only; these chunks are kept unless they become too large."""
     if all(count == 1 for count in X.numblocks[1:]):
         return X
     from dask import config
@@ -237,10 +237,10 @@ def chunked_along_samples(X: Any) -> Any:
 
 
 def _all_finite(X: Any) -> bool:
-    """Tell whether no entry is NaN or infinite; where the sum is finite, no array of truth values is needed."""
+    """Return whether all entries are finite; a finite sum settles it without a boolean array."""
     xp = namespace(X)
     if not xp.isdtype(X.dtype, "real floating"):
         return True
-    with np.errstate(over="ignore", invalid="ignore"):  # of a library that computes with NumPy
+    with np.errstate(over="ignore", invalid="ignore"):  # for libraries built on NumPy
         total = xp.sum(X)
     return bool(xp.isfinite(total)) or bool(xp.all(xp.isfinite(X)))

@@ -1,4 +1,4 @@
-"""The sweep over blocks (the paper's Algorithm 1) and its record."""
+"""Alternating minimisation over the blocks of a weight (the paper's Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .solvers import Solver
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin.
+    """Starting point of a fit.
 
     Attributes
     ----------
     weight : Weight
         Only the blocks that the first solve holds fixed matter.
     beta : ndarray of shape (n_samples,), optional
-        A guess of the dual point, known where the weight is known to be good; blocks are then solved less loosely.
+        A guess of the dual point. It implies that the weight is good; blocks are then solved less loosely.
     """
 
     weight: Weight
@@ -37,7 +37,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What one pass over all blocks did.
+    """Record of one pass over all blocks.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Sweep:
     change : float
         ``||W_t - W_(t-1)|| / ||W_(t-1)||`` (Eq. 15).
     decrease : float
-        Fall of the objective over the sweep, relative to the sum of its terms' absolute values.
+        Decrease of the objective over the sweep, relative to the sum of the absolute values of its terms.
     seconds : float
     """
 
@@ -61,7 +61,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Fit:
-    """The fitted weight with its intercept, objective value, record and verdict."""
+    """A fitted weight with its intercept, objective value, sweeps and convergence flag."""
 
     weight: Weight
     intercept: float
@@ -72,7 +72,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class BlockRequest:
-    """A block to be solved to a relative duality gap of ``gap_tol``, with a guess of its dual point."""
+    """A block to solve to a relative duality gap of ``gap_tol``, with a guess of its dual point."""
 
     block: Block
     beta: FloatArray | None
@@ -81,7 +81,7 @@ class BlockRequest:
 
 @dataclass(frozen=True)
 class SolvedBlock:
-    """A block with its solution, and the proof of how good the vector is that would be kept.
+    """A block with its solution and certificate.
 
     Attributes
     ----------
@@ -89,11 +89,11 @@ class SolvedBlock:
     vector : ndarray of shape (d,)
     intercept : float
     certificate : Certificate
-        The primal value is that of Eq. 7 at this vector and intercept.
+        Its primal value is Eq. 7 at this vector and intercept.
     gap : float
         Relative duality gap.
     beta : ndarray of shape (n_samples,) or None
-        The dual point, where the next solve can use it.
+        The dual point, if the next solve can use it.
     """
 
     block: Block
@@ -117,7 +117,7 @@ def alternate(
     max_iter: int,
     report: Report | None = None,
 ) -> Fit:
-    """Minimise Eq. 7 over one block after the other until the weight stands still (Eq. 15).
+    """Minimise Eq. 7 over one block after the other until the weight stops changing (Eq. 15).
 
     Parameters
     ----------
@@ -128,9 +128,9 @@ def alternate(
     tol : float
         Bound on the relative change of W over a sweep.
     max_iter : int
-        Most sweeps.
+        Maximum number of sweeps.
     report : callable, optional
-        Called with the sweep's number and record.
+        Called after each sweep with its number and record.
     """
     sweeping = sweeps(start, tol, max_iter, report)
     request = next(sweeping)
@@ -145,13 +145,13 @@ def alternate(
 
 
 def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None) -> Sweeping:
-    """Ask for one block after the other to be solved, and return the fit: the loop of `alternate` without the solves.
+    """Yield one block request after the other and return the fit: the loop of `alternate` without the solves.
 
-    A block is kept as it was when its (inexact) solve would raise the objective or gives no finite one, so the
-    objective never rises (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol
-    / 10`` at the end. A weight of one block is a convex problem: the first sweep that reaches that gap has the answer.
+    A block is left unchanged if its (inexact) solve would raise the objective or give no finite value, so the objective
+    never rises (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at
+    the end. A weight of one block is a convex problem: the first sweep that reaches that gap has solved it.
 
-    Whoever drives the loop may solve the blocks of many fits together (`tensormargin.batched_alternate`).
+    As a generator, the loop lets a caller solve the blocks of many fits together (`tensormargin.batched_alternate`).
     """
     state = _State(start)
     final_gap = tuning.GAP_SHARE * tol
@@ -176,24 +176,24 @@ def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None
 
 
 def _loosest_gap(start: Start) -> float:
-    """Return how loosely the first sweep solves its blocks: tightly where that is cheap beside contracting."""
+    """Return the gap for the blocks of the first sweep; 0 (tight) if contracting costs far more than solving."""
     if prod(start.weight.shape) >= tuning.CHEAP_SOLVES * start.weight.n_parameters:
         return 0.0
     return tuning.LOOSEST_GAP if start.beta is None else tuning.LOOSEST_GAP_IF_GOOD
 
 
 def _stalled(sweeps: list[Sweep], final_gap: float, gap_tol: float) -> bool:
-    """Tell whether rounding keeps the blocks from being solved any better: two sweeps that changed nothing."""
+    """Return whether rounding prevents further progress: the last two sweeps changed nothing."""
     return gap_tol <= final_gap and len(sweeps) > 1 and all(sweep.change == 0.0 for sweep in sweeps[-2:])
 
 
 def _left_to_fall(sweeps: list[Sweep]) -> float:
-    """Estimate how far the objective would still fall: its last decreases, continued as a geometric series.
+    """Estimate how far the objective can still fall by continuing its last decreases as a geometric series.
 
-    One small decrease alone says little. Where alternation is slow, a hundred of them follow; where it is fast, three
-    sweeps could have been saved (rank-1 fit of MNIST: 4 sweeps instead of 7 at an objective 0.05 % higher).
+    A single small decrease says little. If alternation is slow, a hundred of them may follow; if it is fast, stopping
+    early saves three sweeps (rank-1 fit of MNIST: 4 sweeps instead of 7 at an objective 0.05 % higher).
     """
-    falls = [sweep.decrease for sweep in sweeps[1:][-3:]]  # nothing is known about the fall of the first sweep
+    falls = [sweep.decrease for sweep in sweeps[1:][-3:]]  # the decrease of the first sweep is unknown
     if not falls:
         return np.inf
     known = len(falls) == 3 and min(falls) > 0.0
@@ -202,19 +202,19 @@ def _left_to_fall(sweeps: list[Sweep]) -> float:
 
 
 class _State:
-    """What a sweep carries from block to block, and from one sweep to the next."""
+    """State carried from block to block and from sweep to sweep."""
 
     def __init__(self, start: Start) -> None:
         self.weight = start.weight
         self.intercept = 0.0
         self.objective = np.inf
         self.scale = np.inf
-        self.beta = start.beta  # the dual point; close to the next block's, so a warm start
-        self.trial: Weight | None = None  # where the last sweeps point to
+        self.beta = start.beta  # the dual point, a warm start for the next block
+        self.trial: Weight | None = None  # extrapolation of the last sweeps
         self._entry = self._exit = np.empty(0)
 
     def try_block(self, solved: SolvedBlock) -> bool:
-        """Take a solved block unless it would raise the objective or has none; tell whether it was taken."""
+        """Accept a solved block if its objective is finite and not higher; return whether it was accepted."""
         primal = solved.certificate.primal
         if not np.isfinite(primal) or primal > self.objective:
             return False
@@ -225,11 +225,11 @@ class _State:
         return True
 
     def extrapolate(self, entry: Weight) -> None:
-        """Propose where to begin the next sweep, given where the last one began (Anderson's method of depth one).
+        """Propose a start for the next sweep, given the start of the last one (Anderson acceleration of depth one).
 
-        Two sweeps in one direction, the second a shorter way than the first, are followed to where that series ends. It
-        saves a third to a half of the sweeps where alternation is slow (Tensor-Train, 60 samples of 20x20x20: 18 to 14,
-        with ``tol=1e-5`` 124 to 66) and none where it is fast.
+        Two sweeps in the same direction, the second one shorter, are continued to the limit of that series. This saves
+        a third to a half of the sweeps when alternation is slow (Tensor-Train, 60 samples of 20x20x20: 18 to 14, with
+        ``tol=1e-5`` 124 to 66) and none when it is fast.
         """
         begin, end = entry.coordinates(), self.weight.coordinates()
         self.trial = None
@@ -242,7 +242,7 @@ class _State:
 
 
 def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solver: Solver) -> SolvedBlock:
-    """Solve the block that a request asks for, given its design."""
+    """Return the solution of the requested block, given its design."""
     block = block_problem(design, problem, request.gap_tol)
     solution = solver(block, request.beta, request.gap_tol)
     recovered = block.recover(solution.u, solution.margins)
@@ -274,7 +274,7 @@ def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock
             gaps.clear()
             objectives.clear()
         yield from solve(state.weight, index)
-    if np.isfinite(objective_before):  # the start's scale is arbitrary, so the first sweep tells no direction
+    if np.isfinite(objective_before):  # the scale of the start is arbitrary, so the first sweep has no direction
         state.extrapolate(entry)
     after = state.weight.to_dense()
     length = float(np.linalg.norm(before))

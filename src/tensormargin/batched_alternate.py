@@ -1,4 +1,4 @@
-"""Many fits in lockstep: blocks of the same sizes are contracted and solved together on the device of the samples."""
+"""Many fits in lockstep: blocks of equal size are contracted and solved together on the device of the samples."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from .samples.shared import SharedSamples
 from .solvers import SOLVERS
 from .solvers.batched_interior_point import solve_batched
 
-# Measured (benchmarks/results/gpu.md): a problem costs so much here, and so much for each entry of its design; a batch
-# costs so much there, most of it for telling the device what to do, and so much for each of the N d^2 products.
-
 
 @dataclass(frozen=True)
 class BatchedFit:
@@ -28,11 +25,11 @@ class BatchedFit:
     Attributes
     ----------
     part : int
-        The number of its samples among the shared ones.
+        Index of its samples in `SharedSamples.rows`.
     problem : MarginProblem
-        In the order in which the shared samples have the rows of the part.
+        With its samples in the order of these rows.
     loop : Sweeping
-        What asks for its blocks.
+        Generator of its block requests.
     """
 
     part: int
@@ -41,11 +38,11 @@ class BatchedFit:
 
 
 def alternate_batched(samples: SharedSamples, members: Sequence[BatchedFit], solver: str = "auto") -> list[Fit]:
-    """Fit all members as `tensormargin.alternate.alternate` fits one, solving their blocks in batches.
+    """Return the fits of all members, as from `tensormargin.alternate.alternate`, solving their blocks in batches.
 
-    Members whose next blocks have the same sizes are contracted and solved together, the largest such group first;
-    those that are ahead wait in the meantime and find the others at the same block again. ``solver`` says where blocks
-    are solved: "device", "host" or, for each group, where it is faster ("auto").
+    Members whose next blocks have equal sizes are contracted and solved together, the largest such group first; members
+    that are ahead wait until the others reach the same block. ``solver`` says where blocks are solved: "device",
+    "host", or "auto" for the faster of the two, decided per group.
     """
     waiting = {k: next(member.loop) for k, member in enumerate(members)}
     fits: dict[int, Fit] = {}
@@ -59,7 +56,7 @@ def alternate_batched(samples: SharedSamples, members: Sequence[BatchedFit], sol
 
 
 def _go_on(k: int, loop: Sweeping, solved: SolvedBlock, waiting: dict[int, BlockRequest], fits: dict[int, Fit]) -> None:
-    """Tell a loop of its solved block; note its next request, or its fit."""
+    """Send a loop its solved block; store its next request, or its fit."""
     try:
         waiting[k] = loop.send(solved)
     except StopIteration as finished:
@@ -75,7 +72,7 @@ def _largest_group(waiting: dict[int, BlockRequest]) -> list[int]:
 
 
 def _sizes(contraction: Contraction) -> object:
-    """Return what two blocks must agree in to be solved together."""
+    """Return the sizes that two blocks must share to be solved together."""
     shapes = tuple(matrix.shape for matrix in contraction.matrices)
     return contraction.half, shapes, contraction.size, contraction.kernel.shape
 
@@ -83,7 +80,7 @@ def _sizes(contraction: Contraction) -> object:
 def _that_fit(
     group: list[int], members: Sequence[BatchedFit], samples: SharedSamples, waiting: dict[int, BlockRequest]
 ) -> list[list[int]]:
-    """Divide a group into parts whose designs fit into the memory that a batch may take."""
+    """Return the group divided into parts whose designs fit into the memory that a batch may use."""
     n_rows = max(len(samples.rows[members[k].part]) for k in group)
     contraction = waiting[group[0]].block.contraction
     width = max(contraction.width, prod(contraction.kernel.shape[:2]) * contraction.size)
@@ -125,6 +122,6 @@ def _solve_there(designs: Any, members: list[BatchedFit], requests: list[BlockRe
 
 
 def faster_on_device(n_members: int, n_rows: int, width: int) -> bool:
-    """Estimate whether a batch is solved sooner on the device than one problem after the other here."""
+    """Estimate whether a batch is solved faster on the device than one problem at a time on the host."""
     here = n_members * (tuning.HERE_SECONDS + tuning.HERE_SECONDS_PER_ENTRY * n_rows * width)
     return here > tuning.THERE_SECONDS + tuning.THERE_SECONDS_PER_PRODUCT * n_members * n_rows * width**2

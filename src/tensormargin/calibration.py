@@ -1,4 +1,4 @@
-"""Probabilities from decision values that the classifier did not see in training."""
+"""Calibration of probabilities on the scores of held-out samples."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from scipy.stats import chi2
 from ._typing import Array, FloatArray
 from .multiclass import binary_problems, combine_scores, predicted_codes
 
-# A slope per spread of the scores: probabilities that say next to nothing, and still rise with the score.
+# Slope per spread of the scores: probabilities are almost constant, but still increase with the score.
 _FLATTEST = 1e-6
-_SMALLEST, _ROUNDING = 1e-290, 1e-12  # of numbers, and of their differences relative to them: what is below is zero
+_SMALLEST, _ROUNDING = 1e-290, 1e-12  # numbers, and relative differences of numbers, below these count as zero
 _MOST_COPIES = 1e6
 _STEPS = 100
 _CHANGE_AT_CHANCE = float(chi2.ppf(0.95, 1))
 _HALVINGS = 40
-_LARGEST = 1e300  # an argument beyond it is as good as infinite, and infinities have no differences
+_LARGEST = 1e300  # arguments are clipped to it, since differences of infinities are undefined
 
 
 def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int, scheme: str) -> FloatArray:
-    """Return slope and offset of each binary problem, fitted to scores of samples that were left out of the fits.
+    """Return the slope and offset of each binary problem, fitted to the scores of held-out samples.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int
     codes : ndarray of int, of shape (n_samples,)
         Class indices.
     weights : ndarray of shape (n_samples,) or None
-        Sample weights, without class weights: those move the scores, and the offset has to undo that.
+        Sample weights, without class weights: the offset has to undo their effect on the scores.
     n_classes : int
     scheme : {"ovo", "ovr"}
 
@@ -46,10 +46,10 @@ def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int
 
 
 def counted(weights: Array) -> FloatArray:
-    """Return weights in units of one sample, so that the unit that they come in does not matter.
+    """Return weights in units of one sample, independent of their original unit.
 
-    Whole multiples of the smallest weight count as that many copies of a sample. Other weights are normalised to sum to
-    the number of samples that have one.
+    Integer multiples of the smallest weight count as that many copies of a sample. Other weights are normalised to sum
+    to the number of samples with a positive weight.
     """
     positive = weights[weights > 0]
     if not len(positive):
@@ -58,16 +58,16 @@ def counted(weights: Array) -> FloatArray:
         copies = weights / positive.min()
     if copies.max() < _MOST_COPIES and np.all(np.abs(copies - np.round(copies)) < _ROUNDING * copies.max()):
         return np.round(copies)
-    shares = weights / positive.max()  # whose sum cannot overflow
+    shares = weights / positive.max()  # their sum cannot overflow
     return shares * (len(positive) / shares.sum())
 
 
 def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array) -> tuple[float, float]:
-    """Fit a sigmoid that has an offset where the scores need one: a likelihood-ratio test of it at 5 %.
+    """Return slope and offset of a sigmoid, with an offset only if a likelihood-ratio test at 5 % requires one.
 
-    The hinge loss puts the score 0 where both classes are equally likely, as far as their weights are equal. Class
-    weights and rare classes move it, and a sigmoid without an offset is then wrong everywhere. Where left-out scores do
-    not show that, an offset would only add noise, and part the most probable class from the predicted one.
+    With equal weights, the hinge loss puts the score 0 where both classes are equally likely. Class weights and rare
+    classes shift this point, and a sigmoid without an offset is then wrong everywhere. If the held-out scores show no
+    such shift, an offset would only add noise and make the most probable class differ from the predicted one.
     """
     shifted, plain = (fit_sigmoid(scores, signs, counts, offset) for offset in (True, False))
     some = counts > _SMALLEST
@@ -80,13 +80,13 @@ def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array) -> tuple[floa
 def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True) -> tuple[float, float]:
     """Return a > 0 and c of ``P(positive | score) = 1 / (1 + exp(-(a score + c)))``, by maximum likelihood.
 
-    Platt's (1999) sigmoid with his smoothed targets, ``(n + 1) / (n + 2)`` for the n samples of a class, which keep it
-    finite where the classes are apart. A sample counts as often as ``counts`` says, which need not be whole numbers.
-    Scores that point the wrong way (a classifier at chance) or are all the same end at the flattest slope, where the
-    probability is the share of the class, or one half without an offset.
+    This is Platt's (1999) sigmoid with his smoothed targets, ``(n + 1) / (n + 2)`` for the n samples of a class, which
+    keep it finite if the classes are separable. ``counts`` are multiplicities of the samples and need not be integers.
+    Scores that are constant or negatively related to the class (a classifier at chance) give the flattest slope, with
+    the share of the class as the probability, or one half without an offset.
     """
     some = counts > _SMALLEST
-    if not some.any():  # no test part had these classes: nothing is known
+    if not some.any():  # no test set had these classes: nothing is known
         return _FLATTEST, 0.0
     scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
     targets = _smoothed_targets(positive, counts)
@@ -106,7 +106,7 @@ def _smoothed_targets(positive: Array, counts: Array) -> FloatArray:
 
 
 def _centre_and_spread(scores: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Return weighted mean and standard deviation; for scores that are all the same a spread that they may be given."""
+    """Return the weighted mean and standard deviation; for constant scores an arbitrary positive spread."""
     largest = float(np.abs(scores).max())
     if largest < _SMALLEST:
         return 0.0, 1.0
@@ -117,13 +117,13 @@ def _centre_and_spread(scores: FloatArray, weights: FloatArray) -> tuple[float, 
 
 
 def _most_likely(scores: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Return the slope, at least the flattest, and the offset with the largest likelihood for standardised scores."""
+    """Return the slope, at least the flattest, and the offset of maximum likelihood for standardised scores."""
     start = float(logit(np.average(targets, weights=weights)))
     design = np.column_stack([scores, np.ones_like(scores)])
     slope, offset = _newton(design, np.zeros(len(scores)), targets, weights, np.array([0.0, start]))
     if slope >= _FLATTEST:
         return float(slope), float(offset)
-    # The likelihood is concave, so that its largest value with a positive slope lies at the smallest one.
+    # The log-likelihood is concave, so the best allowed slope is the smallest one.
     (offset,) = _newton(design[:, 1:], _FLATTEST * scores, targets, weights, np.array([start]))
     return _FLATTEST, float(offset)
 
@@ -131,9 +131,9 @@ def _most_likely(scores: FloatArray, targets: FloatArray, weights: FloatArray) -
 def _newton(
     design: FloatArray, given: FloatArray, targets: FloatArray, weights: FloatArray, point: FloatArray
 ) -> FloatArray:
-    """Minimise the cross-entropy of ``expit(given + design @ point)`` by Newton's method with halved steps.
+    """Return the minimiser of the cross-entropy of ``expit(given + design @ point)``, by Newton's method.
 
-    After Lin, Lin and Weng 2007 (Machine Learning 68): Platt's own iteration may not converge.
+    With step halving after Lin, Lin and Weng 2007 (Machine Learning 68): Platt's original iteration may not converge.
     """
 
     def loss(point: FloatArray) -> float:
@@ -144,15 +144,15 @@ def _newton(
         probabilities = expit(given + design @ point)
         gradient = design.T @ (weights * (probabilities - targets))
         curvature = (design.T * (weights * probabilities * (1 - probabilities))) @ design
-        curvature += 1e-12 * np.eye(len(point))  # scores that are all the same have none along the slope
+        curvature += 1e-12 * np.eye(len(point))  # constant scores have none along the slope
         step = -np.linalg.solve(curvature, gradient)
-        decrease = float(gradient @ step)  # the expected one, negative
+        decrease = float(gradient @ step)  # expected change, negative
         for halving in range(_HALVINGS):
             shorter = point + 0.5**halving * step
             lower = loss(shorter)
             if lower <= value + 1e-4 * 0.5**halving * decrease:
                 break
-        else:  # rounding hides what is left to gain
+        else:  # any further gain is below rounding
             break
         point, value = shorter, lower
         if -decrease <= 1e-14 * (1 + abs(value)):
@@ -165,14 +165,14 @@ def _cross_entropy(arguments: FloatArray, targets: FloatArray, weights: FloatArr
 
 
 def _arguments(scores: Array, calibration: Any) -> FloatArray:
-    """Return what goes into the sigmoid, finite however large the scores are."""
+    """Return the arguments of the sigmoid, finite for scores of any size."""
     slopes, offsets = calibration
     with np.errstate(over="ignore"):
         return np.clip(slopes * scores.astype(np.float64) + offsets, -_LARGEST, _LARGEST)
 
 
 def class_probabilities(scores: Array, calibration: Array, scheme: str) -> FloatArray:
-    """Return probabilities of all classes from the scores of all binary problems.
+    """Return the probabilities of all classes, given the scores of all binary problems.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def class_probabilities(scores: Array, calibration: Array, scheme: str) -> Float
     arguments = _arguments(scores, calibration.T)
     if arguments.shape[1] == 1:
         return expit(np.hstack([-arguments, arguments]))
-    # One-vs-rest: the sigmoids over their sum, by way of logarithms, for far away they may all be zero.
+    # One-vs-rest: the sigmoids over their sum, computed with logarithms since they may all underflow to zero.
     probabilities = softmax(log_expit(arguments), axis=1) if scheme == "ovr" else couple(_pairwise(expit(arguments)))
     if calibration[:, 1].any():  # an offset moves the decision on purpose
         return probabilities
@@ -199,7 +199,7 @@ def logarithms(probabilities: FloatArray) -> FloatArray:
 
 
 def _most_probable_is(predicted: Array, probabilities: FloatArray) -> FloatArray:
-    """Let the predicted and the most probable class change places, which differ where votes go in a circle."""
+    """Return the probabilities with the predicted class made the most probable one; cyclic votes may differ."""
     rows, most = np.arange(len(predicted)), probabilities.argmax(axis=1)
     swapped = probabilities.copy()
     swapped[rows, most], swapped[rows, predicted] = probabilities[rows, predicted], probabilities[rows, most]
@@ -207,7 +207,7 @@ def _most_probable_is(predicted: Array, probabilities: FloatArray) -> FloatArray
 
 
 def _pairwise(positive: FloatArray) -> FloatArray:
-    """Return ``r_ij``, the probability of class i if it is i or j, from one column per pair."""
+    """Return ``r_ij``, the probability of class i given i or j, from one column per pair."""
     n_classes = round((1 + np.sqrt(1 + 8 * positive.shape[1])) / 2)
     first, second = np.triu_indices(n_classes, 1)
     pairwise = np.zeros((len(positive), n_classes, n_classes))
@@ -217,14 +217,14 @@ def _pairwise(positive: FloatArray) -> FloatArray:
 
 
 def couple(pairwise: FloatArray) -> FloatArray:
-    """Return class probabilities from those of all pairs: Wu, Lin and Weng 2004 (JMLR 5), their second method.
+    """Return class probabilities from pairwise ones, by the second method of Wu, Lin and Weng 2004 (JMLR 5).
 
-    Minimises ``sum_ij (r_ji p_i - r_ij p_j)^2`` with ``sum_i p_i = 1``; a linear system per sample.
+    Minimises ``sum_ij (r_ji p_i - r_ij p_j)^2`` with ``sum_i p_i = 1``; one linear system per sample.
 
     Parameters
     ----------
     pairwise : ndarray of shape (n_samples, n_classes, n_classes)
-        ``r_ij``, the probability of class i if it is i or j; zero on the diagonal.
+        ``r_ij``, the probability of class i given i or j; zero on the diagonal.
     """
     n_samples, n_classes, _ = pairwise.shape
     system = np.zeros((n_samples, n_classes + 1, n_classes + 1))
@@ -233,5 +233,5 @@ def couple(pairwise: FloatArray) -> FloatArray:
     system[:, -1, :-1] = system[:, :-1, -1] = 1.0
     right = np.zeros((n_samples, n_classes + 1, 1))
     right[:, -1] = 1.0
-    probabilities = np.maximum(np.linalg.solve(system, right)[:, :-1, 0], 0.0)  # rounding may go below zero
+    probabilities = np.maximum(np.linalg.solve(system, right)[:, :-1, 0], 0.0)  # may be negative by rounding
     return probabilities / probabilities.sum(axis=1, keepdims=True)

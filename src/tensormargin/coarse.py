@@ -1,9 +1,9 @@
-"""Begin on a few of many samples.
+"""Warm starts from a fit to a few of many samples.
 
-Where a weight has far fewer parameters than there are samples, an eighth of them already points to where it will end.
-The sweeps that go a long way are made there, and the few that are left on all samples (MNIST, CP of rank 2: 4 sweeps
-over 12k images instead of 6, 0.13 instead of 0.15 s; a million samples gain more). The guess of the dual point that
-comes with it tells the first solve which samples matter (`tensormargin.solvers.dual_cd`).
+If a weight has far fewer parameters than there are samples, a fit to an eighth of the samples is already close to the
+final one. Most of the sweeps are made on these, and the few that remain on all samples (MNIST, CP of rank 2: 4 sweeps
+over 12k images instead of 6, 0.13 instead of 0.15 s; a million samples gain more). The resulting guess of the dual
+point tells the first solve which samples matter (`tensormargin.solvers.dual_cd`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .solvers import Solver
 def coarse_start(
     samples: Samples, problem: MarginProblem, weight: Weight, solver: Solver, tol: float, max_iter: int
 ) -> Start:
-    """Return where to begin on all samples: the weight as it is, or as fitted to some of them.
+    """Return the start for all samples: the weight itself, or one fitted to a subset.
 
-    The samples are drawn by a fixed seed, the same share of both classes.
+    The subset is drawn with a fixed seed and holds the same share of both classes.
     """
     rows = _draw(problem.signs)
     if len(rows) < max(tuning.COARSE_SAMPLES, tuning.COARSE_SAMPLES_PER_PARAMETER * weight.n_parameters):
@@ -43,7 +43,7 @@ def _draw(signs: Array) -> Array:
 
 
 def dual_guess(samples: Samples, problem: MarginProblem, weight: Weight, intercept: float) -> Array:
-    """Return the dual point in which every sample sits at the bound that its margin asks for."""
+    """Return the dual point with every sample at the bound that its margin implies."""
     scores = samples.scores(weight.to_dense()[None].astype(samples.dtype))[:, 0]
     margins = problem.signs * (scores + intercept)
     objective = problem.objective

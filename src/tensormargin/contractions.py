@@ -1,4 +1,4 @@
-"""How the design of a block is made of the samples: what formats ask for, and samples answer."""
+"""Contractions: how the design of a block is computed from the samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._typing import Array
 
 
 def best_split(shape: tuple[int, ...]) -> int:
-    """Return the number of leading modes that makes the two partial contractions smallest together."""
+    """Return the number of leading modes that minimises the total size of the two partial contractions."""
     if len(shape) == 1:
         return 1
     return min(range(1, len(shape)), key=lambda k: prod(shape[:k]) + prod(shape[k:]))
@@ -18,21 +18,21 @@ def best_split(shape: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class Contraction:
-    """How the design of a block is made of the samples, in two steps; small data that can be sent to where they live.
+    """How the design of a block is computed from the samples, in two steps; small enough to send to a worker.
 
-    The modes of one half (before or from `best_split` on) are contracted first, which the blocks of the other half
-    share; what is left of the other half but one axis is contracted then (`tensormargin.samples.memory`).
+    One half of the modes (those before or after `best_split`) is contracted first, a result that the blocks of the
+    other half share. Then all but one axis of that other half are contracted (`tensormargin.samples.memory`).
 
     Attributes
     ----------
     half : {"head", "tail"}
-        Which half is contracted first. Without matrices nothing is: vectors have no tail.
+        Which half is contracted first. Nothing is if there are no matrices: vectors have no tail.
     matrices : tuple of ndarray
         One I_m x R_m matrix per mode of that half, or one for all of them together.
     size : int
-        Length of the axis that is kept.
+        Length of the remaining axis.
     kernel : ndarray of shape (L, T, r)
-        Contracts what stands before (L entries) and after (T entries) that axis; the design has ``size * r`` columns.
+        Contracts the L entries before and the T entries after that axis; the design has ``size * r`` columns.
     """
 
     half: Literal["head", "tail"]
@@ -47,5 +47,5 @@ class Contraction:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the design is the samples themselves, as they are."""
+        """Whether the design is the flattened samples themselves."""
         return not self.matrices and self.kernel.size == 1 and self.kernel.item() == 1.0

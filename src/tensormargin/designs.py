@@ -1,7 +1,7 @@
-"""What a block problem asks of a design matrix that need not be at hand, and the answers of one that is.
+"""The operations that a block problem needs on its design matrix, and their implementation in memory.
 
-`tensormargin.problem` works with a matrix in memory, or with one that stays where the samples are
-(`tensormargin.samples.lazy`). There each part of it is a `Matrix` again, so every formula stands here once.
+`tensormargin.blocks` works with a matrix in memory, or with one that stays with the samples
+(`tensormargin.samples.lazy`). Each part of the latter is a `Matrix` again, so every formula is written once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .threads import over_parts, slices, sum_over_parts
 
 
 class Design(Protocol):
-    """An N x d matrix, wherever it is.
+    """An N x d matrix, in memory or elsewhere.
 
     Attributes
     ----------
@@ -28,20 +28,20 @@ class Design(Protocol):
     dtype: np.dtype[Any]
 
     def here(self) -> Array:
-        """Return it as an array in memory; brings all of it where it is elsewhere."""
+        """Return the whole matrix as an array in memory, transferred if it is elsewhere."""
 
     def weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``, in float64: with a large lambda the terms cancel almost completely."""
+        """Return ``sum_i weights_i z_i``, in float64: for a large lambda the terms almost cancel."""
 
     def products(self, vector: Array) -> FloatArray:
         """Return ``z_i . vector`` for every row, in float64."""
 
     def gram(self, centre: Array) -> FloatArray:
-        """Return the inner products of the rows less ``centre``, in float64; the caller may write to it."""
+        """Return the inner products of the rows minus ``centre``, in float64; the caller may modify the result."""
 
 
 class Matrix:
-    """A design in memory. Read, never written."""
+    """A design in memory; never modified."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -77,7 +77,7 @@ class Matrix:
         return products
 
     def gram(self, centre: Array) -> FloatArray:
-        """Return the inner products of the rows less ``centre``, summed over chunks of columns in float64."""
+        """Return the inner products of the rows minus ``centre``, summed in float64 over chunks of columns."""
         n_samples, width = self.shape
 
         def add_up(part: slice) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Samples that are not independent, as far as they betray it: exact copies on both sides of a split."""
+"""Detection of duplicate samples, which leak from the training to the test set."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ._namespace import as_array, dtype_of, is_foreign, is_lazy, like, namespace
 from ._typing import Array
 from ._validation import checked_groups
 
-_PROBES = 64  # entries of each sample that are compared first; few samples that differ agree in all of them
+_PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them
 _BYTES_AT_ONCE = 2**26
 
 
 class LeakageWarning(UserWarning):
-    """What is known of the test samples may leak from the training set, so that accuracies come out too high."""
+    """Warning that training and test samples may not be independent, so that accuracies are too high."""
 
 
 def duplicate_samples(X: Any) -> list[Array]:
-    """Return the sets of samples that are the same, bit by bit.
+    """Return the sets of samples that are bitwise identical.
 
-    A few entries of every sample are compared first, and only samples that agree in them are read whole. Of a Dask
-    array nothing is read, and nothing is found.
+    A few entries of every sample are compared first, and only samples that agree in them are read completely. A Dask
+    array is not read, and the result is empty.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def duplicate_samples(X: Any) -> list[Array]:
     Returns
     -------
     list of ndarray of int
-        The rows of each set, at least two, in rising order.
+        The rows of each set, at least two, in ascending order.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def content_ranks(X: Any) -> Array:
 
 
 def describe_duplicates(X: Any, groups: Any = None) -> str | None:
-    """Say how many samples are copies that a split may separate, and what to do; None where there are none."""
+    """Return a message about duplicates that a split may separate, with a remedy; None if there are none."""
     found = duplicate_samples(X)
     groups = checked_groups(X, groups)
     if groups is not None:
@@ -93,27 +93,27 @@ def describe_duplicates(X: Any, groups: Any = None) -> str | None:
 
 
 def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3) -> None:
-    """Give a `LeakageWarning` where a split into training and test set may separate copies of a sample."""
+    """Issue a `LeakageWarning` if a train-test split may separate copies of a sample."""
     said = describe_duplicates(X, groups)
     if said is not None:
         warnings.warn(said, LeakageWarning, stacklevel=stacklevel)
 
 
 def _probe_keys(X: Any) -> Array:
-    """Return a few entries of each sample, as one item of bytes per sample."""
+    """Return a few entries of each sample, packed as one bytes item per sample."""
     shape = X.shape[1:]
     positions = np.unique(np.linspace(0, prod(shape) - 1, _PROBES).astype(np.intp))
     if is_foreign(X):
         xp = namespace(X)
         probes = to_host(xp.take(xp.reshape(X, (X.shape[0], -1)), like(positions, X), axis=1))
-    else:  # without a copy of samples that do not lie one after the other
+    else:  # avoids copying non-contiguous samples
         probes = X[(slice(None), *np.unravel_index(positions, shape))]
     probes = np.ascontiguousarray(probes)
     return probes.view(np.dtype((np.void, probes.dtype.itemsize * probes.shape[1])))
 
 
 def _digests(X: Any, rows: Array) -> Iterator[bytes]:
-    """Return a checksum of each of these samples."""
+    """Yield a checksum of each of the given samples."""
     per_sample = prod(X.shape[1:]) * dtype_of(X).itemsize
     step = max(1, _BYTES_AT_ONCE // per_sample)
     for start in range(0, len(rows), step):

@@ -1,4 +1,4 @@
-"""What Theorem 1 of the paper says about a fitted classifier, with every number that goes into it."""
+"""The bounds of the paper's Theorem 1 for a fitted classifier, with every number they depend on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .model_steps import classifier_of, samples_for_classifier
 from .multiclass import binary_problems, class_codes
 from .samples import sample_array
 
-_LOWEST_LEVEL = -64  # of the grid below: 2^-64 rho adds nothing to the bound
+_LOWEST_LEVEL = -64  # lowest exponent of the grid below: 2^-64 rho adds nothing to the bound
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Bound:
     Attributes
     ----------
     value : float
-        The bound; above 1 it says nothing (`vacuous`).
+        The bound; `vacuous` from 1 on.
     rate : float
-        Share of the samples with the event that is bounded.
+        Observed rate of the event.
     event : str
-        What is bounded.
+        The bounded event.
     """
 
     value: float
@@ -38,7 +38,7 @@ class Bound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound says nothing."""
+        """Whether the bound is at least 1 and so says nothing."""
         return self.value >= 1.0
 
 
@@ -49,17 +49,17 @@ class MarginReport:
     Attributes
     ----------
     classes : tuple
-        (negative, positive) label; the negative one is None where it stands for all other classes.
+        (negative, positive) label; the negative one is None if it stands for all other classes.
     margins : ndarray of shape (n_samples,)
     signs : ndarray of shape (n_samples,)
         t_i: 1 for samples of the positive class, -1 for the others.
     mean, variance, minimum : float
-        Of the margins (Eq. 5 and 6); the variance is divided by N.
+        Statistics of the margins (Eq. 5 and 6); the variance is divided by N.
     cantelli : Bound
         Second part of Theorem 1 at margin 0: ``P(m <= 0) <= variance / (variance + mean^2)`` if the mean is positive.
-        For the samples given this is a theorem; for new samples it holds as far as their mean and variance are these.
+        It always holds for the given samples; for new ones only as far as they have the same mean and variance.
     rademacher : Bound
-        First part of Theorem 1, in a form that holds for a fitted W and b, see the notes: with probability
+        First part of Theorem 1, in a form that holds for a fitted W and b (see Notes): with probability
         ``1 - delta`` over the samples,
         ``P(m <= 0) <= share(m <= rho) + 2 (B R + C) / (rho sqrt(N)) + 3 sqrt(log(2 / delta') / (2 N))``.
     margin_loss : float
@@ -70,31 +70,31 @@ class MarginReport:
         B and C: values of the grid ``2^j rho`` that are at least ``||W||`` and ``|b|``. C is 0 for a classifier without
         an intercept.
     delta_used : float
-        delta': what (B, C) has of delta.
+        delta': the share of delta assigned to (B, C).
     n_samples : int
     rho, delta : float
 
     Notes
     -----
-    Theorem 1 is about a class ``||W|| <= B`` that is fixed before the samples are seen; the norm of a fitted weight is
+    Theorem 1 assumes a class ``||W|| <= B`` that is fixed before the samples are seen; the norm of a fitted weight is
     not. So the theorem is applied to all classes ``||W|| <= B_j, |b| <= C_k`` of a grid at once, ``B_j = 2^j rho`` and
-    ``C_k = 2^k rho`` for all whole numbers j and k, with the probability ``delta_jk = delta s(j) s(k)`` to fail, where
+    ``C_k = 2^k rho`` for all integers j and k, each with failure probability ``delta_jk = delta s(j) s(k)``, where
 
         s(j) = 1 / (2 i (i + 1)),    i = j for j >= 1 and 1 - j for j <= 0.
 
-    Since ``1 / (i (i + 1)) = 1 / i - 1 / (i + 1)``, the s(j) sum to 1, and all the classes' bounds hold together with
-    probability ``1 - delta``. The report has the smallest bound of those classes that hold the fit. Against the form
-    with ``||W||`` and ``|b|`` themselves, the grid at most doubles the second term, and the logarithm grows by a
+    Since ``1 / (i (i + 1)) = 1 / i - 1 / (i + 1)``, the s(j) sum to 1, and the bounds of all classes hold together with
+    probability ``1 - delta``. The report gives the smallest bound among the classes that contain the fit. Compared with
+    using ``||W||`` and ``|b|`` directly, the grid at most doubles the second term, and the logarithm grows by a
     multiple of ``log log``.
 
-    No bound on the samples' norms has to be known. The theorem holds with the empirical Rademacher complexity, which
+    The sample norms need not be bounded in advance. The theorem holds with the empirical Rademacher complexity, which
     for such a class, over random signs e_i, is
-    ``E sup sum_i e_i (<W, Z_i> + b) / N <= (B sqrt(sum ||Z_i||^2) + C sqrt(N)) / N <= (B R + C) / sqrt(N)`` with the
-    largest norm R of the samples that were given.
+    ``E sup sum_i e_i (<W, Z_i> + b) / N <= (B sqrt(sum ||Z_i||^2) + C sqrt(N)) / N <= (B R + C) / sqrt(N)`` with R the
+    largest norm of the given samples.
 
-    It does have to be true that the samples are independent (not several of one subject), that rho was chosen without
-    looking at them, and that the preparation in a Pipeline was. With several binary problems, each bound holds with
-    probability ``1 - delta`` by itself.
+    The bound assumes that the samples are independent (not several from one subject), and that rho and the preparation
+    in a Pipeline were chosen without looking at them. With several binary problems, each bound holds with probability
+    ``1 - delta`` on its own.
     """
 
     classes: tuple[Any, Any]
@@ -120,25 +120,25 @@ class MarginReport:
 def margin_report(
     model: Any, X: Any, y: Any, delta: float = 0.05, rho: float = 1.0, groups: Any = None
 ) -> MarginReport | list[MarginReport]:
-    """Report the margin distribution of labelled samples and both bounds of Theorem 1.
+    """Return the margin distribution of labelled samples and both bounds of Theorem 1.
 
     Parameters
     ----------
     model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        Fitted.
+        A fitted model.
     X, y : array-like
-        Samples and labels. Theorem 1 speaks of the training samples; on others the rates are test rates.
+        Samples and labels. Theorem 1 is about the training samples; for others the rates are test rates.
     delta : float, default=0.05
-        Probability with which the Rademacher bound may fail.
+        Probability that the Rademacher bound fails.
     rho : float, default=1.0
-        Its margin, in the units of the decision function; 1 is where the hinge loss begins. It must not be chosen by
-        looking at the bounds of several.
+        Margin of the Rademacher bound, in units of the decision function; the hinge loss is zero from 1 on. It must
+        not be chosen by comparing bounds.
     groups : array-like, optional
-        Needed where the model scales by group.
+        Groups of the samples; required if the model scales by group.
 
     Returns
     -------
-    MarginReport, or a list with one for each binary problem of a classifier with more than two classes
+    MarginReport, or a list with one per binary problem for more than two classes
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta is a probability between 0 and 1; got delta={delta!r}")
@@ -172,7 +172,7 @@ def margin_report(
 
 
 def cantelli_bound(margins: Array, weights: Array | None = None) -> float:
-    """Return ``variance / (variance + mean^2)``, a bound on the share of margins <= 0; 1 for a mean of <= 0."""
+    """Return ``variance / (variance + mean^2)``, a bound on the share of margins <= 0; 1 if the mean is <= 0."""
     mean = float(np.average(margins, weights=weights))
     variance = float(np.average(np.square(margins - mean), weights=weights))
     return variance / (variance + mean**2) if mean > 0 else 1.0
@@ -180,7 +180,7 @@ def cantelli_bound(margins: Array, weights: Array | None = None) -> float:
 
 @dataclass(frozen=True)
 class _Norms:
-    """Norms of a weight, of its intercept (None: it has none), and of the largest sample."""
+    """Norms of a weight, of its intercept (None without one), and of the largest sample."""
 
     weight: float
     intercept: float | None
@@ -219,7 +219,7 @@ def _report(
 
 
 def _smallest_excess(norms: _Norms, n_samples: int, rho: float, delta: float) -> tuple[float, float, float, float]:
-    """Return what the Rademacher bound adds to the margin loss, smallest over the grid, and its B, C and delta'."""
+    """Return the smallest excess of the Rademacher bound over the margin loss on the grid, and its B, C and delta'."""
     weight_bounds, weight_shares = _grid(norms.weight, rho)
     intercept_bounds, intercept_shares = (
         (np.zeros(1), np.ones(1)) if norms.intercept is None else _grid(norms.intercept, rho)
@@ -232,11 +232,11 @@ def _smallest_excess(norms: _Norms, n_samples: int, rho: float, delta: float) ->
 
 
 def _grid(norm: float, rho: float) -> tuple[FloatArray, FloatArray]:
-    """Return the values ``2^j rho >= norm`` of the grid that can give the smallest bound, and their shares s(j).
+    """Return the grid values ``2^j rho >= norm`` that can give the smallest bound, and their shares s(j).
 
-    From j = 0 on a larger value only costs more, since s(j) falls.
+    From j = 0 on, larger values only increase the bound, since s(j) decreases.
     """
-    mantissa, exponent = frexp(norm / rho)  # norm = mantissa 2^exponent rho, mantissa 0 or from 0.5 below 1
+    mantissa, exponent = frexp(norm / rho)  # norm = mantissa 2^exponent rho, mantissa 0 or in [0.5, 1)
     lowest = _LOWEST_LEVEL if norm == 0.0 else max(_LOWEST_LEVEL, exponent - (mantissa == 0.5))
     levels = np.arange(lowest, max(lowest, 0) + 1)
     place = np.where(levels >= 1, levels, 1 - levels)

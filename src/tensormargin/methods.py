@@ -17,11 +17,11 @@ METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "STM": {"decomposition": "cp", "rank": 1, **_HINGE_ONLY},
         "STuM": {"decomposition": "tucker", **_HINGE_ONLY},
         "SPMD-LRT": {"decomposition": "cp", "rank": 1},
-        "HSPMD-LRT": {"decomposition": "cp"},  # the default rank, 2 wherever the samples' shape allows it
+        "HSPMD-LRT": {"decomposition": "cp"},  # default rank: 2 if the sample shape allows it
         "TuSPMD-LRT": {"decomposition": "tucker"},
     }
 )
-"""Parameters that make `TensorMarginClassifier` each method of the paper (its Table 1)."""
+"""Parameters of `TensorMarginClassifier` for each method of the paper (its Table 1)."""
 
 
 def make_method(name: str, **overrides: Any) -> TensorMarginClassifier:
@@ -32,7 +32,7 @@ def make_method(name: str, **overrides: Any) -> TensorMarginClassifier:
     name : str
         A key of `METHODS`.
     **overrides
-        Any parameter of `TensorMarginClassifier`; they win over the preset's.
+        Parameters of `TensorMarginClassifier` that override the preset.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def make_method(name: str, **overrides: Any) -> TensorMarginClassifier:
 
 
 def check_methods(names: Sequence[str], known: Collection[str] = tuple(METHODS)) -> None:
-    """Raise ValueError unless all names are known (by default, keys of `METHODS`), and there is at least one."""
+    """Raise ValueError if a name is unknown (by default, not a key of `METHODS`) or there are none."""
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise ValueError(f"unknown method {', '.join(unknown) or '(none)'}; the methods are {', '.join(known)}")

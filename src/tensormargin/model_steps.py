@@ -1,4 +1,4 @@
-"""What a model is made of: steps that prepare samples, and a classifier with a weight.
+"""The steps of a model: transformers that prepare samples, and the classifier that holds the weight.
 
 A model is a `TensorMarginClassifier`, a `TensorMarginClassifierCV`, or a scikit-learn Pipeline that ends in one.
 """
@@ -20,9 +20,9 @@ from .preparation import KeepsTensors, TensorScaler
 
 
 def pipeline_steps(model: Any) -> list[Any]:
-    """Return the transformers in front of the last estimator of a Pipeline, Pipelines among them taken apart.
+    """Return the transformers before a pipeline's final estimator, with nested pipelines flattened.
 
-    There are none for other models.
+    Empty for other models.
     """
     return _taken_apart(model.steps[:-1]) if isinstance(model, Pipeline) else []
 
@@ -38,12 +38,12 @@ def _taken_apart(steps: list[tuple[str, Any]]) -> list[Any]:
 
 
 def last_estimator(model: Any) -> Any:
-    """Return the estimator at the end of a Pipeline, or the model itself."""
+    """Return the final estimator of a Pipeline, or the model itself."""
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
 def all_steps(model: Any) -> list[Any]:
-    """Return all fitted transformers in their order: those of the Pipeline, then those inside of a search."""
+    """Return all fitted transformers in order: those of the Pipeline, then those inside a search."""
     return [*pipeline_steps(model), *pipeline_steps(getattr(last_estimator(model), "best_estimator_", None))]
 
 
@@ -58,17 +58,17 @@ def classifier_of(model: Any) -> TensorMarginClassifier:
 
 
 def samples_for_map(model: Any, X: Array, groups: Array | None = None) -> Array:
-    """Return samples as a map shows them: as they come, or scaled by group where the model does that."""
+    """Return the samples in the space of the maps: the original samples, or scaled by group if the model does so."""
     return samples_for_last_step(model, X, groups) if needs_groups(model) else X
 
 
 def needs_groups(model: Any) -> bool:
-    """Tell whether samples cannot be prepared without their groups."""
+    """Return whether preparing samples requires their groups."""
     return any(isinstance(step, TensorScaler) and step.by_group for step in pipeline_steps(model))
 
 
 def fit_model(model: Any, X: Array, y: Array, groups: Array | None = None, **of_last: Any) -> Any:
-    """Fit a model; groups go to every step that takes them. Further arguments are for the last estimator's `fit`."""
+    """Fit a model and return it; groups go to every step that takes them, further arguments to the final `fit`."""
     for step in pipeline_steps(model):
         X = step.fit_transform(X, y, **_groups_for(step, groups))
     last = last_estimator(model)
@@ -79,34 +79,34 @@ def fit_model(model: Any, X: Array, y: Array, groups: Array | None = None, **of_
 
 
 def samples_for_last_step(model: Any, X: Array, groups: Array | None = None) -> Array:
-    """Return samples as the last estimator of a fitted model takes them."""
+    """Return the samples transformed for the final estimator of a fitted model."""
     return _through(pipeline_steps(model), X, groups)
 
 
 def samples_for_classifier(model: Any, X: Array, groups: Array | None = None) -> Array:
-    """Return samples as the classifier inside of a fitted model sees them."""
+    """Return the samples transformed for the classifier inside a fitted model."""
     return _through(all_steps(model), X, groups)
 
 
 def sample_shape(model: Any) -> tuple[int, ...]:
-    """Return the shape of the samples that a fitted model takes."""
-    classifier_of(model)  # raises where there is no fitted one
+    """Return the sample shape that a fitted model expects."""
+    classifier_of(model)  # raises if there is no fitted classifier
     last = last_estimator(model)
     first = [*pipeline_steps(model), last][0]
     return tuple(getattr(first, "sample_shape_in_", last.sample_shape_))
 
 
 def weight_maps(model: Any) -> Array:
-    """Return the weight of each binary problem on the samples as they come, before any preparation.
+    """Return the weight of each binary problem in the space of the original samples, before any preparation.
 
-    Scores are ``<map, Z> + constant``: scaling, masks, cropping, resizing and folding are undone on the weight. (What
-    was scaled by group has no one scale; there the map is the weight on the scaled samples.)
+    Scores are ``<map, Z> + constant``: scaling, masks, cropping, resizing and folding are undone on the weight.
+    (Group-wise scaling cannot be undone on a weight; the map then refers to the scaled samples.)
 
     Returns
     -------
     ndarray of shape (n_problems, *sample shape)
     """
-    model = to_device(model)  # maps are for reading and drawing, wherever the model works
+    model = to_device(model)  # maps are NumPy arrays, wherever the model is
     maps = classifier_of(model).coef_
     for step in reversed(all_steps(model)):
         if not isinstance(step, KeepsTensors):

@@ -1,4 +1,4 @@
-"""From several binary problems to one decision."""
+"""Division of a multi-class problem into binary ones, and their combination into one decision function."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ._typing import Array
 
 @dataclass(frozen=True)
 class BinaryProblem:
-    """One binary problem of a multi-class one, as data: which samples take part, and on which side.
+    """The samples and signs of one binary problem.
 
     Attributes
     ----------
     negative, positive : int
-        Class indices; ``negative`` is -1 for "all the others".
+        Class indices; ``negative`` is -1 for all other classes.
     rows : ndarray of int or None
-        Samples that take part, in rising order; None for all of them.
+        Samples of the problem, in ascending order; None for all of them.
     signs : ndarray of shape (n_rows,)
         1 for the positive class, -1 otherwise.
     """
@@ -33,9 +33,9 @@ class BinaryProblem:
     signs: Array
 
     def weighted(self, weights: Array) -> tuple[BinaryProblem, Array]:
-        """Return the problem and the share of each of its samples, given a weight for every sample.
+        """Return the problem without samples of weight zero, and the normalised weights of the others.
 
-        Shares sum to one and are all positive: a sample of weight zero must not count at all, and is left out.
+        The normalised weights are positive and sum to one.
         """
         rows, signs = self.rows, self.signs
         if not np.all(weights > 0):
@@ -46,15 +46,15 @@ class BinaryProblem:
         return replace(self, rows=rows, signs=signs), chosen / chosen.sum()
 
     def within(self, rows: Array) -> BinaryProblem:
-        """Return the same problem for an array in which the samples at hand are some rows."""
+        """Return the same problem for a larger array, in which its samples are the given rows."""
         return replace(self, rows=rows if self.rows is None else rows[self.rows])
 
 
 def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryProblem]:
     """Return the binary problems for class indices ``codes``.
 
-    Two classes make one problem, whose positive class is the second. ``"ovo"`` makes one for every pair (i, j), i < j,
-    in scikit-learn's order, the later class positive; ``"ovr"`` one for every class.
+    Two classes give one problem, whose positive class is the second. ``"ovo"`` gives one for every pair (i, j), i < j,
+    in scikit-learn's order, with the later class positive; ``"ovr"`` one for every class.
     """
     if n_classes == 2:
         return [BinaryProblem(0, 1, None, _signs(codes == 1))]
@@ -68,7 +68,7 @@ def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryPro
 
 
 def class_codes(y: Any, classes: Array) -> Array:
-    """Return the index of each label in ``classes`` (sorted); raise ValueError for one that is not among them."""
+    """Return the index of each label in the sorted ``classes``; raise ValueError for unknown labels."""
     labels = column_or_1d(y)
     unknown = np.setdiff1d(labels, classes)
     if unknown.size:
@@ -78,11 +78,11 @@ def class_codes(y: Any, classes: Array) -> Array:
 
 
 def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:
-    """Turn one score a binary problem into the decision function.
+    """Return the decision function, given one score per binary problem.
 
-    One-vs-one counts votes and adds the summed scores squeezed into (-1/3, 1/3), so that they decide between classes
-    with equally many votes and nothing else: the rule of scikit-learn's ``SVC(break_ties=True)``. As in a problem of
-    two classes, the later class needs a positive score; a score of 0 goes to the earlier one.
+    One-vs-one counts votes and adds the summed scores squeezed into (-1/3, 1/3), so that they only break ties between
+    classes with equally many votes: the rule of scikit-learn's ``SVC(break_ties=True)``. As with two classes, the later
+    class needs a positive score; a score of 0 goes to the earlier one.
     """
     if n_classes == 2:
         return scores[:, 0]
@@ -98,9 +98,9 @@ def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:
 
 
 def predicted_codes(decisions: Any) -> Any:
-    """Return the index of the predicted class: by the sign of one score, or the largest of several.
+    """Return the index of the predicted class, from the sign of one score or the largest of several.
 
-    Ties go to the earlier class: a single score of 0, or the largest score twice.
+    Ties (a single score of 0, or several equal maxima) go to the earlier class.
     """
     xp = namespace(decisions)
     return xp.astype(decisions > 0, xp.int64) if decisions.ndim == 1 else xp.argmax(decisions, axis=1)

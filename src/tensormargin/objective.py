@@ -1,4 +1,4 @@
-"""The objective of the paper (Eq. 7), the binary problem that it belongs to, and the proof of how good a point is."""
+"""The paper's objective (Eq. 7), the optimisation problem of one binary problem, and optimality certificates."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ._typing import Array, FloatArray
 
 @dataclass(frozen=True)
 class Objective:
-    """The parameters of Eq. 7 with the weights of the samples.
+    """The parameters of Eq. 7 and the sample weights.
 
     Attributes
     ----------
     lam, mu1, mu2 : float
-        The paper's lambda, mu_1 and mu_2, on the data as they come.
+        The paper's lambda, mu_1 and mu_2, for samples that have not been rescaled.
     weights : ndarray of shape (n_samples,)
         Non-negative, summing to one; ``1/N`` each without sample weights.
     """
@@ -28,7 +28,7 @@ class Objective:
     weights: FloatArray
 
     def value(self, squared_norm: float, margins: Array) -> float:
-        """Return Eq. 7 for a weight of this squared norm and these margins."""
+        """Return the value of Eq. 7 for a weight with this squared norm and these margins."""
         mean = float(self.weights @ margins)
         variance = float(self.weights @ (margins - mean) ** 2)
         hinge = float(self.weights @ np.maximum(0.0, 1.0 - margins))
@@ -37,7 +37,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """A binary problem as mathematics: minimise Eq. 7 over a weight and an intercept. It knows no samples.
+    """The optimisation problem of one binary problem, without its samples: minimise Eq. 7 over weight and intercept.
 
     Attributes
     ----------
@@ -45,7 +45,8 @@ class MarginProblem:
         The labels t_i, 1 or -1.
     objective : Objective
     bias_scale : float
-        Zero for no intercept. Otherwise the intercept b' of the centred samples costs ``1/2 (b' / bias_scale)^2``.
+        Zero for no intercept. Otherwise the intercept b' of the centred samples is penalised by
+        ``1/2 (b' / bias_scale)^2``.
     """
 
     signs: FloatArray
@@ -56,7 +57,7 @@ class MarginProblem:
         return len(self.signs)
 
     def subset(self, rows: Array) -> MarginProblem:
-        """Return the problem of some of the samples, which stand for all of them."""
+        """Return the problem restricted to some of the samples, with their weights renormalised."""
         weights = self.objective.weights[rows]
         objective = replace(self.objective, weights=weights / weights.sum())
         return MarginProblem(self.signs[rows], objective, self.bias_scale)
@@ -64,15 +65,15 @@ class MarginProblem:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Primal and dual value at one point: proof of how far from optimal it is.
+    """Primal and dual value at one point, which bound its distance from the optimum.
 
     Attributes
     ----------
     primal, dual : float
         Values of Eq. 12 and of its dual; the optimum lies between them.
     scale : float
-        Sum of the absolute values of the primal's terms, the unit of `relative_gap`. It equals the primal value
-        when ``mu2 = 0`` and, unlike it, cannot vanish or change its sign.
+        Sum of the absolute values of the primal's terms, the unit of `relative_gap`. It equals the primal value if
+        ``mu2 = 0`` but, unlike it, cannot vanish or change sign.
     """
 
     primal: float
@@ -81,7 +82,7 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """``(primal - dual) / scale``, not below zero; infinite where one of them is no finite number."""
+        """``(primal - dual) / scale``, clipped at zero; infinite if one of the values is not finite."""
         gap = self.primal - self.dual
         if not isfinite(gap):
             return inf

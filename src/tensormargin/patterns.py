@@ -1,4 +1,4 @@
-"""What a fitted weight responds to: activation patterns."""
+"""Activation patterns of fitted weights."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ _ROUNDING = 8  # units in the last place by which equal scores may differ
 
 
 def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) -> FloatArray:
-    """Return the activation patterns that belong to a model's weights (Haufe et al. 2014, NeuroImage 87).
+    """Return the activation patterns of a model's weights (Haufe et al. 2014, NeuroImage 87).
 
-    A weight is a filter: it says how to read the class from the data, not where the class shows in them. A large entry
-    may do no more than cancel noise that it shares with another one, and the filter's sign and size there follow from
-    the noise. So a weight must not be read as a map of the signal. The pattern may: under the linear model
-    ``z = a s + noise`` with noise uncorrelated to the score s it is
+    A weight is a filter: it extracts the class from the data but does not show where the class is encoded. A large
+    entry may only cancel noise shared with another entry, and its sign and size then follow from the noise. So a weight
+    must not be read as a map of the signal. The pattern can be: under the linear model ``z = a s + noise``, with noise
+    uncorrelated with the score s, it is
 
         a = Cov(z, s) / Var(s),    s = <W, z> + b,
 
-    the change of each entry that goes with one unit of the score. It is zero, but for chance, in entries that are
-    unrelated to the score, whatever their weight.
+    the change of each entry per unit of the score. Up to chance, it is zero in entries unrelated to the score, whatever
+    their weight.
 
-    The covariance of the entries is never formed: ``Cov(z, s)`` is the sum of the samples, each times its centred
-    score, taken over chunks of X in float64.
+    The covariance matrix of the entries is never formed: ``Cov(z, s)`` is a sum of samples weighted by their centred
+    scores, computed over chunks of X in float64.
 
     Parameters
     ----------
     model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        Fitted. Patterns are of the samples as they come, before any preparation (but after scaling by group).
+        A fitted model. Patterns refer to the original samples, before any preparation (but after scaling by group).
     X : array-like of shape (n_samples, I_1, ..., I_M)
-        Samples, usually those of the fit.
+        Samples, usually the training set.
     y : array-like of shape (n_samples,), optional
-        Labels. With them, each one-vs-one problem is given the samples of its two classes only, otherwise all samples.
+        Labels. If given, each one-vs-one problem uses only the samples of its two classes, otherwise all samples.
     groups : array-like of shape (n_samples,), optional
-        Needed where the model scales by group.
+        Groups of the samples; required if the model scales by group.
 
     Returns
     -------
     ndarray of shape (n_problems, I_1, ..., I_M)
-        In the order of ``clf.coef_``. Zero where the scores of a problem's samples are all equal.
+        In the order of ``clf.coef_``. Zero for a problem whose samples all have the same score.
     """
     clf = classifier_of(model)
     X = as_array(X)
@@ -61,7 +61,7 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
 
 
 def _loadings(clf: TensorMarginClassifier, scores: Array, y: Any) -> FloatArray:
-    """Return for each sample and problem the factor with which the sample enters the pattern; they sum to zero."""
+    """Return the coefficient of each sample in the pattern of each problem; those of a problem sum to zero."""
     rounding = _ROUNDING * float(np.finfo(scores.dtype).eps)
     loadings = np.zeros(scores.shape)
     for k, rows in enumerate(_rows(clf, scores, y)):
@@ -77,7 +77,7 @@ def _loadings(clf: TensorMarginClassifier, scores: Array, y: Any) -> FloatArray:
 
 
 def _rows(clf: TensorMarginClassifier, scores: Array, y: Any) -> list[Array | slice]:
-    """Return the samples of each binary problem."""
+    """Return the rows of each binary problem's samples."""
     everything = slice(None)
     if y is None:
         return [everything] * scores.shape[1]

@@ -1,4 +1,4 @@
-"""Other people's methods as classifiers of tensors, for comparisons."""
+"""Tensor classifiers from other authors, for comparison."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .multiclass import predicted_codes
 
 
 class CPPLSClassifier(ClassifierMixin, BaseEstimator):
-    """Partial least squares for tensors (Bro 1996), TensorLy's ``CP_PLSR``, on indicators of the classes.
+    """Partial least squares for tensors (Bro 1996): TensorLy's ``CP_PLSR`` fitted to class indicators.
 
     Parameters
     ----------
     n_components : int, default=2
-        Rank of the weight; fewer where the centred samples are exhausted before.
+        Rank of the weight. Fewer components are used if the centred samples do not have that many.
 
     Attributes
     ----------
     classes_ : ndarray
     regressor_ : tensorly.regression.CP_PLSR
     n_parameters_ : int
-        Entries of its factors for the samples' modes, and its coefficients.
+        Number of factor entries (for the modes of the samples) and coefficients.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -50,7 +50,7 @@ class CPPLSClassifier(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError(f"a classifier needs samples of at least two classes; got one class, {self.classes_}")
         self.sample_shape_ = X.shape[1:]
-        self._unit = float(np.sqrt(np.mean(np.square(X - X.mean(axis=0))))) or 1.0  # its tolerance is an absolute one
+        self._unit = float(np.sqrt(np.mean(np.square(X - X.mean(axis=0))))) or 1.0  # CP_PLSR's tolerance is absolute
         self.regressor_ = self._largest_fit(X / self._unit, np.eye(len(self.classes_))[codes])
         self.n_parameters_ = sum(f.size for f in self.regressor_.X_factors[1:]) + self.regressor_.coef_.size
         return self
@@ -69,7 +69,7 @@ class CPPLSClassifier(ClassifierMixin, BaseEstimator):
         raise ValueError("CP_PLSR finds no component: all samples are the same")
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the predicted indicators, one column a class; for two classes their difference."""
+        """Return the predicted indicators, one column per class; for two classes their difference."""
         check_is_fitted(self)
         X = to_host(samples_as_fitted(self, X, self.sample_shape_))
         with numpy_backend():

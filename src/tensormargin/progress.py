@@ -1,4 +1,4 @@
-"""How long work tells how far it is."""
+"""Progress callbacks for long computations."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Takes the state of a long piece of work."""
+    """Callback that receives the progress of a long computation."""
 
     def __call__(self, done: float, total: float, text: str) -> None:
-        """Show it."""
+        """Show that ``done`` of ``total`` is finished, with a description."""
 
 
 def stage_progress(progress: Progress | None, lengths: Sequence[float], stage: int, name: str) -> Progress | None:
-    """Return the progress of one of several stages as a part of the whole.
+    """Return a callback for one of several stages, which reports to the callback of the whole.
 
     Parameters
     ----------
     progress : callable or None
-        That of the whole; None for nobody who looks.
+        Callback of the whole; with None, None is returned.
     lengths : sequence of float
         The lengths of all stages, in any unit.
     stage : int
-        The place of this one.
+        Index of this stage.
     name : str
-        What it is called in front of its own text.
+        Prefix for the texts of this stage.
     """
     if progress is None:
         return None

@@ -1,8 +1,8 @@
 """Threads over parts of the samples.
 
-Our own threads, with one BLAS thread in each: the threads of BLAS synchronise thousands of times per fit, and on a
-machine that is busy with something else they wait for each other (a Tucker fit of 160 volumes took 36 s instead of
-1.1 s). Parts that nobody waits for in the middle degrade gracefully. Two threads gain 1.3 to 1.7 on two cores.
+We use our own threads, each with one BLAS thread. BLAS threads synchronise thousands of times per fit, and on a busy
+machine they wait for each other (a Tucker fit of 160 volumes took 36 s instead of 1.1 s). Independent parts degrade
+gracefully. Two threads give a speed-up of 1.3 to 1.7 on two cores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 @contextmanager
 def worker_threads(count: int) -> Iterator[None]:
-    """Let `over_parts` use this many threads inside the context; they end with it."""
+    """Let `over_parts` use this many threads within the context."""
     if count <= 1:
         yield
         return
@@ -39,16 +39,16 @@ def worker_threads(count: int) -> Iterator[None]:
 
 
 def over_parts(function: Callable[[slice], Answer], n_items: int, n_bytes: int) -> list[Answer]:
-    """Call a function on consecutive slices of ``n_items`` and return its answers in order.
+    """Call a function on consecutive slices of ``n_items`` and return the results in order.
 
-    The slices depend on ``n_bytes`` (the size of what the function reads) alone, so that sums over the answers have the
-    same bits whatever the number of threads.
+    The slices do not depend on the number of threads, only on ``n_items`` and ``n_bytes`` (the size of the data that
+    the function reads), so that sums over the results are bitwise reproducible.
     """
     return list(_answers(function, n_items, n_bytes))
 
 
 def sum_over_parts(function: Callable[[slice], Array], n_items: int, n_bytes: int) -> Array:
-    """Call a function on consecutive slices and add up the arrays that it returns; not all of them exist at a time."""
+    """Call a function on consecutive slices and return the sum of its results, without holding all of them at once."""
     answers = _answers(function, n_items, n_bytes)
     total = next(answers)
     for answer in answers:
@@ -73,7 +73,7 @@ def _answers(function: Callable[[slice], Answer], n_items: int, n_bytes: int) ->
     if pool is None:
         yield from map(function, parts)
         return
-    # each part in its caller's context, which holds NumPy's error settings
+    # run each part in the caller's context, which holds NumPy's error settings
     futures = deque(pool.submit(copy_context().run, function, part) for part in parts)
     while futures:
         yield futures.popleft().result()

@@ -1,8 +1,8 @@
-"""Numbers that make fits fast and change no answer: set by measurement, in one place.
+"""Measured constants that affect the speed of fits but not their results.
 
-Each is followed by what it buys. `python -m benchmarks.tuning` fits typical samples with half and with twice of each
-number and writes the ratios to benchmarks/results/tuning.md, so that a new machine can disagree. Numbers that a user
-may want to set are parameters; numbers of mathematics or of a file format stand where they are used.
+Each is followed by its purpose. `python -m benchmarks.tuning` times typical fits with half and twice each number and
+writes the ratios to benchmarks/results/tuning.md, so that they can be checked on a new machine. Numbers that users may
+want to set are parameters; mathematical constants and those of file formats are defined where they are used.
 """
 
 from __future__ import annotations
@@ -10,148 +10,149 @@ from __future__ import annotations
 # ---- parts of the samples, and threads over them (threads.py) ----
 
 WORTH_SHARING_BYTES = 2**22
-"""Less is read through before a second thread has begun."""
+"""Less data is read before a second thread has started."""
 FEW_PARTS, MANY_PARTS = 4, 16
-"""Parts that threads share out, of few and of many bytes: more even out a busy core, and cost 20 us each."""
+"""Number of parts for less and for more than `MANY_BYTES`: more parts balance the load better, and cost 20 us each."""
 MANY_BYTES = 2**24
-"""From here on there are `MANY_PARTS`."""
+"""From this size on, data is split into `MANY_PARTS`."""
 
 # ---- samples in memory (samples/memory.py) ----
 
 CHUNK_BYTES = 2**22
-"""Samples that are cast and contracted at a time: they stay in the second-level cache of two threads."""
+"""Size of the chunks in which samples are cast and contracted: they stay in the L2 cache of two threads."""
 CACHED_CHUNK_BYTES = 2**19
-"""The same for the first pass, which reads each chunk three times."""
+"""The same for the first pass."""
 CHUNK_SAMPLES = 8
-"""Fewer samples per chunk, and adding up the moments of a chunk costs more than reading it."""
+"""Samples per chunk: with fewer, adding up the moments of a chunk costs more than reading it."""
 COPY_SHARE = 0.55
-"""A working copy may take this share of the samples' memory: float32 of float64 fits, float32 of bytes does not."""
+"""Size of a working copy relative to the samples: allows float32 for float64, but not float32 for bytes."""
 COPY_BYTES = 2**26
-"""Smaller copies are made whatever their share."""
+"""Smaller copies are always made."""
 KRONECKER_COLUMNS = 16
-"""One product with so many columns is as fast as two with 4, and leaves no intermediate."""
+"""One product with this many columns is as fast as two with 4, and needs no intermediate."""
 WASTEFUL_PRODUCT = 20_000
-"""Entries of a mostly zero matrix whose one product beats thousands of tiny ones (MNIST, Tucker: 5 against 20 ms)."""
+"""Entries of a mostly zero matrix: one product with it beats thousands of tiny ones (MNIST, Tucker: 5 vs. 20 ms)."""
 
-# ---- the type that is computed in (samples/base.py, samples/door.py) ----
+# ---- working precision (samples/base.py, samples/door.py) ----
 
 FEW_ENTRIES = 2**18
-"""Of all samples: another pass over so few, or another type of them, costs next to nothing."""
+"""Entries of all samples: up to here another pass or a copy in another dtype costs almost nothing."""
 MANY_ENTRIES = 2**20
-"""Float64 samples with so many entries are contracted in float32 (rank-1 fit of 12k MNIST images: 0.23 to 0.12 s)."""
+"""From here on float64 samples are contracted in float32 (rank-1 fit of 12k MNIST images: 0.23 to 0.12 s)..."""
 SINGLE_TOL = 5e-4
-"""Unless ``tol`` is smaller: float32 leaves relative errors of about a tenth of it in the objective."""
+"""...unless ``tol`` is smaller: float32 leaves relative errors of about a tenth of it in the objective."""
 LOOKED_THROUGH_BYTES = 2**24
-"""Samples beyond it are not read once more to look for NaN, which the first pass notices as well."""
+"""Larger samples are not read separately to look for NaN, which the first pass detects as well."""
 
 # ---- samples on a device (samples/device.py, batched_alternate.py) ----
 
 DEVICE_CHUNK_BYTES = 2**28
-"""Temporaries of a pass over the samples: large enough for a GPU's products, small beside its memory."""
+"""Temporaries of a pass over the samples: large enough for a GPU's products, small compared with its memory."""
 DEVICE_MEMORY_SHARE = 0.5
-"""Of the free memory that the designs of a batch may take, with what is made of them."""
+"""Share of the free memory that the designs of a batch and their copies may use."""
 DESIGN_COPIES = 4
-"""Of the designs in float64: what contracting and solving make of them."""
+"""Number of float64 copies of the designs made by contracting and solving."""
 HERE_SECONDS, HERE_SECONDS_PER_ENTRY = 1e-3, 6e-9
-"""What a block costs when it is solved here: as such, and per entry of its design (benchmarks/results/gpu.md)."""
+"""Cost of a block on the host: fixed, and per entry of its design (benchmarks/results/gpu.md)."""
 THERE_SECONDS, THERE_SECONDS_PER_PRODUCT = 45e-3, 7e-13
-"""What a batch costs on a device, most of it for telling the device what to do, and per N d^2 products (same table)."""
+"""Cost of a batch on a device: fixed (mostly kernel launches), and per each of the N d^2 products (same table)."""
 
 # ---- samples in a Dask array (samples/lazy.py) ----
 
 ARRIVING_BYTES = 2**25
-"""Parts of a design that the caller holds beside the design itself."""
+"""Parts of a design that the caller holds in addition to the design itself."""
 CHUNKS_AT_ONCE = 16
-"""Chunks that are computed together where there is no cluster."""
+"""Chunks that are computed together without a cluster."""
 PART_BYTES = 2**24
-"""Smaller parts of a subset are put together: a task costs a millisecond, as reading 1 MB does."""
+"""Smaller parts of a subset are merged: a task costs a millisecond, as much as reading 1 MB."""
 SLAB_BYTES = 2**26
-"""Columns of a design whose Gram matrix is summed at a time."""
+"""Columns of a design that are added to its Gram matrix at a time."""
 TREE = 8
-"""Parts that are added up by one task."""
+"""Number of parts summed by one task."""
 
 # ---- transformers (preparation/_passes.py) ----
 
 PASS_ENTRIES = 2**20
-"""Entries of a part of the samples: what fits into the processor's cache."""
+"""Entries per part of the samples, to fit into the processor's cache."""
 PASS_SAMPLES = 8
-"""Fewer samples, and joining parts costs more than reading them; but at most four times as many entries."""
+"""Samples per part: with fewer, joining parts costs more than reading them. At most four times `PASS_ENTRIES`."""
 JOINED_AT_ONCE = 8
-"""Statistics of chunks that one task joins."""
+"""Number of chunks whose statistics one task joins."""
 
 # ---- block problems (blocks/, designs.py) ----
 
 SMALL_DESIGN = 2**15
-"""Entries; such a problem is solved exactly whatever tolerance is asked for, in a millisecond or two."""
+"""Entries of a design: up to here a problem is solved exactly whatever the tolerance, in a millisecond or two."""
 BLOCK_CHUNK_ENTRIES = 2**18
-"""Rows that are whitened at a time: temporaries of 2 MB stay in the processor's cache."""
+"""Entries of the rows that are whitened at a time: temporaries of 2 MB stay in the processor's cache."""
 TALL = 2
-"""Rows per column of a chunk, so that adding up d x d moments is little beside computing them."""
+"""Rows per column of a chunk: below this, summing the d x d moments costs more than computing them."""
 MANY_SAMPLES = 1000
 """From here on an unwhitened design beats the N^3 of its Gram matrix (4000 x 8000: 1.0 s against 8.0 s)..."""
 FAR_MORE_COLUMNS = 20
-"""...unless it has so many times as many columns as rows."""
+"""...unless the ratio of columns to rows is larger than this."""
 MOMENT_ROUNDING = 0.1
-"""Share of the gap that second moments in float32 may cost (12k x 257: 9 instead of 16 ms)."""
+"""Share of the gap that rounding second moments to float32 may use up (12k x 257: 9 instead of 16 ms)."""
 GRAM_ENTRIES = 2**21
-"""Of a chunk of columns whose inner products are added up at a time."""
+"""Entries of the columns whose inner products are added up at a time."""
 
 # ---- coordinate descent (solvers/dual_cd.py) ----
 
 DESCENT_TOL = 1e-7
-"""Relative gap from which on the exact solve on the free coordinates is faster than descent."""
+"""Relative gap below which the exact solve on the free coordinates is faster than descent."""
 FIRST_ROUND, FIRST_ROUND_IF_SMALL = 10, 60
-"""Epochs before the first exact solve; the rounds double."""
+"""Epochs before the first exact solve; later rounds double in length."""
 MOST_STALLS = 2
-"""Rounds without progress after which rounding is taken to forbid more."""
+"""Rounds without progress after which rounding is assumed to prevent any more."""
 PATIENCE = 200
-"""Epochs before an interior point is tried; more columns make that costlier and so buy more patience."""
+"""Epochs before the interior-point method is tried; at least the number of columns, which make it more expensive."""
 INTERIOR_ITERATIONS = 80
+"""Maximum number of iterations of the interior-point method when coordinate descent makes no progress."""
 MOST_FREE = 1000
-"""Free coordinates beyond which no exact solve is tried."""
+"""Maximum number of free coordinates for an exact solve."""
 NEAR_MARGIN = 0.1
-"""A sample at its bound whose margin is so far from 1 stays out of the working set."""
+"""A sample at its bound whose margin is farther than this from 1 stays out of the working set."""
 NEARLY_ALL = 0.6
-"""Share of the samples from which on all of them are taken into the working set."""
+"""If more than this share of the remaining samples is wanted, the working set takes all of them."""
 FACE_EPOCHS = 30
-"""Multiplications that the exact solve may use, in epochs of descent."""
+"""Multiplications allowed for the exact solve, in epochs of descent."""
 FACE_WORK_IF_SMALL = 100_000_000
-"""The same for small problems, which must be solved exactly."""
+"""Multiplications allowed for small problems, which must be solved exactly."""
 
-# ---- interior points (solvers/interior_point.py, solvers/batched_interior_point.py) ----
+# ---- interior-point methods (solvers/interior_point.py, solvers/batched_interior_point.py) ----
 
 TO_THE_WALL = 0.995
-"""Share of the way to the nearest bound that a step goes."""
+"""Maximum step, as a share of the distance to the nearest bound."""
 TOO_SHORT = 0.9
-"""A step that leaves more of the complementarity than this was caught at a wall..."""
+"""A step that leaves more than this share of the complementarity was stopped by a bound..."""
 CENTRE = 0.7
-"""...and is made again towards so much of it."""
+"""...and is replaced by one that aims at this share of it."""
 MOST_IDLE = 40
-"""Iterations without a better gap before rounding is taken to forbid more; a batch, which waits for all, gives up
-after `BATCH_MOST_IDLE`."""
+"""Iterations without a better gap after which rounding is assumed to prevent any more; a batch, which waits for its
+slowest problem, gives up after `BATCH_MOST_IDLE`."""
 BATCH_MOST_ITERATIONS, BATCH_MOST_IDLE = 80, 12
 LEAST_SHARE = 0.3
-"""Of the gap asked for, that steps aim at in a batch; smaller products only make the systems worse conditioned."""
+"""Share of the requested gap that steps aim at; smaller products only make the systems worse conditioned."""
 LEAST_SQUARES_COPIES = 4
-"""Of the designs that least squares make: so many times fewer problems are solved at a time."""
+"""Number of copies of the designs that least squares need; this many times fewer problems are solved at a time."""
 
 # ---- sweeps (alternate.py, coarse.py) ----
 
 LOOSEST_GAP, LOOSEST_GAP_IF_GOOD = 1e-2, 1e-3
-"""Relative gap that the blocks of the first sweep are solved to, from any start and from a good one."""
+"""Relative gap for the blocks of the first sweep, from an arbitrary start and from a good one."""
 CHEAP_SOLVES = 100
-"""Entries of a sample per parameter from which on solves cost nothing beside contractions, and are made tightly."""
+"""Entries of a sample per parameter: from here on solves cost far less than contractions, and are made tightly."""
 GAP_SHARE = 0.1
-"""Of ``tol``, and of the last decrease, that the gap of a block may be."""
+"""Allowed gap of a block, as a share of ``tol`` and of the last decrease."""
 REST_SHARE = 0.5
-"""Of ``tol``, that the objective may still have to fall."""
+"""Allowed remaining decrease of the objective, as a share of ``tol``."""
 SLOWEST_DECAY = 0.99
-"""Ratio of one decrease to the one before it that is assumed where too few are known."""
+"""Largest ratio of successive decreases, and the one assumed if too few are known."""
 COARSE_SHARE = 8
-"""The first sweeps are made on one sample in so many (CP 2, MNIST: 4 sweeps over all of them instead of 6)..."""
+"""The first sweeps use one in this many samples (CP 2, MNIST: 4 sweeps over all of them instead of 6)..."""
 COARSE_SAMPLES, COARSE_SAMPLES_PER_PARAMETER = 1024, 8
-"""...where that leaves so many, and so many per parameter..."""
+"""...if that leaves at least this many, in total and per parameter..."""
 COARSE_TOL = 1e-2
 """...to this tolerance: the rest has to be done on all samples anyway."""
 CP_REFINEMENTS = 10
-"""Rounds of alternating least squares that make a CP start (CP 2, AdrenalMNIST3D: 4 sweeps instead of 7)."""
+"""Rounds of alternating least squares for a CP start (CP 2, AdrenalMNIST3D: 4 sweeps instead of 7)."""

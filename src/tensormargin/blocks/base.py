@@ -1,4 +1,4 @@
-"""What solvers ask of a block problem."""
+"""The interface between block problems and solvers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class BlockProblem(ABC):
     Attributes
     ----------
     lower, upper : ndarray of shape (n_samples,)
-        Bounds of ``beta``.
+        Bounds on ``beta``.
     shape : tuple of int
-        Number of samples and of columns of ``A``.
+        Number of samples and number of columns of ``A``.
     """
 
     def __init__(self, shape: tuple[int, int], objective: Objective) -> None:
@@ -36,27 +36,27 @@ class BlockProblem(ABC):
 
     @abstractmethod
     def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
-        """Return some rows of ``A``, in the dtype of the samples unless told otherwise."""
+        """Return some rows of ``A``, by default in the dtype of the samples."""
 
     @abstractmethod
     def primal_point(self, beta: Array) -> FloatArray:
-        """Return ``u = A'beta``, summed in float64 whatever the dtype of the samples."""
+        """Return ``u = A'beta``, always summed in float64."""
 
     @abstractmethod
     def margins(self, u: Array) -> FloatArray:
-        """Return ``A u``, in float64 whatever the dtype of the samples."""
+        """Return ``A u``, always in float64."""
 
     @abstractmethod
     def recover(self, u: Array, margins: Array) -> Recovered:
-        """Return the block's vector and the intercept that belong to a point with its margins (Eq. 14)."""
+        """Return the block's vector and intercept at the point ``u`` with the given margins (Eq. 14)."""
 
     @property
     def rows(self) -> Array:
-        """The whole of ``A`` in float64."""
+        """All of ``A``, in float64."""
         return self.rows_at(np.arange(self.shape[0]), np.dtype(np.float64))
 
     def certify(self, u: Array, beta: Array, margins: Array) -> Certificate:
-        """Return primal and dual value for ``u = A'beta`` and ``margins = A u``."""
+        """Return the primal and dual value for ``u = A'beta`` and ``margins = A u``."""
         objective = self.objective
         half_square = 0.5 * float(u @ u)  # = 1/2 |v|^2 + mu1 Var(m)
         mean_term = objective.mu2 * float(objective.weights @ margins)
@@ -77,9 +77,9 @@ class Recovered:
     vector : ndarray of shape (d,)
     intercept : float
     squared_norm : float
-        Of the vector and the intercept, the latter as it is penalised.
+        Squared norm of the vector plus the penalty of the intercept.
     margins : ndarray of shape (n_samples,)
-        Those of the vector and the intercept, computed from them.
+        Margins computed from the vector and the intercept.
     """
 
     vector: FloatArray

@@ -1,4 +1,4 @@
-"""Which side of a block problem is cheaper."""
+"""Construction of a block problem on the cheaper of its two sides."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .signed_design import SignedDesign
 
 
 def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0.0) -> BlockProblem:
-    """Build the block problem of a design matrix.
+    """Return the block problem of a design matrix.
 
     Parameters
     ----------
     design : ndarray of shape (n_samples, d), or Design
-        Row i is the vector z_i with <W, Z_i> = v.z_i. Read, never written. One that is elsewhere stays there if it has
-        more columns than rows; otherwise it is brought here.
+        Row i is the vector z_i with <W, Z_i> = v.z_i. Never modified. A design that is not in memory is transferred
+        unless it has more columns than rows.
     problem : MarginProblem
-        With an intercept the design's columns are centred and one constant column of the value ``bias_scale`` is added,
+        With an intercept, the columns of the design are centred and a constant column of value ``bias_scale`` is added,
         whose coefficient is penalised like the others.
     tol : float
         The relative duality gap that the problem will be solved to. Second moments of a float32 design are summed in
-        float32 where their rounding is far below it.
+        float32 if their rounding error is far below it.
     """
     design, stays = _placed(design, bool(problem.bias_scale))
     signed = SignedDesign(design, problem)
@@ -37,9 +37,9 @@ def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0
 
 
 def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
-    """Return the design where it is worked on, and whether that is elsewhere.
+    """Return the design, transferred to memory if needed, and whether it stays elsewhere.
 
-    The Gram matrix is all that the samples' side needs at hand. The rows of a long or small design are.
+    A wide design can stay, since its Gram matrix is enough. A long or small one is needed in memory.
     """
     if not isinstance(design, np.ndarray):
         n_samples, width = design.shape
@@ -47,15 +47,15 @@ def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
             return design, True
         design = design.here()
     if design.size <= tuning.SMALL_DESIGN:
-        design = design.astype(np.float64, copy=False)  # costs nothing, and allows to solve the problem exactly
+        design = design.astype(np.float64, copy=False)  # cheap, and allows an exact solution
     return Matrix(design), False
 
 
 def _few_columns(shape: tuple[int, int], objective: Objective) -> bool:
-    """Tell whether to work with the d columns of Y or with the N x N Gram matrix.
+    """Return whether to work with the d columns of Y rather than the N x N Gram matrix.
 
-    Whitening makes the smaller side cheaper. Without it (mu1 = 0) Y is used as it is, and from about a thousand samples
-    on that beats the N^3 of the Gram matrix (4000 x 8000: 1.0 s against 8.0 s) unless d is larger by far.
+    With whitening the smaller side is cheaper. Without it (mu1 = 0) Y itself is used, and from about a thousand samples
+    on this beats the N^3 of the Gram matrix (4000 x 8000: 1.0 s against 8.0 s) unless d is much larger than N.
     """
     n_samples, n_columns = shape
     unwhitened = (

@@ -13,10 +13,10 @@ from .signed_design import SignedDesign, row_slices
 
 
 class FeatureSide(BlockProblem):
-    """The d columns of Y are whitened: N d^2 for their second moments and d^3, and nothing when mu1 = 0.
+    """Block problem with the d columns of Y whitened: costs N d^2 (second moments) and d^3, or nothing if mu1 = 0.
 
-    ``A`` itself is never formed as a whole. Its products with vectors go through ``Y`` and ``L^-T`` one after the
-    other, and the solver asks for the rows that it works on, most often a fraction of them.
+    ``A`` is never formed as a whole. Products with it are computed with ``Y`` and ``L^-T`` in turn, and the solver asks
+    for the rows that it works on, usually a fraction of them.
     """
 
     def __init__(self, signed: SignedDesign, objective: Objective, tol: float) -> None:
@@ -24,8 +24,8 @@ class FeatureSide(BlockProblem):
         self._signed = signed
         if objective.mu1 > 0.0:
             mean, second = signed.second_moments(signed.dtype)
-            # An error e of the second moments shows as 2 mu1 e beside the 1 of the identity in Q, and so in the gap.
-            # Single precision halves the time where it can be had: 9 instead of 16 ms for 12k x 257 on two cores.
+            # An error e in the second moments adds 2 mu1 e to Q, whose identity part is 1, and so affects the gap.
+            # Single precision halves the time where it is accurate enough (12k x 257, two cores: 9 instead of 16 ms).
             rounding = float(second.diagonal()[: signed.width].max()) * np.finfo(signed.dtype).eps
             if signed.dtype != np.float64 and 2.0 * objective.mu1 * rounding > tuning.MOMENT_ROUNDING * tol:
                 mean, second = signed.second_moments(np.dtype(np.float64))

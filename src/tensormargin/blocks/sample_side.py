@@ -12,7 +12,7 @@ from .signed_design import SignedDesign
 
 
 class SampleSide(BlockProblem):
-    """A Cholesky factor of the Gram matrix YY' is whitened; costs N^2 d + N^3 and holds nothing of size d."""
+    """Block problem with a whitened Cholesky factor of YY': costs N^2 d + N^3 and stores nothing of size d."""
 
     def __init__(self, signed: SignedDesign, objective: Objective) -> None:
         rows, self._chosen = _cholesky_rows(signed.gram())
@@ -28,7 +28,7 @@ class SampleSide(BlockProblem):
 
     @property
     def rows(self) -> Array:
-        """The whole of ``A``."""
+        """All of ``A``."""
         return self._rows
 
     def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
@@ -46,21 +46,21 @@ class SampleSide(BlockProblem):
     def recover(self, u: Array, margins: Array) -> Recovered:
         """Return the block's vector and intercept (Eq. 14)."""
         # v = Y'c lies in the span of the rows that the factorisation chose, and there F'c = L^-T u. (Solving Q v =
-        # Y'beta for v instead would subtract numbers that differ in the last digits only when mu1 is large.)
+        # Y'beta for v instead would suffer from cancellation when mu1 is large.)
         coefficients = np.zeros(self.shape[0])
         coefficients[self._chosen] = solve_triangular(
             self._triangle, self._unwhitened(u), lower=True, trans=1, check_finite=False
         )
         combined = self._signed.combine(coefficients)
-        # Judge the vector that is kept, not its whitened coordinates: what recovering it lost counts as gap.
+        # Evaluate the recovered vector, not its whitened coordinates, so that the gap includes the error of recovery.
         return Recovered(*self._signed.as_block(combined), self._signed.times(combined))
 
 
 def _cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
-    """Return F with ``FF' = gram`` and the positions of as many rows that make a lower triangle (pivoted Cholesky).
+    """Return F with ``FF' = gram`` and the positions of the rows that form a lower triangle (pivoted Cholesky).
 
-    F has as many columns as the Gram matrix has numerical rank. That is judged after scaling all samples to the same
-    norm: beside one very large sample the others must not count as zero.
+    The number of columns of F is the numerical rank of the Gram matrix. It is determined after scaling all samples to
+    the same norm, so that one very large sample does not make the others count as zero.
     """
     lengths = np.sqrt(np.diag(gram))
     lengths = np.where(lengths > 0, lengths, 1.0)

@@ -1,4 +1,4 @@
-"""Samples and labels as one matrix that is never formed."""
+"""The design of a block multiplied by the labels, without forming the product."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..threads import slices, sum_over_parts
 
 
 class SignedDesign:
-    """The matrix ``Y``: rows ``t_i (z_i - mean, bias_scale)``, used without being formed."""
+    """The matrix ``Y`` with rows ``t_i (z_i - mean, bias_scale)``, which is never formed."""
 
     def __init__(self, design: Design, problem: MarginProblem) -> None:
         self._design = design
@@ -40,7 +40,7 @@ class SignedDesign:
     def second_moments(self, dtype: np.dtype) -> tuple[FloatArray, FloatArray]:
         """Return the weighted mean and second moments of the rows of ``Y``, computed in ``dtype`` chunk by chunk.
 
-        The signs cancel in the second moments, and centred columns are orthogonal to the constant one.
+        The signs cancel in the second moments, and the centred columns are orthogonal to the constant one.
         """
         design, width = self._design.here(), self.width
         centre, roots = self._mean.astype(dtype), np.sqrt(self._weights).astype(dtype)
@@ -88,12 +88,12 @@ class SignedDesign:
         return products
 
     def as_block(self, solution: Array) -> tuple[FloatArray, float, float]:
-        """Return vector and intercept with the centring undone, and the squared norm of the solution."""
+        """Return the vector and intercept for uncentred samples, and the squared norm of the solution."""
         vector = solution[: self.width]
         intercept = float(self._bias * solution[-1] - self._mean @ vector) if self._bias else 0.0
         return vector, intercept, float(solution @ solution)
 
 
 def row_slices(shape: tuple[int, int], within: slice, at_least: int = 1) -> Iterator[slice]:
-    """Yield slices of rows of a matrix of this shape that stay in the processor's cache."""
+    """Return slices of rows that fit into the processor's cache, for a matrix of this shape."""
     return slices(within, max(at_least, tuning.BLOCK_CHUNK_ENTRIES // max(1, shape[1])))

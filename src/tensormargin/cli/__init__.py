@@ -1,4 +1,4 @@
-"""Commands: they parse and print, and compute nothing. Heavy modules are imported when a command runs."""
+"""The command line. Commands only parse and print; heavy modules are imported when a command runs."""
 
 import os
 
@@ -27,7 +27,7 @@ _COMMANDS = (
 
 
 class _InOrder(click.Group):
-    """A group that lists its commands in the order in which one needs them."""
+    """A group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -40,11 +40,11 @@ def main() -> None:
 
     \b
     Examples:
-      tensormargin compare                            methods side by side, on built-in data
-      tensormargin fit eeg.npz -o eeg.skops --auto    choose, evaluate and fit a model; look at eeg.html
+      tensormargin compare                            compare methods on built-in data
+      tensormargin fit eeg.npz -o eeg.skops --auto    choose, evaluate and fit a model; see eeg.html
       tensormargin predict eeg.skops new.npz -o predictions.csv
     """  # noqa: D301 - click keeps lines apart after a backspace
-    os.environ.setdefault("MPLBACKEND", "Agg")  # figures go to files: no window, also where there is no screen
+    os.environ.setdefault("MPLBACKEND", "Agg")  # figures are only saved to files, so no display is needed
 
 
 for _command in _COMMANDS:

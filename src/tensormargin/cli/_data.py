@@ -1,4 +1,4 @@
-"""The options by which every command takes samples and prepares them."""
+"""Options for loading and preparing samples, shared by several commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA is one of
   array.npz  array.mat  array.h5  array.zarr      arrays X and y (or name them with --samples and --labels)
   array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
   folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
-  table.csv  table.tsv                            columns path, label and perhaps group
+  table.csv  table.tsv                            columns path, label and optionally group
 """
 
 
@@ -31,7 +31,7 @@ class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
     name = "shape"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Return the numbers."""
+        """Return the sizes as a tuple."""
         if isinstance(value, tuple):
             return value
         try:
@@ -41,13 +41,13 @@ class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
 
 
 _LOADING = (
-    click.option("--samples", metavar="NAME", help="Array with the samples, or column of a table with their paths."),
+    click.option("--samples", metavar="NAME", help="Array with the samples, or table column with their paths."),
     click.option("--labels", metavar="NAME", help="Array or column with the labels."),
     click.option("--groups", metavar="NAME", help="Array or column with the groups (subject, run), kept together."),
-    click.option("--no-groups", is_flag=True, help="Use no groups, even if there is an array or column of that name."),
-    click.option("--labels-from", type=click.Path(path_type=Path), help="Another file with labels and perhaps groups."),
-    click.option("--axis", type=int, default=0, show_default=True, help="Axis of the array that counts the samples."),
-    click.option("--size", type=Shape(), help="Resize image and volume files to this while reading, e.g. 64x64."),
+    click.option("--no-groups", is_flag=True, help="Ignore groups, even if there is an array or column of that name."),
+    click.option("--labels-from", type=click.Path(path_type=Path), help="File with the labels and optionally groups."),
+    click.option("--axis", type=int, default=0, show_default=True, help="Sample axis of the array."),
+    click.option("--size", type=Shape(), help="Resize image and volume files on loading, e.g. 64x64."),
 )
 
 _PREPARING = (
@@ -56,24 +56,26 @@ _PREPARING = (
         default="none",
         show_default=True,
         metavar="none|entry|global|mode K",
-        help="Centre and scale to unit variance: each entry, all at once, or each index of a mode (from 1).",
+        help="Centre and scale to unit variance: each entry, all entries together, or each index of mode K (from 1).",
     ),
-    click.option("--by-group", is_flag=True, help="Centre and scale each entry within each group by itself."),
-    click.option("--mask", type=click.Choice(["varying", "bright"]), help="Set other entries to zero."),
-    click.option("--crop", type=click.Choice(["varying", "bright"]), help="Cut to the box that holds these entries."),
+    click.option("--by-group", is_flag=True, help="Centre and scale each entry separately within each group."),
+    click.option(
+        "--mask", type=click.Choice(["varying", "bright"]), help="Keep these entries and set the others to 0."
+    ),
+    click.option("--crop", type=click.Choice(["varying", "bright"]), help="Crop to the bounding box of these entries."),
     click.option("--resize", type=Shape(), help="New sizes of the first modes, e.g. 32x32."),
-    click.option("--tensorize", type=Shape(), help="Fold samples to another shape, e.g. 7x4x7x4."),
+    click.option("--tensorize", type=Shape(), help="Reshape samples, e.g. to 7x4x7x4."),
 )
 
 
 def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `load_samples`, as one dictionary ``loading``."""
+    """Add the options of `load_samples` to a command, passed as one dictionary ``loading``."""
     names = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "size")
     return _gathered(command, _LOADING, "loading", names)
 
 
 def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a `Recipe`, as one dictionary ``preparing``."""
+    """Add the options of a `Recipe` to a command, passed as one dictionary ``preparing``."""
     names = ("scale", "by_group", "mask", "crop", "resize", "tensorize")
     return _gathered(command, _PREPARING, "preparing", names)
 
@@ -90,7 +92,7 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
 
 
 def load(path: Path, loading: dict[str, Any], need_labels: bool = True) -> SampleSet:
-    """Read the samples that the options describe; what they betray of groups is for `leakage_said`."""
+    """Return the samples that the options describe; leakage warnings are left to `leakage_said`."""
     from ..io import load_samples
     from ..leakage import LeakageWarning
 
@@ -105,7 +107,7 @@ def load(path: Path, loading: dict[str, Any], need_labels: bool = True) -> Sampl
 
 @contextmanager
 def leakage_said(samples: SampleSet) -> Iterator[None]:
-    """Print on standard error what tells that samples are not independent; inside, it is not said again."""
+    """Print leakage warnings (samples that are not independent) on standard error, and silence them inside."""
     from ..io import leakage_warnings
     from ..leakage import LeakageWarning
 
@@ -116,7 +118,7 @@ def leakage_said(samples: SampleSet) -> Iterator[None]:
 
 
 def recipe_of(preparing: dict[str, Any]) -> Recipe:
-    """Return the recipe that the options describe; raise ValueError for one that cannot be."""
+    """Return the recipe that the options describe; raise ValueError if it is invalid."""
     from ..preparation import Recipe
 
     recipe = Recipe(**preparing)

@@ -1,4 +1,4 @@
-"""Options that write maps of the weight."""
+"""Options to write weight maps and activation patterns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def map_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --weight-map and --pattern-map."""
+    """Add --weight-map and --pattern-map to a command."""
     for option in (
-        click.option("--pattern-map", type=_FILE, help="Write the activation pattern (Haufe et al. 2014) likewise."),
+        click.option("--pattern-map", type=_FILE, help="Write the activation pattern (Haufe et al. 2014), too."),
         click.option("--weight-map", type=_FILE, help="Write the weight: .nii, .nii.gz, .npy or .png."),
     ):
         command = option(command)
@@ -26,7 +26,7 @@ def map_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_maps(samples: SampleSet, *paths: Path | None) -> None:
-    """Raise before any work is done where a map could not be written."""
+    """Raise before any work is done if a map cannot be written."""
     from ..plots import check_map_path
 
     several = samples.target is not None and len(set(samples.target.tolist())) > 2
@@ -38,7 +38,10 @@ def check_maps(samples: SampleSet, *paths: Path | None) -> None:
 def write_maps(
     model: Any, samples: SampleSet | None, weight_map: Path | None, pattern_map: Path | None, affine: Any
 ) -> list[Path]:
-    """Write the maps that were asked for; several binary problems go along a last axis, or to a PNG file each."""
+    """Write the requested maps and return their paths.
+
+    Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each.
+    """
     from ..model_steps import weight_maps
 
     written = []

@@ -1,4 +1,4 @@
-"""What several commands share: options, and progress on standard error."""
+"""Options, output checks and progress bar shared by several commands."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from click.core import ParameterSource
 if TYPE_CHECKING:
     from ..progress import Progress
 
-_PLAIN_SECONDS = 30.0  # between lines of progress where there is no terminal
+_PLAIN_SECONDS = 30.0  # between progress lines if there is no terminal
 
 
 def nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Refuse zero jobs."""
+    """Return the number of jobs; raise for zero."""
     if value == 0:
         raise click.BadParameter("must be a number of processes, or -1 for one per core; got 0")
     return value
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Split names at commas; each once, in their order."""
+    """Return the comma-separated names without duplicates, in order."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 jobs_option = click.option(
-    "--jobs", type=int, default=-1, show_default=True, callback=nonzero, help="Processes; -1 for one per core."
+    "--jobs", type=int, default=-1, show_default=True, callback=nonzero, help="Number of processes; -1 uses all cores."
 )
 scheduler_option = click.option(
     "--scheduler",
@@ -42,12 +42,12 @@ scheduler_option = click.option(
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits."
 )
-methods_option = click.option("--methods", help="Names separated by commas; all seven of the paper by default.")
+methods_option = click.option("--methods", help="Comma-separated method names; by default all seven of the paper.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 def print_json(content: object) -> None:
-    """Print JSON that every parser reads: a number that is not finite becomes null."""
+    """Print strictly valid JSON; numbers that are not finite become null."""
     import json
 
     click.echo(json.dumps(_finite(content), indent=2, allow_nan=False))
@@ -62,7 +62,7 @@ def _finite(content: object) -> object:
 
 
 def say_written(as_json: bool, *paths: Path) -> None:
-    """Say which files were written."""
+    """Print which files were written."""
     if as_json:
         print_json({"written": [str(path) for path in paths]})
     else:
@@ -70,7 +70,7 @@ def say_written(as_json: bool, *paths: Path) -> None:
 
 
 def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
-    """Raise ValueError before any work where an output overwrites an input or another one, or cannot be written."""
+    """Raise ValueError if an output would overwrite an input or another output, or cannot be written."""
     taken = {path.resolve(): "an input" for path in inputs if path is not None}
     for path in outputs:
         if path is None:
@@ -85,7 +85,7 @@ def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None])
 
 @contextmanager
 def refusals(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn what the user can mend, and missing files and packages, into one message and exit code 2."""
+    """Turn errors that the user can fix, such as missing files or packages, into a message and exit code 2."""
     mendable: tuple[type[Exception], ...] = (*kinds, OSError, ImportError)
     try:
         yield
@@ -95,7 +95,7 @@ def refusals(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def fits_on(scheduler: str | None, *samples: object) -> Iterator[None]:
-    """Run the fits inside on the workers of a Dask scheduler, which get the samples once; None: on this machine."""
+    """Run the fits inside on the workers of a Dask scheduler, which get the samples once; None runs them locally."""
     if scheduler is None:
         yield
         return
@@ -112,7 +112,7 @@ def fits_on(scheduler: str | None, *samples: object) -> Iterator[None]:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """Yield a function that shows progress with the time left; now and then a line where there is no terminal."""
+    """Yield a function that shows progress with the time left; without a terminal it prints a line now and then."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -125,7 +125,7 @@ def progress_bar() -> Iterator[Progress]:
         def show(done: float, total: float, text: str) -> None:
             now = time.monotonic()
             if first[0] < 0:
-                first[0] = done  # what a run before this one did took none of this run's time
+                first[0] = done  # work of an earlier run took none of this run's time
             text = f"{_time_left(now - began, done - first[0], total - done)}{text}"
             bar.update(task, completed=done, total=total, description=text)
             if not console.is_terminal and now - last[0] >= _PLAIN_SECONDS:

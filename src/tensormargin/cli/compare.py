@@ -34,7 +34,7 @@ _EXAMPLES = f"""
 \b
 Examples:
   tensormargin compare                                   the built-in digits, 8x8
-  tensormargin compare samples.npz --report page.html    a page with figures
+  tensormargin compare samples.npz --report page.html    with an HTML report
   tensormargin compare faces/ --size 64x64 --methods SVM,STuM,LinearSVC,CP-PLSR
   tensormargin compare scans.nii.gz --labels-from runs.csv --by-group --json > result.json
 
@@ -53,7 +53,7 @@ Besides the paper's methods: LinearSVC (scikit-learn, flat) and CP-PLSR (TensorL
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.25,
     show_default=True,
-    help="Share of the samples in the test set.",
+    help="Proportion of the samples in the test set.",
 )
 @click.option(
     "--folds",
@@ -83,10 +83,10 @@ def compare_command(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the paper's methods on DATA, all tuned alike.
+    """Compare the paper's methods on DATA, all tuned in the same way.
 
-    Every method gets the same splits and chooses lambda from the same values, by cross-validation on the training part.
-    Groups, where there are any, are never on both sides of a split.
+    Every method gets the same splits, and lambda is chosen from the same values by cross-validation on the training
+    set. Groups, if any, are never split between training and test set.
     """
     from ..evaluation import CompareSettings, compare, comparison_content
     from ..methods import METHODS
@@ -132,7 +132,7 @@ def _digits() -> SampleSet:
 
 
 def _with_progress(rows: Iterable[CompareRow], total: int) -> list[CompareRow]:
-    """Collect the rows under a progress bar on standard error."""
+    """Return the rows as a list, with a progress bar on standard error."""
     collected: list[CompareRow] = []
     with progress_bar() as show:
         show(0, total, f"0 of {total} fits")

@@ -1,4 +1,4 @@
-"""``tensormargin data``: the data sets that the project knows."""
+"""``tensormargin data``: list and fetch public data sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._options import check_outputs, json_option, print_json, refusals, say_writ
 
 @click.group("data")
 def data_command() -> None:
-    """List the public data sets that tensormargin knows, and fetch them as files for the other commands.
+    """List the supported public data sets, and fetch them as files for the other commands.
 
     Example: tensormargin data fetch eeg -o eeg.npz && tensormargin fit eeg.npz -o eeg.skops --auto
     """
@@ -20,7 +20,7 @@ def data_command() -> None:
 @data_command.command("list")
 @json_option
 def list_command(as_json: bool) -> None:
-    """List the data sets: name, samples, where they come from, whether they are at hand.
+    """List the data sets: name, samples, source, and whether they are at hand.
 
     Example: tensormargin data list
     """
@@ -50,7 +50,7 @@ def list_command(as_json: bool) -> None:
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write. [default: NAME.npz]")
 @json_option
 def fetch_command(name: str, out: Path | None, as_json: bool) -> None:
-    """Fetch a data set and write it as an .npz file with the arrays X, y and perhaps groups.
+    """Fetch a data set and write it as an .npz file with the arrays X, y and optionally groups.
 
     Example: tensormargin data fetch haxby -o haxby.npz
     """

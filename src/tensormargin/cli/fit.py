@@ -30,7 +30,7 @@ _EXAMPLES = f"""
 {FORMATS}
 \b
 Examples:
-  tensormargin fit eeg.npz -o eeg.skops --auto                 choose everything, evaluate honestly
+  tensormargin fit eeg.npz -o eeg.skops --auto                 choose everything by cross-validation
   tensormargin fit scans/ -o scans.skops --auto --crop bright --weight-map weight.nii.gz
   tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
   tensormargin fit faces.npz -o faces.skops --decomposition tucker --rank 8x8
@@ -48,30 +48,30 @@ Next: tensormargin predict MODEL NEWDATA -o predictions.csv
     type=click.Choice(["full", "cp", "tucker", "tt"]),
     help="Form of the weight, without --auto. [default: tucker]",
 )
-@click.option("--rank", type=Shape(), help="Its rank, e.g. 3 or 4x4x2; a sensible one by default.")
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds that choose.")
+@click.option("--rank", type=Shape(), help="Rank of the weight, e.g. 3 or 4x4x2; a small one by default.")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Inner folds, used for tuning.")
 @click.option(
     "--outer-folds",
     type=click.IntRange(0),
     default=5,
     show_default=True,
-    help="Folds of the evaluation around the choice; 0 for no evaluation.",
+    help="Outer folds of the nested evaluation; 0 for no evaluation.",
 )
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Times these folds are cut anew.")
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Repeats of the evaluation.")
 @click.option(
     "--permutations",
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Test against chance with so many permutations; everything is chosen anew for each.",
+    help="Number of permutations in a test against chance; the whole search is repeated for each.",
 )
-@click.option("--one-se", is_flag=True, help="Take the simplest model within one standard error of the best.")
-@click.option("--balanced", is_flag=True, help="Weight classes by one over their size.")
+@click.option("--one-se", is_flag=True, help="Select the simplest model within one standard error of the best.")
+@click.option("--balanced", is_flag=True, help="Weight classes inversely to their size.")
 @loading_options
 @preparing_options
 @map_options
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Page to write. [default: OUT.html]")
-@click.option("--no-report", is_flag=True, help="Write no page.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="HTML report. [default: OUT.html]")
+@click.option("--no-report", is_flag=True, help="Do not write a report.")
 @seed_option
 @jobs_option
 @scheduler_option
@@ -99,10 +99,10 @@ def fit_command(
     scheduler: str | None,
     as_json: bool,
 ) -> None:
-    """Fit a classifier to DATA, evaluate it honestly, and save it with a page that shows it.
+    """Fit a classifier to DATA, evaluate it by nested cross-validation, and save it with an HTML report.
 
-    lambda and mu are chosen by cross-validation; with --auto also the scaling, the decomposition (the flat one among
-    them) and its rank. The accuracy that is reported comes from parts of the samples that no choice has seen.
+    lambda and mu are chosen by cross-validation; with --auto also the scaling, the decomposition (including the flat
+    weight) and its rank. The reported accuracy comes from samples held out from every choice.
     """
     from ..evaluation import FitPlan, check_plan, fit_and_evaluate
     from ..selection import DEFAULT_RULE

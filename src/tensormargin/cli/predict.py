@@ -21,7 +21,7 @@ Examples:
   tensormargin predict eeg.skops new.npz -o predictions.csv
   tensormargin predict scans.skops scans/new/ -o predictions.csv --json
 
-Labels in DATA are not needed; where they are, the accuracy is printed and the file has them.
+Labels in DATA are optional; if there are any, they are added to the file and the accuracy is printed.
 """
 
 
@@ -32,9 +32,10 @@ Labels in DATA are not needed; where they are, the accuracy is printed and the f
 @loading_options
 @json_option
 def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any], as_json: bool) -> None:
-    """Predict the classes of DATA with a MODEL that `tensormargin fit` saved.
+    """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
-    The file has a row for each sample: its name or number, the predicted class, and the probability of every class.
+    The CSV file has one row per sample: its name or number, the predicted class, and the probability
+    (for models without probabilities, the score) of every class.
     """
     from ..evaluation.predictions import predictions_of, write_predictions
     from ..io import load_model
@@ -65,7 +66,7 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
 
 
 def _accuracy(predicted: Any, samples: SampleSet, classes: list[Any]) -> tuple[float | None, list[str]]:
-    """Return the accuracy, None without labels that the model knows, and the labels that it does not know."""
+    """Return the accuracy and the labels unknown to the model; the accuracy is None if there are any, or no labels."""
     if samples.target is None:
         return None, []
     given = samples.target.astype(str)
@@ -77,18 +78,18 @@ _INSPECT_EXAMPLES = """
 \b
 Examples:
   tensormargin inspect eeg.skops
-  tensormargin inspect scans.skops --weight-map weight.nii.gz    for any viewer of brain images
+  tensormargin inspect scans.skops --weight-map weight.nii.gz    for any brain image viewer
 """
 
 
 @click.command("inspect", epilog=_INSPECT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
-    "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Write .nii, .nii.gz, .npy or .png."
+    "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Weight map: .nii, .nii.gz, .npy or .png."
 )
 @json_option
 def inspect_command(model: Path, weight_map: Path | None, as_json: bool) -> None:
-    """Say what is in a MODEL file: classes, weight, preparation, evaluation, versions."""
+    """Describe a MODEL file: classes, weight, preparation, evaluation, versions."""
     from ..io import load_model
     from ..report import evaluation_lines, statements
 

@@ -15,10 +15,10 @@ _EXAMPLES = f"""
 \b
 Examples:
   tensormargin report eeg.skops eeg.npz -o eeg.html        with margins and activation patterns of these samples
-  tensormargin report eeg.skops -o eeg.html                what the model's file holds
-  tensormargin report result.json -o result.html           what `tensormargin compare --json` printed
+  tensormargin report eeg.skops -o eeg.html                from the model file alone
+  tensormargin report result.json -o result.html           from the output of `tensormargin compare --json`
 
-DATA, with labels, are the samples that the model was fitted to; others are named as such on the page.
+DATA should be the labelled samples that the model was fitted to; the report says so if they are not.
 """
 
 
@@ -29,7 +29,7 @@ DATA, with labels, are the samples that the model was fitted to; others are name
 @loading_options
 @json_option
 def report_command(source: Path, data: Path | None, out: Path, loading: dict[str, Any], as_json: bool) -> None:
-    """Write one page (HTML, nothing else needed) about a model or a comparison."""
+    """Write a self-contained HTML report of a model or a comparison."""
     from ..report import comparison_page, model_page, read_comparison, write_page
 
     with refusals(ValueError, TypeError):

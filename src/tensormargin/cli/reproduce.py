@@ -24,19 +24,19 @@ from ._options import (
 if TYPE_CHECKING:
     from ..reproduce import Evaluation, Run
 
-# Those of `reproduce.PROTOCOLS`, whose import would take a second of every --help; a test holds them together.
+# The keys of `reproduce.PROTOCOLS`, copied because that import would slow down every --help; a test compares the two.
 TABLES = ("table2", "table4", "table5", "table6", "open")
 
 _EXAMPLES = """
 \b
 Examples:
-  tensormargin reproduce table2 --quick              under a minute, to see that it works
+  tensormargin reproduce table2 --quick              under a minute, to check that it works
   tensormargin reproduce table2                      all of Table 2, about an hour on two cores
   tensormargin reproduce table4 --methods SVM,STM --repeats 2 --out my-results
-  tensormargin reproduce table6 --adni adni.mat      with files that you bring
+  tensormargin reproduce table6 --adni adni.mat      with your own copy of the data
   tensormargin results --out my-results -o results.md
 
-A run that was stopped goes on where it stopped: give the same command again.
+To resume a run that was stopped, repeat the same command.
 """
 
 
@@ -47,15 +47,15 @@ def _out_option(text: str) -> Any:
 
 @click.command("reproduce", epilog=_EXAMPLES)
 @click.argument("table", type=click.Choice(TABLES))
-@click.option("--quick", is_flag=True, help="A few pairs, one repeat, fewer samples: a check that everything runs.")
+@click.option("--quick", is_flag=True, help="A few pairs, one repeat, fewer samples, to check that everything runs.")
 @methods_option
-@click.option("--sizes", help="Training sizes separated by commas; those of the paper by default.")
-@click.option("--repeats", type=click.IntRange(1), help="Random repeats; those of the paper by default.")
-@click.option("--tune-mu", is_flag=True, help="Choose mu1 = mu2 as well, in rows of their own.")
+@click.option("--sizes", help="Comma-separated training sizes; by default those of the paper.")
+@click.option("--repeats", type=click.IntRange(1), help="Number of random repeats; by default that of the paper.")
+@click.option("--tune-mu", is_flag=True, help="Choose mu1 = mu2 as well, in separate rows.")
 @seed_option
 @jobs_option
 @scheduler_option
-@_out_option("Folder for rows and summaries; one folder a table is made in it.")
+@_out_option("Folder for rows and summaries, with one subfolder per table.")
 @click.option("--adni", type=click.Path(path_type=Path), help="table6: file with the ADNI arrays (.mat or .npz).")
 @click.option("--adhd", type=click.Path(path_type=Path), help="table6: file with the ADHD-200 arrays (.mat or .npz).")
 @json_option
@@ -74,11 +74,11 @@ def reproduce_command(
     adhd: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the paper's evaluation: seven methods on real data, all tuned alike.
+    """Run the paper's evaluation: seven methods on real data, all tuned in the same way.
 
-    TABLE is table2 (MNIST), table4 or table5 (ORL faces), table6 (ADNI and ADHD-200, files that you bring), or open
-    (Haxby, EEG, Indian Pines, AdrenalMNIST3D). Rows go to OUT/TABLE/rows.parquet, means and paired differences to
-    summary.csv, differences.csv and summary.md beside it.
+    TABLE is table2 (MNIST), table4 or table5 (ORL faces), table6 (ADNI and ADHD-200, with your own copies of the data),
+    or open (Haxby, EEG, Indian Pines, AdrenalMNIST3D). Rows go to OUT/TABLE/rows.parquet, means and paired differences
+    to summary.csv, differences.csv and summary.md in the same folder.
     """
     from ..io import BadFileError
     from ..methods import METHODS
@@ -145,18 +145,18 @@ def _print_summary(run: Run, text: str, as_json: bool) -> None:
 
 
 @click.command("results")
-@_out_option("Folder that `tensormargin reproduce` filled.")
+@_out_option("Output folder of `tensormargin reproduce`.")
 @click.option(
     "-o",
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("results.md"),
     show_default=True,
-    help="Markdown file to write; its figures go to a folder of that name beside it.",
+    help="Markdown file to write; its figures go to a folder of the same name next to it.",
 )
 @json_option
 def results_command(out: Path, page: Path, as_json: bool) -> None:
-    """Write the page of results: tables beside the paper's figures, paired differences, fit times, figures.
+    """Write the results page: accuracies next to the paper's, paired differences, fit times and figures.
 
     Example: tensormargin results --out results -o docs/results.md
     """

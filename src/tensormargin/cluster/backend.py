@@ -1,7 +1,7 @@
-"""joblib's Dask backend, and what it lacks; imported when a cluster is asked for, as it imports Dask.
+"""An extension of joblib's Dask backend. Imported only when a cluster is used, since it imports Dask.
 
-Samples stay on every worker, and parts of them are taken there. Jobs do not spread out further from where they run. One
-job at a time (``n_jobs=1``) is done here. A job that is lost is an error: joblib 1.6 waits for it for ever.
+Samples stay on every worker, and subsets are taken there. Jobs start no further parallel jobs. With ``n_jobs=1`` jobs
+run locally. A lost job raises an error, whereas joblib 1.6 waits for it forever.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from joblib._dask import DaskDistributedBackend
 from .._typing import Array
 from .errors import LostWorkersError
 
-# joblib 1.5 asks a backend to `submit`, and its Dask backend has that under an older name
+# joblib 1.5 calls `submit` of a backend, which its Dask backend has under an older name
 _submit = vars(DaskDistributedBackend).get("submit") or DaskDistributedBackend.apply_async
 
 
 @contextmanager
 def connected(target: Any, timeout: float) -> Iterator[Client]:
-    """Yield a client of the scheduler at an address, closed afterwards, or the client that was given."""
+    """Yield a client for the scheduler at an address, closed afterwards, or the given client."""
     if isinstance(target, Client):
         yield target
         return
@@ -50,14 +50,14 @@ class ClusterBackend(DaskDistributedBackend):
 
     def __init__(self, client: Client) -> None:
         super().__init__(client=client)
-        self._samples: list[Any] = []  # what each worker has
-        self._parts: list[tuple[weakref.ref[Array], Array, Array]] = []  # a part, of what, and its rows
+        self._samples: list[Any] = []  # arrays that every worker has
+        self._parts: list[tuple[weakref.ref[Array], Array, Array]] = []  # a subset, its whole array, and its rows
 
     @contextmanager
     def holding(self, *samples: Any) -> Iterator[None]:
-        """Let each worker have these inside the context; they are sent once, unless they are there."""
+        """Keep samples on every worker within the context; they are sent once, unless already there."""
         new = list({id(one): one for one in samples if not self._has(one)}.values())
-        # not by content (hash=False): what was released a moment ago under the same name may still be on its way out
+        # hash=False: equal content would give the same key, and data released under it may still be being deleted
         futures = self.client.scatter(new, broadcast=True, hash=False) if new else []
         holds = _held_everywhere(self.client, futures)
         self._samples += new
@@ -73,20 +73,20 @@ class ClusterBackend(DaskDistributedBackend):
             holds.clear()
 
     def remember(self, part: Array, whole: Array, rows: Array) -> None:
-        """Note that a part consists of these rows of an array; it matters where the workers have that array."""
+        """Record that ``part`` is these rows of an array, if the workers have that array."""
         found = next((one for one in self._samples if _same(one, whole)), None)
         if found is not None:
             living = [known for known in self._parts if known[0]() is not None]
             self._parts = [*living, (weakref.ref(part), found, np.asarray(rows))]
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return the threads of all workers; 1 where one job at a time is asked for."""
+        """Return the number of threads of all workers, or 1 for ``n_jobs=1``."""
         if n_jobs == 1:
             return 1
-        return max(2, super().effective_n_jobs(n_jobs))  # with 1, joblib would do the only worker's jobs here
+        return max(2, super().effective_n_jobs(n_jobs))  # with 1, joblib would run the jobs locally
 
     def submit(self, func: Any, callback: Callable[..., Any]) -> Any:
-        """Send a batch of jobs; `callback` gets its outcome, be it a failure."""
+        """Send a batch of jobs; ``callback`` receives its result or its failure."""
         func.items = [self._job(*item) for item in func.items]
         try:
             self._check_can_travel(func.items)
@@ -99,7 +99,7 @@ class ClusterBackend(DaskDistributedBackend):
         return future
 
     def retrieve_result_callback(self, out: Any) -> Any:
-        """Return a batch's results or raise what it raised."""
+        """Return the results of a batch, or raise its error."""
         try:
             return super().retrieve_result_callback(out)
         except (KilledWorker, CancelledError) as error:
@@ -109,7 +109,7 @@ class ClusterBackend(DaskDistributedBackend):
             ) from error
 
     def _check_can_travel(self, jobs: Sequence[tuple[Any, ...]]) -> None:
-        """Raise TypeError for a job that cannot be pickled: where Dask notices, joblib does not hear of it."""
+        """Raise TypeError for a job that cannot be pickled; joblib is not told when Dask fails to pickle it."""
         for function, arguments, named in jobs:
             others = [one for one in (*arguments, *named.values()) if not isinstance(one, np.ndarray)]
             try:
@@ -121,7 +121,7 @@ class ClusterBackend(DaskDistributedBackend):
                 ) from error
 
     def _job(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Return a job that takes its samples from what the worker has."""
+        """Return a job that uses the samples held by the worker."""
         given = [self._on_workers(argument) for argument in arguments]
         taken = {place: rows for place, (_, rows) in enumerate(given) if rows is not None}
         job = WorkerCall(function, tuple(taken))
@@ -131,7 +131,7 @@ class ClusterBackend(DaskDistributedBackend):
         return id(sample) in self.data_futures or self._on_workers(sample)[0] is not sample
 
     def _on_workers(self, argument: Any) -> tuple[Any, Array | None]:
-        """Return the array that the workers have for this one, and which rows of it (None: all)."""
+        """Return the array on the workers that contains this one, and its rows in it (None for all)."""
         if isinstance(argument, np.ndarray):
             for one in self._samples:
                 if _same(one, argument):
@@ -143,10 +143,10 @@ class ClusterBackend(DaskDistributedBackend):
 
 
 def _held_everywhere(client: Client, futures: Sequence[Any]) -> list[Any]:
-    """Return futures that keep the samples on every worker for as long as they live.
+    """Return futures that keep the samples on every worker as long as they exist.
 
-    After two seconds without work Dask's memory manager would drop all copies but one, to send them anew. It spares as
-    many as there are tasks waiting for them: so many wait here, for one that no worker can do.
+    After two idle seconds Dask's memory manager drops all copies but one, which would have to be sent again. It keeps
+    one copy per task that waits for them. So we submit one task per worker that waits for a task no worker can run.
     """
     if not futures:
         return []
@@ -161,20 +161,20 @@ def _nothing(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class WorkerCall:
-    """What a worker does: one thing after the other, whatever is parallel inside, since the other workers are busy too.
+    """A call on a worker, with inner parallelism disabled because the other workers are busy too.
 
-    The arguments at the places ``taken`` are whole arrays, of which the rows at the end of the arguments are meant.
+    The arguments at the positions ``taken`` are whole arrays; the rows to use are at the end of the arguments.
     """
 
     function: Callable[..., Any]
     taken: tuple[int, ...]
 
     @property
-    def __name__(self) -> str:  # what Dask's dashboard shows
+    def __name__(self) -> str:  # shown on Dask's dashboard
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Do it."""
+        """Return the result of the function for these arguments."""
         given = list(arguments)
         rows = given[len(given) - len(self.taken) :]
         del given[len(given) - len(self.taken) :]
@@ -189,8 +189,8 @@ _taking = Lock()
 
 
 def _shared_part(whole: Array, rows: Array) -> Array:
-    """Return rows of an array; threads of one worker that need the same ones at the same time share them."""
-    key = id(whole), rows.tobytes()  # who uses a part holds the whole, too: no other array has its id
+    """Return rows of an array; threads of one worker that need the same rows at the same time share them."""
+    key = id(whole), rows.tobytes()  # users of a subset also hold the whole array, so its id stays unique
     with _taking:
         part = _in_use.get(key)
         if part is None:
@@ -199,7 +199,7 @@ def _shared_part(whole: Array, rows: Array) -> Array:
 
 
 def _same(one: Any, array: Array) -> bool:
-    """Tell whether both are the same entries in memory: checks of memory maps and the like return views."""
+    """Return whether both arrays are the same memory; validation may return views, e.g. of memory maps."""
     return isinstance(one, np.ndarray) and _place(one) == _place(array)
 
 

@@ -1,4 +1,4 @@
-"""The way to a cluster and back: a client, its checks, and joblib's configuration. Imports no Dask by itself."""
+"""The context manager that connects to a cluster, checks it and configures joblib. Does not import Dask by itself."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ _ADDRESS = re.compile(r"[\w.-]+:\d+|\[[\da-fA-F:]+\]:\d+|(tcp|tls|ucx|ws|wss|inp
 
 @contextmanager
 def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[Client]:
-    """Run the fits inside the context on the workers of a Dask cluster.
+    """Run the fits within the context on the workers of a Dask cluster.
 
-    Everything that this library (and scikit-learn) does in parallel goes there: one-vs-one pairs, cross-validation,
-    `TensorMarginClassifierCV`, `nested_evaluation`, `permutation_test`, comparisons. ``n_jobs`` of None or anything but
-    1 then means all workers; 1 means here, one after the other. A job keeps to its one thread of a worker, whatever is
-    parallel inside of it.
+    Everything that this library (and scikit-learn) does in parallel runs there: one-vs-one pairs, cross-validation,
+    `TensorMarginClassifierCV`, `nested_evaluation`, `permutation_test`, comparisons. ``n_jobs=1`` runs jobs locally,
+    one after the other; any other value, including None, uses all workers. Each job runs in one thread of a worker.
 
     Parameters
     ----------
     scheduler : str, Path, cluster or dask.distributed.Client
-        Address ("tcp://10.0.0.1:8786"), file that ``dask scheduler --scheduler-file`` wrote, a cluster object
-        (``LocalCluster``, ``SLURMCluster``, ``KubeCluster``), or a client, which stays open.
+        Address ("tcp://10.0.0.1:8786"), file written by ``dask scheduler --scheduler-file``, cluster object
+        (``LocalCluster``, ``SLURMCluster``, ``KubeCluster``), or client, which stays open.
     *samples : arrays
-        Sent to each worker once, now, and freed at the end of the context; they must not change within it. Other
-        samples are sent once for every search, test or fit.
+        Sent to each worker once, on entry, and freed on exit; they must not change in between. Other samples are sent
+        once per search, test or fit.
     timeout : float, default=5
         Seconds to wait for the scheduler, and then for its first worker.
 
@@ -48,11 +47,11 @@ def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[
     Raises
     ------
     ImportError
-        Where Dask is missing here, or tensormargin there.
+        If Dask is not installed, or tensormargin is not installed on the cluster.
     ConnectionError
-        Where the scheduler does not answer, has no workers, or loses them (`LostWorkersError`).
+        If the scheduler does not answer, has no workers, or loses them (`LostWorkersError`).
     ValueError
-        For what is neither an address nor a file, or another version of tensormargin there.
+        If ``scheduler`` is neither an address nor a file, or the cluster has another version of tensormargin.
 
     Examples
     --------
@@ -73,15 +72,15 @@ def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[
 
 
 def goes_to_cluster() -> bool:
-    """Tell whether jobs go to a cluster here, that is, inside of `on_cluster`."""
+    """Return whether jobs run on a cluster, that is, within `on_cluster`."""
     return hasattr(get_active_backend()[0], "remember")
 
 
 @contextmanager
 def sent_once(X: Array) -> Iterator[None]:
-    """Let all steps inside the context share one copy of X a worker; without a cluster, do nothing.
+    """Let all steps within the context share one copy of X per worker; without a cluster, do nothing.
 
-    Samples that are lazy or on a device stay where they are.
+    Samples that are lazy or on a device are not sent.
     """
     if not (goes_to_cluster() and isinstance(X, np.ndarray)):
         yield
@@ -91,7 +90,7 @@ def sent_once(X: Array) -> Iterator[None]:
 
 
 def take(X: Array, rows: Array) -> Array:
-    """Return ``X[rows]``; on a cluster that has X, jobs that are given the part get it from there."""
+    """Return ``X[rows]``; on a cluster that holds X, jobs take these rows from the worker's copy."""
     part = X[rows]
     if goes_to_cluster() and isinstance(X, np.ndarray):
         get_active_backend()[0].remember(part, X, rows)
@@ -99,7 +98,7 @@ def take(X: Array, rows: Array) -> Array:
 
 
 def _target(scheduler: Any) -> Any:
-    """Return a client or an address as it is, the address in a scheduler file, or raise ValueError."""
+    """Return a client or an address unchanged, or the address in a scheduler file; otherwise raise ValueError."""
     if not isinstance(scheduler, str | Path):
         return scheduler
     if Path(scheduler).is_file():
@@ -122,7 +121,7 @@ def _address_in(path: Path) -> str:
 
 
 def check_workers(client: Client, timeout: float) -> None:
-    """Raise unless there are workers, and all of them and the scheduler (it reads jobs, too) have this library."""
+    """Raise unless there are workers, and they and the scheduler (which unpickles jobs too) have this library."""
     address = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=timeout)
@@ -149,7 +148,7 @@ def check_workers(client: Client, timeout: float) -> None:
 
 
 def _version_finder() -> Any:
-    """Return a function that tells a process's version, None without one; as a closure it travels by value."""
+    """Return a function that returns the installed version or None; as a closure it is pickled by value."""
 
     def version_of_library() -> str | None:
         from importlib import import_module

@@ -1,7 +1,7 @@
-"""What can go wrong on a cluster."""
+"""Errors raised by fits on a cluster."""
 
 from __future__ import annotations
 
 
 class LostWorkersError(ConnectionError):
-    """The cluster gave a job back without an answer: its workers died, or the scheduler went away."""
+    """A job returned no result because its workers died or the scheduler went away."""

@@ -1,4 +1,4 @@
-"""Data sets as tensors: loaders of real ones, makers of synthetic ones. Each returns scikit-learn's Bunch."""
+"""Loaders of real data sets and generators of synthetic ones. All return a scikit-learn Bunch of tensors."""
 
 from ._store import DataUnavailableError
 from .brain import load_adhd, load_adni, load_eeg, load_haxby_slice, standardise_runs

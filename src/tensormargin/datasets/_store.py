@@ -1,4 +1,4 @@
-"""Where data lie: the folder of TENSORMARGIN_DATA, then the cache, then the public original, checked and cached."""
+"""Locate data files: in TENSORMARGIN_DATA, then in the cache, otherwise downloaded, verified and cached."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _CHUNK = 1 << 20
 
 
 class DataUnavailableError(OSError):
-    """Data that are neither here nor within reach; the message names both ways out."""
+    """Raised if data are not stored locally and cannot be downloaded; the message names both remedies."""
 
 
 def data_folder() -> Path | None:
-    """Return the folder that TENSORMARGIN_DATA names, or None where it is not set."""
+    """Return the folder given by TENSORMARGIN_DATA, None if it is not set."""
     folder = os.environ.get("TENSORMARGIN_DATA")
     return Path(folder).expanduser() if folder else None
 
 
 def cache_folder(data_home: str | Path | None = None) -> Path:
-    """Return where fetched data are kept: ``data_home``, TENSORMARGIN_CACHE, or the user's cache directory."""
+    """Return the folder for downloaded data: ``data_home``, TENSORMARGIN_CACHE, or the user's cache directory."""
     chosen = data_home or os.environ.get("TENSORMARGIN_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -40,7 +40,7 @@ def cache_folder(data_home: str | Path | None = None) -> Path:
 
 
 def found(relative: str, data_home: str | Path | None = None) -> Path | None:
-    """Return the path of a data file in TENSORMARGIN_DATA or in the cache, None where it is in neither."""
+    """Return the path of a data file in TENSORMARGIN_DATA or in the cache, None if it is in neither."""
     for folder in (data_folder(), cache_folder(data_home)):
         if folder is not None and (folder / relative).is_file():
             return folder / relative
@@ -53,18 +53,18 @@ def obtain(
     data_home: str | Path | None = None,
     origin: str = "the public original",
 ) -> Path:
-    """Return the path of a data file; fetch it into the cache where it is neither there nor in TENSORMARGIN_DATA.
+    """Return the path of a data file; fetch it into the cache if it is neither there nor in TENSORMARGIN_DATA.
 
     Parameters
     ----------
     relative : str
-        Place of the file below either folder, such as "mnist/train-images-idx3-ubyte.gz".
+        Path of the file relative to either folder, such as "mnist/train-images-idx3-ubyte.gz".
     fetch : callable
-        Writes the file to the path that it is given, and raises where it is not what it should be.
+        Writes the file to a given path, and raises if its content is not as expected.
     data_home : str or Path, optional
         Cache directory.
     origin : str
-        What is fetched, for the error message.
+        Description of the source, for the error message.
     """
     here = found(relative, data_home)
     if here is not None:
@@ -73,7 +73,7 @@ def obtain(
     try:
         with replacing(cached) as temporary:
             fetch(temporary)
-    # Parsers of damaged downloads raise anything: nothing of it may be kept or go unexplained.
+    # Parsers of damaged downloads can raise anything: keep no file, and always explain the error.
     except Exception as error:
         raise unavailable(relative, origin, data_home, error) from error
     return cached
@@ -82,7 +82,7 @@ def obtain(
 def unavailable(
     relative: str, origin: str, data_home: str | Path | None, reason: BaseException
 ) -> DataUnavailableError:
-    """Return the error for a file that is nowhere; it names both ways out."""
+    """Return the error for a file that cannot be obtained; its message names both remedies."""
     shared = data_folder()
     way = "Install it" if isinstance(reason, ImportError) else "Connect to the network"
     return DataUnavailableError(
@@ -93,7 +93,10 @@ def unavailable(
 
 
 def download(urls: Sequence[str], sha256: str | None = None) -> Callable[[Path], None]:
-    """Return a function that writes the first of ``urls`` that answers with the right content (None: with any)."""
+    """Return a function that downloads from the first of ``urls`` that works.
+
+    With ``sha256``, the content must have this checksum.
+    """
 
     def fetch(path: Path) -> None:
         failures = []
@@ -113,7 +116,7 @@ def download(urls: Sequence[str], sha256: str | None = None) -> Callable[[Path],
 
 
 def _check_sha256(path: Path, expected: str) -> None:
-    """Raise `BadFileError` unless the file's checksum is the expected one."""
+    """Raise `BadFileError` unless the file has the expected checksum."""
     with path.open("rb") as file:
         actual = hashlib.file_digest(file, "sha256").hexdigest()
     if actual != expected:
@@ -122,15 +125,15 @@ def _check_sha256(path: Path, expected: str) -> None:
 
 @contextmanager
 def downloaded(urls: Sequence[str]) -> Iterator[Path]:
-    """Yield the path of a download that is removed afterwards: an original that is to be converted."""
+    """Yield the path of a temporary download, removed afterwards: an original file to be converted."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / urls[0].rpartition("/")[2]  # readers go by the ending
+        path = Path(folder) / urls[0].rpartition("/")[2]  # readers depend on the extension
         download(urls)(path)
         yield path
 
 
 def save_checked(path: Path, arrays: Mapping[str, Array], expected: str) -> None:
-    """Write arrays to an .npz file if their contents are what they should be."""
+    """Write arrays to an .npz file; raise `BadFileError` unless they have the expected checksum."""
     actual = digest(arrays)
     if actual != expected:
         raise BadFileError(f"the converted arrays have the checksum {actual}, expected {expected}")

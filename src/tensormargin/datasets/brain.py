@@ -1,4 +1,4 @@
-"""Brain data: an open fMRI slice, EEG recordings, and the paper's fMRI sets for those who have them."""
+"""Brain data: an open fMRI slice, EEG recordings, and the paper's fMRI data from files provided by the user."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def load_haxby_slice(
     view : {"slice", "brain"}, default="slice"
         40x20 pixels of one axial slice, or the whole brain at 25 mm (6x10x10).
     categories : sequence of str, optional
-        Keep these only; by default the eight categories of pictures, without "rest".
+        Categories to keep; by default the eight categories of pictures, without "rest".
     standardise : bool, default=True
-        Remove each voxel's linear trend within each run and scale it to unit variance there, as usual for fMRI. Every
-        run is treated by itself, so a run that is left out tells the others nothing.
+        Detrend each voxel linearly and scale it to unit variance within each run, as usual for fMRI. Runs are
+        standardised separately, so nothing leaks from a run that is left out.
     data_home : str or Path, optional
         Cache directory.
 
@@ -96,19 +96,19 @@ def load_haxby_slice(
 
 
 def standardise_runs(data: Array, runs: Array) -> Array:
-    """Remove each entry's linear trend within each run and scale it to unit variance there (float32)."""
+    """Return the data with each entry linearly detrended and scaled to unit variance within each run (float32)."""
     standardised = np.empty(data.shape, np.float32)
     for run in np.unique(runs):
         raw = data[runs == run].astype(np.float64)
         part = detrend(raw, axis=0)
         spread = part.std(axis=0)
-        constant = spread <= _ROUNDING * np.abs(raw).max(axis=0)  # what is left of a constant is rounding, not signal
+        constant = spread <= _ROUNDING * np.abs(raw).max(axis=0)  # the residual of a constant is rounding error
         standardised[runs == run] = np.where(constant, 0.0, part / np.where(constant, 1.0, spread))
     return standardised
 
 
 def _fetch_haxby_slice(path: Path) -> None:
-    """Write PyMVPA's example slice in the form of this project's file."""
+    """Download PyMVPA's example slice and write it as an .npz file."""
     try:
         import nibabel
     except ImportError as error:
@@ -160,15 +160,15 @@ def _fetch_eeg(path: Path) -> None:
 
 
 def load_adni(path: str | Path | None = None, samples: str | None = None, labels: str | None = None) -> Bunch:
-    """Return the ADNI volumes of the paper's Table 6 (33 of 61x73x61) from a file that the user brings.
+    """Return the ADNI volumes of the paper's Table 6 (33 of 61x73x61) from a file provided by the user.
 
     Parameters
     ----------
     path : str or Path
-        ``.mat`` (MATLAB 5 to 7.3) or ``.npz`` with an array of volumes (samples first or last, or a cell array of
-        volumes) and a vector of labels.
+        ``.mat`` (MATLAB 5 to 7.3) or ``.npz`` file with an array of volumes (samples along the first or last axis, or a
+        cell array of volumes) and a vector of labels.
     samples, labels : str, optional
-        Names of the two arrays; found by their shapes where they are not given.
+        Names of the two arrays; by default they are found by their shapes.
 
     Returns
     -------
@@ -179,9 +179,9 @@ def load_adni(path: str | Path | None = None, samples: str | None = None, labels
 
 
 def load_adhd(path: str | Path | None = None, samples: str | None = None, labels: str | None = None) -> Bunch:
-    """Return the ADHD-200 volumes of the paper's Table 6 (200 of 49x58x47) from a file that the user brings.
+    """Return the ADHD-200 volumes of the paper's Table 6 (200 of 49x58x47) from a file provided by the user.
 
-    Parameters and result are those of `load_adni`.
+    See `load_adni` for the parameters and the result.
     """
     return _load_fmri("ADHD-200", "200 x 49x58x47", path, samples, labels)
 
@@ -208,9 +208,9 @@ def _load_fmri(name: str, form: str, path: str | Path | None, samples: str | Non
 
 
 def _the_one(path: str | Path, arrays: dict[str, Array], order: int, what: str, usual: Sequence[str]) -> str:
-    """Return the name of the only array of this order, or of the only one among them with a usual name.
+    """Return the name of the only array of this order or, if there are several, of the only one with a usual name.
 
-    MATLAB's vectors have one more axis, of length 1.
+    Axes of length 1 do not count, since MATLAB vectors have one.
     """
     names = [name for name, array in arrays.items() if len([n for n in array.shape if n > 1]) == order]
     usually = [name for name in names if name.lower() in usual]
@@ -224,7 +224,7 @@ def _the_one(path: str | Path, arrays: dict[str, Array], order: int, what: str, 
 
 
 def _samples_first(path: str | Path, volumes: Array, n: int) -> Array:
-    """Return the volumes with samples along the first axis; MATLAB's files mostly have them last."""
+    """Return the volumes with samples along the first axis; in MATLAB files they are usually along the last."""
     first, last = volumes.shape[0] == n, volumes.shape[-1] == n
     if not (first or last):
         raise BadFileError(

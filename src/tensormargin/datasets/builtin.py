@@ -1,4 +1,4 @@
-"""Data that come with the dependencies: nothing to fetch."""
+"""Data sets that come with the dependencies and need no download."""
 
 from __future__ import annotations
 

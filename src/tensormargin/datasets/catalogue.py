@@ -1,4 +1,4 @@
-"""The data sets by name, for those who want a file of one."""
+"""The data sets by name, and their export to files."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Entry:
     what : str
         Samples and classes, in words.
     source : str
-        Who made it, and where it comes from.
+        Authors and origin.
     load : callable
-        Returns a Bunch with ``data``, ``target`` and perhaps ``groups``.
+        Returns a Bunch with ``data``, ``target`` and optionally ``groups``.
     files : tuple of str
-        Places below TENSORMARGIN_DATA or the cache; none for what comes with installed packages.
+        Paths relative to TENSORMARGIN_DATA or the cache; empty for data that come with installed packages.
     """
 
     what: str
@@ -88,12 +88,12 @@ CATALOGUE: Mapping[str, Entry] = MappingProxyType(
 
 
 def is_at_hand(entry: Entry) -> bool:
-    """Tell whether a data set can be loaded without the network."""
+    """Return whether a data set can be loaded without network access."""
     return all(found(file) is not None for file in entry.files)
 
 
 def export(name: str, path: str | Path) -> tuple[int, ...]:
-    """Write a data set as an .npz file with the arrays X, y and perhaps groups; return the shape of X."""
+    """Write a data set as an .npz file with the arrays X, y and optionally groups; return the shape of X."""
     if name not in CATALOGUE:
         raise ValueError(f"unknown data set {name!r}; the data sets are {', '.join(CATALOGUE)}")
     bunch = CATALOGUE[name].load()

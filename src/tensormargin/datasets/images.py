@@ -1,4 +1,4 @@
-"""Handwritten digits and faces: the paper's MNIST and ORL."""
+"""MNIST digits and ORL faces, the image data of the paper."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def fetch_mnist(subset: str = "all", data_home: str | Path | None = None) -> Bun
     Parameters
     ----------
     subset : {"all", "train", "test"}, default="all"
-        "all" has the 60,000 training images first and the 10,000 test images after them.
+        "all" returns the 60,000 training images followed by the 10,000 test images.
     data_home : str or Path, optional
         Cache directory for the four original files, if they have to be downloaded.
 
     Returns
     -------
     Bunch
-        ``data`` of shape (n, 28, 28) and ``target`` (digits 0 to 9), both uint8, ``n_train`` (how many of them are
-        training images) and ``DESCR``.
+        ``data`` of shape (n, 28, 28) and ``target`` (digits 0 to 9), both uint8, ``n_train`` (the number of training
+        images) and ``DESCR``.
     """
     if subset not in ("all", "train", "test"):
         raise ValueError(f"subset must be 'all', 'train' or 'test'; got {subset!r}")
@@ -74,7 +74,10 @@ def fetch_mnist(subset: str = "all", data_home: str | Path | None = None) -> Bun
 
 
 def _read_idx(name: str, data_home: str | Path | None) -> Array:
-    """Read one of MNIST's files: two zero bytes, type (8: uint8), order, the sizes as big-endian int32, the values."""
+    """Return the array of an MNIST file.
+
+    Format: two zero bytes, type (8: uint8), order, sizes as big-endian int32, values.
+    """
     urls = [mirror + name for mirror in _MNIST_MIRRORS]
     path = obtain(f"mnist/{name}", download(urls, _MNIST_FILES[name]), data_home)
     try:
@@ -94,9 +97,9 @@ def fetch_orl(size: int = 32, data_home: str | Path | None = None) -> Bunch:
     Parameters
     ----------
     size : int, default=32
-        Side of the images in pixels; the paper has 32 and 64.
+        Side of the images in pixels; 32 and 64 in the paper.
     data_home : str or Path, optional
-        Cache directory of scikit-learn's `fetch_olivetti_faces`, which is asked where the original is not at hand.
+        Cache directory of scikit-learn's `fetch_olivetti_faces`, used if the original images are not at hand.
 
     Returns
     -------
@@ -105,9 +108,9 @@ def fetch_orl(size: int = 32, data_home: str | Path | None = None) -> Bunch:
 
     Notes
     -----
-    The original images have 112x92 pixels; each new pixel is the mean over the area that it covers, over the whole
-    image, so the aspect ratio changes as in the paper. scikit-learn's copy is cropped and scaled to 64x64 already:
-    results differ in the first decimal, and ``DESCR`` says which one it is.
+    The original images have 112x92 pixels. The whole image is resized, each new pixel being the mean over the area that
+    it covers, so the aspect ratio changes as in the paper. scikit-learn's copy is already cropped and resized to 64x64:
+    results differ in the first decimal, and ``DESCR`` says which version was used.
     """
     if size < 1:
         raise ValueError(f"size must be a number of pixels, at least 1; got {size}")
@@ -128,7 +131,7 @@ def _orl_images(data_home: str | Path | None) -> tuple[Array, Array, str]:
     home = None if data_home is None else str(data_home)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that it tries again; the error below says what went wrong
+            warnings.simplefilter("ignore", UserWarning)  # about the retry; the error below says what went wrong
             faces = fetch_olivetti_faces(data_home=home, n_retries=1)
     except OSError as error:
         raise unavailable(relative, "scikit-learn's Olivetti faces", data_home, error) from error
@@ -136,7 +139,7 @@ def _orl_images(data_home: str | Path | None) -> tuple[Array, Array, str]:
 
 
 def _area_means(length: int, size: int) -> Array:
-    """Return the (size, length) matrix that averages pixels over the area that each new pixel covers."""
+    """Return the (size, length) matrix that averages pixels over the area covered by each new pixel."""
     edges = np.linspace(0, length, size + 1)
     pixel = np.arange(length)
     covered = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)

@@ -1,4 +1,4 @@
-"""Shapes from CT, movements from a watch, a landscape from the air."""
+"""CT volumes (AdrenalMNIST3D), motion sensor recordings (BasicMotions) and a hyperspectral scene (Indian Pines)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _BASIC_MOTIONS_DIGEST = "a11d9e3defbe757cfde1ad16caedd68154184539501ee744f448e6b
 _ADRENAL_DESCR = """AdrenalMNIST3D (MedMNIST v2): adrenal glands from CT, {size}x{size}x{size}, values 0 or 255.
 
 ``target`` is 0 for normal glands and 1 for a mass or hyperplasia; ``split`` says "train", "val" or "test" as published.
-The glands are the left and right ones of half as many people, who are not told: folds of one's own may divide them.
+The glands are the left and right ones of half as many people, whom the file does not identify: your own folds may put
+the two glands of a person on both sides.
 Yang et al.: MedMNIST v2. Scientific Data 10:41, 2023. Licence CC BY 4.0.
 """
 
@@ -108,7 +109,10 @@ def _fetch_basic_motions(path: Path) -> None:
 
 
 def read_ts(path: str | Path) -> tuple[Array, Array]:
-    """Read recordings of equal length in the text format of the UEA archive: one per line, channels between colons."""
+    """Return the recordings and labels of a .ts file of the UEA archive.
+
+    It has one recording per line, all of equal length, with channels separated by colons.
+    """
     lines = Path(path).read_text().splitlines()
     recordings = [line.split(":") for line in lines if line.strip() and line[0] not in "@#"]
     try:
@@ -126,9 +130,9 @@ def load_indian_pines(
     Parameters
     ----------
     patch : int, default=5
-        Side of the patches, odd; the scene is mirrored at its border.
+        Side of the patches, an odd number; the scene is mirrored at its border.
     classes : tuple of int, optional
-        Classes (1 to 16) to keep, all by default: the 10,249 patches of 5x5x200 need 100 MB.
+        Classes (1 to 16) to keep; all by default. The 10,249 patches of 5x5x200 take 100 MB.
     data_home : str or Path, optional
         Cache directory.
 

@@ -1,4 +1,4 @@
-"""Samples made to order, with a truth that is known."""
+"""Synthetic data sets with known ground truth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .._typing import Array
 
-_ENTRIES_AT_ONCE = 2**22  # a million samples must not be there twice
+_ENTRIES_AT_ONCE = 2**22  # in blocks, so that a million samples are not held in memory twice
 
 _LOW_RANK_DESCR = """Unit noise of {shape}; the class means differ by a tensor of CP rank {rank} and norm {distance}.
 
@@ -31,17 +31,17 @@ def make_low_rank_classes(
     dtype: Any = np.float64,
     random_state: int | np.random.RandomState | None = None,
 ) -> Bunch:
-    """Make unit noise whose two class means differ by a tensor of low CP rank.
+    """Generate two classes of unit-variance noise whose means differ by a tensor of low CP rank.
 
     Parameters
     ----------
     n_samples : int, default=200
-        Half of them in each class, alternating.
+        Half of the samples are in each class, alternating.
     shape : sequence of int, default=(30, 30, 30)
     rank : int, default=2
-        CP rank of the difference of the means.
+        CP rank of the difference between the means.
     distance : float, default=6.0
-        Its norm, in standard deviations of an entry's noise.
+        Norm of that difference, in standard deviations of the noise of one entry.
     dtype : dtype, default=float64
     random_state : int, RandomState instance or None
 
@@ -49,7 +49,7 @@ def make_low_rank_classes(
     -------
     Bunch
         ``data``, ``target`` (-1 and 1), ``difference`` (the mean of class 1 minus that of class -1), ``best_accuracy``
-        (that of the Bayes classifier), ``DESCR``.
+        (of the Bayes classifier), ``DESCR``.
 
     Examples
     --------
@@ -89,18 +89,18 @@ def make_fmri_like(
     dtype: Any = np.float32,
     random_state: int | np.random.RandomState | None = None,
 ) -> Bunch:
-    """Make volumes of smooth noise with a blob in those of class 1, as activation maps have them.
+    """Generate volumes of smooth noise, with a blob in those of class 1 that resembles an activation.
 
     Parameters
     ----------
     n_samples : int, default=160
-        Half of them in each class, alternating.
+        Half of the samples are in each class, alternating.
     shape : sequence of int, default=(49, 58, 47)
-        That of the paper's ADHD-200 volumes by default.
+        By default that of the paper's ADHD-200 volumes.
     height : float, default=0.5
-        The blob's peak in standard deviations of the noise.
+        Peak of the blob in standard deviations of the noise.
     radius : float, default=4.0
-        The blob's standard deviation in voxels.
+        Standard deviation of the blob in voxels.
     smoothness : float, default=1.5
         Standard deviation of the Gaussian that smooths the noise, in voxels.
     dtype : dtype, default=float32
@@ -109,7 +109,7 @@ def make_fmri_like(
     Returns
     -------
     Bunch
-        ``data``, ``target`` (0 and 1), ``blob`` (what class 1 has more), ``DESCR``.
+        ``data``, ``target`` (0 and 1), ``blob`` (the mean of class 1 minus that of class 0), ``DESCR``.
     """
     from scipy.ndimage import gaussian_filter
 
@@ -122,7 +122,7 @@ def make_fmri_like(
     data = np.empty((n_samples, *shape), dtype)
     impulse = np.zeros(shape)
     impulse[tuple(size // 2 for size in shape)] = 1.0
-    spread = np.linalg.norm(gaussian_filter(impulse, smoothness, mode="wrap"))  # of unit noise after smoothing
+    spread = np.linalg.norm(gaussian_filter(impulse, smoothness, mode="wrap"))  # deviation of smoothed unit noise
     for position, label in enumerate(target):
         noise = gaussian_filter(rng.standard_normal(shape), smoothness, mode="wrap")
         data[position] = noise / spread + label * blob

@@ -1,4 +1,4 @@
-"""scikit-learn estimators."""
+"""The classifier, as a scikit-learn estimator, and functions to fit many of them."""
 
 from .classifier import TensorMarginClassifier
 from .devices import to_device

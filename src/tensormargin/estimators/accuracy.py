@@ -1,4 +1,4 @@
-"""How an estimator of whatever library is scored."""
+"""The ``score`` method for arrays of any library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._namespace import to_host
 
 
 class AccuracyMixin(ClassifierMixin):
-    """Scores predictions of whatever library; a Dask array's are computed for that."""
+    """Mixin whose ``score`` accepts predictions of any array library; those in a Dask array are computed."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of the predictions for X."""

@@ -1,4 +1,4 @@
-"""Binary problems fitted as one batch on the device that the samples lie on."""
+"""Binary problems fitted as one batch on the device of the samples."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from .binary_fit import FitSpec, best_fit, fit_binary, in_range
 
 
 def fit_batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[Fit]:
-    """Fit binary problems, each the best of its starts, all of them in lockstep; all with or without an intercept."""
+    """Return the best fit of each binary problem over its starts, fitted in lockstep.
+
+    Either all problems have an intercept, or none has.
+    """
     parts, numbers = _parts(specs)
     dtype = np.dtype(np.float64) if array.is_small else None
     samples = SharedSamples(array.X, [part.problem.rows for part in parts], dtype)
     ordered = [_reordered(part, rows) for part, rows in zip(parts, samples.rows, strict=True)]
     shares, signs = [part.shares for part in ordered], [part.problem.signs for part in ordered]
     moments = samples.first_pass(shares, signs, specs[0].settings.fit_intercept)
-    own = working_dtype(array.dtype)  # float64 may hold what float32 samples are refused for
+    own = working_dtype(array.dtype)  # float32 samples are checked against float32, even if computed in float64
     if not all(in_range(one, own, len(part)) for one, part in zip(moments, shares, strict=True)):
-        return [fit_binary(array, spec) for spec in specs]  # which knows what to say or do
+        return [fit_binary(array, spec) for spec in specs]  # handles or reports the problem
     members: list[BatchedFit] = []
     owners: list[int] = []
     for owner, (spec, part) in enumerate(zip(specs, numbers, strict=True)):
@@ -49,7 +52,7 @@ def _members(spec: FitSpec, part: int, moments: Moments) -> list[BatchedFit]:
 
 
 def _parts(specs: Sequence[FitSpec]) -> tuple[list[FitSpec], list[int]]:
-    """Return one spec for each distinct set of signed and weighted samples, and the number of each spec's."""
+    """Return one spec per distinct set of signed and weighted samples, and for each spec the index of its set."""
     known: dict[tuple[bytes, ...], int] = {}
     parts: list[FitSpec] = []
     numbers: list[int] = []
@@ -64,7 +67,7 @@ def _parts(specs: Sequence[FitSpec]) -> tuple[list[FitSpec], list[int]]:
 
 
 def _reordered(spec: FitSpec, rows: Array) -> FitSpec:
-    """Return the spec with its rows (rising until now) in another order."""
+    """Return the spec with its rows, so far in ascending order, in another order."""
     problem = spec.problem
     order = rows if problem.rows is None else np.searchsorted(problem.rows, rows)
     return replace(spec, problem=replace(problem, rows=rows, signs=problem.signs[order]), shares=spec.shares[order])

@@ -1,4 +1,4 @@
-"""One binary problem from samples to fitted weight."""
+"""The fit of one binary problem."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .strength import Strength
 
 
 class NotFiniteError(ValueError):
-    """The samples, or their squares, are not finite numbers."""
+    """The samples or their squares are not finite."""
 
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What all binary problems of a fit have in common, validated."""
+    """Validated settings shared by all binary problems of a fit."""
 
     format: type[Weight]
     rank: Rank
@@ -39,7 +39,7 @@ class FitSettings:
 
 @dataclass(frozen=True)
 class LastFit:
-    """Where a warm start begins."""
+    """Result of the previous fit, for a warm start."""
 
     weight: Weight
     intercept: float
@@ -47,18 +47,18 @@ class LastFit:
 
 @dataclass(frozen=True)
 class FitSpec:
-    """A binary problem, and how it is to be fitted.
+    """A binary problem and how to fit it.
 
     Attributes
     ----------
     problem : BinaryProblem
     shares : ndarray of shape (n_rows,)
-        Sample weights that sum to one, all positive.
+        Positive sample weights that sum to one.
     settings : FitSettings
     last : LastFit or None
-        Where to begin.
+        Warm start.
     seed : int
-        For random starts.
+        Seed for random starts.
     """
 
     problem: BinaryProblem
@@ -68,13 +68,13 @@ class FitSpec:
     seed: int
 
     def margin_problem(self, moments: Moments) -> MarginProblem:
-        """Return Eq. 7 on samples with these moments."""
+        """Return the optimisation problem (Eq. 7) for samples with these moments."""
         objective = Objective(*self.settings.strength.on_samples(moments.mean_square), self.shares)
         bias_scale = (float(np.sqrt(moments.mean_square)) or 1.0) if self.settings.fit_intercept else 0.0
         return MarginProblem(self.problem.signs, objective, bias_scale)
 
     def first_weights(self, moments: Moments) -> list[Weight]:
-        """Return where each of the ``n_init`` fits begins: at the last fit or the class means, the others anywhere."""
+        """Return the start of each of the ``n_init`` fits: the last fit or the class means, then random ones."""
         settings, rng = self.settings, np.random.RandomState(self.seed)
         weights = []
         for attempt in range(settings.n_init):
@@ -88,19 +88,19 @@ class FitSpec:
 
     @property
     def report(self) -> Report | None:
-        """What is called after each sweep."""
+        """Callback after each sweep, or None."""
         return _print_sweep if self.settings.verbose else None
 
 
 def fit_binary(array: SampleArray, spec: FitSpec) -> Fit:
-    """Fit one binary problem; the best of ``n_init`` starts."""
+    """Return the best fit of a binary problem over ``n_init`` starts."""
     settings, last = spec.settings, spec.last
     samples, moments = _read(array, spec)
     problem = spec.margin_problem(moments)
     solver = SOLVERS["dual_cd"]
     fits = []
     for weight in spec.first_weights(moments):
-        if last is not None and weight is last.weight:  # fitted to all samples: beginning on fewer could only spoil it
+        if last is not None and weight is last.weight:  # already fitted: a coarse start would only spoil it
             intercept = last.intercept + at_pivot(weight, samples.pivot)
             start = Start(weight, dual_guess(samples, problem, weight, intercept))
         else:
@@ -110,25 +110,25 @@ def fit_binary(array: SampleArray, spec: FitSpec) -> Fit:
 
 
 def best_fit(fits: list[Fit], pivot: Array | None) -> Fit:
-    """Return the fit with the lowest objective, its intercept that of samples from which nothing is subtracted."""
+    """Return the fit with the lowest objective, with its intercept adjusted to samples without the pivot subtracted."""
     best = min(fits, key=lambda fit: fit.objective)
     return replace(best, intercept=best.intercept - at_pivot(best.weight, pivot))
 
 
 def at_pivot(weight: Weight, pivot: Array | None) -> float:
-    """Return the score of what is subtracted from every sample: by that the intercept of the samples differs."""
+    """Return the score of the pivot, by which subtracting it shifts the intercept."""
     return 0.0 if pivot is None else float(np.sum(weight.to_dense() * pivot))
 
 
 def _read(array: SampleArray, spec: FitSpec) -> tuple[Samples, Moments]:
-    """Read the samples for the first time; return them and their moments."""
+    """Make the first pass over the samples; return them and their moments."""
     centred = spec.settings.fit_intercept
     own, dtypes = working_dtype(array.dtype), array.dtypes(spec.settings.tol)
     for dtype in dtypes:
         samples = array.samples(spec.problem.rows, dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             moments = samples.first_pass(spec.shares, spec.problem.signs, centred)
-        told_in = samples.dtype if len(dtypes) > 1 else own  # float64 may hold what float32 samples are refused for
+        told_in = samples.dtype if len(dtypes) > 1 else own  # float32 samples must fit float32
         if in_range(moments, told_in, len(samples)):
             break
     else:
@@ -137,14 +137,14 @@ def _read(array: SampleArray, spec: FitSpec) -> tuple[Samples, Moments]:
 
 
 def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:
-    """Tell whether squared norms stay inside the range of the dtype."""
+    """Return whether squared norms are within the range of the dtype."""
     limits = np.finfo(dtype)
     smallest, largest = float(limits.tiny) / float(limits.eps), float(limits.max) / n_samples
     return smallest <= moments.mean_square <= largest
 
 
 def _reject(samples: Samples, moments: Moments, centred: bool, name: str) -> None:
-    """Raise for squared norms outside the range of a dtype, unless they vanish because all samples are the same."""
+    """Raise for squared norms outside the range of a dtype, unless they are zero because all samples are equal."""
     if not moments.mean_square < 1.0:
         raise NotFiniteError(
             f"the samples' squared norms overflow {name}; divide X by a constant or pass float64 without NaN"
@@ -157,7 +157,7 @@ def _reject(samples: Samples, moments: Moments, centred: bool, name: str) -> Non
 
 
 def _print_sweep(number: int, sweep: Sweep) -> None:
-    print(  # noqa: T201 - what verbose=1 asks for, as in scikit-learn
+    print(  # noqa: T201 - verbose=1 prints, as in scikit-learn
         f"[tensormargin] sweep {number}: objective {sweep.objectives[-1]:.6g}, change {sweep.change:.1e}, "
         f"gap {max(sweep.gaps):.1e}, {sweep.seconds:.2f} s"
     )

@@ -1,4 +1,4 @@
-"""The classifier: scikit-learn's anatomy around `tensormargin.alternate`."""
+"""The classifier, a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
         1/2 ||W||^2 + mu1 Var(m) - mu2 Mean(m) + lam Mean(max(0, 1 - m)),    m_i = t_i (<W, Z_i> + b),
 
-    over weights W of a given decomposition and rank. All seven methods of the paper are settings of this one
+    over weights W of a given decomposition and rank. All seven methods of the paper are special cases
     (`tensormargin.make_method`).
 
     Parameters
     ----------
     decomposition : {"full", "cp", "tucker", "tt"}, default="tucker"
-        How W is written: without structure, as a sum of rank-one tensors, as Tucker, or as a Tensor-Train.
+        Decomposition of W: none, a sum of rank-one tensors, Tucker, or Tensor-Train.
     rank : int, tuple of int or None, default=None
         Upper bound of the rank; what the samples do not allow is lowered, and ``rank_`` says what was used. CP: the
         number of components. Tucker: one number per mode. Tensor-Train: one number per bond (M - 1 of them). An int
@@ -47,46 +47,46 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     lam : float, default=1.0
         Weight of the hinge loss.
     mu1, mu2 : float, default=1.0
-        Weights of margin variance and margin mean; both 0 give the support vector (tensor) machine.
+        Weights of margin variance and margin mean; if both are 0, the model is a support vector (tensor) machine.
     scale_free : bool, default=True
         Whether ``lam``, ``mu1`` and ``mu2`` are relative to the scale of the samples: with ``s2`` the mean squared norm
         of the centred samples (without intercept: of the samples), Eq. 7 is solved with ``300 lam / s2``,
         ``100 mu1 / s2`` and ``100 mu2 / s2``, so that X and 1000 X give the same predictions. If False, all three are
         the paper's, used as given.
     fit_intercept : bool, default=True
-        Whether to fit b. The samples are then centred, which costs no copy, and b enters every block as one more
-        coordinate, so it is updated with each. It is penalised by ``1/2 b'^2 / s2`` where b' is the intercept for
-        centred samples, so adding the same tensor to all samples changes nothing but rounding.
+        Whether to fit b. The samples are then centred, without a copy, and b is one more coordinate of every block, so
+        it is updated with each. It is penalised by ``1/2 b'^2 / s2``, where b' is the intercept for centred samples, so
+        adding the same tensor to all samples changes the result only by rounding.
     init : {"mean", "random"}, default="mean"
         Start: truncated SVDs of the difference between the class means, or random factors.
     n_init : int, default=1
-        Number of starts, the second and further ones random; the lowest objective is kept.
+        Number of starts, all but the first one random; the fit with the lowest objective is kept.
     tol : float, default=1e-3
-        Stop when W changes by at most this over a sweep, relatively (Eq. 15), or the objective, by the way it has been
-        falling, has at most half of it left to fall; every block is then solved to a relative duality gap of a tenth of
-        it. Below 5e-4 large float64 samples are contracted in float64 instead of float32.
+        Stop when the relative change of W over a sweep is at most ``tol`` (Eq. 15), or when the objective, extrapolated
+        from its last decreases, can fall by at most ``tol / 2``; every block is then solved to a relative duality gap
+        of ``tol / 10``. Below 5e-4 large float64 samples are contracted in float64 instead of float32.
     max_iter : int, default=100
-        Most sweeps over all blocks.
+        Maximum number of sweeps over all blocks.
     class_weight : dict, "balanced" or None, default=None
         Factors on the sample weights, as in scikit-learn.
     multi_class : {"ovo", "ovr"}, default="ovo"
-        One problem for every pair of classes (the paper's way), or for every class against the rest.
+        One binary problem per pair of classes (as in the paper), or per class against the rest.
     probability : bool, default=False
         Whether to calibrate probabilities (`predict_proba`) on the scores of left-out samples: five more fits, on
         stratified folds shuffled by ``random_state`` (fewer if a class has fewer samples). Copies of a sample are left
         out together. The only sample of a class is never left out, so the probability of that class is rough.
     n_jobs : int or None, default=None
-        Binary problems fitted at the same time, in threads that share the samples. One at a time (None or 1), large
-        samples are shared out between as many threads as BLAS may use.
+        Number of binary problems fitted at the same time, in threads that share the samples. If they are fitted one at
+        a time (None or 1), large samples are divided among as many threads as BLAS may use.
     solver : {"auto", "host", "device"}, default="auto"
-        Where blocks are solved when X lies on a device (a PyTorch or CuPy array): one after the other by coordinate
-        descent here, or all binary problems and starts as one batch by an interior-point method there. "auto" takes the
-        device where that is faster (docs/gpu.md has the measurements). Samples in memory are always solved here.
+        Where blocks are solved if X is on a device (a PyTorch or CuPy array): on the host, one after the other by
+        coordinate descent, or on the device, all binary problems and starts as one batch by an interior-point method.
+        "auto" takes the faster one (docs/gpu.md has the measurements). For samples in memory, always on the host.
     warm_start : bool, default=False
-        Start from the weights of the last fit where classes, sample shape, decomposition and rank are the same.
+        Start from the weights of the last fit if classes, sample shape, decomposition and rank are the same.
     random_state : int, RandomState or None, default=None
-        For random starts and the folds of the calibration. The default start uses no random numbers unless the CP rank
-        exceeds a mode's size.
+        Used for random starts and for the folds of the calibration. The default start uses no random numbers unless the CP rank
+        exceeds the size of a mode.
     verbose : int, default=0
         1 prints a line for each sweep of each binary problem.
 
@@ -94,7 +94,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     weight_ : TensorLy CPTensor, TuckerTensor or TTTensor, or ndarray; a list of them for several binary problems
-        Pairs come in the order (0, 1), (0, 2), ..., (1, 2), ...; positive scores speak for the later class.
+        Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...; positive scores stand for the later class.
     coef_ : ndarray of shape (n_problems, I_1, ..., I_M)
         The same weights as dense tensors.
     intercept_ : ndarray of shape (n_problems,)
@@ -103,19 +103,19 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     calibration_ : ndarray of shape (n_problems, 2)
         Slope and offset of the sigmoid of each binary problem, if ``probability``.
     n_iter_ : int
-        Sweeps, the largest number over the binary problems.
+        Number of sweeps, the maximum over the binary problems.
     history_ : dict, or a list of dicts for several binary problems
         "objective" (after each sweep), "block_objective" and "gap" (sweeps x blocks), "change" (Eq. 15), "seconds",
         and "blocks" (their names).
     objective_ : ndarray of shape (n_problems,)
-        Final values of Eq. 7, with the penalty of the intercept.
+        Final values of Eq. 7, including the penalty on the intercept.
     n_parameters_ : int
-        Numbers stored for one binary problem: the entries of the decomposition, and the intercept.
+        Number of parameters per binary problem: the entries of the decomposition, and the intercept.
     sample_shape_ : tuple of int
     multi_class_ : str
-        The scheme of the binary problems.
+        The value of ``multi_class`` used in the fit.
     n_features_in_ : int
-        Size of the first mode, as scikit-learn counts it.
+        Size of the first mode, as counted by scikit-learn.
 
     Examples
     --------
@@ -198,13 +198,13 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M)
-            Samples of any order M >= 1, read-only and memory-mapped ones included. float32 is used as it lies. Other
-            types are converted once to a working copy (float32 for large samples or types that it holds exactly), or
-            piece by piece where that copy would be larger than the samples; a full weight needs it whole.
+            Samples of any order M >= 1, including read-only and memory-mapped arrays. float32 is used without a copy.
+            Other types are converted once to a working copy (float32 for large samples or types that it holds exactly),
+            or chunk by chunk if that copy would be larger than the samples; a full weight always needs the copy.
         y : array-like of shape (n_samples,)
             Labels of two or more classes.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative; an integer weight equals that many copies of the sample.
+            Non-negative weights; an integer weight is equivalent to that many copies of the sample.
         """
         training = training_set(self, X, y, sample_weight)
         array = training.array
@@ -224,16 +224,16 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         super()._validate_params()
 
     def decision_function(self, X: Any) -> Any:
-        """Return scores: one for each sample (two classes) or one for each sample and class.
+        """Return one score per sample (two classes), or one per sample and class.
 
-        With more than two classes and "ovo" they count votes, ties decided by the summed scores, as in scikit-learn's
-        ``SVC(break_ties=True)``; with "ovr" they are the scores of each class against the rest.
+        With more than two classes and "ovo" they count votes, with ties broken by the summed scores, as in
+        scikit-learn's ``SVC(break_ties=True)``; with "ovr" they are the scores of each class against the rest.
         """
         array = self._as_fitted(X, "decision_function")
         return array.answer(self, "decision_function", lambda: self._decisions(array))
 
     def binary_scores(self, X: Any) -> Any:
-        """Return ``<W, Z> + b`` for every sample and binary problem, an array of shape (n_samples, n_problems)."""
+        """Return ``<W, Z> + b`` for every sample and binary problem, as an array of shape (n_samples, n_problems)."""
         array = self._as_fitted(X, "binary_scores")
         return array.answer(self, "binary_scores", lambda: array.scores(self.coef_, self.intercept_))
 

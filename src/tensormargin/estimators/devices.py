@@ -1,4 +1,4 @@
-"""Fitted models in another array library, or on another device."""
+"""Transfer of fitted models to another array library or device."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ Model = TypeVar("Model", bound=BaseEstimator)
 
 
 def to_device(estimator: Model, like: Any = None) -> Model:
-    """Return a fitted estimator with its arrays in the library and on the device of another array.
+    """Return a copy of a fitted estimator with its arrays in the library and on the device of another array.
 
     Parameters
     ----------
     estimator : fitted estimator, or a pipeline of them
-        Stays as it is.
+        Not modified.
     like : array, optional
-        Where to; by default NumPy's memory, to predict elsewhere or to save the model.
+        Array in the target library and on the target device. By default the copy uses NumPy, to predict elsewhere or to
+        save the model.
 
     Examples
     --------

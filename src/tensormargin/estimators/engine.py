@@ -1,4 +1,4 @@
-"""Where binary problems are fitted: one after the other or in threads here, or as one batch on a device."""
+"""Fits of many binary problems: one after the other or in threads on the host, or as one batch on a device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLACES = ("auto", "host", "device")
 
 
 def fit_specs(array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, solver: str) -> list[Fit]:
-    """Fit binary problems that use parts of the same samples."""
+    """Return the fits of binary problems that use subsets of the same samples."""
     batched = _batched(array, specs, solver) if array.fits_in_batches else []
     alone = [k for k in range(len(specs)) if k not in batched]
     threads = available_threads()
@@ -37,12 +37,12 @@ def fit_specs(array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, 
 
 
 def fit_in_memory(X: Array, spec: FitSpec) -> Fit:
-    """Fit one binary problem; the samples are an argument of their own, so that joblib finds them."""
+    """Fit one binary problem; the samples are a separate argument, so that joblib recognises them."""
     return fit_binary(MemoryArray(X), spec)
 
 
 def _fit_batches(array: SampleArray, specs: Sequence[FitSpec], numbers: list[int], solver: str) -> dict[int, Fit]:
-    """Fit the problems of these numbers, those with an intercept as one batch and those without as another."""
+    """Fit the problems with these indices: one batch with an intercept, another one without."""
     from .batched_fits import fit_batched
 
     fits: dict[int, Fit] = {}
@@ -54,11 +54,11 @@ def _fit_batches(array: SampleArray, specs: Sequence[FitSpec], numbers: list[int
 
 
 def _batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[int]:
-    """Return the numbers of the problems that are fitted in lockstep.
+    """Return the indices of the problems to fit in lockstep.
 
-    One alone is better off without: it begins on some of the samples (`tensormargin.coarse`). A full weight with more
-    entries than there are samples has a Gram matrix that is far smaller than its design. A device without float64
-    solves nothing.
+    A single problem is faster on its own, with a start from some of the samples (`tensormargin.coarse`). So is a full
+    weight with more entries than samples, whose Gram matrix is far smaller than its design. Nothing is solved on a
+    device without float64.
     """
     if not array.has_float64 or (solver != "device" and array.on_processor):
         return []
@@ -73,19 +73,19 @@ def _batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[
 
 @cache
 def _threadpools() -> ThreadpoolController:
-    return ThreadpoolController()  # finding the libraries takes milliseconds, so only once
+    return ThreadpoolController()  # finding the libraries takes milliseconds, so it is cached
 
 
 def available_threads() -> int:
-    """Return as many threads as BLAS may use here: that follows from the user's settings and from joblib's."""
+    """Return the number of threads that BLAS may use, which reflects the user's settings and joblib's."""
     of_blas = [library["num_threads"] for library in _threadpools().info() if library["user_api"] == "blas"]
     return min(max(of_blas, default=cpu_count()), cpu_count())
 
 
 class _OneBlasThread:
-    """Keep BLAS to one thread while `tensormargin.threads` share out the samples.
+    """Limit BLAS to one thread while `tensormargin.threads` is in use.
 
-    The limit is the process's, and fits may overlap: the first one in sets it, the last one out lifts it.
+    The limit is global and fits may overlap: the first one to enter sets it, the last one to leave lifts it.
     """
 
     def __init__(self) -> None:

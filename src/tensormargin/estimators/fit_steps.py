@@ -1,6 +1,6 @@
-"""The steps of a classifier's fit around the solves: check what was given, say what to fit, keep what was fitted.
+"""The steps of a fit around the solves: validate the input, specify the problems, set the fitted attributes.
 
-`TensorMarginClassifier.fit` takes them for one classifier, `fit_many` for several.
+`TensorMarginClassifier.fit` uses them for one classifier, `fit_many` for several.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .strength import strength_of
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Checked samples with their labels, and weights of any sum."""
+    """Validated samples with their labels and weights, which need not sum to one."""
 
     array: SampleArray
     labels: Array
@@ -39,16 +39,16 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class ClassifierSpec:
-    """The classes of a fit, and what to fit for each binary problem."""
+    """The classes of a fit and the specification of each binary problem."""
 
     classes: Array
     fits: list[FitSpec]
 
 
 def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
-    """Return what a classifier learns from; raise before any work is done."""
-    # The first pass of a fit notices NaN as well; looking for it before would read large samples once more. (It does
-    # not read samples of weight zero.)
+    """Return the validated training set of a classifier."""
+    # The first pass of a fit detects NaN as well; checking here would read large samples once more. (The first pass
+    # does not read samples of weight zero.)
     look_for_nan = getattr(X, "nbytes", 0) < tuning.LOOKED_THROUGH_BYTES or sample_weight is not None
     X, labels = checked_training(classifier, X, y, finite=look_for_nan)
     array = sample_array(X)
@@ -57,14 +57,14 @@ def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any) -> Trainin
     check_classification_targets(labels)
     sample_weight = to_host(sample_weight) if is_foreign(sample_weight) or is_lazy(sample_weight) else sample_weight
     weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
-    weights = weights / (weights.max() or 1.0)  # any common factor is the same; a huge one would overflow the sum
+    weights = weights / (weights.max() or 1.0)  # only ratios matter; huge weights would overflow the sum
     return TrainingSet(array, labels, weights)
 
 
 def specify(
     classifier: Any, shape: tuple[int, ...], labels: Array, weights: Array, rows: Array | None = None
 ) -> ClassifierSpec:
-    """Return the binary problems of labelled samples of this shape, which may be some rows of an array."""
+    """Return the binary problems for labelled samples of this shape, optionally only some rows of an array."""
     classes, codes = np.unique(labels, return_inverse=True)
     _check_classes(classes, np.bincount(codes, weights=weights > 0, minlength=len(classes)))
     weights = weights * _class_weights(classifier.class_weight, classes, codes, weights)[codes]
@@ -94,7 +94,7 @@ def _check_classes(classes: Array, counts: Array) -> None:
 
 
 def _class_weights(class_weight: Any, classes: Array, codes: Array, weights: Array) -> Array:
-    """Return one factor per class; "balanced" counts weighted samples, so that a weight of 2 equals two samples."""
+    """Return one factor per class; "balanced" counts weighted samples, so that a weight of 2 counts as two samples."""
     if class_weight == "balanced":
         return weights.sum() / (len(classes) * np.bincount(codes, weights=weights))
     factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])
@@ -126,7 +126,7 @@ def _settings(classifier: Any, shape: tuple[int, ...]) -> FitSettings:
 def _warm_starts(
     classifier: Any, shape: tuple[int, ...], classes: Array, rank: Any, n_problems: int
 ) -> Sequence[LastFit | None]:
-    """Return the last fit where it fits the problem at hand, otherwise None for each binary problem."""
+    """Return the last fit of each binary problem if it is compatible, otherwise None for each."""
     cold = [None] * n_problems
     if not (classifier.warm_start and hasattr(classifier, "weight_")):
         return cold
@@ -144,7 +144,7 @@ def _warm_starts(
 
 
 def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray, y: Any) -> Any:
-    """Set the fitted attributes of a classifier, where the samples are (labels: where y is); return the classifier."""
+    """Set the fitted attributes, in the library of the samples (``classes_``: of y), and return the classifier."""
     dtype = working_dtype(array.dtype)
     classifier.classes_ = like(spec.classes, y) if is_foreign(y) else spec.classes
     classifier.sample_shape_ = array.sample_shape

@@ -1,4 +1,4 @@
-"""Several classifiers on the same samples, or on parts of them: folds, values of lambda, ranks."""
+"""Fits of several classifiers to the same samples or subsets of them: folds, values of lambda, ranks."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def fit_many(
     rows: Sequence[Array | None] | None = None,
     sample_weight: Any = None,
 ) -> list[TensorMarginClassifier]:
-    """Fit classifiers to the same samples or to parts of them; on a device as one batch.
+    """Fit several classifiers to the same samples or to subsets of them; on a device as one batch.
 
     A grid of lambda, the folds of a cross-validation and one-vs-one pairs are then contracted and solved together
-    wherever blocks have the same sizes, that is for the same decomposition and rank.
+    if their blocks have equal sizes, that is, for the same decomposition and rank.
 
     Parameters
     ----------
     classifiers : sequence of TensorMarginClassifier
-        Fitted in place. The ``solver`` of the first one counts for all.
+        Fitted in place. The ``solver`` of the first one is used for all.
     X : array-like of shape (n_samples, I_1, ..., I_M)
-        In memory or lazy, the classifiers are fitted one after the other.
+        If it is in memory or lazy, the classifiers are fitted one after the other.
     y : array-like of shape (n_samples,)
     rows : sequence of (ndarray of int or None), optional
-        The samples that each classifier learns from, a row that comes twice counting twice; None for all of them.
+        The training samples of each classifier; None for all of them. A repeated row counts as often as it occurs.
     sample_weight : array-like of shape (n_samples,), optional
 
     Returns
     -------
     list of TensorMarginClassifier
-        The classifiers.
+        The fitted classifiers.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def fit_many(
 
 
 def _check_classifiers(classifiers: Sequence[TensorMarginClassifier]) -> None:
-    """Raise ValueError for what cannot be fitted here, and for one object twice: only its last fit would be left."""
+    """Raise ValueError for other estimators, and for repeated objects, of which only the last fit would remain."""
     for one in classifiers:
         if not isinstance(one, TensorMarginClassifier):
             raise ValueError(
@@ -82,7 +82,7 @@ def _check_classifiers(classifiers: Sequence[TensorMarginClassifier]) -> None:
 
 
 def _row_numbers(own: Any, n_samples: int) -> Array:
-    """Return the numbers of some rows in rising order; one that comes twice counts twice."""
+    """Return validated row indices in ascending order, keeping repeated ones."""
     rows = to_host(own)
     whole = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size > 0
     if not whole or rows.min() < 0 or rows.max() >= n_samples:
@@ -107,7 +107,7 @@ def _fit_on_device(
 ) -> list[TensorMarginClassifier]:
     specs = []
     for classifier, own in zip(classifiers, parts, strict=True):
-        classifier._validate_params()  # as scikit-learn's wrapper of `fit` does
+        classifier._validate_params()  # as scikit-learn's wrapper around `fit` does
         training = training_set(classifier, X, y, sample_weight)
         labels, weights = training.labels, training.weights
         if own is not None:

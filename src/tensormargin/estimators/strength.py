@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-# On samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data, four kinds of weight on each: this
-# pair loses least where it loses most (docs/method.md has the table).
+# For samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data with four kinds of weight: this
+# pair has the smallest worst-case loss (docs/method.md has the table).
 SCALE_LAM = 300.0
 SCALE_MU = 100.0
 
 
 @dataclass(frozen=True)
 class Strength:
-    """How strongly each term of Eq. 7 counts, before the samples' scale is known.
+    """The coefficients of Eq. 7 before the scale of the samples is known.
 
-    ``relative`` says that the three numbers refer to samples of mean squared norm one.
+    If ``relative``, they refer to samples of mean squared norm one.
     """
 
     lam: float

@@ -1,4 +1,4 @@
-"""How good a model is, honestly: held-out predictions, what they are worth, and comparisons between methods."""
+"""Unbiased evaluation of models: held-out scores with confidence intervals, and comparisons between methods."""
 
 from .comparison import CompareRow, CompareSettings, compare
 from .comparison_summary import MethodDifference, Summary, differences_to_best, summarise

@@ -1,4 +1,4 @@
-"""Methods side by side on one data set, all tuned alike on training data only."""
+"""Comparison of methods on one data set, all tuned in the same way on training data only."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from .timing import timed_fit
 
 @dataclass(frozen=True)
 class CompareSettings:
-    """How a comparison is done.
+    """Settings of a comparison.
 
     Attributes
     ----------
     methods : sequence of str
         Names from `tensormargin.METHODS`, and "LinearSVC" (scikit-learn) and "CP-PLSR" (TensorLy).
     repeats : int
-        Number of random splits into training and test set: stratified, or keeping groups together where there are any.
+        Number of random train-test splits: stratified, and keeping groups together if there are any.
     test_size : float
-        Share of the samples in the test set.
+        Proportion of the samples in the test set.
     lam_grid : sequence
-        Values of ``lam`` to choose from, the same for all methods of the paper.
+        Candidate values of ``lam``, the same for all methods of the paper.
     folds : int
-        Cross-validation folds, on the training set, used to choose ``lam``.
+        Number of cross-validation folds of the training set, used to choose ``lam``.
     seed : int
         Seed of the splits.
     preparation : transformer, optional
-        Fitted on each training set, in front of every method.
+        Transformer applied before every method, fitted on each training set.
     """
 
     methods: Sequence[str] = tuple(METHODS)
@@ -63,7 +63,7 @@ class CompareSettings:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The methods, and the majority class, which every one of them has to beat."""
+        """The methods, followed by the majority-class baseline."""
         return (*(name for name in self.methods if name != MAJORITY), MAJORITY)
 
 
@@ -71,10 +71,10 @@ class CompareSettings:
 class CompareRow:
     """One method on one split.
 
-    ``fit_seconds`` is the time of one fit with the chosen ``lam`` (a peer's: its own parameter); ``margin_mean`` and
-    ``margin_variance`` are taken over the test set and averaged over the binary problems, NaN for peers;
-    ``n_parameters`` counts one binary problem's (a peer's: its own count). ``test`` and ``right`` say which samples
-    were tested, and which of them were right.
+    ``fit_seconds`` is the time of one fit with the chosen ``lam`` (for a peer, its own hyperparameter).
+    ``margin_mean`` and ``margin_variance`` are computed on the test set and averaged over the binary problems; NaN for
+    peers. ``n_parameters`` refers to one binary problem (for a peer, its own count). ``test`` holds the row indices of
+    the test set, ``right`` whether each was predicted correctly.
     """
 
     method: str
@@ -96,10 +96,10 @@ class CompareRow:
 def compare(
     X: Any, y: Any, settings: CompareSettings, n_jobs: int | None = None, groups: Any = None
 ) -> Iterator[CompareRow]:
-    """Return an iterator over one row for every method and split, in the order in which they are done.
+    """Return an iterator over one row per method and split, in order of completion.
 
-    The majority class has its rows, too (`CompareSettings.entries`). Labels or settings with which no comparison is
-    possible raise ValueError at once.
+    The majority class is included (`CompareSettings.entries`). Labels or settings that rule out a comparison raise
+    ValueError immediately.
     """
     check_methods(settings.methods, (*METHODS, *PEERS, MAJORITY))
     X = as_array(X)
@@ -116,9 +116,9 @@ def compare(
 
 
 def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[tuple[Array, Array]]:
-    """Return the divisions into training and test part, or raise ValueError where there are none.
+    """Return the train-test splits, or raise ValueError if there are none.
 
-    With groups, every repeat takes one fold of stratified group folds, of which a test part is about one.
+    With groups, each split tests on one fold of a stratified group k-fold whose folds have about ``test_size``.
     """
     check_classification_targets(y)
     if groups is None:
@@ -131,12 +131,12 @@ def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None)
         if len(splits) < settings.repeats:
             splits += splits_of(folds, y, groups, settings.seed + shuffle)
     for train, _ in splits[: settings.repeats]:
-        splits_of(settings.folds, y[train], groups[train], settings.seed)  # raises where lambda could not be chosen
+        splits_of(settings.folds, y[train], groups[train], settings.seed)  # raises if lambda cannot be chosen
     return splits[: settings.repeats]
 
 
 def _check_comparable(y: Array, settings: CompareSettings) -> None:
-    """Raise ValueError for labels or settings with which no comparison is possible."""
+    """Raise ValueError for labels or settings that rule out a comparison."""
     labels, counts = np.unique(y, return_counts=True)
     if len(labels) < 2:
         raise ValueError(f"a comparison needs at least two classes; all labels are {labels.tolist()}")
@@ -144,14 +144,14 @@ def _check_comparable(y: Array, settings: CompareSettings) -> None:
     in_training = smallest - int(np.ceil(smallest * settings.test_size))
     if in_training < settings.folds:
         raise ValueError(
-            f"class {rarest!r} has {smallest} samples, so a training part of {1 - settings.test_size:.0%} has about "
+            f"class {rarest!r} has {smallest} samples, so a training set of {1 - settings.test_size:.0%} has about "
             f"{in_training}; {settings.folds}-fold cross-validation needs {settings.folds} of each class. Use fewer "
-            "folds, a smaller test part, or more samples"
+            "folds, a smaller test set, or more samples"
         )
     if int(smallest * settings.test_size) < 1:
         raise ValueError(
-            f"class {rarest!r} has {smallest} samples, so a test part of {settings.test_size:.1%} may hold none of "
-            f"them; use a test part of at least {1 / smallest:.0%}"
+            f"class {rarest!r} has {smallest} samples, so a test set of {settings.test_size:.1%} may hold none of "
+            f"them; use a test set of at least {1 / smallest:.0%}"
         )
 
 
@@ -191,14 +191,14 @@ def _row(
 
 @dataclass(frozen=True)
 class Tuned:
-    """An unfitted estimator with chosen parameters, one of which is its own (lambda, C, components)."""
+    """An unfitted estimator with its chosen hyperparameters: its own (lambda, C, components) and the preparation."""
 
     estimator: Any
     values: dict[str, Any]
 
     @property
     def value(self) -> Any:
-        """The chosen value of its own parameter, None where it has none."""
+        """The chosen value of the estimator's own hyperparameter, None if it has none."""
         return next((value for name, value in self.values.items() if name != "preparation"), None)
 
 
@@ -212,7 +212,7 @@ def tuned(
     n_jobs: int | None = None,
     scoring: str = "accuracy",
 ) -> Tuned:
-    """Choose a contender's parameters by the best cross-validated score; ties go to the first."""
+    """Choose a contender's hyperparameters by cross-validated score; ties go to the first candidate."""
     if all(len(values) == 1 for values in one.grid.values()):
         chosen = {name: values[0] for name, values in one.grid.items()}
     else:
@@ -221,13 +221,13 @@ def tuned(
         search = GridSearchCV(one.estimator, grid, cv=splits, refit=False, scoring=scoring)
         where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
         with warnings.catch_warnings(), where:
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a value that was tried and not taken says nothing
+            warnings.simplefilter("ignore", ConvergenceWarning)  # irrelevant for candidates that are not selected
             chosen = search.fit(X, y).best_params_
     return Tuned(clone(one.estimator).set_params(**chosen), chosen)
 
 
 def _margins_and_size(model: Any, X: Array, y: Array) -> tuple[float, float, int]:
-    """Return mean and variance of the test margins, averaged over the binary problems, and the number of parameters."""
+    """Return the mean and variance of the test margins, averaged over binary problems, and the parameter count."""
     classifier = last_estimator(model)
     if not isinstance(classifier, TensorMarginClassifier):
         return nan, nan, _size_of_peer(classifier)
@@ -238,7 +238,7 @@ def _margins_and_size(model: Any, X: Array, y: Array) -> tuple[float, float, int
 
 
 def _size_of_peer(classifier: Any) -> int:
-    """Return the number of parameters of one binary problem, or of all that the peer says it has."""
+    """Return the number of parameters of one binary problem, or the peer's own ``n_parameters_``."""
     if isinstance(classifier, DummyClassifier):
         return 0
     last = last_estimator(classifier)

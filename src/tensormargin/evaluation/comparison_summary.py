@@ -1,4 +1,4 @@
-"""What a comparison says: means with intervals, and which methods differ from the best."""
+"""Summary of a comparison: mean scores with intervals, and differences to the best method."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .multiplicity import holm
 
 @dataclass(frozen=True)
 class Summary:
-    """Means over the splits; ``accuracy_sd`` is the standard deviation over them (0 for a single one).
+    """Means over the splits; ``accuracy_sd`` is the standard deviation over the splits (0 for a single one).
 
-    ``accuracy`` is the share of right predictions in all test sets together. ``accuracy_low`` and ``accuracy_high``
-    bound a 95 % interval: the wider of Student's over the splits, corrected for overlapping training sets (Nadeau and
-    Bengio 2003), and the one of the tested samples or groups (Wilson's, see `score_interval`), which has a width where
-    all splits agree. None for fewer than five groups.
+    ``accuracy`` is the share of correct predictions in all test sets pooled. ``accuracy_low`` and ``accuracy_high``
+    bound a 95 % interval: the wider of Student's interval over the splits, corrected for overlapping training sets
+    (Nadeau and Bengio 2003), and Wilson's over the tested samples or groups (see `score_interval`), whose width is
+    positive even if all splits agree. None for fewer than five groups.
     """
 
     method: str
@@ -39,8 +39,8 @@ class Summary:
 class MethodDifference:
     """Accuracy of a method minus that of the best one on the same test sets.
 
-    ``p_value`` is two-sided and corrected for the number of methods (Holm 1979); ``low`` and ``high`` bound the 95 %
-    interval of this one difference. None where there are too few groups.
+    ``p_value`` is two-sided and corrected for the number of methods (Holm 1979); ``low`` and ``high`` bound the
+    uncorrected 95 % interval. None if there are too few groups.
     """
 
     method: str
@@ -57,7 +57,7 @@ class MethodDifference:
 
 
 def summarise(rows: Sequence[CompareRow], methods: Sequence[str], groups: Array | None = None) -> list[Summary]:
-    """Average the rows of each method; ``groups`` are those of all samples."""
+    """Return one summary per method; ``groups`` holds the groups of all samples."""
     summaries = []
     for method in methods:
         own = [row for row in rows if row.method == method]
@@ -82,7 +82,7 @@ def summarise(rows: Sequence[CompareRow], methods: Sequence[str], groups: Array 
 def differences_to_best(
     rows: Sequence[CompareRow], methods: Sequence[str], groups: Array | None = None
 ) -> list[MethodDifference]:
-    """Return how far each other method is below the best one, paired; ties go to the one that comes first."""
+    """Return the paired difference of every other method to the best one; ties go to the method listed first."""
     own = {method: _by_repeat(rows, method) for method in methods}
     best = max(methods, key=lambda method: float(np.nanmean(_right(own[method]))))
     others = [method for method in methods if method != best]
@@ -102,12 +102,12 @@ def _paired(rows: Sequence[CompareRow], others: Sequence[CompareRow], groups: Ar
 
 
 def _interval(rows: Sequence[CompareRow], groups: Array | None) -> tuple[float | None, float | None]:
-    """Return the ends of the wider interval: over splits, or over tested samples (groups)."""
+    """Return the bounds of the wider interval: over splits, or over tested samples (groups)."""
     tested = score_interval(_right(rows), groups)
     if tested.low is None or tested.high is None:
         return None, None
     half = half_width([row.accuracy for row in rows], _test_to_train(rows))
-    half = half if half > 0 else 0.0  # not a number for a single split
+    half = half if half > 0 else 0.0  # NaN for a single split
     return max(0.0, min(tested.low, tested.score - half)), min(1.0, max(tested.high, tested.score + half))
 
 
@@ -116,7 +116,7 @@ def _by_repeat(rows: Sequence[CompareRow], method: str) -> list[CompareRow]:
 
 
 def _right(rows: Sequence[CompareRow]) -> Array:
-    """Return what was right in each split, NaN for samples that were not in its test set."""
+    """Return the outcomes of each split (1: correct, 0: wrong), NaN for samples outside its test set."""
     outcomes = np.full((len(rows), rows[0].n_train + rows[0].n_test), nan)
     for outcome, row in zip(outcomes, rows, strict=True):
         outcome[row.test] = row.right

@@ -1,4 +1,4 @@
-"""Who takes part in a comparison, and what each chooses from."""
+"""The methods that take part in a comparison, with their hyperparameter grids."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..methods import make_method
 from ..peers import CPPLSClassifier
 
 PEERS = ("LinearSVC", "CP-PLSR")
-"""Methods of scikit-learn and TensorLy that can join a comparison."""
+"""Methods from scikit-learn and TensorLy that can be compared with the paper's."""
 
 MAJORITY = "majority class"
-"""Always the most frequent class of the training set: what every method has to beat."""
+"""Baseline that always predicts the most frequent class of the training set."""
 
 LAM_GRID = (0.01, 0.1, 1.0, 10.0)
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -28,34 +28,37 @@ COMPONENTS = (1, 2, 3, 4, 6)
 
 
 class FlatUnit(TransformerMixin, BaseEstimator):
-    """Flatten samples, subtract their mean and divide them by one number, so that one grid of C suits all data.
+    """Flatten the samples, subtract their mean and divide by a scalar, so that one grid of C suits all data.
 
-    The number makes the mean squared norm 10. Centring is to the flat method's good: its intercept is penalised, and
-    its solver slow, where the mean is far from zero.
+    After scaling, the mean squared norm is 10. Centring helps the flat method, whose intercept is penalised and whose
+    solver is slow if the mean is far from zero.
     """
 
     def fit(self, X: Array, y: Any = None) -> FlatUnit:
-        """Learn mean and number."""
+        """Learn the mean and the scale."""
         self.mean_ = np.mean(X, axis=0, dtype=np.float64).ravel()
         spread = float(np.mean(np.var(X, axis=0, dtype=np.float64))) * X[0].size
         self.unit_ = np.sqrt(spread / 10) if spread > 0 else 1.0
         return self
 
     def transform(self, X: Array) -> Array:
-        """Return samples as vectors."""
+        """Return the samples as centred and scaled vectors."""
         return (X.reshape(len(X), -1) - self.mean_) / self.unit_
 
 
 @dataclass(frozen=True)
 class Contender:
-    """An estimator and the values to choose its parameters from."""
+    """An estimator and its hyperparameter grid."""
 
     name: str
     estimator: Any
     grid: Mapping[str, Sequence[Any]]
 
     def behind(self, *preparations: Any) -> Contender:
-        """Return it behind a transformer that is fitted with it; of several it chooses one. None changes nothing."""
+        """Return a copy with a transformer in front of the estimator; given several, they are added to the grid.
+
+        ``None`` stands for no transformer.
+        """
         if preparations == (None,):
             return self
         steps = ["passthrough" if one is None else one for one in preparations]
@@ -65,7 +68,10 @@ class Contender:
 
 
 def contender(name: str, lam_grid: Sequence[float] = LAM_GRID, class_weight: Any = None) -> Contender:
-    """Return a method of the paper, a peer or the majority class by its name; ``class_weight`` is for LinearSVC."""
+    """Return the contender with this name: a method of the paper, a peer or the majority class.
+
+    ``class_weight`` is used by LinearSVC only.
+    """
     if name == "LinearSVC":
         svc = LinearSVC(max_iter=2000, random_state=0, class_weight=class_weight)
         return Contender(name, Pipeline([("flat", FlatUnit()), ("svc", svc)]), {"svc__C": C_GRID})

@@ -1,4 +1,4 @@
-"""What a reader must know of data, searches, evaluations and comparisons, as JSON's types."""
+"""Facts about data, searches, evaluations and comparisons for reports, as JSON types."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .held_out import SCORES
 from .nested import REFERENCE, NestedEvaluation
 from .permutation import PermutationTest
 
-_ARRAYS = ("test", "right")  # of a CompareRow: too long for a page
+_ARRAYS = ("test", "right")  # attributes of CompareRow that are too long for a report
 
 
 def data_facts(samples: SampleSet) -> dict[str, Any]:
-    """Return what a reader must know of the samples."""
+    """Return source, shape, range, classes, groups and warnings of a sample set."""
     X, y = samples.data, samples.target
     labels, counts = ([], []) if y is None else (part.tolist() for part in np.unique(y, return_counts=True))
     return {
@@ -46,7 +46,7 @@ def comparison_content(
     preparation: Sequence[str],
     rows: Sequence[CompareRow],
 ) -> dict[str, Any]:
-    """Return a comparison as JSON's types: data, settings, versions, summary, differences to the best, and rows."""
+    """Return a comparison as JSON types: data, settings, versions, summary, differences to the best, and rows."""
     plain = {name: _plain(value) for name, value in vars(settings).items() if name != "preparation"}
     summaries = summarise(rows, settings.entries, samples.groups)
     differences = differences_to_best(rows, settings.entries, samples.groups)
@@ -63,7 +63,7 @@ def comparison_content(
 
 
 def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
-    """Return what a search has tried and chosen."""
+    """Return the candidates of a search and the selected one."""
     results = search.cv_results_
     names = ("decomposition", "rank", "lam", "mu1")
     tried = {name: list(dict.fromkeys(str(value) for value in results[f"param_{name}"])) for name in names}
@@ -119,7 +119,7 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
 
 
 def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[str, Any]]:
-    """Return for each held-out prediction what the sample was taken for."""
+    """Return one row per held-out prediction."""
     labels, names = evaluation.labels.tolist(), samples.names or [str(k) for k in range(len(evaluation.labels))]
     groups = [None] * len(labels) if evaluation.groups is None else evaluation.groups.tolist()
     predicted, confidence = evaluation.predicted.tolist(), evaluation.confidence.tolist()
@@ -137,7 +137,7 @@ def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[
 
 
 def permutation_facts(test: PermutationTest, score_name: str) -> dict[str, Any]:
-    """Return the result of a permutation test."""
+    """Return the result of a permutation test as JSON types."""
     return {
         "score": test.score,
         "score_name": score_name,
@@ -152,7 +152,7 @@ def permutation_facts(test: PermutationTest, score_name: str) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """Return a number that JSON has: not NaN."""
+    """Return the value as a float, None if it is not finite: JSON has no NaN."""
     return float(value) if np.isfinite(value) else None
 
 
@@ -161,7 +161,7 @@ def _all_plain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter's value as one of JSON's types."""
+    """Return a parameter's value as a JSON type."""
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, float):

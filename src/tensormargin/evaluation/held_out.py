@@ -1,4 +1,4 @@
-"""Held-out predictions: how samples are split, what a model predicts for those it did not see, and its score."""
+"""Outer splits, held-out predictions and their pooled scores."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..progress import Progress
 from ..selection import splits_of
 
 SCORES = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy"}
-"""Scores of pooled held-out predictions, and what they are called."""
+"""Scores of pooled held-out predictions, and their names in text."""
 
 
 @dataclass(frozen=True)
 class OuterSplit:
-    """One division into training and test set, the fold of a repeat; ``train`` and ``test`` hold row numbers."""
+    """One split into training and test set; ``train`` and ``test`` are row indices."""
 
     repeat: int
     fold: int
@@ -32,7 +32,7 @@ class OuterSplit:
 
 
 def outer_splits(cv: Any, y: Array, groups: Array | None, repeats: int, seed: int) -> list[OuterSplit]:
-    """Return the splits of a cross-validation (`tensormargin.selection.splits_of`), shuffled anew for each repeat."""
+    """Return the cross-validation splits (`tensormargin.selection.splits_of`), reshuffled for each repeat."""
     return [
         OuterSplit(repeat, fold, *split)
         for repeat in range(repeats)
@@ -42,14 +42,14 @@ def outer_splits(cv: Any, y: Array, groups: Array | None, repeats: int, seed: in
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A model fitted on the training set of a split.
+    """A model fitted on the training set of a split, with its predictions for the test set.
 
     Attributes
     ----------
     estimator : estimator
         The last step of the model.
     training, test : array
-        The samples of both sets as that step takes them.
+        The samples of both sets, transformed for that step.
     predicted : ndarray of shape (n_test,)
     """
 
@@ -75,16 +75,16 @@ def predict_held_out(
 
 
 def check_score(name: str) -> None:
-    """Raise ValueError unless there is a score of this name."""
+    """Raise ValueError for an unknown score."""
     if name not in SCORES:
         raise ValueError(f"score must be one of {', '.join(SCORES)}; got {name!r}")
 
 
 def pooled_score(name: str, y: Array, predicted: Array) -> float:
-    """Return the accuracy, or balanced accuracy, of all held-out predictions taken together.
+    """Return the accuracy, or balanced accuracy, of all held-out predictions pooled.
 
-    Folds differ in size, and a small one may lack a class, so that a mean over folds is another number than the share
-    of right predictions.
+    Folds differ in size, and a small one may lack a class, so the mean over folds is not the share of correct
+    predictions.
     """
     if name == "accuracy":
         return float(np.mean(y == predicted))

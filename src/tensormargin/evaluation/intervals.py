@@ -1,11 +1,11 @@
-"""How certain a held-out score, or the difference between two of them, is.
+"""Confidence intervals for held-out scores and for the difference between two of them.
 
-Everything here starts from held-out outcomes, an array of shape (n_repeats, n_samples): 1 or 0 for a sample in a test
-set, NaN where it was in none. A score is their mean over samples (accuracy), or the mean over classes of such means
-(balanced accuracy); the classes are then the strata.
+The input is an array of held-out outcomes of shape (n_repeats, n_samples): 1 or 0 for a sample in a test set, NaN for a
+sample in none. A score is the mean over samples (accuracy), or the mean over classes of the per-class means (balanced
+accuracy); the classes are then the strata.
 
-Samples of one group (a subject, a recording) are not independent of each other, so with groups the unit of an interval
-is the group: a thousand scans of eight people say little more about the next person than eight numbers do.
+Samples of one group (a subject, a recording) are not independent, so with groups the unit of an interval is the group:
+a thousand scans of eight people say little more about the next person than eight numbers do.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .._typing import Array, FloatArray
 
 CONFIDENCE = 0.95
 FEWEST_GROUPS = 5
-"""Below this a variance between groups is too uncertain to make an interval of."""
+"""With fewer groups the between-group variance is too uncertain for an interval."""
 
 
 @dataclass(frozen=True)
 class ScoreInterval:
-    """A score of held-out samples with its 95 % interval.
+    """A held-out score with its 95 % interval.
 
     Attributes
     ----------
     score : float
     low, high : float or None
-        None where there are fewer than `FEWEST_GROUPS` groups.
+        None if there are fewer than `FEWEST_GROUPS` groups.
     unit : {"sample", "group"}
         What counts as an independent observation.
     n_units : int
@@ -49,13 +49,13 @@ class ScoreInterval:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """The difference between two scores of the same held-out samples, with its 95 % interval.
+    """The difference between two scores on the same held-out samples, with its 95 % interval.
 
     Attributes
     ----------
     difference : float
     low, high, p_value, error : float or None
-        Interval, two-sided p-value and standard error; None where there are fewer than `FEWEST_GROUPS` groups.
+        Interval, two-sided p-value and standard error; None if there are fewer than `FEWEST_GROUPS` groups.
     unit : {"sample", "group", "split"}
         What the two scores are paired by.
     n_units : int
@@ -79,7 +79,7 @@ class PairedDifference:
 
 
 def is_significant(low: float | None, high: float | None, p_value: float | None) -> bool:
-    """Tell whether an interval excludes zero and its p-value is below 5 %; not where they are not known."""
+    """Return whether an interval excludes zero and its p-value is below 5 %; False if any of them is None."""
     if low is None or high is None or p_value is None:
         return False
     return (low > 0 or high < 0) and p_value < 1 - CONFIDENCE
@@ -88,14 +88,14 @@ def is_significant(low: float | None, high: float | None, p_value: float | None)
 def score_interval(right: Array, groups: Array | None = None, strata: Array | None = None) -> ScoreInterval:
     """Return the score of held-out samples with its 95 % interval.
 
-    Without groups this is Wilson's interval. With groups the variance is the one between groups, Wilson's interval uses
-    the effective number of samples, ``score (1 - score) / variance`` (at most the actual one; Korn and Graubard 1998),
-    and Student's t with one degree of freedom less than there are groups replaces the normal quantile.
+    Without groups this is Wilson's interval. With groups, Wilson's interval uses the between-group variance through the
+    effective number of samples, ``score (1 - score) / variance`` (at most the actual number; Korn and Graubard 1998),
+    and the quantile of Student's t with ``n_groups - 1`` degrees of freedom replaces the normal one.
 
     Parameters
     ----------
     right : array of shape (n_repeats, n_samples)
-        1 where a held-out prediction was right, 0 where it was wrong, NaN where there was none.
+        1 for a correct held-out prediction, 0 for a wrong one, NaN if there is none.
     groups : array of shape (n_samples,), optional
     strata : array of shape (n_samples,), optional
         The classes, for balanced accuracy.
@@ -118,22 +118,22 @@ def paired_difference(
     by_split: Array | None = None,
     test_to_train: float = 0.0,
 ) -> PairedDifference:
-    """Return the difference between two scores of the same held-out samples with its 95 % interval.
+    """Return the difference between two scores on the same held-out samples with its 95 % interval.
 
-    Paired by group where there are groups (Student's t on the variance between groups); otherwise by split where the
-    samples were split more than once (Nadeau and Bengio 2003), and by sample where they were not (McNemar's exact test
-    with Bonett and Price's interval, 2012). By group or by split, the interval is never narrower and the p-value never
-    smaller than by sample: groups or splits that happen to agree do not give an interval of width zero.
+    Scores are paired by group if there are groups (Student's t on the between-group variance); otherwise by split if
+    the samples were split more than once (Nadeau and Bengio 2003), and by sample if not (McNemar's exact test with
+    Bonett and Price's interval, 2012). By group or by split, the interval is never narrower and the p-value never
+    smaller than by sample, so groups or splits that happen to agree do not give an interval of width zero.
 
     Parameters
     ----------
     ours, theirs : array of shape (n_repeats, n_samples)
-        As ``right`` in `score_interval`, with NaN in the same places.
+        See ``right`` in `score_interval`; NaN in the same places.
     groups, strata : array of shape (n_samples,), optional
     by_split : array of shape (n_splits,), optional
-        The difference on each test set, for samples that were divided several times.
+        The difference on each test set, if the samples were split more than once.
     test_to_train : float, default=0.0
-        Size of a test set divided by that of a training set.
+        Ratio of test set size to training set size.
     """
     mean = _HeldOutMean.of(np.asarray(ours) - theirs, groups, strata)
     by_sample = _paired_by_sample(mean, mcnemar(ours, theirs) if strata is None else None)
@@ -148,7 +148,7 @@ def paired_difference(
 
 
 def _paired_by_sample(mean: _HeldOutMean, p_value: float | None) -> PairedDifference:
-    """Return a difference of independent samples; without an exact p-value it has that of the normal distribution."""
+    """Return the difference for independent samples; if ``p_value`` is None, it comes from the normal approximation."""
     smoothed, error = mean.smoothed()
     half = _normal_quantile() * error
     said = "McNemar's exact test, Bonett and Price's interval"
@@ -159,7 +159,7 @@ def _paired_by_sample(mean: _HeldOutMean, p_value: float | None) -> PairedDiffer
 
 
 def _by_student(by_sample: PairedDifference, error: float, n_units: int, unit: str, said: str) -> PairedDifference:
-    """Return the wider of two intervals, by sample and Student's with this standard error, and the larger p-value."""
+    """Widen the by-sample interval to Student's with this standard error, and take the larger p-value."""
     difference, half = by_sample.difference, student_quantile(n_units - 1) * error
     p_value = student_p_value(difference, error, n_units - 1)
     return PairedDifference(
@@ -175,7 +175,10 @@ def _by_student(by_sample: PairedDifference, error: float, n_units: int, unit: s
 
 
 def mcnemar(ours: Array, theirs: Array) -> float:
-    """Return McNemar's exact p-value: samples that only one side gets right are equally often either side's."""
+    """Return the p-value of McNemar's exact test.
+
+    Null hypothesis: a sample that only one of the two gets right is equally likely to be either's.
+    """
     ours_only = int(np.sum(np.asarray(ours) > theirs))
     theirs_only = int(np.sum(np.asarray(ours) < theirs))
     return min(1.0, 2 * float(binom.cdf(min(ours_only, theirs_only), ours_only + theirs_only, 0.5)))
@@ -187,25 +190,25 @@ def corrected_error(values: Sequence[float] | Array, test_to_train: float) -> fl
     Parameters
     ----------
     values : sequence of float
-        One per split.
+        One value per split.
     test_to_train : float
-        Size of a test set divided by that of a training set.
+        Ratio of test set size to training set size.
     """
     n = len(values)
     return float(np.sqrt(np.var(values, ddof=1) * (1 / n + test_to_train))) if n > 1 else float("nan")
 
 
 def half_width(values: Sequence[float] | Array, test_to_train: float) -> float:
-    """Return half the width of Student's interval around the mean over splits; NaN for a single one."""
+    """Return half the width of Student's interval around the mean over splits; NaN for a single split."""
     if len(values) < 2:
         return float("nan")
     return student_quantile(len(values) - 1) * corrected_error(values, test_to_train)
 
 
 def wilson(share: float, count: float, quantile: float | None = None) -> tuple[float, float]:
-    """Return Wilson's 95 % interval for a probability, of which a share of ``count`` independent trials came true.
+    """Return Wilson's 95 % interval for a probability, given the share of successes in ``count`` independent trials.
 
-    The count need not be whole. ``quantile`` replaces the normal distribution's.
+    ``count`` need not be an integer. ``quantile`` replaces the normal quantile.
     """
     z = _normal_quantile() if quantile is None else quantile
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
@@ -215,14 +218,14 @@ def wilson(share: float, count: float, quantile: float | None = None) -> tuple[f
 
 @dataclass(frozen=True)
 class _HeldOutMean:
-    """A mean of held-out outcomes over samples, or the mean of such means over strata, and how it varies.
+    """Mean of held-out outcomes over samples, or mean over strata of the within-stratum means, with its variance.
 
     Attributes
     ----------
     values : ndarray of shape (n_tested,)
         Mean outcome of each tested sample over the repeats.
     weights : ndarray of shape (n_tested,)
-        They sum to one, and to the same number in every stratum.
+        They sum to one, with equal sums in all strata.
     stratum : ndarray of int, of shape (n_tested,)
     group : ndarray of int, of shape (n_tested,), or None
     """
@@ -234,7 +237,7 @@ class _HeldOutMean:
 
     @classmethod
     def of(cls, outcomes: Array, groups: Array | None, strata: Array | None) -> _HeldOutMean:
-        """Average outcomes with NaN for what was not tested."""
+        """Return the mean of outcomes in which NaN marks samples that were not tested."""
         outcomes = np.atleast_2d(np.asarray(outcomes, dtype=float))
         times = np.sum(~np.isnan(outcomes), axis=0)  # once per repeat, unless the splits left a sample out
         tested = times > 0
@@ -266,7 +269,7 @@ class _HeldOutMean:
 
     @property
     def sample_variance(self) -> float:
-        """Variance of the mean if samples are independent trials, with one probability per stratum."""
+        """Variance of the mean for independent samples with one probability per stratum."""
         shares = self._stratum_means[self.stratum]
         return float(np.sum(self.weights**2 * shares * (1 - shares)))
 
@@ -279,9 +282,9 @@ class _HeldOutMean:
         return self.n_groups / (self.n_groups - 1) * float(sums @ sums)
 
     def effective_number(self) -> float:
-        """Return the number of independent trials that would make the score as certain.
+        """Return the number of independent trials that would give the score the same variance.
 
-        Where all outcomes are the same their variance says nothing. The number is then the one for one sample less.
+        If all outcomes are equal, their variance is zero; one outcome is then flipped.
         """
         if np.ptp(self.values) == 0.0 and self.values[0] in (0.0, 1.0):
             flipped = self.values.copy()
@@ -292,9 +295,9 @@ class _HeldOutMean:
         return min(if_alike, self.value * (1 - self.value) / variance) if variance > 0 else if_alike
 
     def smoothed(self) -> tuple[float, float]:
-        """Return a difference paired by sample, and its standard error (Bonett and Price 2012).
+        """Return the difference paired by sample, and its standard error (Bonett and Price 2012).
 
-        Two samples are added to each stratum, one for either side: the error is not zero where no outcomes differ.
+        Two samples are added to each stratum, one for either side, so that the error is not zero if no outcomes differ.
         """
         counts = 1.0 / np.bincount(self.stratum, weights=self.weights**2)
         n_strata = len(counts)
@@ -312,12 +315,12 @@ def _normal_quantile() -> float:
 
 
 def student_quantile(freedom: int) -> float:
-    """Return how many standard errors Student's 95 % interval reaches to either side."""
+    """Return the quantile of Student's t for a two-sided 95 % interval."""
     return float(student.ppf(0.5 + CONFIDENCE / 2, freedom))
 
 
 def student_p_value(difference: float, error: float, freedom: int) -> float:
-    """Return the two-sided p-value of a difference with this standard error; NaN where the error is not known."""
+    """Return the two-sided p-value of a difference with this standard error; NaN if the error is NaN."""
     if error == 0.0:
         return 0.0 if difference else 1.0
     return 2 * float(student.sf(abs(difference) / error, freedom))

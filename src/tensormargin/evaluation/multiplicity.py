@@ -1,4 +1,4 @@
-"""Several tests at once."""
+"""Correction for multiple tests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .._typing import Array, FloatArray
 
 
 def holm(p_values: Sequence[float] | Array) -> FloatArray:
-    """Return p-values adjusted for their number (Holm 1979).
+    """Return p-values adjusted for multiple tests (Holm 1979).
 
-    Rejecting every hypothesis whose adjusted p-value is at most alpha rejects a true one with a probability of at most
-    alpha, however the tests depend on each other. NaN, for a test that was not done, stays NaN and does not count.
+    Rejecting every hypothesis whose adjusted p-value is at most alpha keeps the family-wise error rate at or below
+    alpha, whatever the dependence between the tests. NaN marks a test that was not done; it stays NaN and does not
+    count.
 
     Examples
     --------
@@ -24,6 +25,6 @@ def holm(p_values: Sequence[float] | Array) -> FloatArray:
     adjusted = np.array(p_values, np.float64)
     done = np.flatnonzero(~np.isnan(adjusted))
     order = done[np.argsort(adjusted[done], kind="stable")]
-    still_there = np.arange(len(order), 0, -1)  # hypotheses that the ones before have left
+    still_there = np.arange(len(order), 0, -1)  # hypotheses not yet rejected at each step
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(still_there * adjusted[order]))
     return adjusted

@@ -1,4 +1,4 @@
-"""An honest estimate for a model that chooses its own hyperparameters: test sets that no choice has seen."""
+"""Nested cross-validation: unbiased scores for a model that chooses its own hyperparameters."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ REFERENCE = "LinearSVC"
 
 @dataclass(frozen=True)
 class OuterFold:
-    """One test set: the scores of the model and of the flat reference on it, and what each chose.
+    """One outer fold: scores and chosen hyperparameters of the model and of the flat reference.
 
-    ``unseen`` lists the classes of the test set that the training set lacks: none of their samples can be right.
-    ``absent`` lists the classes that the test set lacks: chance is another number there than in the other folds.
+    ``unseen`` lists the classes of the test set that the training set lacks; their samples cannot be predicted
+    correctly. ``absent`` lists the classes that the test set lacks, which changes the chance level in this fold.
     """
 
     repeat: int
@@ -50,9 +50,9 @@ class OuterFold:
 
 @dataclass(frozen=True)
 class NestedEvaluation:
-    """Predictions for samples that neither the fit nor any choice has seen, and what they are worth.
+    """Held-out predictions of a nested cross-validation, and their scores.
 
-    Scores are those of all held-out predictions taken together, the numbers that a confusion matrix of them adds up to.
+    Scores pool all held-out predictions, so they agree with the confusion matrix of these.
 
     Attributes
     ----------
@@ -60,15 +60,14 @@ class NestedEvaluation:
     labels : ndarray of shape (n_samples,)
     groups : ndarray of shape (n_samples,) or None
     predicted, reference_predicted : ndarray of shape (n_repeats, n_samples)
-        The label that each sample got from the model, and from a flat LinearSVC tuned alike, when it was in the test
-        set (of each repeat).
+        Held-out predictions of the model, and of a flat LinearSVC tuned in the same way, in each repeat.
     confidence : ndarray of shape (n_repeats, n_samples)
-        Probability of the predicted label by the model, NaN for models without probabilities.
+        The model's probability of the predicted label, NaN for models without probabilities.
     tested : ndarray of bool, of shape (n_repeats, n_samples)
-        False for a sample that was in no test set, so that it has no prediction: a splitter may leave samples out,
-        and folds whose training set would lack a class are dropped.
+        False for samples in no test set, which have no prediction: a splitter may leave samples out, and folds whose
+        training set would lack a class are dropped.
     score : {"accuracy", "balanced_accuracy"}
-        What `interval`, `reference_interval` and `difference` refer to.
+        The score of `interval`, `reference_interval` and `difference`.
     scheme : str
         How the samples were split, in words.
     seed : int
@@ -91,17 +90,17 @@ class NestedEvaluation:
 
     @property
     def accuracy(self) -> float:
-        """Share of right predictions."""
+        """Share of correct predictions."""
         return self._pooled("accuracy", self.predicted)
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean over the classes of the share of right predictions."""
+        """Mean over the classes of the share of correct predictions."""
         return self._pooled("balanced_accuracy", self.predicted)
 
     @property
     def reference(self) -> float:
-        """Share of right predictions of the flat LinearSVC."""
+        """Accuracy of the flat LinearSVC."""
         return self._pooled("accuracy", self.reference_predicted)
 
     @property
@@ -111,12 +110,12 @@ class NestedEvaluation:
 
     @cached_property
     def interval(self) -> ScoreInterval:
-        """The model's score with its 95 % interval, by group where there are groups."""
+        """The model's score with its 95 % interval, by group if there are groups."""
         return score_interval(self._right(self.predicted), self.groups, self._strata)
 
     @cached_property
     def reference_interval(self) -> ScoreInterval:
-        """The same for the flat LinearSVC."""
+        """The score of the flat LinearSVC with its 95 % interval."""
         return score_interval(self._right(self.reference_predicted), self.groups, self._strata)
 
     @cached_property
@@ -153,9 +152,9 @@ def nested_evaluation(
     progress: Progress | None = None,
     score: str | None = None,
 ) -> NestedEvaluation:
-    """Evaluate a model with all its choices, and a tuned flat LinearSVC beside it on the same splits.
+    """Evaluate a model, including its hyperparameter search, and a tuned flat LinearSVC on the same splits.
 
-    The reference has the model's class weights and chooses between the model's preparations, by the same score.
+    The reference uses the model's class weights, and is tuned over the model's preparations by the same score.
 
     Parameters
     ----------
@@ -164,17 +163,17 @@ def nested_evaluation(
     X : array-like of shape (n_samples, I_1, ..., I_M)
     y : array-like of shape (n_samples,)
     groups : array-like of shape (n_samples,), optional
-        Samples of one group stay together in the outer and in the inner splits.
+        Samples of one group stay together in the outer and inner splits.
     cv : int or splitter, default=5
         Outer folds.
     repeats : int, default=1
-        Number of times that the folds are drawn anew.
+        Number of times the cross-validation is repeated with new folds.
     seed : int, default=0
     progress : callable, optional
         Called as ``progress(done, total, text)``.
     score : {"accuracy", "balanced_accuracy"}, optional
-        What intervals and the comparison with the reference refer to; by default balanced accuracy where the model
-        chooses by it, and accuracy otherwise.
+        Score of the intervals and of the comparison with the reference; by default balanced accuracy if the model uses
+        it as ``scoring``, otherwise accuracy.
     """
     X = as_array(X)
     y, groups = checked_labels(X, y), checked_groups(X, groups)
@@ -182,7 +181,7 @@ def nested_evaluation(
     score = _score_of(model) if score is None else score
     check_score(score)
     splits = outer_splits(cv, y, groups, repeats, seed)
-    for split in splits:  # raises before any work where a training set is too small to choose on
+    for split in splits:  # raise before any work if a training set is too small to choose on
         _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
     predicted, reference_predicted = (np.zeros((repeats, len(y)), y.dtype) for _ in range(2))
     confidence = np.full((repeats, len(y)), np.nan)
@@ -241,7 +240,7 @@ def _test(
     seed: int,
     score: str,
 ) -> _Tested:
-    """Fit model and reference on the training set of a split and try them on its test set."""
+    """Fit the model and the reference on the training set of a split and score them on its test set."""
     began = perf_counter()
     held_out = predict_held_out(model, X, y, groups, split, progress)
     own = None if groups is None else groups[split.train]
@@ -265,7 +264,7 @@ def _test(
 
 
 def _reference(held_out: HeldOut, y: Array, groups: Array | None, seed: int, score: str) -> Tuned:
-    """Return the flat LinearSVC, tuned and fitted on the training set as the model's last step sees it."""
+    """Return the flat LinearSVC, tuned and fitted on the training set as transformed for the model's last step."""
     model = held_out.estimator
     alternatives = getattr(model, "preparation", None)
     flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None)).behind(

@@ -1,4 +1,4 @@
-"""Is it above chance? A permutation test that respects groups."""
+"""Permutation test of a held-out score against chance, with or without groups."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class PermutationTest:
     score : float
         Score of the held-out predictions with the true labels.
     permuted : ndarray of shape (n_permutations,)
-        The same with permuted labels: the null distribution.
+        Scores with permuted labels: the null distribution.
     p_value : float
         ``(1 + number of permuted scores >= score) / (1 + n_permutations)``.
     permuted_what : str
-        What was exchanged: labels of samples, labels within groups, labels of whole groups, or both of the last two.
+        What was permuted: labels of samples, labels within groups, labels of whole groups, or both of the last two.
     smallest_p : float
-        The smallest possible p-value: limited by the number of permutations, and by the number of different ways in
-        which the labels can be arranged.
+        The smallest possible p-value, limited by the number of permutations and by the number of distinct arrangements
+        of the labels.
     fixed_groups : list
-        Groups whose labels no permutation changes: all of their samples have one label, and so have all other groups of
-        that kind. They add nothing to the evidence.
+        Groups whose labels no permutation changes: each has a single label, the same for all of them. They add no
+        evidence.
     n_fixed : int
-        Number of samples in them.
+        Number of samples in the fixed groups.
     """
 
     score: float
@@ -68,29 +68,29 @@ def permutation_test(
 ) -> PermutationTest:
     """Test whether a model's held-out score is above chance.
 
-    The score is that of all held-out predictions taken together, as in `nested_evaluation`; with one integer as its
-    ``seed`` and as ``random_state`` here, it is the same number. Labels are exchanged between samples. With groups they
-    are exchanged within each group that has several labels (fMRI runs), and between those groups that have one label
-    each (recordings of a patient), as a whole: exchanging within them would change nothing.
+    The score pools all held-out predictions, as in `nested_evaluation`; with the same integer as its ``seed`` and as
+    ``random_state`` here, both give the same score. Labels are permuted between samples. With groups they are permuted
+    within each group that has several labels (fMRI runs). Groups with a single label each (recordings of a patient)
+    exchange their labels as a whole, since permuting within them would change nothing.
 
     Parameters
     ----------
     model : estimator
-        A classifier or a Pipeline that ends in one; it is cloned. With `TensorMarginClassifierCV` all choices are made
-        anew for every permutation: honest, and slow.
+        A classifier or a Pipeline that ends in one; it is cloned. `TensorMarginClassifierCV` repeats its whole search
+        for every permutation, which is unbiased but slow.
     X : array-like of shape (n_samples, I_1, ..., I_M)
     y : array-like of shape (n_samples,)
     groups : array-like of shape (n_samples,), optional
     cv : int or splitter, default=5
     n_permutations : int, default=200
     n_jobs : int, optional
-        Permutations done at the same time.
+        Number of permutations to run in parallel.
     random_state : int, RandomState or None
-        For the permutations and the folds.
+        Controls the permutations and the folds.
     progress : callable, optional
         Called as ``progress(done, total, text)``.
     repeats : int, default=1
-        Number of times that the folds are drawn anew for every score.
+        Number of times the cross-validation is repeated with new folds for every score.
     score : {"accuracy", "balanced_accuracy"}, default="accuracy"
 
     Examples
@@ -112,7 +112,7 @@ def permutation_test(
     rng = check_random_state(random_state)
     seed = int(random_state) if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
     exchange = _Exchange(y, groups)
-    model = clone(model)  # what it has learnt need not travel with every job
+    model = clone(model)  # fitted attributes need not be sent with every job
     labels = [y, *(exchange.permuted(rng) for _ in range(n_permutations))]
     jobs = (
         delayed(_numbered_score)(number, model, X, one, groups, cv, repeats, seed, score)
@@ -135,10 +135,10 @@ def permutation_test(
 
 
 class _Exchange:
-    """Which labels may change places if they had nothing to do with the samples.
+    """Which labels are exchangeable under the null hypothesis.
 
-    A group with several labels is a stratum of its own. The groups with one label each, taken together, are another
-    one, in which whole groups change places.
+    Each group with several labels is a stratum of its own. All groups with a single label together form another
+    stratum, in which whole groups exchange their labels.
     """
 
     def __init__(self, y: Array, groups: Array | None) -> None:
@@ -164,13 +164,13 @@ class _Exchange:
 
     @property
     def n_arrangements(self) -> float:
-        """Number of different ways in which the labels can be arranged; infinite where it is huge."""
+        """Number of distinct arrangements of the labels; infinite beyond exp(100)."""
         parts = [self._y[own] for own in self._mixed] + [self._label_of_group[self._whole]]
         logarithm = sum(_log_arrangements(part) for part in parts)
         return exp(logarithm) if logarithm < 100 else float("inf")
 
     def permuted(self, rng: np.random.RandomState) -> Array:
-        """Return labels in a random arrangement."""
+        """Return the labels in a random arrangement."""
         permuted = self._y.copy()
         for own in self._mixed:
             permuted[own] = rng.permutation(permuted[own])
@@ -182,7 +182,7 @@ class _Exchange:
 
 
 def _log_arrangements(labels: Array) -> float:
-    """Return the logarithm of the multinomial coefficient."""
+    """Return the logarithm of the number of distinct arrangements, a multinomial coefficient."""
     counts = np.unique(labels, return_counts=True)[1].tolist()
     return lgamma(len(labels) + 1) - sum(lgamma(count + 1) for count in counts)
 
@@ -190,7 +190,7 @@ def _log_arrangements(labels: Array) -> float:
 def _numbered_score(
     number: int, model: Any, X: Array, y: Array, groups: Array | None, cv: Any, repeats: int, seed: int, score: str
 ) -> tuple[int, float]:
-    """Return the number and the score of all held-out predictions."""
+    """Return the job's number and the pooled score of its held-out predictions."""
     splits = outer_splits(cv, y, groups, repeats, seed)
     predicted = [predict_held_out(model, X, y, groups, split).predicted for split in splits]
     tested = np.concatenate([split.test for split in splits])

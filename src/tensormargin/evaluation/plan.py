@@ -1,4 +1,4 @@
-"""How a model is chosen and evaluated by ``tensormargin fit``."""
+"""Settings of ``tensormargin fit``: how a model is chosen and evaluated."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class FitPlan:
     Attributes
     ----------
     auto : bool
-        Choose everything: scaling, decomposition, rank, lambda, mu. Otherwise lambda and mu for one decomposition.
+        Choose scaling, decomposition, rank, lambda and mu; otherwise only lambda and mu for one decomposition.
     decomposition, rank : str, int or tuple or None
-        The weight, without ``auto``.
+        Decomposition and rank of the weight; ignored with ``auto``.
     recipe : Recipe
-        What is done to the samples before.
+        Preparation of the samples.
     folds : int
-        Of the cross-validation that chooses.
+        Number of inner folds, used to choose hyperparameters.
     outer_folds, repeats : int
-        Of the evaluation around it, and the number of times that its folds are drawn; no evaluation for 0 outer folds.
+        Number of outer folds of the nested evaluation and of its repeats; 0 outer folds skip the evaluation.
     permutations : int
-        Of the test against chance, which repeats the whole evaluation for each; none for 0.
+        Number of permutations in the test against chance, each of which repeats the whole evaluation; 0 skips the test.
     rule : {"best", "simplest", "margins"}
-        Which of the models to take, see `TensorMarginClassifierCV`.
+        Which candidate to select, see `TensorMarginClassifierCV`.
     class_weight : "balanced" or None
-        With "balanced" models are chosen, evaluated and compared by balanced accuracy.
+        With "balanced", models are chosen, evaluated and compared by balanced accuracy.
     seed : int
     """
 
@@ -52,11 +52,11 @@ class FitPlan:
 
     @property
     def score(self) -> str:
-        """What models are chosen and evaluated by."""
+        """The score by which models are chosen and evaluated."""
         return "accuracy" if self.class_weight is None else "balanced_accuracy"
 
     def model(self, n_jobs: int | None) -> Any:
-        """Return the unfitted model: a search, behind steps that need groups if there are any."""
+        """Return the unfitted model: a search, in a Pipeline if the recipe has steps that need groups."""
         common: dict[str, Any] = {
             "cv": self.folds,
             "rule": self.rule,
@@ -77,10 +77,10 @@ class FitPlan:
 
 
 def check_plan(samples: SampleSet, plan: FitPlan) -> None:
-    """Raise ValueError for what can be known to fail before any work is done: the recipe and the rank."""
+    """Raise ValueError if the recipe or the rank does not suit the samples, before any work is done."""
     inner = plan.recipe.inner()
     shape = samples.data.shape[1:]
-    if inner is not None:  # of all samples: what a few of them leave of a crop may be too small for the rank
+    if inner is not None:  # fitted to all samples: a crop fitted to a few may be too small for the rank
         X = plan.recipe.scaled_by_group(samples.data, samples.groups)
         try:
             shape = inner.fit(X).transform(X[:1]).shape[1:]

@@ -1,4 +1,4 @@
-"""Predictions of a model for samples from a file, and the table that keeps them."""
+"""Predictions of a model for samples from a file, and their CSV table."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ..model_steps import last_estimator, needs_groups, sample_shape, samples_fo
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says of samples.
+    """A model's predictions for a set of samples.
 
     Attributes
     ----------
     names : list of str
-        The samples' files, or their numbers from 0.
+        File names of the samples, or their indices.
     predicted : ndarray of shape (n_samples,)
     columns : dict of str to ndarray
-        "label" and "group" where they are known, then "probability of CLASS" for each class, or "score of CLASS" for a
-        model without probabilities.
+        "label" and "group" if known, then "probability of CLASS" for each class, or "score of CLASS" for a model
+        without probabilities.
     """
 
     names: list[str]
@@ -35,7 +35,7 @@ class Predictions:
 
 
 def check_samples_fit(model: Any, samples: SampleSet) -> None:
-    """Raise `BadFileError` for samples that the model cannot take."""
+    """Raise `BadFileError` if the samples do not fit the model."""
     shape = sample_shape(model)
     if samples.data.shape[1:] != shape:
         raise BadFileError(
@@ -50,7 +50,7 @@ def check_samples_fit(model: Any, samples: SampleSet) -> None:
 
 
 def predictions_of(model: Any, samples: SampleSet) -> Predictions:
-    """Predict; raise `BadFileError` for samples that the model cannot take."""
+    """Return the predictions; raise `BadFileError` if the samples do not fit the model."""
     check_samples_fit(model, samples)
     last = last_estimator(model)
     ready = samples_for_last_step(model, samples.data, samples.groups)
@@ -61,7 +61,7 @@ def predictions_of(model: Any, samples: SampleSet) -> Predictions:
 
 
 def _strengths(last: Any, X: Array) -> dict[str, Array]:
-    """Return probabilities, or scores where a model has none, by the names of their columns."""
+    """Return probabilities, or scores if the model has none, by column name."""
     if hasattr(last, "predict_proba"):
         return {f"probability of {c}": p for c, p in zip(last.classes_, last.predict_proba(X).T, strict=True)}
     scores = last.decision_function(X)
@@ -71,7 +71,7 @@ def _strengths(last: Any, X: Array) -> dict[str, Array]:
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:
-    """Write a CSV file with one row a sample; it is whole or not there."""
+    """Write a CSV file with one row per sample, atomically."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     known = [name for name in ("label", "group") if name in predictions.columns]

@@ -1,4 +1,4 @@
-"""One fit, watched."""
+"""Time a fit and record whether it converged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TimedFit:
 
 
 def timed_fit(classifier: Any, X: Array, y: Array) -> TimedFit:
-    """Fit; a warning that it did not converge becomes part of the result instead of text on the screen."""
+    """Fit a classifier and time it; a ConvergenceWarning is recorded in the result instead of being shown."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         began = perf_counter()

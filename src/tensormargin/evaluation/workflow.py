@@ -1,4 +1,4 @@
-"""What ``tensormargin fit`` does: choose, evaluate honestly, fit, and note everything that a reader must know."""
+"""The workflow of ``tensormargin fit``: evaluate by nested cross-validation, fit, and record the facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .plan import FitPlan
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A fitted model and the facts to keep beside it, of JSON's types."""
+    """A fitted model and its metadata as JSON types."""
 
     model: Any
     about: dict[str, Any]
@@ -28,12 +28,12 @@ class FittedModel:
 def fit_and_evaluate(
     samples: SampleSet, plan: FitPlan, n_jobs: int | None = None, progress: Progress | None = None
 ) -> FittedModel:
-    """Evaluate the plan on parts of the samples that it does not see, then fit it to all of them."""
+    """Evaluate the plan on held-out samples, fit it to all samples and return the fitted model."""
     X, y, groups = samples.data, samples.labels, samples.groups
     if plan.recipe.by_group and groups is None:
         raise ValueError(f"{samples.source}: scaling by group needs groups; name them with groups (--groups)")
     model = plan.model(n_jobs)
-    stages = [plan.outer_folds * plan.repeats, 1, plan.permutations]  # in fits of the whole search
+    stages = [plan.outer_folds * plan.repeats, 1, plan.permutations]  # in units of one full search
     evaluation = None
     if plan.outer_folds:
         evaluation = nested_evaluation(
@@ -63,7 +63,7 @@ def fit_and_evaluate(
 
 
 def _permuted(samples: SampleSet, plan: FitPlan, n_jobs: int | None, progress: Progress | None) -> PermutationTest:
-    """Test the plan against chance, with the splits and the score of its evaluation."""
+    """Return the permutation test of the plan, with the splits and the score of its evaluation."""
     return permutation_test(
         plan.model(1),
         samples.data,

@@ -1,4 +1,4 @@
-"""Ways to write the weight tensor. A new one is a file here and a line in `FORMATS`."""
+"""Decompositions of the weight tensor. To add one, add a file here and a line in `FORMATS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every format of the weight tensor offers to the sweep loop."""
+"""The interface of a weight format, as used by the sweep loop."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Rank = int | tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class Block:
-    """One free part of a weight, in a gauge where it carries the weight's whole norm.
+    """One free part of a weight, in a gauge where its norm is the norm of the weight.
 
     Attributes
     ----------
     vector : ndarray of shape (d,)
         ``v`` with ``|v| = ||W||_F`` (Eq. 8).
     contraction : Contraction
-        Makes of samples the N x d matrix with ``design @ v = <W, Z_i>`` (Eq. 9).
+        Turns samples into the N x d design with ``design @ v = <W, Z_i>`` (Eq. 9).
     replace : callable
-        Maps a new ``v`` to the weight that has it in this block.
+        Returns the weight with a new ``v`` in this block.
     """
 
     vector: FloatArray
@@ -38,7 +38,7 @@ class Block:
 
 
 class Weight(ABC):
-    """A weight tensor in some format; immutable, and ignorant of labels."""
+    """A weight tensor in some format; immutable and independent of labels."""
 
     name: ClassVar[str]
     container: ClassVar[str]  # the type that `to_tensorly` returns
@@ -56,24 +56,24 @@ class Weight(ABC):
     @classmethod
     @abstractmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
-        """Approximate a dense tensor by truncated singular value decompositions of its unfoldings."""
+        """Return an approximation of a dense tensor, from truncated SVDs of its unfoldings."""
 
     @classmethod
     @abstractmethod
     def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
-        """Read back what `to_tensorly` gave for a weight of this shape."""
+        """Return the weight of this shape from the container that `to_tensorly` returned."""
 
     @classmethod
     def wrote(cls, tensor: Any) -> bool:
-        """Tell whether `to_tensorly` of a weight of this format returned ``tensor``."""
+        """Return whether ``tensor`` is what `to_tensorly` returns for this format."""
         return type(tensor).__name__ == cls.container
 
     @abstractmethod
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
-        """Return the matching TensorLy container of arrays of this dtype, or an array for a full weight."""
+        """Return the corresponding TensorLy container with arrays of this dtype, or an array for a full weight."""
 
     def to_dense(self) -> FloatArray:
-        """Return the weight as an array of ``shape``, made once: not to be written to."""
+        """Return the weight as an array of ``shape``; it is cached and must not be modified."""
         return self._dense
 
     @cached_property
@@ -82,38 +82,38 @@ class Weight(ABC):
 
     @abstractmethod
     def _expanded(self) -> FloatArray:
-        """Make the array of ``shape``."""
+        """Return the array of ``shape``, not cached."""
 
     def coordinates(self) -> FloatArray:
-        """Return a vector that moves little where the weight moves little, to extrapolate in."""
+        """Return a vector that depends continuously on the weight, for extrapolation."""
         return self.to_dense().ravel()
 
     def at_coordinates(self, vector: Array) -> Weight:
-        """Return the weight of the same rank that is, or is near to, the one with these `coordinates`."""
+        """Return a weight of the same rank with, or close to, the given `coordinates`."""
         return self.from_dense(vector.reshape(self.shape), self.rank, np.random.RandomState(0))
 
     @property
     @abstractmethod
     def block_names(self) -> tuple[str, ...]:
-        """Names of the blocks, in the order of a sweep, which may come back to a block."""
+        """Names of the blocks in sweep order; a block may occur more than once."""
 
     @abstractmethod
     def block(self, index: int) -> Block:
-        """Return one block with the gauge moved to it."""
+        """Return a block, in its gauge."""
 
     @property
     @abstractmethod
     def rank(self) -> Rank:
-        """The complete rank, as `valid_rank` returns it."""
+        """The rank in normal form, as returned by `valid_rank`."""
 
     @property
     @abstractmethod
     def n_parameters(self) -> int:
-        """Number of entries stored."""
+        """Number of stored entries."""
 
 
 def whole_number_rank(rank: Rank, what: str) -> None:
-    """Raise for a rank that is not made of positive whole numbers."""
+    """Raise ValueError unless the rank consists of positive integers."""
     entries = rank if isinstance(rank, tuple) else (rank,)
     for entry in entries:
         if isinstance(entry, bool) or not isinstance(entry, (int, np.integer)) or entry < 1:
@@ -121,16 +121,16 @@ def whole_number_rank(rank: Rank, what: str) -> None:
 
 
 def numpy_backend() -> Any:
-    """Return a context in which TensorLy's containers take NumPy arrays, whatever backend the user has chosen."""
+    """Return a context in which TensorLy uses NumPy, whatever backend the user has chosen."""
     import tensorly
 
     return tensorly.backend_context("numpy", local_threadsafe=True)
 
 
 def leading_vectors(tensor: Array, mode: int, count: int) -> FloatArray:
-    """Return the ``count`` leading left singular vectors of the mode's unfolding; orthonormal even for a zero tensor.
+    """Return the ``count`` leading left singular vectors of a mode's unfolding; orthonormal even for a zero tensor.
 
-    Works on the smaller side of the unfolding and completes the basis where the unfolding has too few directions.
+    Works on the smaller side of the unfolding and completes the basis if the rank of the unfolding is too low.
     """
     unfolded = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
     size = len(unfolded)

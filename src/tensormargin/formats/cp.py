@@ -1,8 +1,8 @@
 """CP: a sum of R rank-one tensors.
 
-Gauge: columns of unit norm, their lengths in ``scales``. CP has no orthonormal gauge: for factor m,
-``||W||^2 = tr(V diag(s) G diag(s) V')`` with ``G`` the Hadamard product of the other factors' Gram matrices. Its
-eigenvectors whiten the block; directions in its null space leave ``W`` unchanged and are dropped.
+Gauge: columns have unit norm; their lengths are in ``scales``. CP has no orthonormal gauge: for factor m,
+``||W||^2 = tr(V diag(s) G diag(s) V')`` with ``G`` the Hadamard product of the other factors' Gram matrices. The
+eigenvectors of ``G`` whiten the block; directions in its null space leave ``W`` unchanged and are dropped.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class CPWeight(Weight):
 
     @classmethod
     def _refined(cls, tensor: Array, factors: list[Array]) -> Self:
-        """Improve the factors of a dense tensor by alternating least squares.
+        """Return the weight with its factors refined by alternating least squares on a dense tensor.
 
-        Singular vectors of different unfoldings are good directions, but nothing says which belong together. Finding
-        out on one tensor is cheap beside doing so on all samples (AdrenalMNIST3D at 64^3, rank 2: 4 sweeps instead of
+        The singular vectors of the unfoldings are good directions, but are not matched across modes. Matching them on
+        one tensor is cheap compared with doing so on all samples (AdrenalMNIST3D at 64^3, rank 2: 4 sweeps instead of
         7).
         """
         scales = np.ones(factors[0].shape[1])
@@ -94,10 +94,10 @@ class CPWeight(Weight):
     def coordinates(self) -> FloatArray:
         """Return the factors with the scales spread evenly over them.
 
-        Alternation changes them continuously, and a point between or beyond two sets of factors is one again, which is
-        not so for dense tensors.
+        Alternation changes them continuously, and interpolating or extrapolating factors keeps the rank, unlike dense
+        tensors.
         """
-        shares = self.scales ** (1.0 / len(self.factors))  # scales are lengths, so never negative
+        shares = self.scales ** (1.0 / len(self.factors))  # scales are lengths, never negative
         return np.concatenate([(factor * shares).ravel() for factor in self.factors])
 
     def at_coordinates(self, vector: Array) -> CPWeight:
@@ -132,10 +132,10 @@ class CPWeight(Weight):
         return Block(free.ravel(), self._contraction(index, vectors / roots), replace)
 
     def _contraction(self, mode: int, whitening: Array) -> Contraction:
-        """Contract the half without this mode by its rank-one columns, and the rest of this half by the kernel."""
+        """Contract the half without this mode with its rank-one columns, the rest of the other half with the kernel."""
         split, count = best_split(self.shape), len(self.scales)
         head, tail = self.factors[:split], self.factors[split:]
-        if mode < split:  # leaves N x I_1 .. I_split x R, or the samples where there is no tail
+        if mode < split:  # leaves N x I_1 .. I_split x R, or the samples if there is no tail
             lead, trail, entries = head[:mode], head[mode + 1 :], "lr,tr,rj->ltrj"
             columns = [_columns(tail)] if tail else []
             n_trail = prod(len(factor) for factor in trail) * count
@@ -149,7 +149,7 @@ class CPWeight(Weight):
 
 
 def _gram(factors: list[Array]) -> Array:
-    """Return the inner products of the rank-one tensors that the factors' columns make."""
+    """Return the inner products of the rank-one tensors formed by the factors' columns."""
     return reduce(np.multiply, (factor.T @ factor for factor in factors))
 
 
@@ -159,7 +159,7 @@ def _columns(factors: list[Array], count: int = 1) -> Array:
 
 
 def _unit_columns(matrix: Array) -> tuple[Array, Array]:
-    """Return the matrix with unit columns, and their lengths; a zero column becomes a constant one of length zero."""
+    """Return the matrix with unit columns, and the column lengths; a zero column becomes constant, with length zero."""
     lengths = np.linalg.norm(matrix, axis=0)
     units = np.where(lengths > 0, matrix, 1.0)
     return units / np.linalg.norm(units, axis=0), lengths

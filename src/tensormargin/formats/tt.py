@@ -1,8 +1,8 @@
 """Tensor-Train: a chain of third-order cores joined by bonds.
 
 Gauge: mixed canonical form. Cores left of the centre have orthonormal columns as (r I) x r' matrices, cores right of
-it orthonormal rows as r x (I r') matrices; so the centre core carries the norm, and it is the free block. Moving the
-centre by one is a QR decomposition that changes two neighbours only.
+it orthonormal rows as r x (I r') matrices. The centre core thus has the norm of the weight and is the free block.
+Moving the centre by one takes a QR decomposition and changes only two neighbouring cores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TTWeight(Weight):
         whole_number_rank(asked, "a whole number, or one per bond")
         ranks = asked if isinstance(asked, tuple) else (asked,) * (len(shape) - 1)
         if len(ranks) == len(shape) + 1 and ranks[0] == ranks[-1] == 1:
-            ranks = ranks[1:-1]  # TensorLy's spelling, with the two outer bonds
+            ranks = ranks[1:-1]  # TensorLy's convention, with the two outer bonds
         if len(ranks) != len(shape) - 1:
             raise ValueError(
                 f"a Tensor-Train rank has one number per bond between neighbouring modes: samples of shape {shape} "
@@ -60,7 +60,7 @@ class TTWeight(Weight):
     def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
         cores = [np.asarray(core, np.float64) for core in tensor]
         weight = cls(cores, 0)
-        for centre in range(1, len(cores)):  # makes the form canonical around the last core
+        for centre in range(1, len(cores)):  # canonical form around the last core
             weight = weight._moved_right(centre)
         return weight
 
@@ -99,7 +99,7 @@ class TTWeight(Weight):
         """Contract every mode but the centre's with the interfaces left and right of it."""
         split, k = best_split(self.shape), self.centre
         head, tail = self.cores[:split], self.cores[split:]
-        if k < split:  # leaves N x I_1 .. I_split x r, or the samples where there is no tail
+        if k < split:  # leaves N x I_1 .. I_split x r, or the samples if there is no tail
             matrices = (_right_matrix(tail),) if tail else ()
             left, right = head[:k], head[k + 1 :]
         else:  # leaves N x r x I_split+1 .. I_M
@@ -150,7 +150,7 @@ def _right_matrix(cores: list[Array]) -> Array:
 
 
 def _largest_valid(ranks: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Lower ranks until each core can have orthonormal columns and rows."""
+    """Return the ranks lowered until each core can have orthonormal columns and rows."""
     bonds = [1, *ranks, 1]
     for k, size in enumerate(shape[:-1]):
         bonds[k + 1] = min(bonds[k + 1], bonds[k] * size)

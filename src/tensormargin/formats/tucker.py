@@ -1,14 +1,14 @@
 """Tucker: a small core tensor multiplied by one factor matrix per mode.
 
-Gauge: all factors have orthonormal columns. Then the core carries the norm as it stands, and for factor m the LQ
-decomposition of the core's unfolding, ``F_(m) = L Q``, moves the norm into ``V_m L``. That is the paper's ``V_m A^1/2``
+Gauge: all factors have orthonormal columns. Then the core has the norm of the weight, and for factor m the LQ
+decomposition of the core's unfolding, ``F_(m) = L Q``, moves the norm into ``V_m L``. This is the paper's ``V_m A^1/2``
 (Eq. 8) without a matrix square root, so a rank-deficient core is no special case.
 
-A sweep begins with the core: the first solve is then the best weight in the subspaces that the start spans, and no
-factor is fitted to a core that was never fitted itself (MNIST 3 against 8: 9 sweeps instead of 15). A core that is
-smaller than the factors is solved again before each of them (160 volumes of 49x58x47: 13 sweeps instead of 27, and a
-lower objective; contracted samples are at hand, so that costs little). A square factor is invertible, the core reaches
-whatever it could, and it is no block at all (MNIST as 7x4x7x4 with rank 4: 3 blocks instead of 5).
+A sweep starts with the core: the first solve then gives the best weight in the subspaces that the start spans, and no
+factor is fitted with a core that has not been fitted itself (MNIST 3 against 8: 9 sweeps instead of 15). A core smaller
+than the factors is solved again before each of them (160 volumes of 49x58x47: 13 sweeps instead of 27, and a lower
+objective; the contracted samples are available, so this costs little). A square factor is not a block: it is
+invertible, so the core can absorb any change of it (MNIST as 7x4x7x4 with rank 4: 3 blocks instead of 5).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TuckerWeight(Weight):
         from tensorly.tucker_tensor import TuckerTensor
 
         core, factors = self.core.astype(dtype), [factor.astype(dtype) for factor in self.factors]
-        if len(factors) == 1:  # TensorLy wants two modes: a vector becomes a one-column matrix
+        if len(factors) == 1:  # TensorLy requires two modes: a vector becomes a one-column matrix
             core, factors = core[:, None], [*factors, np.ones((1, 1), dtype)]
         with numpy_backend():
             return TuckerTensor((core, factors))
@@ -84,7 +84,7 @@ class TuckerWeight(Weight):
 
     @property
     def _order(self) -> list[int | None]:
-        """The blocks of a sweep: modes, and None for the core."""
+        """The blocks of a sweep in order: modes, and None for the core."""
         free = [mode for mode in reversed(range(len(self.shape))) if self.core.shape[mode] < self.shape[mode]]
         smallest = min((self.factors[mode].size for mode in free), default=0)
         if self.core.size > smallest:
@@ -124,9 +124,10 @@ class TuckerWeight(Weight):
         return Block((self.factors[mode] @ lower.T).ravel(), self._contraction(mode, rows), replace)
 
     def _contraction(self, mode: int, rows: Array) -> Contraction:
-        """Contract the half without this mode by its factors, and the rest of this half by the kernel.
+        """Contract the half without this mode with its factors, and the rest of the other half with the kernel.
 
-        Multiplying this half's factors into the small ``rows`` instead of the samples leaves one contraction to do.
+        The factors of that other half are multiplied into the small ``rows`` instead of the samples, which leaves a
+        single contraction.
         """
         split = best_split(self.shape)
         in_head = mode < split
@@ -144,14 +145,14 @@ class TuckerWeight(Weight):
 
 
 def _multiply(tensor: Array, matrices: Iterable[tuple[int, Array]]) -> Array:
-    """Multiply the given axes of a tensor by matrices."""
+    """Return a tensor with the given axes multiplied by matrices."""
     for axis, matrix in matrices:
         tensor = np.moveaxis(np.tensordot(matrix, tensor, (1, axis)), 0, axis)
     return tensor
 
 
 def _largest_valid(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    """Lower ranks until each is at most the product of the others."""
+    """Return the ranks lowered until each is at most the product of the others."""
     lowered = list(ranks)
     for mode, _ in sorted(enumerate(ranks), key=lambda pair: -pair[1]):
         lowered[mode] = min(lowered[mode], prod(lowered[:mode] + lowered[mode + 1 :]))

@@ -1,4 +1,4 @@
-"""Files in and out."""
+"""Load samples from files, and save and load models."""
 
 from .arrays import BadFileError, check_labelled, digest, read_arrays
 from .atomic import replacing

@@ -1,4 +1,4 @@
-"""Arrays by name from the files that people bring: NumPy, MATLAB, HDF5 and Zarr. Nothing is ever unpickled."""
+"""Read named arrays from NumPy, MATLAB, HDF5 and Zarr files. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from .._namespace import is_lazy
 from .._typing import Array
 
 ONLY = "X"
-"""Name of the array in a file that holds one array without a name."""
+"""Name given to the only array of a file without names."""
 
-_HDF5_MAGIC = b"\x89HDF"  # at offset 512 of a MATLAB 7.3 file, at 0 of one that another program wrote
-_NUMBERS, _READABLE = "biuf", "biufcSUT"  # kinds of NumPy types: real numbers; these, complex numbers and text
-_ENTRIES_AT_ONCE = 2**20  # entries that are tested for NaN at once: a megabyte of truth values
+_HDF5_MAGIC = b"\x89HDF"  # at offset 512 of a MATLAB 7.3 file, at 0 if written by another program
+_NUMBERS, _READABLE = "biuf", "biufcSUT"  # NumPy type kinds: real numbers; the same with complex numbers and text
+_ENTRIES_AT_ONCE = 2**20  # entries that are tested for NaN at once: one megabyte of booleans
 
 
 class BadFileError(ValueError):
-    """A file that cannot be used; the message names the file, the fault and the remedy."""
+    """Raised for a file that cannot be used; the message names the file, the fault and the remedy."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in a file: what is known before it is read, and how to read it.
+    """An array in a file that has not been read yet.
 
     Attributes
     ----------
     shape : tuple of int
     dtype : dtype
     get : callable
-        From a tuple of slices, one an axis (none for the whole), to what lies there.
+        Takes a tuple of slices, one per axis (empty for the whole array), and returns these entries.
     pieces : tuple of int or None
-        Along each axis, the length of what the file keeps together; None if parts cannot be read by themselves.
+        Chunk shape of the file; None if the array can only be read as a whole.
     """
 
     shape: tuple[int, ...]
@@ -48,17 +48,17 @@ class Stored:
     pieces: tuple[int, ...] | None = None
 
     def read(self, where: tuple[slice, ...] = ()) -> Array:
-        """Return the array, or a part of it."""
+        """Return the array, or the part given by slices."""
         return np.asanyarray(self.get(where))
 
     @property
     def is_numeric(self) -> bool:
-        """Whether it holds real numbers."""
+        """Whether the array holds real numbers."""
         return self.dtype.kind in _NUMBERS
 
     @property
     def is_readable(self) -> bool:
-        """Whether it holds numbers or text, and no objects or structures."""
+        """Whether the array holds numbers or text, rather than objects or structures."""
         return self.dtype.kind in _READABLE
 
 
@@ -69,18 +69,18 @@ class _Container(NamedTuple):
 
 
 def read_arrays(path: str | Path, names: Sequence[str] | None = None) -> dict[str, Array]:
-    """Read named arrays from a file: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 or Zarr.
+    """Return named arrays of a file: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 or Zarr.
 
     Parameters
     ----------
     path : str or Path
     names : sequence of str, optional
-        The arrays to read; all that hold numbers or text by default. A name that is not there raises `BadFileError`.
+        The arrays to read; by default all that hold numbers or text. A missing name raises `BadFileError`.
 
     Returns
     -------
     dict of str to ndarray
-        MATLAB's cell arrays of equally shaped numbers are stacked along a new first axis.
+        MATLAB cell arrays whose cells have one shape are stacked along a new first axis.
     """
     with open_arrays(path) as held:
         wanted = [name for name in held if held[name].is_readable] if names is None else names
@@ -92,7 +92,7 @@ def read_arrays(path: str | Path, names: Sequence[str] | None = None) -> dict[st
 
 @contextmanager
 def open_arrays(path: str | Path, only: str | None = None) -> Iterator[dict[str, Stored]]:
-    """Yield the arrays of a file by name (or only the one of this name), unread; they can be read in the block."""
+    """Yield the unread arrays of a file by name, or only the one named ``only``; they can be read inside the block."""
     path = Path(path)
     if not path.exists():
         raise BadFileError(f"{path}: no such file; give the path of one that exists")
@@ -104,13 +104,13 @@ def open_arrays(path: str | Path, only: str | None = None) -> Iterator[dict[str,
 
 
 def container_kind(path: Path) -> str | None:
-    """Return what kind of container of arrays lies there in words, None if it is none."""
+    """Return the kind of a container of arrays in words, None if the path is not one."""
     container = _container(path)
     return container and container.words.partition(" ")[2]
 
 
 def container_endings() -> str:
-    """Return the endings of files that hold arrays by name."""
+    """Return the extensions of containers of arrays."""
     return ", ".join(_CONTAINERS)
 
 
@@ -123,7 +123,7 @@ def _container(path: Path) -> _Container | None:
 
 @contextmanager
 def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
-    """Turn whatever a parser stumbles over into one clear message: a damaged file can raise anything."""
+    """Turn any error into a `BadFileError` with a clear message, since parsers of damaged files can raise anything."""
     try:
         yield
     except BadFileError:
@@ -133,7 +133,7 @@ def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
 
 
 def optional_package(path: Path, package: str, extra: str, words: str) -> Any:
-    """Return a package that only some kinds of files need."""
+    """Return an imported optional package; raise `BadFileError` if it is not installed."""
     try:
         return import_module(package)
     except ImportError as error:
@@ -184,7 +184,7 @@ def _npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Stored:
     packed = member.compress_type != zipfile.ZIP_STORED
 
     def get(where: tuple[slice, ...]) -> Array:
-        if packed or not where:  # which also checks the sum
+        if packed or not where:  # this also verifies the checksum
             with archive.open(member) as file:
                 return np.lib.format.read_array(file, allow_pickle=False)[where]
         offset = _offset(path, member) + begin
@@ -194,7 +194,7 @@ def _npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Stored:
 
 
 def _offset(path: Path, member: zipfile.ZipInfo) -> int:
-    """Return where the bytes of an archive's member begin: after a header whose last two lengths vary."""
+    """Return the offset of a member's bytes in an archive, after a header with two fields of variable length."""
     with path.open("rb") as file:
         file.seek(member.header_offset)
         header = file.read(30)
@@ -203,7 +203,7 @@ def _offset(path: Path, member: zipfile.ZipInfo) -> int:
 
 @contextmanager
 def _open_npy(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
-    array = np.lib.format.open_memmap(path, mode="r")  # unlike numpy.load it knows nothing of pickles and archives
+    array = np.lib.format.open_memmap(path, mode="r")  # unlike numpy.load, it never reads pickles or archives
     yield {ONLY: _stored(path, ONLY, array.shape, array.dtype, array.__getitem__, (1,) * array.ndim)}
 
 
@@ -299,7 +299,7 @@ def _open_mat73(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
 
 
 def _mat73_variable(path: Path, name: str, file: Any, dataset: Any) -> Stored:
-    """Return a variable in MATLAB's order of axes, which HDF5 reverses; plain numbers are not read yet."""
+    """Return a variable with its axes in MATLAB's order, which HDF5 reverses; plain numbers are not read yet."""
     marks = dataset.attrs
     special = "MATLAB_object_decode" in marks or marks.get("MATLAB_empty") or marks.get("MATLAB_class") == b"char"
     if special or dataset.dtype == object:
@@ -309,7 +309,7 @@ def _mat73_variable(path: Path, name: str, file: Any, dataset: Any) -> Stored:
 
 
 def _from_hdf5(file: Any, dataset: Any) -> Any:
-    """Return a data set in MATLAB's order of axes, which HDF5 reverses; cells as an object array of their arrays."""
+    """Return a data set with its axes in MATLAB's order, which HDF5 reverses; cells become an object array."""
     values = dataset[()]
     if "MATLAB_object_decode" in dataset.attrs:  # string, table, categorical: the numbers here are only a reference
         return None
@@ -326,7 +326,7 @@ def _from_hdf5(file: Any, dataset: Any) -> Any:
 
 
 def _variable(path: Path, name: str, value: Any) -> Stored:
-    """Return a MATLAB variable; a cell array of equally shaped arrays counts as one array, samples first."""
+    """Return a MATLAB variable; a cell array whose cells have one shape is stacked along a new first axis."""
     if not isinstance(value, np.ndarray) or value.dtype.names is not None:
         return _unusable(
             path, f"{name} is a structure or an object, not an array; save its fields as variables of their own"
@@ -342,19 +342,19 @@ def _variable(path: Path, name: str, value: Any) -> Stored:
 
 
 def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", labels: str = "y") -> tuple[Array, Array]:
-    """Return samples and labels (as a vector), or raise `BadFileError` for what no classifier could use."""
+    """Return the samples and the labels as a vector; raise `BadFileError` if they are not usable."""
     if y.ndim == 2 and 1 in y.shape:
         y = y.ravel()
     if np.issubdtype(y.dtype, np.inexact) and not np.all(np.isfinite(y)):
         raise BadFileError(f"{path}: {labels} holds NaN or infinity; leave samples without a label out")
     check_samples(path, X, samples)
     if y.shape != X.shape[:1]:
-        raise BadFileError(f"{path}: {labels} must hold one label a sample, {len(X)} of them; its shape is {y.shape}")
+        raise BadFileError(f"{path}: {labels} must hold one label per sample, {len(X)} of them; its shape is {y.shape}")
     return X, y
 
 
 def check_samples(path: str | Path, X: Any, name: str = "X") -> None:
-    """Raise `BadFileError` for samples that no classifier could use; those of a Dask array are not looked at."""
+    """Raise `BadFileError` if the samples are not usable; the values of a Dask array are not checked."""
     if X.dtype.kind not in _NUMBERS:
         raise BadFileError(f"{path}: {name} must hold real numbers, has dtype {X.dtype}")
     if X.ndim < 2 or X.size == 0:
@@ -364,13 +364,13 @@ def check_samples(path: str | Path, X: Any, name: str = "X") -> None:
 
 
 def _all_finite(X: Array) -> bool:
-    """Return whether no entry is NaN or infinite, without truth values for all of them at once."""
+    """Return whether all entries are finite, checked block by block to save memory."""
     step = max(1, _ENTRIES_AT_ONCE // X[0].size)
     return all(np.isfinite(X[start : start + step]).all() for start in range(0, len(X), step))
 
 
 def digest(arrays: Mapping[str, Array]) -> str:
-    """Return a checksum of the contents of arrays, however they are packed: names, shapes, types and values."""
+    """Return a checksum of the names, shapes, types and values of arrays."""
     total = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

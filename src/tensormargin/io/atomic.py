@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TEMPORARY = ".part"
-"""Ending of files in the making; nothing reads them."""
+"""Suffix of temporary files, which are never read."""
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    r"""Yield a temporary path beside ``path`` to write to; it takes that name when the block ends without an error.
+    r"""Yield a temporary path to write to; it replaces ``path`` when the block ends without an error.
 
-    A reader, or a process that is started after this one was killed, sees the old file or the whole new one.
+    Other processes see either the old file or the complete new one, even if this process is killed.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         with temporary.open("rb") as written:
-            os.fsync(written.fileno())  # the bytes before the name: a power cut must not leave an empty file
+            os.fsync(written.fileno())  # write the bytes before renaming: a power cut must not leave an empty file
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     finally:

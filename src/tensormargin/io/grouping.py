@@ -1,4 +1,4 @@
-"""Groups that nobody asked for: columns, arrays and file names that tell which samples belong together."""
+"""Detect unused groups: columns, arrays and file names that suggest which samples belong together."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _WORDS = {
     "run": ("run", "block", "chunk"),
     "group": ("group",),
 }
-"""What a grouping is called, by what it is; from the largest unit to the smallest."""
+"""Usual names of groupings by unit, from the largest unit to the smallest."""
 _SUFFIX = "(s|id|ids|nr|no|num|number|name|code|index|label)?"
 _PATTERNS = {unit: re.compile(f"({'|'.join(words)}){_SUFFIX}") for unit, words in _WORDS.items()}
 _BIDS = {"subject": "sub", "session": "ses", "run": "run"}
 
 
 def unit_of(name: str) -> str | None:
-    """Return what a column or array of this name seems to count ("subject", "run"), None for nothing of the kind."""
+    """Return the unit that the name of a column or array suggests ("subject", "run"), None if it suggests none."""
     plain = re.sub(r"[^a-z]", "", name.rpartition("/")[2].lower())
     return next((unit for unit, pattern in _PATTERNS.items() if pattern.fullmatch(plain)), None)
 
 
 def unused_grouping(columns: Mapping[str, Sequence[Any] | Array]) -> str | None:
-    """Say which column or array, of those that have one value per sample, looks like groups; None where none does."""
+    """Return a warning if a column or array with one value per sample looks like groups, otherwise None."""
     units = {name: unit for name in columns if (unit := unit_of(name)) is not None}
     for name in sorted(units, key=lambda name: list(_WORDS).index(units[name])):
         n_groups = _count(columns[name])
@@ -46,12 +46,12 @@ def unused_grouping(columns: Mapping[str, Sequence[Any] | Array]) -> str | None:
 
 
 def grouping_in_names(names: Sequence[str]) -> str | None:
-    """Say so where files named as in BIDS ("sub-01_run-2") are several of one subject, session or run."""
+    """Return a warning if BIDS file names ("sub-01_run-2") share a subject, session or run, otherwise None."""
     for unit, key in _BIDS.items():
         told = re.compile(rf"(?:^|[/_\\]){key}-([A-Za-z0-9]+)")
         values = [match.group(1) for name in names if (match := told.search(name))]
         if len(set(values)) < 2:
-            continue  # all of one subject: there may be several sessions or runs
+            continue  # a single subject: there may still be several sessions or runs
         n_groups = _count(values)
         if not n_groups:
             return None
@@ -68,6 +68,6 @@ def _danger(unit: str) -> str:
 
 
 def _count(values: Sequence[Any] | Array) -> int:
-    """Return how many groups there are; 0 where all samples are in one, or each in its own."""
+    """Return the number of groups; 0 if all samples are in one group, or each in its own."""
     n_groups = len(np.unique(np.asarray(values)))
     return n_groups if 1 < n_groups < len(values) else 0

@@ -1,4 +1,4 @@
-"""Samples that are files of their own: images, NIfTI volumes and arrays, in class folders or listed in a table."""
+"""Samples stored as one file each: images, NIfTI volumes and arrays, in class folders or listed in a table."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _WORDS = {
     **dict.fromkeys(NIFTI, "NIfTI volumes"),
     ".npy": "arrays",
 }
-_FILES_AT_ONCE = 100  # files that one task reads at most, however small they are
+_FILES_AT_ONCE = 100  # most files that one task reads, however small they are
 
 
 def file_words(name: str) -> str | None:
-    """Return what a file of one sample holds ("images", "NIfTI volumes", "arrays"), None for other kinds."""
+    """Return the kind of a sample file ("images", "NIfTI volumes", "arrays"), None for other files."""
     return next((words for ending, words in _WORDS.items() if name.lower().endswith(ending)), None)
 
 
 def words_for(names: Sequence[str]) -> str:
-    """Return what these files hold, "files" if it is not the same for all."""
+    """Return the kind of these sample files, "files" if they differ."""
     kinds = {file_words(name) for name in names}
     return str(kinds.pop()) if len(kinds) == 1 else "files"
 
 
 def known_endings() -> str:
-    """Return the endings of files that hold one sample."""
+    """Return the extensions of sample files."""
     return ", ".join(_WORDS)
 
 
 class Stack(NamedTuple):
-    """Files of one sample each, read into one array."""
+    """Sample files, read into one array."""
 
     data: Array
     affine: Array | None
@@ -50,7 +50,7 @@ class Stack(NamedTuple):
 
 
 def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -> Stack:
-    """Read files into one array that is made once, from the first file's shape.
+    """Return the samples of several files in one array, allocated once from the first file's shape.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -
     names : sequence of str
         Paths of the files, relative to the folder.
     size : sequence of int, optional
-        Resize the first axes of every file to this.
+        New size of the first axes of every file.
     """
     first, affine = _read_one(folder / names[0], size)
     data = np.empty((len(names), *first.shape), first.dtype)
@@ -82,7 +82,9 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -
 
 
 def lazy_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, chunks: Chunks) -> Stack:
-    """Return files as a Dask array, a few of them a task; only the first is read now, the others are held against it.
+    """Return the samples of several files as a Dask array, with a few files per task.
+
+    Only the first file is read now; the others are checked against its shape and type when they are read.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ def lazy_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, c
     names : sequence of str
         Paths of the files, relative to the folder.
     size : sequence of int, optional
-        Resize the first axes of every file to this.
+        New size of the first axes of every file.
     chunks : int or str
     """
     first, affine = _read_one(folder / names[0], size)
@@ -110,7 +112,7 @@ def _read_alike(
     dtype: np.dtype[Any],
     names: Sequence[str],
 ) -> Array:
-    """Return the samples of some files, which must be like the first one's."""
+    """Return the samples of some files, which must have the shape and type of the first one."""
     data = np.empty((len(names), *shape), dtype)
     for position, name in enumerate(names):
         sample, _ = _read_one(folder / name, size)
@@ -143,7 +145,7 @@ def _check_shape(first_path: Path, first: tuple[int, ...], path: Path, shape: tu
 
 
 def _read_one(path: Path, size: Sequence[int] | None) -> tuple[Array, Array | None]:
-    """Return one file's sample, resized, and its affine if it has one."""
+    """Return the sample of one file, resized if asked for, and its affine if it has one."""
     words = file_words(path.name)
     if words == "NIfTI volumes":
         sample, affine = _read_volume(path)
@@ -161,7 +163,7 @@ def _read_one(path: Path, size: Sequence[int] | None) -> tuple[Array, Array | No
 
 
 def _stretch(before: Sequence[int], after: Sequence[int]) -> Array:
-    """Return the affine from the resized grid's indices to the file's: both span the same box."""
+    """Return the affine from the indices of the resized grid to those of the file; both grids span the same box."""
     steps = np.array(before[:3]) / np.array(after[:3])
     stretch = np.diag([*steps, 1.0])
     stretch[:3, 3] = (steps - 1) / 2
@@ -193,13 +195,13 @@ def _read_image(path: Path) -> Array:
 
 
 def _pixels(image: Any) -> Array:
-    """Return greyscale as HxW in the file's precision, everything else as HxWx3; transparency is dropped."""
+    """Return greyscale images as HxW in the file's precision, others as HxWx3; transparency is dropped."""
     if image.mode in ("1", "LA", "La"):
         image = image.convert("L")
     elif image.mode not in ("L", "I", "F") and not image.mode.startswith("I;16"):
         image = image.convert("RGB")
     pixels = np.asarray(image)
-    if image.mode == "I" and image.format == "PNG":  # how older versions of Pillow read 16 bits
+    if image.mode == "I" and image.format == "PNG":  # 16-bit images in older versions of Pillow
         return pixels.astype(np.uint16)
     return pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
 
@@ -215,13 +217,13 @@ def _read_volume(path: Path) -> tuple[Array, Array]:
 
 
 def read_nifti(path: Path) -> tuple[Array, Array]:
-    """Return a NIfTI file's values (float32, scaled as its header says) and its affine."""
+    """Return the values of a NIfTI file (float32, scaled according to its header) and its affine."""
     with _open_nifti(path) as image:
         return np.asarray(image.dataobj, np.float32), np.asarray(image.affine, np.float64)
 
 
 def lazy_nifti(path: Path, chunks: Chunks) -> tuple[Any, Array]:
-    """Return a NIfTI file's values as a Dask array in chunks along the last axis, and its affine."""
+    """Return the values of a NIfTI file as a Dask array with chunks along the last axis, and its affine."""
     with _open_nifti(path) as image:
         shape, affine = tuple(map(int, image.shape)), np.asarray(image.affine, np.float64)
     read = partial(_read_volumes, path.resolve(), len(shape))
@@ -231,7 +233,7 @@ def lazy_nifti(path: Path, chunks: Chunks) -> tuple[Any, Array]:
 
 
 def must_be_read_whole(path: Path) -> bool:
-    """Tell whether a NIfTI file's volumes cannot be read one by one."""
+    """Return whether the volumes of a NIfTI file cannot be read one by one."""
     return path.name.lower().endswith(".gz")
 
 
@@ -249,13 +251,13 @@ def _open_nifti(path: Path) -> Iterator[Any]:
         image = nibabel.load(path)
         if image.get_data_dtype().kind not in "biuf":
             raise BadFileError(
-                f"{path}: must hold real numbers, has {image.get_data_dtype()}; export it with one number a voxel"
+                f"{path}: must hold real numbers, has {image.get_data_dtype()}; export it with one number per voxel"
             )
         yield image
 
 
 class Listing(NamedTuple):
-    """Files of a folder, each a sample, with the names of their class folders (None where the folder is flat)."""
+    """The sample files of a folder, with the names of their class folders (None for a flat folder)."""
 
     names: list[str]
     labels: list[str] | None
@@ -263,13 +265,13 @@ class Listing(NamedTuple):
 
 
 def list_folder(folder: Path, flat: bool) -> Listing:
-    """List the samples of a folder with one subfolder per class, in order of their names.
+    """Return the sample files of a folder with one subfolder per class, sorted by name.
 
     Parameters
     ----------
     folder : Path
     flat : bool
-        Whether the files may also lie in the folder itself, which tells no labels.
+        Whether the files may also be in the folder itself, without labels.
     """
     top = _visible(folder)
     classes = {each: _visible(each) for each in top if each.is_dir()}

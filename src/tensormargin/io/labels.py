@@ -1,4 +1,4 @@
-"""Labels and groups: found by name, made text or integers, or read from a file of their own."""
+"""Find labels and groups by name, convert them to text or integers, or read them from a separate file."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ LABELS = ("y", "labels", "label", "target", "targets")
 GROUPS = ("groups", "group")
 
 GroupsName = str | Literal[False] | None
-"""Name of the groups; None for the first usual name that is there, False for no groups even so."""
+"""Name of the groups; None for the first usual name that is present, False to ignore groups."""
 
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?")  # no leading zeros: 007 is a name, not a number
-_EXACT = 2.0**53  # up to here floating-point numbers tell integers apart
+_EXACT = 2.0**53  # up to here floating-point numbers represent all integers exactly
 
 
 def choose_entry(
     path: Path, held: Mapping[str, object], wanted: str | None, usual: Sequence[str], option: str
 ) -> str | None:
-    """Return the name that was asked for, else the first usual one that is there in any case, else None."""
+    """Return the wanted name, or the first usual name that is present in upper or lower case, or None."""
     if wanted is not None:
         if wanted not in held:
             raise BadFileError(
@@ -42,7 +42,7 @@ def choose_entry(
 
 
 def choose_labels(path: Path, held: Mapping[str, object], wanted: str | None, groups: GroupsName) -> str | None:
-    """Return the name of the labels, as `choose` does; what was asked for as groups is not taken for them."""
+    """Return the name of the labels, see `choose_entry`; the array or column named as groups is not considered."""
     if wanted is not None and wanted == groups:
         raise BadFileError(
             f"{path}: {wanted!r} is given as labels and as groups, but a class that is also a group is never on both "
@@ -54,7 +54,7 @@ def choose_labels(path: Path, held: Mapping[str, object], wanted: str | None, gr
 def choose_groups(
     path: Path, held: Mapping[str, object], wanted: GroupsName, labels: Collection[str | None]
 ) -> str | None:
-    """Return the name of the groups, as `choose` does; what has a name of labels is not taken for them unasked."""
+    """Return the name of the groups, see `choose_entry`; labels are used as groups only if named explicitly."""
     if wanted is False:
         return None
     left = {name: held[name] for name in held if wanted is not None or name not in labels}
@@ -62,13 +62,13 @@ def choose_groups(
 
 
 def describe(held: Mapping[str, object]) -> str:
-    """Return the names that are there, those of arrays with their shapes."""
+    """Return the names of all entries as text, with the shapes of arrays."""
     words = (f"{name} {item.shape}" if isinstance(item, Stored) else name for name, item in held.items())
     return ", ".join(words) or "nothing"
 
 
 def clean(path: Path, values: Array, what: str) -> Array:
-    """Return labels or groups as a vector of text or integers; a missing one is named by its row, counted from 1."""
+    """Return labels or groups as a vector of text or integers; raise `BadFileError` for missing or other values."""
     if values.ndim == 2 and 1 in values.shape:
         values = values.ravel()
     if values.ndim != 1:
@@ -80,7 +80,7 @@ def clean(path: Path, values: Array, what: str) -> Array:
         _refuse_rows(path, what, [value.lower() in ("", "nan") for value in text.tolist()], "no value")
         return text
     if values.dtype.kind in "iu":
-        return np.array(values)  # of its own, not mapped from a file
+        return np.array(values)  # a copy, not a memory map
     if values.dtype.kind == "b":
         return values.astype(np.int64)
     if values.dtype.kind != "f":
@@ -101,7 +101,7 @@ def _refuse_rows(path: Path, what: str, bad: Iterable[bool], fault: str) -> None
 
 
 def from_text(path: Path, values: Sequence[str], what: str) -> Array:
-    """Return a column of text as labels or groups: integers where every value is one, also if written 1.0."""
+    """Return a column of text as labels or groups: as integers if all values are, including the form 1.0."""
     text = clean(path, np.array(values, str), what)
     if all(_WHOLE.fullmatch(value) for value in text.tolist()):
         return np.array([int(value.partition(".")[0]) for value in text.tolist()], np.int64)
@@ -109,9 +109,9 @@ def from_text(path: Path, values: Sequence[str], what: str) -> Array:
 
 
 class Labels(NamedTuple):
-    """Labels and groups from a file of their own; ``paths`` says which row belongs to which file.
+    """Labels and groups from a separate file; ``paths`` names the sample file of each row.
 
-    ``others`` are the columns that are neither, as far as they may be groups.
+    ``others`` holds further columns that may be groups.
     """
 
     path: Path
@@ -124,7 +124,7 @@ class Labels(NamedTuple):
 
 
 def read_labels(path: Path, labels: str | None, groups: GroupsName) -> Labels:
-    """Read labels, and groups where they are there, from a file of their own."""
+    """Return labels, and groups if present, from a separate file."""
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; labels_from (command line: --labels-from) is a file with labels")
     return _labels_in_table(path, labels, groups) if is_list(path) else _labels_in_container(path, labels, groups)
@@ -149,7 +149,7 @@ def _labels_in_table(path: Path, labels: str | None, groups: GroupsName) -> Labe
 
 
 def _may_be_here(groups: GroupsName, held: Mapping[str, object]) -> bool:
-    """Tell whether groups are to be looked for in a file of labels; named ones may also lie beside the samples."""
+    """Return whether to look for groups in the file of labels; named groups may be in the file of samples instead."""
     return not groups or groups in held
 
 
@@ -163,7 +163,7 @@ def _labels_in_container(path: Path, labels: str | None, groups: GroupsName) -> 
 
 
 def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
-    """Refuse a file in which no labels were found."""
+    """Raise `BadFileError` for a file without labels."""
     raise BadFileError(
         f"{path}: has no labels under the names {', '.join(LABELS)}; it holds {describe(held)}: give the right one as "
         f"labels=... (command line: --labels), or {remedy}"
@@ -171,7 +171,7 @@ def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
 
 
 def groups_in_table(table: Table, groups: GroupsName, labels: Collection[str | None]) -> Array | None:
-    """Return a table's column of groups, None if it has none besides the labels."""
+    """Return the column of groups of a table, None if it has none besides the labels."""
     name = choose_groups(table.path, table.columns, groups, labels)
     return None if name is None else from_text(table.path, table.columns[name], "groups")
 
@@ -179,13 +179,13 @@ def groups_in_table(table: Table, groups: GroupsName, labels: Collection[str | N
 def groups_in_container(
     path: Path, held: Mapping[str, Stored], groups: GroupsName, labels: Collection[str | None]
 ) -> Array | None:
-    """Return a container's array of groups, None if it has none besides the labels."""
+    """Return the array of groups of a container, None if it has none besides the labels."""
     name = choose_groups(path, held, groups, labels)
     return None if name is None else clean(path, held[name].read(), "groups")
 
 
 def likely_groups(held: Mapping[str, Stored], taken: Collection[str | None], n_samples: int) -> dict[str, Array]:
-    """Return the arrays of a container that may be groups by their name and have one value per sample."""
+    """Return the arrays of a container whose names suggest groups and that have one value per sample."""
     return {
         name: stored.read().ravel()
         for name, stored in held.items()
@@ -198,7 +198,7 @@ def _is_vector(shape: tuple[int, ...], length: int) -> bool:
 
 
 def rows_by_path(table: Path, paths: Sequence[str], names: Sequence[str], folder: Path) -> list[int]:
-    """Return every sample's row in a table of paths, relative to the samples' folder or to the table's own."""
+    """Return the row of every sample in a table of paths, relative to the samples' folder or to the table's own."""
     written = {PurePath(path).as_posix(): row for row, path in enumerate(paths)}
     if len(written) < len(paths):
         raise BadFileError(f"{table}: names a path twice; every file must have one row")

@@ -1,6 +1,6 @@
-"""Samples that stay in their files: Dask arrays whose chunks are read by the tasks that need them.
+"""Lazy loading: Dask arrays whose chunks are read from files by the tasks that need them.
 
-A graph holds paths, never open files, so that processes of a cluster with the same file system can read them.
+A graph holds paths, never open files, so that all processes of a cluster with a shared file system can read them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .._typing import Array
 from .arrays import Stored, check_samples, open_arrays, optional_package
 
 Chunks = int | str
-"""How many samples a chunk has, or how many bytes, as text ("64 MiB"); "auto" for what Dask is set to."""
+"""Number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's setting."""
 
 
 def check_dask(path: Path) -> None:
-    """Raise `BadFileError` where Dask is not installed."""
+    """Raise `BadFileError` if Dask is not installed."""
     optional_package(path, "dask.array", "dask", "lazy=True makes a Dask array")
 
 
@@ -35,22 +35,22 @@ def lazily(
     axis: int = 0,
     whole: bool = False,
 ) -> Any:
-    """Return a Dask array that ``read`` fills.
+    """Return a Dask array that is filled by ``read``.
 
     Parameters
     ----------
     read : callable
-        From some of the rows to their samples.
+        Takes some of the rows and returns their samples.
     rows : ndarray of shape (n_samples,)
-        What the samples are read by: positions, names of files.
+        Identifiers of the samples: indices or file names.
     shape, dtype
-        Of the array.
+        Shape and type of the array.
     per : int
-        Samples in a chunk.
+        Number of samples per chunk.
     axis : int, default=0
-        The axis that counts the samples.
+        The sample axis.
     whole : bool, default=False
-        Whether all is read at once, and cut after that.
+        Whether all samples are read by one task, and divided into chunks afterwards.
     """
     from dask.array import blockwise, from_array
 
@@ -59,7 +59,7 @@ def lazily(
         tuple(range(len(shape))),
         from_array(rows, chunks=len(rows) if whole else per),
         (axis,),
-        name=f"samples-{uuid4().hex}",  # files may change, so that two graphs never share what was read
+        name=f"samples-{uuid4().hex}",  # unique, since files may change between two graphs
         new_axes={other: length for other, length in enumerate(shape) if other != axis},
         dtype=dtype,
         meta=np.empty((0,) * len(shape), dtype),
@@ -68,9 +68,10 @@ def lazily(
 
 
 def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_most: int | None = None) -> int:
-    """Return how many samples a chunk has.
+    """Return the number of samples per chunk.
 
-    Where a size is asked for and no number, it is a multiple of what a file keeps together, and at most so many.
+    If ``chunks`` is a size in bytes, the number is a multiple of ``together``, the samples that the file stores
+    together, and no larger than ``at_most``.
     """
     from dask import config
     from dask.utils import parse_bytes
@@ -93,7 +94,7 @@ def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_m
 
 
 def lazy_container(path: Path, name: str, stored: Stored, axis: int, chunks: Chunks) -> Any:
-    """Return an array of a container, whose shape has this axis, as a Dask array with chunks along it."""
+    """Return an array of a container as a Dask array with chunks along ``axis``."""
     axis = axis % len(stored.shape)
     length = stored.shape[axis]
     sample_bytes = stored.dtype.itemsize * prod(stored.shape) // max(1, length)
@@ -104,7 +105,7 @@ def lazy_container(path: Path, name: str, stored: Stored, axis: int, chunks: Chu
 
 
 def _read_rows(path: Path, name: str, axis: int, order: int, rows: Array) -> Array:
-    """Return samples that follow each other in a container."""
+    """Return consecutive samples of an array in a container."""
     with open_arrays(path, name) as held:
         samples = np.asarray(held[name].read(along(axis, order, rows)))
     check_samples(path, samples, name)
@@ -112,7 +113,7 @@ def _read_rows(path: Path, name: str, axis: int, order: int, rows: Array) -> Arr
 
 
 def along(axis: int, order: int, rows: Array) -> tuple[slice, ...]:
-    """Return the slices of all axes that cut out rows, which follow each other, along one axis."""
+    """Return one slice per axis that selects consecutive rows along one axis."""
     where = [slice(None)] * order
     where[axis] = slice(int(rows[0]), int(rows[-1]) + 1)
     return tuple(where)

@@ -1,4 +1,4 @@
-"""Labelled samples from whatever they are kept in: one function for all kinds of files and folders."""
+"""Load labelled samples from all supported kinds of files and folders."""
 
 from __future__ import annotations
 
@@ -55,30 +55,30 @@ _LABELS_FROM = "give a file with the labels as labels_from=... (command line: --
 
 @dataclass(frozen=True)
 class SampleSet:
-    """Samples as they were read, and what is known of them.
+    """Samples with labels, groups and other information from their file.
 
     Attributes
     ----------
     data : ndarray or dask.array.Array, of shape (n_samples, I_1, ..., I_M)
-        Mapped from the file, read-only, if that is ``.npy``. Loaded with ``lazy=True`` it is a Dask array with chunks
-        along the samples; ``data.compute()`` reads it into memory.
+        A read-only memory map for ``.npy`` files. With ``lazy=True``, a Dask array with chunks along the samples;
+        ``data.compute()`` reads it into memory.
     target : ndarray of shape (n_samples,) or None
-        Labels, text or integers. A list or a Series of pandas becomes an array, in its order.
+        Labels, text or integers. A list or pandas Series is converted to an array in the same order.
     groups : ndarray of shape (n_samples,) or None
-        What belongs together (a person, a run), text or integers; taken like the labels.
+        Groups of samples that belong together (a person, a run), text or integers; converted like the labels.
     names : list of str or None
-        The samples' files, relative to the folder or as the table has them; None if they share one file.
+        File names of the samples, relative to the folder or as given in the table; None if they share one file.
     affine : ndarray of shape (4, 4) or None
-        From voxel indices to millimetres, of NIfTI files; of the resized grid where ``size`` was given.
+        For NIfTI files: maps voxel indices, after resizing to ``size``, to millimetres.
     source : str
-        The path as it was given.
+        The path as given.
     kind : str
-        What lies there, in words: "NumPy archive", "class folder of images", "4-D NIfTI".
+        Kind of the source, in words: "NumPy archive", "class folder of images", "4-D NIfTI".
     notes : tuple of str
-        What one should know: files that were left out, affines that differ.
+        Remarks for the user: files that were left out, affines that differ.
     warnings : tuple of str
-        What tells that samples belong together though there are no groups: a column ``subject``, files named as in
-        BIDS; see `leakage_warnings`.
+        Signs that samples belong together although there are no groups: a column ``subject``, BIDS file names; see
+        `leakage_warnings`.
     """
 
     data: Any
@@ -99,7 +99,7 @@ class SampleSet:
 
     @property
     def labels(self) -> Array:
-        """The labels; raises `BadFileError` where there are none."""
+        """The labels; raises `BadFileError` if there are none."""
         if self.target is None:
             raise BadFileError(f"{self.source}: has no labels; {_LABELS_FROM}")
         return self.target
@@ -107,9 +107,10 @@ class SampleSet:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What `load_samples` was asked for; ``need_labels`` of the samples' own file, ``flat`` of a folder.
+    """The arguments of `load_samples`.
 
-    ``other_labels`` is the name of the labels in a file of their own.
+    ``need_labels`` refers to the file of the samples, ``flat`` to a folder; ``other_labels`` is the name of the labels
+    in a separate file.
     """
 
     samples: str | None = None
@@ -137,7 +138,7 @@ def load_samples(
     lazy: bool = False,
     chunks: Chunks = "auto",
 ) -> SampleSet:
-    """Read samples with their labels from a file or folder; never unpickles.
+    """Load samples with their labels from a file or folder; nothing is ever unpickled.
 
     Parameters
     ----------
@@ -147,36 +148,37 @@ def load_samples(
         - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
           Zarr (a folder or ``.zip``);
         - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
-        - a table (``.csv``, ``.tsv``) with the columns path, label and perhaps group, paths relative to its folder;
+        - a table (``.csv``, ``.tsv``) with the columns path, label and optionally group; paths are relative to the
+          table's folder;
         - a 4-D NIfTI file, samples along the last axis, with ``labels_from``.
     samples : str, optional
-        Name of the array with the samples ("a/b" inside groups), or a table's column of paths. By default X, data,
-        samples or images, else the only array of numbers that could be it.
+        Name of the array with the samples ("a/b" inside groups), or of a table's column of paths. By default X, data,
+        samples or images, otherwise the only array that could be the samples.
     labels : str, optional
         Name of the array or column. By default y, labels, label, target or targets.
     groups : str or False, optional
-        Name of the array or column. By default groups or group, which may be missing and are not taken where they are
-        the labels; False for no groups even if there are some.
+        Name of the array or column. By default groups or group, if present and not used as labels. False ignores
+        groups.
     labels_from : str or Path, optional
-        Another file with the labels, and perhaps groups: ``.npy``, ``.npz``, ``.mat``, HDF5, or a table (``.csv``,
-        ``.tsv``, ``.txt`` with white space), also one label a line without a header. One row a sample in their order,
-        unless it has a column path and the samples are files.
+        Separate file with the labels, and optionally groups: ``.npy``, ``.npz``, ``.mat``, HDF5, a table (``.csv``,
+        ``.tsv``, whitespace-separated ``.txt``), or a list with one label per line and no header. It has one row per
+        sample, in the same order; rows are matched by path if it has a column path and every sample is a file.
     axis : int, default=0
-        The axis of a container's array that counts the samples.
+        Sample axis of the array in a container.
     size : sequence of int, optional
-        Resize every image or volume file to this while reading, without the colours.
+        Resize every image or volume file to this size, given without the colour axis.
     need_labels : bool, default=True
-        Whether it is an error that there are no labels. Otherwise files may also lie in the folder itself.
+        Whether missing labels are an error. If False, files may also be in the folder itself.
     lazy : bool, default=False
-        Leave the samples in their files: ``data`` is a Dask array with chunks along the samples, each of which is read,
-        and looked through for NaN, by the task that needs it. Processes of a cluster must see the files under the same
-        path. Labels and groups are read at once. Of files of one sample each only the first is opened here, and the
-        others are held against it when they are read. Compressed ``.npz``, ``.mat`` before 7.3, cell arrays and
-        ``.nii.gz`` cannot be read in parts: one task reads the whole of them, and ``notes`` say so.
+        Leave the samples in their files: ``data`` is a Dask array with chunks along the samples, each of which is read
+        and checked for NaN by the task that needs it. All processes of a cluster must see the files under the same
+        path. Labels and groups are read immediately. If every sample is a file, only the first is opened now; the
+        others are checked against it when they are read. Compressed ``.npz``, ``.mat`` before 7.3, cell arrays and
+        ``.nii.gz`` cannot be read in parts: a single task reads the whole file, and ``notes`` says so.
     chunks : int or str, default="auto"
-        With ``lazy``: how many samples a chunk has, or how many bytes, as text ("64 MiB"); "auto" is the size that Dask
-        is set to (128 MiB unless changed). A size is rounded to the chunks that an HDF5 file or Zarr store has itself;
-        a task reads at most 100 files.
+        With ``lazy``: the number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's
+        setting (128 MiB unless changed). A size is rounded to the chunks of the HDF5 file or Zarr store; a task reads
+        at most 100 files.
 
     Returns
     -------
@@ -185,13 +187,13 @@ def load_samples(
     Raises
     ------
     BadFileError
-        The message names the file, what is wrong with it and the remedy.
+        The message names the file, the fault and the remedy.
 
     Warns
     -----
     LeakageWarning
-        There are no groups, but something in the file, or in the names of the files, tells that several samples belong
-        together. Not where no labels are needed, as for new samples, or with ``groups=False``.
+        There are no groups, but the file or the file names suggest that samples belong together. Never with
+        ``need_labels=False``, as for new samples, or ``groups=False``.
 
     Examples
     --------
@@ -230,16 +232,16 @@ def load_samples(
 
 
 def leakage_warnings(samples: SampleSet) -> tuple[str, ...]:
-    """Return all that tells that the training set of a split may know its test set, each with its remedy.
+    """Return all signs of leakage between training and test sets, each with its remedy.
 
-    To what `load_samples` saw in files this adds exact copies among the samples, which takes a pass over some of them.
+    Besides the warnings of `load_samples` these are duplicates among the samples; the search reads some of the samples.
     """
     copies = describe_duplicates(samples.data, samples.groups)
     return samples.warnings if copies is None else (*samples.warnings, f"{samples.source}: {copies}")
 
 
 def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
-    """Return the samples with at most one warning of groups that were not given, and none where there are groups."""
+    """Return the samples with at most one warning about unused groups, and with none if there are groups."""
     if not use_groups or found.groups is not None:
         return replace(found, warnings=())
     names = grouping_in_names(found.names or ())
@@ -248,7 +250,7 @@ def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
 
 
 def _read(path: Path, asked: _Asked) -> SampleSet:
-    """Return what lies there; a container's samples are not yet moved to the first axis."""
+    """Return the contents of a path; the samples of a container are not yet moved to the first axis."""
     kind = container_kind(path)
     if kind is not None:
         return _from_container(path, kind, asked)
@@ -288,8 +290,8 @@ def _unused(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[s
 
 
 def _samples_in(path: Path, name: str, stored: Stored, asked: _Asked) -> tuple[Any, tuple[str, ...]]:
-    """Return a container's samples, in memory or not, and what one should know."""
-    if not asked.lazy or not stored.is_numeric or len(stored.shape) < 2:  # which will be refused
+    """Return the samples of a container, in memory or lazy, and notes."""
+    if not asked.lazy or not stored.is_numeric or len(stored.shape) < 2:  # the last two will be refused later
         return stored.read(), ()
     _check_axis(path, stored.shape, asked.axis)
     data = lazy_container(path, name, stored, asked.axis, asked.chunks)
@@ -297,7 +299,10 @@ def _samples_in(path: Path, name: str, stored: Stored, asked: _Asked) -> tuple[A
 
 
 def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
-    """Return the name of the only array of numbers with two axes or more; MATLAB's vectors have one of length 1."""
+    """Return the name of the only numeric array with two or more axes; MATLAB vectors, with an axis of 1, do not count.
+
+    Raise `BadFileError` if there is none, or more than one.
+    """
     likely = [
         name
         for name, stored in held.items()
@@ -399,7 +404,7 @@ def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:
 
 
 def _samples_first(path: Path, found: SampleSet, second: Labels | None, axis: int) -> SampleSet:
-    """Return the samples along the first axis; raise `BadFileError` for what no classifier could use."""
+    """Return the samples along the first axis; raise `BadFileError` if they are not usable."""
     data = found.data
     _check_axis(path, data.shape, axis)
     for what, values in (("labels", found.target), ("groups", found.groups)):

@@ -1,4 +1,4 @@
-"""Models in files: skops, so that loading one runs none of its code, with a page of facts beside it."""
+"""Save and load models with their metadata, in the format of skops: loading a file runs none of its code."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from .atomic import replacing
 from .versions import software_versions
 
 FORMAT = 2
-"""Version of the file's layout: the archive that skops writes, and `FACTS` in it.
+"""Version of the file format: an archive written by skops, with the member `FACTS` added.
 
-1 was 0.1's. In 2 the calibration of a search has an offset beside the slope; 1 is still read.
+Format 1 is that of version 0.1 and can still be read. In format 2 the calibration of a search has an offset besides
+the slope.
 """
 FACTS = "tensormargin.json"
 
-# Types that skops does not know by itself and that a model may hold. All others are refused by name.
+# Types that a model may hold besides those that skops trusts by default. All others are refused.
 TRUSTED = frozenset(
     {
         "tensormargin.estimators.classifier.TensorMarginClassifier",
@@ -47,14 +48,14 @@ TRUSTED = frozenset(
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model and what its file says about it.
+    """A model and its metadata.
 
     Attributes
     ----------
     model : estimator or Pipeline
     facts : mapping
-        "format", "created", "versions", "model", "steps", "sample_shape", "classes", and "about": what was written
-        beside it.
+        "format", "created", "versions", "model", "steps", "sample_shape", "classes", and "about", as passed to
+        `save_model`.
     """
 
     model: Any
@@ -62,21 +63,21 @@ class ModelFile:
 
 
 def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = None) -> None:
-    """Save a fitted classifier, or a Pipeline that ends in one; the file is whole or not there.
+    """Save a fitted classifier, or a Pipeline that ends in one, atomically.
 
     Parameters
     ----------
     path : str or Path
-        Any name; ``.skops`` is customary, and `skops.io` can open the file too.
+        Any name; the usual extension is ``.skops``, and `skops.io` can open the file too.
     model : estimator
-        Fitted, of this library or of scikit-learn.
+        A fitted model of this library or of scikit-learn.
     about : mapping, optional
-        Facts to keep beside it, of JSON's types: data, seed, evaluation.
+        Facts to store with the model, as JSON types: data, seed, evaluation.
     """
     import skops.io
 
     check_is_fitted(model)
-    model = to_device(model)  # arrays of PyTorch or CuPy are saved as NumPy's, which load everywhere
+    model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -101,7 +102,10 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
 
 
 def load_model(path: str | Path) -> ModelFile:
-    """Load what `save_model` saved. No code of the file runs; types it should not hold are refused by name."""
+    """Return a model saved by `save_model`, with its metadata.
+
+    Loading runs no code from the file; unexpected types are refused.
+    """
     import skops.io
 
     facts = read_facts(path)
@@ -115,7 +119,7 @@ def load_model(path: str | Path) -> ModelFile:
         warnings.simplefilter("always", InconsistentVersionWarning)
         try:
             model = skops.io.load(path, trusted=untrusted)
-        # skops raises whatever a damaged archive makes it stumble over: that must end in one clear message.
+        # A damaged archive can raise anything in skops; turn it into one clear message.
         except Exception as error:
             raise BadFileError(
                 f"{path}: cannot be loaded ({error}); it was saved with {_versions(facts)}. Fit it again, or install "
@@ -129,14 +133,14 @@ def load_model(path: str | Path) -> ModelFile:
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:
-    """Return what a model's file says about it, without loading the model."""
+    """Return the metadata of a model file without loading the model."""
     path = Path(path)
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; give a model that `tensormargin fit` or save_model wrote")
     try:
         with zipfile.ZipFile(path) as archive:
             facts = json.loads(archive.read(FACTS))
-    # RuntimeError: encrypted, packed in an unknown way, or nested too deeply.
+    # RuntimeError: encrypted, unknown compression, or nested too deeply.
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError, RuntimeError) as error:
         raise BadFileError(
             f"{path}: not a model that tensormargin saved, or cut short ({error}); models are written by `tensormargin "
@@ -164,13 +168,13 @@ def _untrusted(path: str | Path) -> list[str]:
 
     try:
         return list(skops.io.get_untrusted_types(file=path))
-    # As in load_model: the archive may be damaged in any way.
+    # As in load_model: a damaged archive can raise anything.
     except Exception as error:
         raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
 
 
 def _sample_shape(model: Any) -> list[int] | None:
-    """Return the shape of the samples that the model's first step, or the model, takes."""
+    """Return the sample shape expected by the model or its first step."""
     first = model.steps[0][1] if hasattr(model, "steps") else model
     shape = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
     return None if shape is None else [int(size) for size in shape]

@@ -1,4 +1,4 @@
-"""Tables of text: columns by name from CSV, TSV and whitespace-separated files."""
+"""Read named columns of text from CSV, TSV and whitespace-separated files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _TABLES = (".csv", ".tsv")
 
 
 def is_table(path: Path) -> bool:
-    """Return whether this is the name of a table with a header."""
+    """Return whether this is the path of a table with a header."""
     return path.suffix.lower() in _TABLES
 
 
 def is_list(path: Path) -> bool:
-    """Return whether this is the name of a table that may also be a mere list, one value per line."""
+    """Return whether this is the path of a table or of a plain list with one value per line."""
     return path.suffix.lower() in (*_TABLES, ".txt")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of text by name; rows are counted from 1, without the header."""
+    """Columns of text by name; messages count rows from 1, without the header."""
 
     path: Path
     columns: dict[str, list[str]]
@@ -33,16 +33,16 @@ class Table:
 
 
 def read_table(path: Path, list_of: str | None = None, headings: Collection[str] = ()) -> Table:
-    """Read a table.
+    """Return the columns of a table.
 
     Parameters
     ----------
     path : Path
-        ``.csv`` (comma or semicolon), ``.tsv`` (tab), or anything else with columns that white space separates.
+        ``.csv`` (comma or semicolon), ``.tsv`` (tab), or any other file with whitespace-separated columns.
     list_of : str, optional
-        What the values of a single column without a header are; by default every table must have a header.
+        Column name for a single column without a header; by default every table must have a header.
     headings : collection of str
-        Names in lower case by which the header of a single column is known.
+        Lower-case names that are recognised as the header of a single column.
     """
     rows = _rows(path)
     if not rows:
@@ -52,7 +52,7 @@ def read_table(path: Path, list_of: str | None = None, headings: Collection[str]
     else:
         header, *body = rows
         if not body:
-            raise BadFileError(f"{path}: has the header {', '.join(header)}, but no rows; add one row a sample")
+            raise BadFileError(f"{path}: has the header {', '.join(header)}, but no rows; add one row per sample")
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
         raise BadFileError(f"{path}: has several columns named {', '.join(map(repr, repeated))}; rename all but one")
@@ -66,7 +66,7 @@ def read_table(path: Path, list_of: str | None = None, headings: Collection[str]
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """Return the values of every line that is not empty."""
+    """Return the values of every non-empty line."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
         if not is_table(path):
@@ -80,6 +80,6 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def _comma(lines: list[str]) -> str:
-    """Return what separates the values: where the decimal sign is a comma, spreadsheets write semicolons."""
+    """Return the separator: spreadsheets write semicolons in locales with a decimal comma."""
     header = lines[0] if lines else ""
     return ";" if ";" in header and "," not in header else ","

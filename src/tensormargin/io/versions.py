@@ -1,4 +1,4 @@
-"""Which software made a row of results."""
+"""Software versions to store with results."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _PACKAGES = ("tensormargin", "numpy", "scipy", "scikit-learn", "numba")
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that decide a result."""
+    """Return the versions of Python and of the packages that affect results."""
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}

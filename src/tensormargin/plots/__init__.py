@@ -1,7 +1,6 @@
 """Figures of fitted classifiers, maps and searches.
 
-Every function draws on the axes that it is given, or else on a new pyplot figure, and returns the axes; nothing is
-shown or saved.
+Every plot function draws on the given axes, or on a new pyplot figure, and returns the axes; nothing is shown or saved.
 """
 
 from .files import check_map_path, save_map

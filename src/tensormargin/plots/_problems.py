@@ -1,4 +1,4 @@
-"""The binary problems of a fitted classifier, one at a time."""
+"""Names and attributes of the binary problems of a fitted classifier."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ..model_steps import problem_names
 
 
 def class_name(label: Any) -> str:
-    """Return what a class is called; None stands for all the others."""
+    """Return the name of a class; None stands for the rest."""
     return "rest" if label is None else str(label)
 
 
 def problem_title(model: Any, problem: int) -> str:
-    """Return which classes a binary problem tells apart; raise for one that the fitted model does not have."""
+    """Return the title of a binary problem, which names its classes; raise ValueError if there is no such problem."""
     names = problem_names(model)
     if not 0 <= problem < len(names):
         raise ValueError(
@@ -23,5 +23,5 @@ def problem_title(model: Any, problem: int) -> str:
 
 
 def of_problem(values: Any, problem: int) -> Any:
-    """Return one problem's entry of an attribute that is a list only where there are several problems."""
+    """Return one problem's entry of an attribute, which is a list only if there are several problems."""
     return values[problem] if isinstance(values, list) else values

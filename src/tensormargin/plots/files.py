@@ -1,4 +1,4 @@
-"""Maps in files that other programs open."""
+"""Save maps as NIfTI, NumPy or PNG files."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ENDINGS = (".nii", ".nii.gz", ".npy", ".png")
 def save_map(
     path: str | Path, map: Any, *, affine: Any = None, background: Any = None, title: str | None = None
 ) -> None:
-    """Write a weight map or pattern: NIfTI for viewers of brain images, ``.npy`` for NumPy, PNG to look at.
+    """Write a weight map or activation pattern as NIfTI, ``.npy`` or PNG.
 
     Parameters
     ----------
     path : str or Path
-        Its ending says the format: ``.nii``, ``.nii.gz``, ``.npy`` or ``.png``.
+        The extension sets the format: ``.nii``, ``.nii.gz``, ``.npy`` or ``.png``.
     map : array-like
         See `tensormargin.model_steps.weight_maps` and `tensormargin.patterns.activation_pattern`.
     affine : array-like of shape (4, 4), optional
-        For NIfTI: from voxel indices to millimetres, as the input's; the identity by default.
+        For NIfTI: maps voxel indices to millimetres; the identity by default.
     background, title : optional
-        For PNG, see `plot_map`.
+        For PNG: see `plot_map`.
     """
     path = Path(path)
     values = np.asarray(map)
@@ -42,7 +42,7 @@ def save_map(
 
 
 def check_map_path(path: str | Path, n_axes: int) -> None:
-    """Raise `BadFileError` where a map with so many axes cannot be written to this path, before it is computed."""
+    """Raise `BadFileError` if a map with ``n_axes`` axes cannot be written to this path; call before computing it."""
     name = Path(path).name.lower()
     if not name.endswith(ENDINGS):
         raise BadFileError(f"{path}: a map is written as {', '.join(ENDINGS)}; give a name with one of these endings")

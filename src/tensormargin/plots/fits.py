@@ -1,4 +1,4 @@
-"""How a fit went and what it found: convergence and factors."""
+"""Convergence and factors of a fit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LEADING = 3
 _SMALLEST_GAP = 1e-16
 _LONGEST_LEGEND = 6
-_MARKED = 32  # entries; longer modes are drawn without a marker at each
+_MARKED = 32  # entries; longer modes are drawn without markers
 
 
 def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) -> Array:
@@ -40,8 +40,8 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     Returns
     -------
     ndarray of 2 Axes
-        The objective's, and the gap's on the right with a logarithmic scale from 1e-16 on and, dotted, the gap that
-        ``tol`` demands.
+        The objective on the left; on the right the gap, on a logarithmic scale from 1e-16, with the gap required by
+        ``tol`` as a dotted line.
     """
     title = problem_title(model, problem)
     clf = classifier_of(model)
@@ -57,7 +57,7 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
         axes.plot(sweeps, values, color=colour, marker=marker, markersize=4, linewidth=1.4)
         axes.set_ylabel(label, color=colour)
         axes.tick_params(axis="y", colors=colour, which="both")
-    demanded = clf.tol / 10  # what the last sweep has to reach; without it rounding looks like a course
+    demanded = clf.tol / 10  # required in the last sweep; without this line rounding errors look like a trend
     right.axhline(demanded, color=VERMILION, linestyle=":", linewidth=1.0)
     beside: dict[str, Any] = {"transform": right.get_yaxis_transform(), "ha": "right", "va": "top"}
     right.text(0.99, demanded, "demanded", color=VERMILION, fontsize="small", **beside)
@@ -73,7 +73,7 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
 
 @dataclass(frozen=True)
 class _Columns:
-    """What is drawn of one mode: the columns of a matrix with one row an entry, and what they are called."""
+    """The curves of one mode: the columns of a matrix with one row per entry, and their names."""
 
     matrix: Array
     names: list[str]
@@ -86,20 +86,20 @@ def plot_factors(
     axes: Sequence[Axes] | Array | None = None,
     mode_names: Sequence[str] | None = None,
 ) -> Array:
-    """Draw the factors of a weight, a panel for each mode and a line for each column.
+    """Draw the factors of a weight, with one panel per mode and one line per column.
 
     Parameters
     ----------
     model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
         Fitted. CP: the factors with the components' weights spread evenly over the modes. Tucker: the orthonormal
-        factors. Tensor-Train: the cores as matrices, one column for each pair of bond indices. Full: the leading
-        singular vectors of each unfolding, with their shares of the weight's squared norm.
+        factors. Tensor-Train: the cores as matrices, one column per pair of bond indices. Full: the leading singular
+        vectors of each unfolding, with their shares of the weight's squared norm.
     problem : int, default=0
         The binary problem, in the order of ``clf.coef_``.
     axes : sequence of M Axes, optional
         Where to draw; a new figure by default.
     mode_names : sequence of M str, optional
-        What the modes are called; "mode 1" and so on by default.
+        Names of the modes; "mode 1" and so on by default.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def plot_factors(
 
 
 def _modes(weight: Any, shape: tuple[int, ...]) -> tuple[str, list[_Columns]]:
-    """Return what the columns are, and those of each mode."""
+    """Return the kind of the columns, and the columns of each mode."""
     from tensorly.cp_tensor import CPTensor
     from tensorly.tt_tensor import TTTensor
     from tensorly.tucker_tensor import TuckerTensor

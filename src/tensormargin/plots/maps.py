@@ -1,4 +1,4 @@
-"""Weights, patterns and other tensors as images of their entries."""
+"""Plots of weights, activation patterns and other tensors as images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _DIVERGING, _SEQUENTIAL = "RdBu_r", "viridis"
 _OVER_GREY = ("#b3ecff", "#3ab0ff", "#0072b2", "#454545", "#b03a00", "#f08a24", "#ffe08a")  # white would be background
 _SHOWN_MODES = 3
-_LONGEST_SIDE = 4.0  # sides beyond this ratio are drawn to fill the panel instead of to scale
+_LONGEST_SIDE = 4.0  # beyond this aspect ratio, images fill the panel instead of being drawn to scale
 _CLEAR_BELOW, _OPAQUE_FROM = 0.1, 0.4  # shares of the largest absolute value; between them the background fades out
 
 
@@ -37,24 +37,24 @@ def plot_map(
     Parameters
     ----------
     map : array-like of shape (I_1, ..., I_M)
-        Of a tensor of order 4 and more the first three modes are shown, at ``at`` in the others. Entries that are not
+        For order 4 and more, the first three modes are shown, with the others fixed at ``at``. Entries that are not
         finite are left blank.
     background : array-like, optional
-        Of the map's shape, or of that of the modes shown: drawn in grey below the map, which is the more transparent
-        the smaller its entry.
+        Image drawn in grey below the map, of the same shape or of the shape of its first three modes. The smaller an
+        entry of the map, the more transparent it is.
     at : sequence of M int, optional
         Where to cut; by default at the entry of largest absolute value.
-    axes : Axes or sequence of them, optional
+    axes : Axes or sequence of Axes, optional
         One, or three for order 3 and more; a new figure by default.
     title : str, optional
     symmetric : bool, default=True
-        Whether the colours are diverging and symmetric about zero; otherwise they go from the least to the largest
+        Whether the colours are diverging and symmetric about zero; otherwise they go from the smallest to the largest
         entry.
 
     Returns
     -------
     ndarray of 1 or 3 Axes
-        Array axes as they are: rows are the earlier mode and go down. The k-th of three cuts lies across mode k.
+        Rows show the earlier mode, from top to bottom. The k-th of three cuts is perpendicular to mode k.
     """
     values = np.ma.filled(np.ma.masked_invalid(np.asarray(map, np.float64)), np.nan)
     if values.ndim == 0 or values.size == 0:
@@ -88,25 +88,27 @@ def plot_weight(
     background: Any = None,
     axes: Any = None,
 ) -> Array:
-    """Draw the weight of a binary problem and, with samples, its activation pattern, which alone may be interpreted.
+    """Draw the weight of a binary problem and, given samples, its activation pattern.
+
+    Only the pattern should be interpreted.
 
     Parameters
     ----------
     model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        Fitted. The weight is shown as it acts on samples as they come, before any preparation.
+        Fitted. The weight is shown as it acts on the original samples, before any preparation.
     X, y, groups : array-like, optional
         Samples, labels and groups for `tensormargin.patterns.activation_pattern`.
     problem : int, default=0
         The binary problem, in the order of ``clf.coef_``.
     background : array-like, optional
         Drawn in grey below, as in `plot_map`.
-    axes : Axes or sequence of them, optional
+    axes : Axes or sequence of Axes, optional
         As many as are returned, row by row; a new figure by default.
 
     Returns
     -------
     ndarray of Axes of shape (n_maps, n_panels)
-        The weight's and then the pattern's panels. Each of the two maps is cut at its own largest entry.
+        The panels of the weight, then those of the pattern. Each map is cut at its own largest entry.
     """
     classes = problem_title(model, problem)
     weight = weight_maps(model)[problem]
@@ -129,17 +131,17 @@ def _checked_position(values: FloatArray, at: Sequence[int] | None) -> tuple[int
         return tuple(int(i) for i in np.unravel_index(largest, values.shape))
     where = tuple(int(i) for i in at)
     if len(where) != values.ndim or not all(0 <= i < size for i, size in zip(where, values.shape, strict=True)):
-        raise ValueError(f"at needs one index a mode, from 0 on, within the map's shape {values.shape}; got at={at!r}")
+        raise ValueError(f"at needs one index per mode within the map's shape {values.shape}; got at={at!r}")
     return where
 
 
 def _cut(values: FloatArray, where: tuple[int, ...]) -> FloatArray:
-    """Return the modes that are shown, at a position in the others."""
+    """Return the displayed modes, with the others fixed at ``where``."""
     return values[(slice(None),) * min(_SHOWN_MODES, values.ndim) + where[_SHOWN_MODES:]]
 
 
 def _checked_background(background: Any, shape: tuple[int, ...], where: tuple[int, ...]) -> FloatArray:
-    """Return the background of the modes that are shown."""
+    """Return the background for the displayed modes; raise ValueError if its shape does not match."""
     below = np.asarray(background, np.float64)
     if below.shape == shape:
         return _cut(below, where)
@@ -178,7 +180,7 @@ def _draw_line(ax: Axes, values: FloatArray, background: FloatArray | None) -> N
 def _draw_image(
     ax: Axes, values: FloatArray, background: FloatArray | None, limits: tuple[float, float], symmetric: bool
 ) -> Any:
-    """Draw a matrix, over a background if there is one; return the map's image."""
+    """Draw a matrix, over a background if there is one, and return its image."""
     tall, wide = values.shape
     aspect: Literal["equal", "auto"] = "equal" if max(tall, wide) <= _LONGEST_SIDE * min(tall, wide) else "auto"
     opacity = None
@@ -231,7 +233,7 @@ def _label_modes(ax: Axes, row: int, column: int) -> None:
 
 
 def _write_title(drawn: Array, title: str | None, where: tuple[int, ...]) -> None:
-    """Write the title and where the cuts lie; cuts through modes that no panel shows are said with the title."""
+    """Write the title and the positions of the cuts; those of modes that no panel shows go into the title."""
     hidden = ", ".join(f"mode {mode + 1} at {where[mode]}" for mode in range(_SHOWN_MODES, len(where)))
     first = ", ".join(part for part in (title, hidden) if part)
     if len(drawn) == 1:

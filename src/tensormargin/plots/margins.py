@@ -1,4 +1,4 @@
-"""The margin distribution of one binary problem."""
+"""Plot of the margin distribution of one binary problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plot_margins(report: MarginReport, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     report : MarginReport
-        From `tensormargin.margin_report`; one of them where there are several binary problems.
+        From `tensormargin.margin_report`; one entry of its list if there are several binary problems.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -65,7 +65,7 @@ def _histogram(ax: Axes, margins: Array, edges: Array, colour: str) -> object:
 
 
 def _bin_edges(margins: Array) -> FloatArray:
-    """Return edges of equal bins with one at 0; the width is Freedman and Diaconis', within limits for outliers."""
+    """Return edges of equal bins, one edge at 0; Freedman and Diaconis' width, clipped to be robust to outliers."""
     low, high = float(margins.min()), float(margins.max())
     quarter, three_quarters = np.quantile(margins, [0.25, 0.75])
     width = 2 * (three_quarters - quarter) / np.cbrt(len(margins))

@@ -1,4 +1,4 @@
-"""The null distribution of a permutation test."""
+"""Plot of the null distribution of a permutation test."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MOST_BINS = 30
 def plot_permutations(
     permuted: Sequence[float] | Array, score: float, p_value: float, *, name: str = "accuracy", ax: Axes | None = None
 ) -> Axes:
-    """Draw a histogram of the scores with permuted labels, and the score with the true ones.
+    """Draw a histogram of the scores with permuted labels, and the score with the true labels.
 
     Parameters
     ----------
     permuted : sequence of float
-        ``permuted`` of a `tensormargin.permutation_test`.
+        ``permuted`` from the result of `tensormargin.permutation_test`.
     score, p_value : float
-        Its ``score`` and ``p_value``.
+        ``score`` and ``p_value`` from the same result.
     name : str, default="accuracy"
-        What the score is.
+        Name of the score.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -59,7 +59,7 @@ def plot_permutations(
 
 
 def _edges(values: Array) -> Array:
-    """Return bin edges; one bin per distinct score where there are few, so that no bin hides a gap between scores."""
+    """Return bin edges; one bin per distinct score if there are few, so that no bin hides a gap between scores."""
     distinct = np.unique(np.round(values, 9))
     if len(distinct) == 1:
         return distinct[0] + np.array([-0.005, 0.005])

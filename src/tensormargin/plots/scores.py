@@ -1,4 +1,4 @@
-"""Accuracies: of a search over parameters, against the rank, and of methods side by side."""
+"""Plots of scores: of a search against lambda, against the rank, and of a comparison of methods."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COLOURS = {"full": GREY, "cp": VERMILION, "tucker": BLUE, "tt": GREEN}
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One setting of a search with its score; ``error`` is the standard error over the splits."""
+    """One candidate of a search with its score; ``error`` is the standard error over the splits."""
 
     decomposition: str
     rank: Any
@@ -45,20 +45,20 @@ class _Candidate:
 
     @property
     def weight(self) -> tuple[str, Any]:
-        """What a line stands for; its candidates differ in lam and mu only."""
+        """Key of the candidate's line; the candidates of a line differ only in lam and mu."""
         return self.decomposition, self.rank
 
 
 def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw cross-validated scores against lam, a line for each decomposition and rank: the best over mu.
+    """Draw cross-validated scores, the best over mu, against lam, with one line per decomposition and rank.
 
     Parameters
     ----------
     results : dict
-        ``cv_results_`` of a scikit-learn search over "decomposition", "lam" and, where they were varied, "rank", "mu1"
-        and others. Candidates whose score is not a number are left out.
+        ``cv_results_`` of a scikit-learn search over "decomposition", "lam" and optionally "rank", "mu1" and others.
+        Candidates with a NaN score are left out.
     chosen : int, optional
-        The row that was taken, ``best_index_``; it is then marked instead of the best one.
+        Index of the selected candidate, ``best_index_``, which is then marked instead of the best one.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -98,12 +98,12 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
 
 
 def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
-    """Draw the best cross-validated score of each rank, a line for each decomposition.
+    """Draw the best cross-validated score of each rank, with one line per decomposition.
 
     Parameters
     ----------
     results : dict
-        As for `plot_search`.
+        See `plot_search`.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -123,7 +123,7 @@ def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
         if name == "full":
             lines.append(_level(ax, _best(own)))
         else:
-            shift = 0.06 * (place - (len(decompositions) - 1) / 2)  # so that error bars do not lie on each other
+            shift = 0.06 * (place - (len(decompositions) - 1) / 2)  # so that error bars do not overlap
             lines.append(_against_rank(ax, own, ranks, place, shift))
     ax.set_xticks(range(len(ranks)), [_rank_name(rank) for rank in ranks])
     ax.set_xlim(-0.4, max(len(ranks), 1) - 0.6)
@@ -150,11 +150,11 @@ def plot_comparison(
     ----------
     names : sequence of str
     means, lows, highs : sequence of float
-        The score of each method and the ends of its interval.
+        The score of each method and the bounds of its interval.
     reference : str, optional
         One of ``names``, drawn in another colour and with a line through its score.
     chance : float, optional
-        The score of guessing, drawn as a vertical line.
+        Chance level, drawn as a vertical line.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -165,7 +165,7 @@ def plot_comparison(
     counts = {len(names), len(means), len(lows), len(highs)}
     if len(counts) > 1 or not len(names):
         raise ValueError(
-            "names, means, lows and highs need one entry a method; "
+            "names, means, lows and highs need one entry per method; "
             f"got {len(names)}, {len(means)}, {len(lows)} and {len(highs)}"
         )
     if reference is not None and reference not in names:
@@ -190,7 +190,7 @@ def plot_comparison(
 
 
 def _level(ax: Axes, candidate: _Candidate) -> Any:
-    """Draw a score that belongs to no rank, with a band of its standard error."""
+    """Draw a horizontal line for a score without a rank, with a band of its standard error."""
     colour = _COLOURS["full"]
     ax.axhspan(candidate.score - candidate.error, candidate.score + candidate.error, color=colour, alpha=0.15, lw=0)
     return ax.axhline(candidate.score, color=colour, linestyle="--", linewidth=1.4)
@@ -211,7 +211,7 @@ def _against_rank(ax: Axes, own: list[_Candidate], ranks: list[Any], place: int,
 
 
 def _line_styles(candidates: list[_Candidate]) -> dict[tuple[str, Any], dict[str, Any]]:
-    """Return how the line of each weight is drawn: a colour for each decomposition, a dash and marker for each rank."""
+    """Return the line style of each weight: one colour per decomposition, one dash and marker per rank."""
     ranks = sorted({candidate.rank for candidate in candidates}, key=_rank_order)
     styles = {}
     for candidate in candidates:
@@ -231,17 +231,17 @@ def _colour(decomposition: str) -> str:
 
 
 def _best(candidates: Iterable[_Candidate]) -> _Candidate:
-    """Return the best score and, of equal ones, that with fewest parameters, as the search chooses."""
+    """Return the candidate with the best score; ties go to the fewest parameters, as in the search."""
     return max(candidates, key=lambda one: (round(one.score, 12), -one.n_parameters))
 
 
 def _best_of_each(candidates: list[_Candidate], key: Callable[[_Candidate], Any]) -> list[_Candidate]:
-    """Return the best candidate for every value of the key, in the order of the values."""
+    """Return the best candidate for every value of the key, sorted by that value."""
     return [_best(group) for _, group in groupby(sorted(candidates, key=key), key=key)]
 
 
 def _rank_order(rank: Any) -> tuple[float, tuple[int, ...]]:
-    """Return a key that sorts ranks: a tuple among the numbers by its mean, none at all in front."""
+    """Return a sort key for ranks: tuples are ordered by their mean, None comes first."""
     numbers = () if rank is None else tuple(np.atleast_1d(rank).tolist())
     return (float(np.mean(numbers)) if numbers else 0.0), numbers
 
@@ -255,7 +255,7 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
     if missing:
         raise ValueError(f"results must be cv_results_ of a search over decomposition and lam; it has no {missing}")
     n_splits = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
-    # std_test_score is divided by the number of splits, so the standard error needs one less
+    # std_test_score uses ddof=0, so the standard error divides by sqrt(n_splits - 1)
     errors = np.asarray(results["std_test_score"], np.float64) / np.sqrt(max(n_splits - 1, 1))
     ranks, sizes = results.get("param_rank", [None] * len(errors)), results.get("n_parameters", [0] * len(errors))
     names, lams, scores = (results[key] for key in ("param_decomposition", "param_lam", "mean_test_score"))

@@ -1,4 +1,4 @@
-"""Transformers that keep samples as tensors: scaling, folding, masking, cropping, resizing."""
+"""Transformers from tensors to tensors: scaling, folding, masking, cropping, resizing."""
 
 from ._base import KeepsTensors
 from .recipe import Recipe

@@ -1,4 +1,4 @@
-"""What all transformers have in common: samples stay tensors, and a weight can be taken back to the samples before."""
+"""Base classes of the transformers, which keep samples as tensors and can map a weight back to the original samples."""
 
 from __future__ import annotations
 
@@ -18,31 +18,30 @@ from ._passes import mapped
 
 
 def check_sizes(shape: Any) -> None:
-    """Raise ValueError unless a shape is a tuple (or list) of whole numbers."""
+    """Raise ValueError unless a shape is a tuple (or list) of integers."""
     if not isinstance(shape, tuple | list) or not shape or not all(isinstance(size, Integral) for size in shape):
         raise ValueError(f"shape must be a tuple of whole numbers, one per mode; got shape={shape!r}")
 
 
 def by_sizes(shape: Any) -> str:
-    """Return a shape in words."""
+    """Return a shape as text, e.g. "28 x 28"."""
     return " x ".join(map(str, shape))
 
 
 class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     """A transformer from tensor samples to tensor samples.
 
-    A subclass says what it learns (`_learn`, which returns the shape of its samples), what it does (`_change`), how a
-    weight on its output reads on its input (`pull_back`), and all of that in `words`.
+    A subclass defines what it learns (`_learn`, which returns the shape of the output samples), what it does
+    (`_change`), how a weight on its output translates to its input (`pull_back`), and a description (`words`).
 
-    Samples come as NumPy arrays (or what becomes one), as arrays of the array API standard, which stay in their library
-    and on their device (the same in `fit` and `transform`, as scikit-learn has it), or as Dask arrays: `fit` then takes
-    one pass over the chunks, on the workers, and `transform` computes nothing and returns a Dask array with the same
-    chunks along the samples.
+    Samples may be NumPy arrays (or array-likes), array API arrays, which stay in their library and on their device
+    (the same in `fit` and `transform`, as in scikit-learn), or Dask arrays: `fit` then takes one pass over the chunks,
+    on the workers, and `transform` computes nothing and returns a Dask array with the same chunks along the samples.
     """
 
-    _seen: Any = np.empty(0)  # no samples, but in the library and on the device of those of the fit
+    _seen: Any = np.empty(0)  # empty array in the library and on the device of the training samples
 
-    # Under scikit-learn's metadata routing, groups reach these methods without being asked for.
+    # Under scikit-learn's metadata routing, groups reach these methods without a request.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True}
 
@@ -54,7 +53,7 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         X : array-like of shape (n_samples, I_1, ..., I_M)
         y : ignored
         groups : array-like of shape (n_samples,), optional
-            Run, session or subject of each sample, where the transformer works by group.
+            Run, session or subject of each sample, for transformers that work by group.
         """
         X = checked_samples(self, X)
         self.sample_shape_in_ = tuple(X.shape[1:])
@@ -63,7 +62,7 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         return self
 
     def transform(self, X: Any, groups: Any = None) -> Array:
-        """Return the samples, changed; the shape is (n_samples, *sample_shape_out_)."""
+        """Return the transformed samples, of shape (n_samples, *sample_shape_out_)."""
         check_is_fitted(self)
         X = samples_as_fitted(self, X, self.sample_shape_in_)
         same_library(self, X, "_seen", "transform")
@@ -71,30 +70,30 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         return self._change_lazily(X, groups) if is_lazy(X) else self._change(X, groups)
 
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Array:
-        """Fit, then transform the same samples."""
+        """Fit, and return the transformed samples."""
         return self.fit(X, y, groups).transform(X, groups)
 
     @abstractmethod
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight on the input that gives, up to a constant, the scores of ``weight`` on the output."""
+        """Return the weight on the input with the same scores, up to a constant, as ``weight`` on the output."""
 
     @abstractmethod
     def words(self) -> str:
-        """Return what is done to the samples, as a sentence without its stop; it need not be fitted."""
+        """Return a description as a sentence without the full stop; the transformer need not be fitted."""
 
     @abstractmethod
     def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
-        """Learn from samples of any library, lazy ones included; return the shape of the changed samples."""
+        """Learn from samples of any library, including lazy ones; return the shape of the output samples."""
 
     @abstractmethod
     def _change(self, X: Any, groups: Array | None = None) -> Any:
-        """Return samples that lie in memory, changed."""
+        """Return the transformed samples; X is not lazy."""
 
     def _change_lazily(self, X: Any, groups: Array | None) -> Any:
         return mapped(X, self._as_it_is()._change)
 
     def _as_it_is(self) -> Self:
-        """Return a transformer that a later `fit` leaves as it is, to wait in a graph."""
+        """Return a copy for use in a Dask graph, which a later `fit` does not change."""
         return copy(self)
 
     def __sklearn_tags__(self) -> Any:
@@ -105,10 +104,10 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
 
 
 class CanBeUndone(KeepsTensors):
-    """A transformer that also leads back: a subclass says how (`_undo`)."""
+    """A transformer with an inverse, which a subclass defines (`_undo`)."""
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return samples as they were before, or nearly; a Dask array's not computed."""
+        """Return the (approximate) original samples; lazily for a Dask array."""
         check_is_fitted(self)
         X = as_array(X)
         same_library(self, X, "_seen", "inverse_transform")
@@ -116,4 +115,4 @@ class CanBeUndone(KeepsTensors):
 
     @abstractmethod
     def _undo(self, X: Any) -> Any:
-        """Return samples that lie in memory in the shape, and with the values, that they came in."""
+        """Return the samples with their original shape and values; X is not lazy."""

@@ -1,4 +1,4 @@
-"""Passes over samples wherever they lie: parts of an array, or the chunks of a Dask array on its workers."""
+"""Passes over samples of any kind: parts of an array, or the chunks of a Dask array on its workers."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ Join = Callable[[Any, Any], Any]
 
 
 def floating(X: Any) -> np.dtype[Any]:
-    """Return the floating type that samples are computed with: without loss, where the device has it."""
+    """Return the floating dtype for computations with samples: lossless if the device supports it."""
     return working_dtype(dtype_of(X)) if has_float64(X) else np.dtype(np.float32)
 
 
 def widest(X: Any) -> np.dtype[Any]:
-    """Return the floating type that statistics are computed in."""
+    """Return the floating dtype for statistics."""
     return np.dtype(np.float64 if has_float64(X) else np.float32)
 
 
 def parts(X: Any) -> Iterator[slice]:
-    """Yield runs of samples, so that no copy of them all need be made."""
+    """Yield slices of samples, so that the whole array need not be copied."""
     entries = max(1, prod(X.shape[1:]))
     step = max(1, tuning.PASS_ENTRIES // entries, min(tuning.PASS_SAMPLES, 4 * tuning.PASS_ENTRIES // entries))
     for begin in range(0, X.shape[0], step):
-        yield slice(begin, min(begin + step, X.shape[0]))  # the standard has no slices beyond the end
+        yield slice(begin, min(begin + step, X.shape[0]))  # the array API has no slices beyond the end
 
 
 def reduced(X: Any, of_part: OfPart, join: Join) -> Any:
-    """Return what ``join`` makes of ``of_part(samples)``, a tuple, over all parts of X, read once.
+    """Return the tuples ``of_part(samples)`` of all parts of X combined with ``join``, in one pass.
 
-    Of a Dask array only these tuples leave the workers; since nobody has looked for NaN there, it is found here.
+    For a Dask array only these tuples leave the workers. It has not been checked for NaN, so that is done here.
     """
     found = statistics(X, of_part, join)[0]
     if not is_lazy(X):
@@ -53,7 +53,7 @@ def reduced(X: Any, of_part: OfPart, join: Join) -> Any:
 
 
 def statistics(X: Any, of_part: OfPart, join: Join, codes: Array | None = None) -> dict[int, Any]:
-    """Return the same for every group, by its code (0 for all samples without ``codes``); not computed if X is lazy."""
+    """Return the same per group, by code (0 for all samples without ``codes``); lazily if X is lazy."""
     if is_lazy(X):
         return _on_workers(X, of_part, join, codes)
     found: dict[int, Any] = {}
@@ -65,7 +65,7 @@ def statistics(X: Any, of_part: OfPart, join: Join, codes: Array | None = None) 
 
 
 def _of_groups(part: Any, codes: Array | None, of_part: OfPart) -> dict[int, Any]:
-    """Return ``of_part`` of the samples of each group that is present."""
+    """Return ``of_part`` for the samples of each group in this part."""
     present = _present(part.shape[0], codes)
     if codes is None or len(present) == 1:
         return {code: of_part(part) for code in present}
@@ -86,14 +86,14 @@ def _present_in_chunks(X: Any, codes: Array | None) -> Iterator[list[int]]:
 
 
 def _only(block: Any) -> Any:
-    """Return the one block that Dask wraps into lists, one for each mode that the result does not have."""
+    """Return the single block that Dask has wrapped in nested lists, one per mode that the result lacks."""
     while isinstance(block, list):
         block = block[0]
     return block
 
 
 def _on_workers(X: Any, of_part: OfPart, join: Join, codes: Array | None) -> dict[int, Any]:
-    """Return delayed values: of each chunk where it lies, then joined as a tree."""
+    """Return delayed values, computed per chunk on its worker and joined by tree reduction."""
     from dask.array import blockwise
 
     beside = (None, None) if codes is None else (chunked(codes, X), (0,))
@@ -116,7 +116,7 @@ def _on_workers(X: Any, of_part: OfPart, join: Join, codes: Array | None) -> dic
 
 
 def _of_chunk(block: Any, codes: Array | None, of_part: OfPart, join: Join) -> dict[int, Any]:
-    with np.errstate(all="ignore"):  # `reduced` says what is wrong with NaN and infinity
+    with np.errstate(all="ignore"):  # `reduced` reports NaN and infinity
         return statistics(_only(block), of_part, join, codes)
 
 
@@ -137,14 +137,14 @@ def _join_all(join: Join, values: list[Any]) -> Any:
 
 
 def chunked(vector: Array, X: Any) -> Any:
-    """Return a vector with one entry a sample as a Dask array with the chunks of X."""
+    """Return a vector with one entry per sample as a Dask array with the chunks of X."""
     from dask.array import from_array
 
     return from_array(vector, chunks=(X.chunks[0],))
 
 
 def by_chunk(X: Any, codes: Array, of_code: Mapping[int, Any]) -> Any:
-    """Return a Dask array with a chunk for each of X: the values of the groups that are in it, by their codes."""
+    """Return a Dask array with one chunk per chunk of X: the values of the groups in it, by code."""
     from dask.array import concatenate, from_delayed
     from dask.delayed import delayed
 
@@ -154,19 +154,20 @@ def by_chunk(X: Any, codes: Array, of_code: Mapping[int, Any]) -> Any:
 
 
 def mapped(X: Any, change: Callable[..., Any], *beside: Any, dtype: Any = None) -> Any:
-    """Return the Dask array of what ``change`` makes of each chunk of samples; nothing is computed.
+    """Return the Dask array with ``change`` applied to each chunk of samples; nothing is computed.
 
     Parameters
     ----------
     X : dask.array.Array
         Chunked along the samples only.
     change : callable
-        From samples (and the chunks of ``beside``) to samples. It becomes one node of the graph, however many chunks
-        there are.
+        Maps samples (and the chunks of ``beside``) to samples. It is one node of the graph, whatever the number of
+        chunks.
     *beside : dask.array.Array
-        Vectors with a chunk for each of X.
+        Vectors with one chunk per chunk of X.
     dtype : dtype, optional
-        What ``change`` makes, if it keeps the samples' shape; by default it is asked, with no samples.
+        Output dtype, if ``change`` keeps the shape of the samples. By default ``change`` is called without samples to
+        find out.
     """
     from dask.array import blockwise
     from dask.delayed import delayed

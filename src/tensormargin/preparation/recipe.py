@@ -1,4 +1,4 @@
-"""A preparation in a few words, as the command line takes it and a methods section states it."""
+"""A compact description of a preparation, for the command line and the methods section of a report."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .shaping import Crop, Mask, Tensorize
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is done to samples before the classifier, in this order.
+    """The steps before the classifier, in this order.
 
     Attributes
     ----------
     by_group : bool
-        Scale every entry within each group by itself.
+        Whether to scale every entry separately within each group.
     mask, crop : str or None
         "varying" or "bright", see `Mask` and `Crop`.
     resize, tensorize : tuple of int or None
@@ -37,18 +37,18 @@ class Recipe:
     tensorize: tuple[int, ...] | None = None
 
     def outer(self) -> list[tuple[str, Any]]:
-        """Return the steps that need groups; they learn nothing from one group for another."""
+        """Return the steps that need groups; they carry nothing over from one group to another."""
         return [("scale_by_group", TensorScaler(by_group=True))] if self.by_group else []
 
     def scaled_by_group(self, X: Any, groups: Array | None) -> Any:
-        """Return samples scaled within each group where the recipe says so; raise ValueError without groups.
+        """Return the samples, scaled within each group if ``by_group``; raise ValueError if groups are missing.
 
-        Arrays of other libraries stay in them, Dask arrays lazy.
+        Arrays stay in their library, and Dask arrays stay lazy.
         """
         return TensorScaler(by_group=True).fit_transform(X, groups=groups) if self.by_group else X
 
     def inner(self) -> Any:
-        """Return one transformer for the other steps, to be fitted on each training part; None for none."""
+        """Return one transformer for the other steps, to be fitted on each training set; None if there are none."""
         if self.by_group and "bright" in (self.mask, self.crop):
             raise ValueError(
                 'no entry is brighter than others after scaling by group, which makes every mean zero; use "varying", '
@@ -80,5 +80,5 @@ class Recipe:
         return int(number) - 1
 
     def words(self) -> list[str]:
-        """Return a sentence for each step."""
+        """Return one sentence per step."""
         return [step.words() for _, step in (*self.outer(), *self._inner_steps())]

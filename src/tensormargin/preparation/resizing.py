@@ -1,4 +1,4 @@
-"""Other sizes for images and volumes, one small matrix per mode."""
+"""Resizing of images and volumes, with one small matrix per mode."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ._passes import floating
 
 @cache
 def resizing_matrix(before: int, after: int) -> Array:
-    """Return the matrix that takes ``before`` values to ``after``: linear interpolation, averaging where it shrinks.
+    """Return the matrix that resizes ``before`` values to ``after``: linear interpolation, or averaging to shrink.
 
-    Every new value is a weighted mean of the old ones around its place; the weights fall linearly from there and reach
-    zero one (old or new, whichever is larger) grid step away, so that shrinking does not alias.
+    Every new value is a weighted mean of the old ones around its position. The weights fall linearly to zero at a
+    distance of one grid step (old or new, whichever is larger), so that shrinking does not alias.
     """
     step = before / after
     places = (np.arange(after) + 0.5) * step - 0.5
@@ -27,7 +27,7 @@ def resizing_matrix(before: int, after: int) -> Array:
 
 
 def resize(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return one image or volume with its first axes resized to ``shape``; further axes (colours) stay."""
+    """Return an image or volume with its first axes resized to ``shape``; further axes (colours) are kept."""
     if len(shape) > array.ndim:
         raise ValueError(f"an array of shape {array.shape} has no {len(shape)} axes to resize to {tuple(shape)}")
     return _apply(array, [resizing_matrix(old, new) for old, new in zip(array.shape, shape, strict=False)], 0)
@@ -42,12 +42,12 @@ def _apply(array: Any, matrices: list[Array], first_axis: int) -> Any:
 
 
 class Resize(KeepsTensors):
-    """Resize samples, mode by mode: linear interpolation, averaging where a mode shrinks.
+    """Resize samples mode by mode, by linear interpolation, or averaging if a mode shrinks.
 
     Parameters
     ----------
     shape : tuple of int
-        New sizes of the first modes of a sample; further modes (colours, time) stay as they are.
+        New sizes of the first modes of a sample; further modes (colours, time) are kept.
 
     Attributes
     ----------
@@ -79,9 +79,9 @@ class Resize(KeepsTensors):
         return _apply(X, self.matrices_, 1)
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight on the samples before resizing that gives the scores of ``weight`` on those after it."""
+        """Return the weight on the original samples with the same scores as ``weight`` on the resized ones."""
         return _apply(as_array(weight), [matrix.T for matrix in self.matrices_], 0)
 
     def words(self) -> str:
-        """Return what is done to the samples."""
+        """Return a description of the resizing."""
         return f"samples were resized to {by_sizes(self.shape)}"

@@ -1,4 +1,4 @@
-"""Centre and scale tensors: by entry, along modes, or as a whole."""
+"""Centring and scaling of tensors: per entry, along modes, or globally."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from ._passes import by_chunk, chunked, floating, mapped, parts, reduced, statis
 
 
 class TensorScaler(CanBeUndone):
-    """Subtract means and divide by standard deviations, learned on the training samples.
+    """Subtract means and divide by standard deviations, learned from the training samples.
 
     Parameters
     ----------
     per : "entry", "global", int or tuple of int, default="entry"
-        What has a mean and a standard deviation of its own: every entry of a sample, the samples as a whole, or every
-        index of one mode (counted from 0, e.g. each channel of channels x time is ``per=0``) or of several.
+        What has its own mean and standard deviation: every entry of a sample, the samples as a whole, or every index of
+        one or several modes (counted from 0; for channels x time, ``per=0`` means each channel).
     with_mean, with_std : bool, default=True
-        Whether to centre, whether to scale.
+        Whether to centre, and whether to scale.
     by_group : bool, default=False
-        Treat every group (fMRI run, session, subject) by itself, with its own means and deviations; pass ``groups`` to
-        ``fit`` and ``transform``. A group that is left out then tells the others nothing, and a new group needs no
-        statistics of the old ones, only enough samples of its own. In a pipeline the groups travel by scikit-learn's
-        metadata routing.
+        Whether to scale every group (fMRI run, session, subject) separately, with its own means and deviations; pass
+        ``groups`` to ``fit`` and ``transform``. No information then leaks between groups, and a new group needs only
+        enough samples of its own. In a pipeline, groups are passed by scikit-learn's metadata routing.
 
     Attributes
     ----------
     mean_, scale_ : array
-        They broadcast against a sample; what does not vary has the scale 1. None where ``by_group``. In the library and
-        on the device of the samples they were learned from (NumPy's for a Dask array of its arrays).
+        Broadcast against a sample; constant entries have the scale 1. None if ``by_group``. In the library and on the
+        device of the training samples (NumPy for a Dask array of NumPy arrays).
     sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
@@ -82,7 +81,7 @@ class TensorScaler(CanBeUndone):
         from dask.graph_manipulation import clone
 
         codes = self._codes(groups)
-        spreads = self._spreads(clone(X), codes)  # shared chunks would have to stay until all have been looked at
+        spreads = self._spreads(clone(X), codes)  # shared chunks would stay in memory until all are read
         return mapped(
             X,
             self._as_it_is()._standardise_by_group,
@@ -99,7 +98,7 @@ class TensorScaler(CanBeUndone):
 
     def _standardise(self, X: Any, mean: Any, scale: Any) -> Any:
         dtype = floating(X)
-        out = cast(X, dtype, copy=True)  # the one copy
+        out = cast(X, dtype, copy=True)  # the only copy
         if self.with_mean:
             out -= beside(mean, X, dtype)
         if self.with_std:
@@ -120,7 +119,7 @@ class TensorScaler(CanBeUndone):
         return out
 
     def inverse_transform(self, X: Any) -> Array:
-        """Undo the scaling."""
+        """Return the samples with the scaling undone."""
         if self.by_group:
             raise ValueError("scaling by group has no one inverse: every group was scaled by numbers of its own")
         return super().inverse_transform(X)
@@ -135,19 +134,19 @@ class TensorScaler(CanBeUndone):
         return out
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight on the samples before scaling; where ``by_group``, the weight itself (no one scale)."""
+        """Return the weight on the original samples; unchanged if ``by_group``, which has no common scale."""
         weight = as_array(weight)
         return weight / beside(self.scale_, weight) if self.with_std and not self.by_group else weight
 
     def words(self) -> str:
-        """Return what is done to the samples."""
+        """Return a description of the scaling."""
         asked = (("centred", self.with_mean), ("scaled to unit variance", self.with_std))
         done = " and ".join(word for word, wanted in asked if wanted)
         whence = "within each group by itself" if self.by_group else "by statistics of the training samples"
         return f"{self._scaled()} {done} {whence}" if done else "samples were left as they are"
 
     def _scaled(self) -> str:
-        """Return what has statistics of its own, with modes counted from 1."""
+        """Return a description of ``per``, with modes counted from 1."""
         if self.per == "global":
             return "samples were, as a whole,"
         if self.per == "entry":
@@ -157,7 +156,7 @@ class TensorScaler(CanBeUndone):
         return f"every index of {'mode' if len(modes) == 1 else 'modes'} {which} was"
 
     def _averaged_axes(self, order: int) -> tuple[int, ...]:
-        """Return the axes of X over which statistics are taken."""
+        """Return the axes of X over which statistics are computed."""
         if self.per == "entry":
             return (0,)
         if self.per == "global":
@@ -181,7 +180,7 @@ class TensorScaler(CanBeUndone):
 
 
 class Spread(NamedTuple):
-    """Number, mean and summed squared distance from it, of what is averaged; axes are kept."""
+    """Number of averaged values, their mean, and their sum of squared deviations; reduced axes are kept."""
 
     number: int
     mean: Any
@@ -189,9 +188,9 @@ class Spread(NamedTuple):
 
 
 def _spread(part: Any, axes: tuple[int, ...]) -> Spread:
-    """Return the spread of some samples in two passes over them.
+    """Return the spread of some samples, in two passes.
 
-    The second pass also finds by how much rounding has moved the mean: a sum over thousands of samples is off by enough
+    The second pass also corrects the rounding error of the mean, which for thousands of samples would be large enough
     to give a constant a deviation.
     """
     xp = namespace(part)
@@ -205,7 +204,7 @@ def _spread(part: Any, axes: tuple[int, ...]) -> Spread:
 
 
 def _joined(one: Spread, other: Spread) -> Spread:
-    """Return the spread of both (Chan, Golub and LeVeque 1983), which cancels no digits."""
+    """Return the spread of both together, without cancellation (Chan, Golub and LeVeque 1983)."""
     number = one.number + other.number
     apart = other.mean - one.mean
     mean = one.mean + apart * (other.number / number)
@@ -214,10 +213,10 @@ def _joined(one: Spread, other: Spread) -> Spread:
 
 
 def _mean_and_scale(spread: Spread, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Return means and standard deviations, kept to broadcast against a sample."""
+    """Return means and standard deviations that broadcast against a sample."""
     mean, variance = spread.mean[0, ...], spread.squares[0, ...] / spread.number
     xp = namespace(mean)
     deviation = xp.sqrt(xp.where(variance > 0, variance, xp.zeros_like(variance)))
-    # What is left of a constant is rounding, not signal.
+    # A tiny deviation of a constant is rounding, not signal.
     constant = deviation <= 10 * float(np.finfo(dtype).eps) * xp.abs(mean)
     return mean, xp.where(constant, xp.ones_like(deviation), deviation)

@@ -1,4 +1,4 @@
-"""Other shapes: folded modes, masks, and the box that holds what varies."""
+"""Folding, masking and cropping of samples."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ RULES = ("varying", "bright")
 
 
 class Tensorize(CanBeUndone):
-    """Give samples another shape with as many entries, such as 28x28 -> 7x4x7x4.
+    """Reshape samples, e.g. from 28x28 to 7x4x7x4.
 
     Parameters
     ----------
     shape : tuple of int
-        The new shape of a sample; one entry may be -1. Entries keep their order (C order), so a mode may be split into
-        neighbouring modes and neighbouring modes may be joined.
+        The new shape of a sample; one size may be -1. Entries keep their C order, so a mode can be split into
+        neighbouring modes, and neighbouring modes can be joined.
 
     Attributes
     ----------
@@ -58,17 +58,17 @@ class Tensorize(CanBeUndone):
         return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_in_))
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight in the shape that samples come in."""
+        """Return the weight in the original sample shape."""
         weight = as_array(weight)
         return namespace(weight).reshape(weight, self.sample_shape_in_)
 
     def words(self) -> str:
-        """Return what is done to the samples."""
+        """Return a description of the folding."""
         return f"samples were folded to {by_sizes(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
 class Mask(KeepsTensors):
-    """Set entries outside of a mask to zero.
+    """Set entries outside a mask to zero.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ class Mask(KeepsTensors):
 
     Attributes
     ----------
-    mask_ : array of bool, of the samples' shape
-        In the library and on the device of the samples it was learned from (NumPy's for a Dask array of its arrays).
+    mask_ : array of bool, of the sample shape
+        In the library and on the device of the training samples (NumPy for a Dask array of NumPy arrays).
     sample_shape_in_, sample_shape_out_ : tuple of int
     """
 
@@ -94,23 +94,23 @@ class Mask(KeepsTensors):
         return namespace(X).where(beside(self.mask_, X), X, like(0, X, dtype_of(X)))
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight, zero where the samples are not looked at."""
+        """Return the weight, set to zero outside the mask."""
         return self._change(as_array(weight))
 
     def words(self) -> str:
-        """Return what is done to the samples."""
+        """Return a description of the masking."""
         return f"entries {_outside(self.mask)} were set to zero"
 
 
 class Crop(CanBeUndone):
-    """Cut samples to the smallest box that holds a mask.
+    """Crop samples to the bounding box of a mask.
 
     Parameters
     ----------
     mask : "varying", "bright" or array of bool, default="varying"
         See `Mask`.
     margin : int, default=0
-        Entries to keep around the box.
+        Number of entries to keep around the box.
 
     Attributes
     ----------
@@ -133,24 +133,24 @@ class Crop(CanBeUndone):
 
     @property
     def box_(self) -> tuple[slice, ...]:
-        """The box, one slice a mode."""
+        """The box, one slice per mode."""
         return tuple(slice(first, last) for first, last in self.bounds_)
 
     def _change(self, X: Any, groups: Array | None = None) -> Any:
         return X[(slice(None), *self.box_)]
 
     def _undo(self, X: Any) -> Any:
-        """Return samples that are zero outside of the box."""
+        """Return samples of the original shape, zero outside the box."""
         full = namespace(X).zeros((X.shape[0], *self.sample_shape_in_), dtype=X.dtype, device=device_of(X))
         full[(slice(None), *self.box_)] = X
         return full
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight in the shape of the whole samples, zero outside of the box."""
+        """Return the weight in the original sample shape, zero outside the box."""
         return self._undo(as_array(weight)[None, ...])[0, ...]
 
     def words(self) -> str:
-        """Return what is done to the samples."""
+        """Return a description of the cropping."""
         around = f", with a margin of {self.margin}" if self.margin else ""
         sizes = f" ({by_sizes(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
         return f"samples were cut to the smallest box that holds {_inside(self.mask)}{around}{sizes}"
@@ -165,7 +165,7 @@ def _outside(rule: Any) -> str:
 
 
 def _found_mask(X: Any, rule: Any) -> Array:
-    """Return the mask as a NumPy array; only the statistics that it needs leave the device or the workers."""
+    """Return the mask as a NumPy array; only the required statistics leave the device or the workers."""
     shape = tuple(X.shape[1:])
     if isinstance(rule, str):
         if rule not in RULES:
@@ -191,7 +191,7 @@ def _varying(X: Any) -> Array:
 
 def _range(part: Any) -> tuple[Any, Any]:
     xp = namespace(part)
-    exact = cast(part, floating(part)) if dtype_of(part).itemsize < 8 else part  # some types cannot be compared
+    exact = cast(part, floating(part)) if dtype_of(part).itemsize < 8 else part  # some dtypes cannot be compared
     return xp.min(exact, axis=0), xp.max(exact, axis=0)
 
 
@@ -214,7 +214,7 @@ def _added(one: tuple[Any], other: tuple[Any]) -> tuple[Any]:
 
 
 def _bright(mean: Array) -> Array:
-    """Return where the mean sample lies above Otsu's threshold: the one that separates two kinds of entries best."""
+    """Return where the mean sample is above Otsu's threshold, which best separates two kinds of entries."""
     counts, edges = np.histogram(mean, bins=256)
     centres = (edges[:-1] + edges[1:]) / 2
     below = np.cumsum(counts)[:-1]

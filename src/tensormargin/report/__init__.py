@@ -1,4 +1,4 @@
-"""Models and rows in, one HTML file out."""
+"""HTML reports of fitted models and of comparisons, each a single self-contained file."""
 
 from .comparison_report import comparison_page, differences_in_words, read_comparison
 from .model_report import model_page

@@ -16,7 +16,7 @@ _PARTS = ("created", "data", "settings", "preparation", "versions", "summary", "
 
 
 def comparison_page(content: Mapping[str, Any]) -> Page:
-    """Return the page of what ``tensormargin compare --json`` prints."""
+    """Return the report page of a comparison, from the output of ``tensormargin compare --json``."""
     data, settings, summaries = content["data"], content["settings"], content["summary"]
     best = max(summaries, key=lambda one: one["accuracy"])
     headline = [
@@ -33,7 +33,7 @@ def comparison_page(content: Mapping[str, Any]) -> Page:
 
 
 def read_comparison(path: str | Path) -> dict[str, Any]:
-    """Read what ``tensormargin compare --json`` printed; raise `BadFileError` for anything else."""
+    """Return the saved output of ``tensormargin compare --json``; raise `BadFileError` for anything else."""
     path = Path(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ def _remarks(n_groups: int | None) -> list[str]:
 
 
 def differences_in_words(differences: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return which methods are significantly below the best one."""
+    """Return sentences on which methods are significantly below the best one."""
     if not differences:
         return []
     best = differences[0]["best"]

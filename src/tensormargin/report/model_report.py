@@ -43,15 +43,15 @@ _MOST_ROWS = 20_000
 
 
 def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None = None) -> Page:
-    """Return the page of a fitted model.
+    """Return the report page of a fitted model.
 
     Parameters
     ----------
     model : estimator or Pipeline
     facts : mapping
-        As `tensormargin.io.load_model` gives them; what is missing in "about" is left out of the page.
+        As returned by `tensormargin.io.load_model`; sections missing from "about" are left out.
     samples : SampleSet, optional
-        The training samples, for margins and activation patterns.
+        The training samples, used for margins and activation patterns.
     """
     about = facts.get("about", {})
     evaluation = about.get("evaluation")
@@ -181,7 +181,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
 
 
 def _pictures_of_search(search: Any) -> list[Picture]:
-    """Return figures of what there was to choose between."""
+    """Return figures of the search: validation scores against lambda and against rank."""
     results, pictures = search.cv_results_, []
     if len(set(results["param_lam"])) > 1:
         caption = "Validation accuracy against λ, for each form of the weight."
@@ -207,7 +207,7 @@ def _margins(model: Any, samples: SampleSet | None) -> list[MarginReport]:
 
 
 def _hardest(margins: Sequence[MarginReport], n_problems: int) -> list[int]:
-    """Return the binary problems to draw: all, or the ones with most margins that are low for their spread."""
+    """Return the binary problems to draw: all, or those with the largest Cantelli bound if there are too many."""
     if n_problems <= _MOST_PICTURES or not margins:
         return list(range(min(n_problems, _MOST_PICTURES)))
     return sorted(range(n_problems), key=lambda k: -margins[k].cantelli.value)[:_MOST_PICTURES]
@@ -226,7 +226,7 @@ def _note(model: Any, problems: Sequence[int]) -> str:
 
 
 def _whose(data: Mapping[str, Any] | None, samples: SampleSet | None) -> str:
-    """Say which samples margins and patterns are of: those of the fit, or others that were given."""
+    """Return which samples the margins and patterns refer to, in words: the training samples or others."""
     same = ("n_samples", "sample_shape", "dtype", "minimum", "maximum", "classes")
     fitted = "the samples that the model was fitted to"
     if samples is None or data is None:
@@ -311,7 +311,7 @@ def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section:
 
 
 def _sides(name: str) -> str:
-    """Say which class each colour speaks for; names read "positive against negative"."""
+    """Return which class each colour stands for; ``name`` reads "positive against negative"."""
     return f"red speaks for the first, blue for the second: {name}"
 
 

@@ -1,4 +1,4 @@
-"""A page in sections, from content to one HTML file."""
+"""Report pages made of sections, rendered as a single HTML file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..io import replacing
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: its heading, the template that shows it, and what that template needs."""
+    """A section of the page: its heading, its template, and the content of that template."""
 
     heading: str
     template: str
@@ -20,7 +20,7 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """The section's name in links."""
+        """The section's HTML anchor."""
         return self.heading.lower().replace(" ", "-")
 
     def __getattr__(self, name: str) -> Any:
@@ -31,18 +31,18 @@ class Section:
 
 
 def cell(text: str, value: Any = None) -> dict[str, Any]:
-    """Return a cell of a table, which is sorted by its value (by default its text)."""
+    """Return a table cell with its sort key, ``value`` (by default its text)."""
     return {"text": text, "value": text if value is None else value}
 
 
 def table(columns: Sequence[str], rows: Sequence[tuple[bool, Sequence[Mapping[str, Any]]]]) -> dict[str, Any]:
-    """Return a table for the template of comparisons; each row says whether it is the best and has its cells."""
+    """Return a table for the comparison template; each row is a pair of "is it the best" and its cells."""
     return {"columns": columns, "rows": [{"best": best, "cells": cells} for best, cells in rows]}
 
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a report shows; nothing in it is HTML."""
+    """The content of a report, free of HTML."""
 
     title: str
     headline: Sequence[str]
@@ -52,7 +52,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """Return the page as HTML that needs nothing but itself; all text is escaped."""
+    """Return the page as self-contained HTML; all text is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -66,7 +66,7 @@ def render(page: Page) -> str:
 
 
 def write_page(path: str | Path, page: Page) -> None:
-    """Write the page; the file is whole or not there."""
+    """Write the page to an HTML file, atomically."""
     text = render(page)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

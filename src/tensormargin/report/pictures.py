@@ -1,4 +1,4 @@
-"""Figures as data that a page carries inside itself."""
+"""Figures as SVG data to embed in a page."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..plots import plot_comparison
 
 @dataclass(frozen=True)
 class Picture:
-    """An image to embed, and the words for those who do not see it."""
+    """An image to embed, and its caption, which is also the alternative text."""
 
     source: str
     caption: str
 
 
 def picture(draw: Callable[..., Any], *arguments: Any, caption: str, **options: Any) -> Picture:
-    """Return what a function of `tensormargin.plots` draws, as SVG."""
+    """Return the figure drawn by a function of `tensormargin.plots`, as SVG."""
     import matplotlib
     import matplotlib.pyplot as plt
 
-    # Text as text, not as outlines: smaller, and it can be found. A fixed salt makes the same page twice.
+    # Text stays text instead of outlines: smaller and searchable. A fixed salt makes the output reproducible.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tensormargin", "font.family": "sans-serif"}):
         axes = draw(*arguments, **options)
         first = axes.flat[0] if hasattr(axes, "flat") else axes
@@ -37,7 +37,10 @@ def picture(draw: Callable[..., Any], *arguments: Any, caption: str, **options: 
 def pictures_of_intervals(
     rows: Sequence[tuple[str, float, float | None, float | None]], caption: str, chance: float | None = None
 ) -> list[Picture]:
-    """Return a picture of scores with their intervals, in percent; none where no row (name, score, ends) has one."""
+    """Return a picture of scores with their intervals, in percent.
+
+    Rows are (name, score, low, high). Rows without an interval are left out; the list is empty if none is left.
+    """
     drawn = [row for row in rows if row[2] is not None]
     if not drawn:
         return []

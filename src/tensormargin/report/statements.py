@@ -1,4 +1,4 @@
-"""What a methods section needs to state, in sentences."""
+"""Sentences of the report, including those for a methods section."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _RULES = {
 
 
 def percent(value: float | None) -> str:
-    """Return a share as percent with one decimal."""
+    """Return a share in percent with one decimal, "-" for None."""
     return "-" if value is None else f"{100 * value:.1f}"
 
 
 def describe_model(classifier: TensorMarginClassifier) -> str:
-    """Return how the weight is written, in words."""
+    """Return the decomposition and rank of the weight in words."""
     form = _FORMS[classifier.decomposition]
     return form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
 
 
 def describe_rule(search: Any) -> str:
-    """Return which of the models a search takes, in words."""
+    """Return the selection rule of a search in words."""
     return _RULES[search.rule]
 
 
@@ -61,12 +61,12 @@ def _data(data: Mapping[str, Any] | None) -> str:
 
 
 def describe_steps(model: Any) -> list[str]:
-    """Return what is done to samples before the classifier, a sentence a step."""
+    """Return a description of each step before the classifier."""
     return [describe_step(step) for step in all_steps(model)]
 
 
 def describe_step(step: Any) -> str:
-    """Return what a transformer does, in words."""
+    """Return a description of a transformer."""
     return step.words() if isinstance(step, KeepsTensors) else repr(step)
 
 
@@ -118,7 +118,7 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
 
 
 def _interval_in_words(evaluation: Mapping[str, Any]) -> str:
-    """Return the interval and its unit, or that there is none."""
+    """Return the interval and its unit in words, or a note that there is none."""
     low, high = evaluation["interval"]
     units = f"{evaluation['n_units']} {evaluation['unit']}s"
     if low is None:
@@ -136,7 +136,7 @@ def _chance(chance: Mapping[str, Any] | None) -> str:
 
 
 def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> list[str]:
-    """Return what is known of how well a model does, and whether that is better than a flat one."""
+    """Return the results of the evaluation, the comparison with the flat reference and the permutation test."""
     if evaluation is None:
         return ["This model was not evaluated: how well it does on new samples is not known.", *_chance_lines(chance)]
     reference, majority = evaluation["reference"], evaluation["majority"]
@@ -168,7 +168,7 @@ def _beats_majority(evaluation: Mapping[str, Any]) -> list[str]:
 
 
 def difference_in_words(difference: Mapping[str, Any]) -> str:
-    """Return a paired difference with its interval, and whether it is significant."""
+    """Return a sentence with a paired difference, its interval and whether it is significant."""
     points = f"The difference of {100 * difference['difference']:+.1f} points"
     if difference["low"] is None:
         return f"{points} comes from {difference['n_units']} groups: too few to tell whether it is significant."
@@ -180,12 +180,12 @@ def difference_in_words(difference: Mapping[str, Any]) -> str:
 
 
 def p_in_words(p_value: float) -> str:
-    """Return a p-value with two digits."""
+    """Return a p-value with two digits, or "p < 0.001"."""
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
 
 
 def _unusual_folds(evaluation: Mapping[str, Any]) -> list[str]:
-    """Explain folds that say less than they seem to: their training or test set lacks a class."""
+    """Return remarks on folds whose training or test set lacks a class, and on untested samples."""
     lines = [
         f"The training set of fold {fold_name(fold)} has no sample of {_classes(fold['unseen'])}, so none of those in "
         "its test set can be right."
@@ -207,7 +207,7 @@ def _unusual_folds(evaluation: Mapping[str, Any]) -> list[str]:
 
 
 def fold_name(fold: Mapping[str, Any]) -> str:
-    """Return repeat and fold, counted from 1."""
+    """Return "repeat.fold", both counted from 1."""
     return f"{fold['repeat'] + 1}.{fold['fold'] + 1}"
 
 
@@ -216,7 +216,7 @@ def _classes(labels: Sequence[Any]) -> str:
 
 
 def fold_note(fold: Mapping[str, Any]) -> str:
-    """Return which classes the sets of a fold lack."""
+    """Return a note on the classes missing from the training and test set of a fold."""
     notes = [f"training set without {_classes(fold['unseen'])}"] if fold["unseen"] else []
     notes += [f"test set without {_classes(fold['absent'])}"] if fold["absent"] else []
     return "; ".join(notes)

@@ -1,4 +1,4 @@
-"""Maps for the sliders of the page: one byte per entry."""
+"""Maps for the interactive viewer of the page, packed into one byte per entry."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from .._typing import Array
 
 LONGEST_MODE = 128
-"""Longer modes are shown at this size: a page must stay small enough to send."""
+"""Longer modes are reduced to this size, to keep the page small enough to send."""
 
 
 def packed_map(values: Array, name: str) -> dict[str, Any]:
-    """Return a map as JSON.
+    """Return a map as JSON types.
 
     Returns
     -------
     dict
-        "shape" and "bytes" (base64, from -127 to 127) of the map as shown, "largest" for what 127 stands for. "edges"
-        has, for each mode that is shown at a reduced size, where the range of each entry shown begins, and the mode's
-        own size at the end; None for other modes. "peak" is the largest entry in absolute value with its own indices,
-        "start" the indices of the entry shown that it is part of.
+        "shape" and "bytes" (base64, from -127 to 127) of the displayed map; "largest" is the value of 127. "edges"
+        holds, for each mode of reduced size, the first index of each displayed entry, followed by the original size;
+        None for other modes. "peak" is the entry of largest absolute value with its original indices, "start" the
+        indices of the displayed entry that contains it.
     """
     values = np.nan_to_num(np.asarray(values, np.float64))
     edges = [_edges(size) for size in values.shape]
@@ -42,7 +42,7 @@ def packed_map(values: Array, name: str) -> dict[str, Any]:
 
 
 def packed_background(values: Array) -> str:
-    """Return the bytes (base64) of a grey image of the same form, from 0 to 255."""
+    """Return a grey background for a map of the same shape, as bytes (base64) from 0 to 255."""
     values = np.nan_to_num(np.asarray(values, np.float64))
     shown = _block_means(values, [_edges(size) for size in values.shape])
     low, high = np.percentile(shown, [1, 99])
@@ -51,13 +51,13 @@ def packed_background(values: Array) -> str:
 
 
 def _edges(size: int) -> Array:
-    """Return where the ranges of indices begin that are shown as one entry each, and the size at the end."""
+    """Return the first index of each displayed entry, followed by the size of the mode."""
     count = min(size, LONGEST_MODE)
     return np.arange(count + 1) * size // count
 
 
 def _block_means(values: Array, edges: list[Array]) -> Array:
-    """Return the mean over each block of entries that is shown as one."""
+    """Return the mean over the block of each displayed entry."""
     for mode, own in enumerate(edges):
         if len(own) <= values.shape[mode]:
             lengths = np.diff(own).reshape(-1, *[1] * (values.ndim - mode - 1))

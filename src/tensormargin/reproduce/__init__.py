@@ -1,4 +1,4 @@
-"""The paper's tables again: what is evaluated, the runs that can be stopped and continued, and the page of results."""
+"""Reproduction of the paper's tables: protocols, runs that can be stopped and resumed, and the results page."""
 
 from .page import read_results, read_summaries, write_page, write_summaries
 from .protocols import PROTOCOLS, Evaluation, Grid, quick

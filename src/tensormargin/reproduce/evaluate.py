@@ -1,6 +1,6 @@
-"""What a worker does: choose among strengths on a part of the training data, or fit and score pairs of classes.
+"""Jobs of the workers: score candidate lambda and mu on validation data, or fit and test pairs of classes.
 
-Every job runs on one thread, so that its numbers do not depend on how many jobs run beside it.
+Every job runs on one thread, so that its results do not depend on the number of parallel jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .splits import Where, inner_splits, seed_of
 
 @dataclass(frozen=True)
 class Strengths:
-    """A value of lambda and one of mu1 = mu2."""
+    """Values of lambda and of mu1 = mu2."""
 
     lam: float
     mu: float
@@ -33,7 +33,7 @@ class Strengths:
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """Pairs of one cell, to fit with the chosen strengths, or (None) to choose on."""
+    """Pairs of one cell: to fit with the chosen strengths or, if ``chosen`` is None, to score all candidates."""
 
     evaluation: Evaluation
     cell: CellKey
@@ -42,14 +42,14 @@ class EvaluationJob:
 
 
 def has_margin_terms(method: str) -> bool:
-    """Tell whether a method has mu1 and mu2 to choose."""
+    """Return whether a method has the margin terms of mu1 and mu2."""
     return METHODS[method].get("mu1", 1.0) > 0
 
 
 def run_job(job: EvaluationJob, sent: Bunch | None = None) -> list[Any]:
     """Return the job's rows: `TuningRow` without chosen strengths, `Row` with them.
 
-    The data set is loaded where it was not sent along.
+    The data set is loaded unless it is sent with the job.
     """
     with threadpool_limits(1):
         bunch = load_once(job.evaluation.load) if sent is None else sent
@@ -83,7 +83,7 @@ def _is_tucker(method: str) -> bool:
 
 
 def _samples(job: EvaluationJob, bunch: Bunch, rows: Array) -> Array:
-    """Return samples as the method sees them: divided, in float32, for Tucker weights perhaps in another shape."""
+    """Return the method's samples: float32, divided by ``divisor``, reshaped for Tucker weights if asked for."""
     samples = bunch.data[rows].astype(np.float32)
     if job.evaluation.divisor != 1.0:
         samples /= np.float32(job.evaluation.divisor)
@@ -96,9 +96,9 @@ def _of_pair(bunch: Bunch, rows: Array, pair: Pair) -> Array:
 
 
 def _tune(job: EvaluationJob, bunch: Bunch, train: Array, pair: Pair) -> Iterator[TuningRow]:
-    """Score every strength of the grid on parts of the training data that the fits did not see.
+    """Score every candidate of the grid on validation sets taken from the training data.
 
-    Along lambda each fit starts from the one before.
+    Along lambda, each fit is a warm start from the previous one.
     """
     rows = _of_pair(bunch, train, pair)
     labels = bunch.target[rows]
@@ -125,7 +125,7 @@ def _tune(job: EvaluationJob, bunch: Bunch, train: Array, pair: Pair) -> Iterato
 
 
 def _score(job: EvaluationJob, bunch: Bunch, train: Array, test: Array, pair: Pair, chosen: Strengths) -> Row:
-    """Fit on the pair's whole training part and count the right predictions on its test part."""
+    """Fit on the pair's whole training set and return the result on its test set."""
     train, test = _of_pair(bunch, train, pair), _of_pair(bunch, test, pair)
     samples, labels = _samples(job, bunch, train), bunch.target[train]
     fit = timed_fit(_classifier(job, chosen), samples, labels)

@@ -1,4 +1,4 @@
-"""Figures of a table of results."""
+"""Figures of the results page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .summary import CellSummary
     from .tables import TableResults
 
-# One hue a form of the weight (flat, rank one, CP, Tucker), dashed or hollow without margin terms: they read in pairs.
+# One hue per form of the weight (flat, rank one, CP, Tucker); dashed or hollow without margin terms.
 _STYLES = {
     "SVM": ("#6b6b6b", "--", "s"),
     "LMDM": ("#6b6b6b", "-", "s"),
@@ -27,7 +27,7 @@ _STYLES = {
 
 
 def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
-    """Draw the table's figures into a folder; return captions and paths relative to the folder above."""
+    """Save the table's figures in a folder; return captions and paths relative to its parent."""
     one_data = len({data for data, _ in one.columns}) == 1
     drawn = []
     if one_data and len(one.columns) > 1:
@@ -41,7 +41,7 @@ def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
 
 
 def accuracy_against_size(one: TableResults) -> Any:
-    """Return a figure: what the paper reports, and what was measured on the same scale and enlarged."""
+    """Return a figure of accuracy against training size: the paper's, and ours on the same scale and enlarged."""
     figure = _figure(12.6, 4.2)
     paper, same_scale, enlarged = figure.subplots(1, 3)
     for method in _present(one):
@@ -64,7 +64,7 @@ def accuracy_against_size(one: TableResults) -> Any:
 
 
 def time_against_size(one: TableResults) -> Any:
-    """Return a figure: median seconds of a fit on logarithmic axes."""
+    """Return a figure of median fit time against training size, on logarithmic axes."""
     figure = _figure(6.4, 4.2)
     axes = figure.subplots()
     for method in _present(one):
@@ -87,7 +87,7 @@ def _line_style(method: str) -> dict[str, Any]:
 
 
 def accuracies(one: TableResults) -> Any:
-    """Return a figure: for each data set the methods' accuracies with standard deviations, the paper's as crosses."""
+    """Return a figure of accuracies with standard deviations, one panel per column; crosses mark the paper's."""
     columns = one.columns
     wide = min(len(columns), 3)
     tall = int(np.ceil(len(columns) / wide))
@@ -135,7 +135,7 @@ def _present(one: TableResults) -> list[str]:
 
 
 def _figure(width: float, height: float) -> Any:
-    """Return an empty figure that no window and no global state of matplotlib knows of."""
+    """Return an empty figure that is independent of pyplot's global state."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -1,4 +1,4 @@
-"""What the numbers say, in words."""
+"""The findings of the result tables as sentences."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NEARLY_ALWAYS = 99.0  # percent
 
 
 def findings(one: TableResults) -> list[str]:
-    """Return what the numbers of one table say, in words."""
+    """Return the findings of one table as sentences."""
     remarks = (_all_differences(one), _ceiling(one.cells), _edges(one.cells), _unconverged(one.cells))
     return in_short([one]) + [remark for remark in remarks if remark]
 
 
 def in_short(results: Sequence[TableResults]) -> list[str]:
-    """Return the answers to the questions that the paper asks, over all these tables together."""
+    """Return the answers to the paper's questions over all these tables, as sentences."""
     cells = [cell for one in results for cell in one.cells]
     sentences = (
         _against_paper(cells, PROPOSED, "The proposed methods"),
@@ -34,7 +34,7 @@ def in_short(results: Sequence[TableResults]) -> list[str]:
 
 
 def _against_paper(cells: Sequence[CellSummary], methods: Sequence[str], who: str) -> str:
-    """Say how a group of methods does beside the paper's figures."""
+    """Return a sentence that compares a group of methods with the paper's figures."""
     own = [cell for cell in cells if cell.method in methods and cell.tuned == "lam" and not isnan(cell.paper)]
     if not own:
         return ""
@@ -51,7 +51,7 @@ def _against_paper(cells: Sequence[CellSummary], methods: Sequence[str], who: st
 
 
 def _question(results: Sequence[TableResults], pairs: Sequence[tuple[str, str]], tuned: str, what: str) -> str:
-    """Say in how many comparisons the first of each pair is better or worse, before and after the correction."""
+    """Return how often the first method of each pair is better or worse, before and after Holm's correction."""
     found = [
         difference
         for one in results
@@ -74,7 +74,7 @@ def _question(results: Sequence[TableResults], pairs: Sequence[tuple[str, str]],
 
 
 def _all_differences(one: TableResults) -> str:
-    """Say how many of all intervals miss 0, before and after the correction for their number."""
+    """Return how many differences are significant, before and after Holm's correction, as a sentence."""
     tested = [difference for difference in one.differences if not isnan(difference.p_value)]
     if not tested:
         return ""
@@ -88,7 +88,7 @@ def _all_differences(one: TableResults) -> str:
 
 
 def _ceiling(cells: Sequence[CellSummary]) -> str:
-    """Say so where every method is nearly always right."""
+    """Return a remark if every method is nearly always right, otherwise an empty string."""
     lowest = min(cell.accuracy for cell in cells)
     if lowest < _NEARLY_ALWAYS:
         return ""
@@ -96,7 +96,7 @@ def _ceiling(cells: Sequence[CellSummary]) -> str:
 
 
 def _edges(cells: Sequence[CellSummary]) -> str:
-    """Say where lambda was mostly chosen at an end of its grid."""
+    """Return a remark on the cells whose lambda is mostly at an end of its grid, otherwise an empty string."""
     low = [cell for cell in cells if cell.at_low > 0.5]
     high = [f"{variant_name(c.method, c.tuned)} on {c.data} {c.size}" for c in cells if c.at_high > 0.5]
     parts = []

@@ -1,4 +1,4 @@
-"""The page of results: Markdown tables, findings and figures, all from the summaries in the folders of a run."""
+"""The results page: Markdown tables, findings and figures, made from the summaries of the runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PROTOCOLS = {
     "table5": "As Table 4, with images of 64x64, and 8x8x8x8 for Tucker weights.",
     "table6": "Leave-one-out on ADNI, five folds on ADHD-200, ranks 4,4,4 for Tucker weights.",
     "open": "Haxby: 28 pairs of categories, each of 12 runs left out in turn. EEG: five folds, repeated. "
-    "Indian Pines: patches of 5x5x200, 36 pairs of the nine largest classes, 10 or 30 training patches a class, test "
+    "Indian Pines: patches of 5x5x200, 36 pairs of the nine largest classes, 10 or 30 training patches per class, test "
     "patches from other parts of the scene that share no pixel with a training patch. AdrenalMNIST3D 28x28x28: its "
     "published split, and five folds (which may put the two glands of a person on both sides; the file does not tell). "
     "Tucker ranks are 4 in every mode. Always answering with the larger class would be right in 50 % of the cases of "
@@ -47,7 +47,7 @@ How it was done, for all seven methods alike:
 - The runner draws the splits and counts the right predictions; a method sees training data only.
 - lambda comes from one grid for all methods ({lams}). It is chosen for each method, training size and split by
   the share of right predictions on parts of the training data that the fits did not see, pooled over several pairs of
-  classes; where several are equally right, the smallest is taken. Then every pair is fitted on its whole training part.
+  classes; ties go to the smallest. Then every pair is fitted on its whole training set.
 - mu1 = mu2 = 1 as in the paper. In rows marked "mu chosen" it comes from {mus} in the same way.
 - The paper's lambda and mu mean something else on data in another unit. On the open data both count in units of one
   over the mean squared norm of the centred samples, and mu1 = mu2 = 1 is the estimator's scale-free default, 100 of
@@ -55,7 +55,7 @@ How it was done, for all seven methods alike:
 - ± is the standard deviation over the splits. Fit times are medians of single fits on one core with the chosen lambda,
   with as many fits side by side as there were jobs.
 - Intervals are 95 %, one by one. On MNIST, ORL and Indian Pines they come from leaving out one class at a time with all
-  its pairs; elsewhere from the splits, with the variance corrected for overlapping training parts.
+  its pairs; elsewhere from the splits, with the variance corrected for overlapping training sets.
 - Of so many intervals some miss 0 by chance. So a method is called better or worse only where Student's p-value that
   belongs to the interval is at most 0.05 after Holm's correction for all differences of its table: every two methods,
   mu chosen or not, in every column (`differences.csv` has them all). That is strict where many differences rest on few
@@ -67,7 +67,7 @@ also after Holm's correction):
 
 
 def read_results(folder: str | Path) -> list[TableResults]:
-    """Read the summaries of all tables in a folder of results."""
+    """Return the summaries of all tables in a results folder."""
     found = []
     for name in TITLES:
         path = Path(folder) / name
@@ -86,15 +86,15 @@ def _read_table(folder: Path, name: str) -> TableResults:
 
 
 def write_summaries(run: Run) -> str:
-    """Write the rows of a run's folder as one file, and summaries of its complete cells; return the Markdown."""
+    """Write a run's rows to one file, and summaries of its complete cells; return the summary as Markdown."""
     run.tuning.export()
     rows = run.complete(run.rows.export())
     cells, paired = summarise_rows(rows, run.protocol), differences(rows, run.protocol)
     cells, paired = _of_other_data(run, "summary.csv", cells), _of_other_data(run, "differences.csv", paired)
-    paired = corrected(paired)  # for those of other data too
+    paired = corrected(paired)  # including the differences of other data
     write_csv(run.folder / "summary.csv", cells)
     write_csv(run.folder / "differences.csv", paired)
-    text = summary_text(_read_table(run.folder, run.settings.table))  # in the digits that others read
+    text = summary_text(_read_table(run.folder, run.settings.table))  # read back, with the digits of the CSV files
     with replacing(run.folder / "summary.md") as temporary:
         temporary.write_text(text)
     return text
@@ -107,26 +107,26 @@ def summary_text(one: TableResults) -> str:
 
 
 def read_summaries(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return what `write_summaries` wrote for one table: its cells and the paired differences."""
+    """Return the cells and paired differences that `write_summaries` wrote for one table."""
     one = _read_table(folder, folder.name)
     return {"summary": [asdict(cell) for cell in one.cells], "differences": [asdict(pair) for pair in one.differences]}
 
 
 def _of_other_data(run: Run, name: str, records: list[Record]) -> list[Record]:
-    """Return the records after the stored ones of data sets that this run has no file of (table6)."""
+    """Return the records, preceded by the stored ones of data sets that are not part of this run (table6)."""
     path = run.folder / name
     if not path.is_file() or not records:
         return records
     try:
         stored = read_csv(path, type(records[0]))
-    except BadFileError:  # of an older version, or damaged: it is made anew
+    except BadFileError:  # from an older version, or damaged: it is rewritten
         return records
     known = {evaluation.data for evaluation in run.protocol}
     return [record for record in stored if record.data not in known] + records
 
 
 def write_page(folder: str | Path, path: str | Path) -> None:
-    """Write the page of results, with its figures in a folder beside it that has the page's name."""
+    """Write the results page, with its figures in a folder of the same name next to it."""
     from .figures import draw
 
     results, path = read_results(folder), Path(path)
@@ -138,7 +138,7 @@ def write_page(folder: str | Path, path: str | Path) -> None:
 def page_text(
     results: Sequence[TableResults], folder: str | Path, pictures: dict[str, list[tuple[str, str]]] | None = None
 ) -> str:
-    """Return the page as Markdown."""
+    """Return the results page as Markdown."""
     lams, mus = _grids(folder, [one.name for one in results])
     parts = [_HEAD.format(results=Path(folder).name, lams=lams, mus=mus), "## In short\n", _bullets(in_short(results))]
     for one in results:
@@ -152,7 +152,7 @@ def page_text(
 
 
 def _grids(folder: str | Path, tables: Iterable[str]) -> tuple[str, str]:
-    """Return the values of lambda and mu that were chosen from, as text."""
+    """Return the candidate values of lambda and mu as text."""
     lams, mus = dict[str, None](), dict[str, None]()
     for path in (Path(folder) / table / "settings.json" for table in tables):
         for entry in json.loads(path.read_text()).values() if path.is_file() else ():

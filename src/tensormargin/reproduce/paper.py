@@ -1,4 +1,4 @@
-"""The accuracies that the paper reports, in percent. Cells that it left empty are missing here."""
+"""The accuracies reported in the paper, in percent. Cells that the paper leaves empty are missing."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ _FIGURES = _figures()
 
 
 def reported(data: str, size: int, method: str) -> float | None:
-    """Return the paper's accuracy in percent (its Tables 2, 4, 5 and 6), None for a cell that it left empty."""
+    """Return the paper's accuracy in percent (Tables 2, 4, 5 and 6), None for a cell that is empty there."""
     return _FIGURES.get((data, size, method), _FIGURES.get((data, None, method)))

@@ -1,7 +1,7 @@
-"""How the methods are evaluated, table by table: data, splits, forms of the weight, values to choose from.
+"""Evaluation protocols of the tables: data, splits, forms of the weight, hyperparameter grids.
 
-A protocol is a list of evaluations, one for each data set. To add a data set, take a split function from `splits`
-(or write one there) and add an `Evaluation` to a table of `PROTOCOLS`.
+A protocol is a list of evaluations, one per data set. To add a data set, take a split function from `splits` (or write
+one there) and add an `Evaluation` to a table of `PROTOCOLS`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ Pair = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class Grid:
-    """Values that every method chooses from.
+    """Hyperparameter grid of all methods.
 
     Attributes
     ----------
     lams : tuple of float
-        Ascending, so that each fit can start from the one before.
+        Values of lambda, ascending, so that each fit can be warm-started from the previous one.
     mus : tuple of float
-        Values of mu1 = mu2 for methods with margin terms; the paper has 1.
+        Values of mu1 = mu2 for methods with margin terms; 1 in the paper.
     more_mus : tuple of float
-        Values of mu1 = mu2 to choose from, beside those of ``mus``, where mu is chosen too.
+        Further values of mu1 = mu2, tried if mu is tuned too.
     relative : bool
-        Whether they count in units of one over the mean squared norm of the centred samples; otherwise they are the
-        paper's lambda and mu, on the data as they come.
+        Whether lambda and mu are in units of one over the mean squared norm of the centred samples; otherwise they are
+        the paper's, for the original data.
     """
 
     lams: tuple[float, ...] = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
@@ -64,32 +64,32 @@ class Evaluation:
     Attributes
     ----------
     data : str
-        Name in the rows.
+        Name of the data set in the rows.
     load : callable
-        Returns the data set. Called once in every worker, so it has to be picklable.
+        Returns the data set. Called once in every worker, so it must be picklable.
     split : callable
         See `SplitRule`.
     sizes : tuple of int
-        Training sizes, as the split function understands them.
+        Training sizes, as interpreted by the split function.
     repeats, folds : int
-        Random repetitions, and parts of each that are tested in turn.
+        Number of random repeats, and number of folds in each.
     repeatable : bool
         Whether another repeat would draw another split.
     once : tuple of int
-        Sizes that leave nothing to draw (all training images); they are done in the first repeat only.
+        Sizes without randomness (all training images), which are run in the first repeat only.
     divisor : float
         The samples are divided by it.
     tucker_shape : tuple of int, optional
-        Shape that the samples are given for Tucker weights, if it differs from their own.
+        Shape to which the samples are reshaped for Tucker weights, if it differs from their own.
     tucker_rank : tuple of int, optional
     validation : {"holdout", "folds", "groups", "places"}
-        How lambda is chosen inside the training part; see `inner_splits`.
+        How lambda is chosen on the training set; see `inner_splits`.
     tuning_pairs : int
-        Pairs of classes on which it is chosen; the same lambda serves all pairs of the division.
+        Number of pairs of classes on which lambda is chosen; all pairs of the split share the same lambda.
     interval_over : {"classes", "splits"}
-        What the confidence intervals treat as drawn at random.
+        What the confidence intervals treat as random.
     pairs : int, optional
-        How many pairs of classes to evaluate, evenly spread; all by default.
+        Number of pairs of classes to evaluate, evenly spread; all by default.
     """
 
     data: str
@@ -114,11 +114,11 @@ class Evaluation:
         return tuple(size for size in self.sizes if repeat == 0 or size not in self.once)
 
     def class_pairs(self, target: Array) -> list[Pair]:
-        """Return the pairs of classes that are told apart, one binary problem each."""
+        """Return the pairs of classes, one per binary problem."""
         return spread(list(combinations(np.unique(target).tolist(), 2)), self.pairs)
 
     def with_more_mus(self) -> Evaluation:
-        """Return the same evaluation with the values of mu that are left to try where mu is chosen too."""
+        """Return the evaluation with the further values of mu that are tried if mu is tuned too."""
         return replace(self, grid=replace(self.grid, mus=self.grid.more_mus))
 
     def tuning(self, pairs: Sequence[Pair]) -> list[Pair]:
@@ -130,7 +130,7 @@ _LOADED: dict[bytes, Bunch] = {}
 
 
 def load_once(load: Callable[[], Bunch]) -> Bunch:
-    """Return the data set that a function loads; each is loaded once in a process."""
+    """Return the data set that a function loads, loading it only once per process."""
     key = pickle.dumps(load)  # the function's name with its arguments
     if key not in _LOADED:
         _LOADED[key] = load()
@@ -138,7 +138,7 @@ def load_once(load: Callable[[], Bunch]) -> Bunch:
 
 
 def spread(items: Sequence[Any], count: int | None) -> list[Any]:
-    """Return ``count`` of the items, evenly spread over them; all where there are no more."""
+    """Return ``count`` evenly spread items, or all if there are no more than that."""
     if count is None or count >= len(items):
         return list(items)
     return [items[position] for position in np.linspace(0, len(items) - 1, count).round().astype(int)]
@@ -205,7 +205,7 @@ def _table6(adni: str | Path | None = None, adhd: str | Path | None = None) -> l
 
 
 def _checked_labels(path: str | Path, target: Array, fewest: int) -> int:
-    """Return the number of samples; raise unless there are two classes with enough of them to be cut into parts."""
+    """Return the number of samples; raise unless there are two classes with at least ``fewest`` samples each."""
     labels, counts = np.unique(target, return_counts=True)
     if len(labels) != 2 or counts.min() < fewest:
         held = ", ".join(f"{n} of {label}" for label, n in zip(labels.tolist(), counts, strict=True))
@@ -245,7 +245,7 @@ def _open() -> list[Evaluation]:
             data="Indian Pines",
             load=partial(datasets.load_indian_pines, 5, _PINES_CLASSES),
             split=places_apart,
-            sizes=(10, 30),  # training patches a class
+            sizes=(10, 30),  # training patches per class
             repeats=10,
             tucker_rank=(4, 4, 4),
             grid=_OPEN_GRID,
@@ -286,15 +286,15 @@ PROTOCOLS: Mapping[str, Callable[..., list[Evaluation]]] = {
     "table6": _table6,
     "open": _open,
 }
-"""The evaluations of each table; that of table6 takes the paths of the files that a user brings."""
+"""Functions that return the evaluations of each table; table6 takes the paths of files provided by the user."""
 
 _QUICK_SIZES = {"MNIST": (1000,), "Indian Pines": (10,), "AdrenalMNIST3D, own split": (200,)}
 
 
 def quick(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return the same evaluations cut down to a minute or so: few pairs, one repeat, few folds, three values of lambda.
+    """Return the evaluations reduced to about a minute: few pairs, one repeat, few folds, three values of lambda.
 
-    The five folds of AdrenalMNIST3D are left out: its own split goes the same way.
+    The five-fold evaluation of AdrenalMNIST3D is left out, since its published split is kept.
     """
     return [
         replace(

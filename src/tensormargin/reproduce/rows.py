@@ -1,4 +1,4 @@
-"""Rows of results and where they are kept: small Parquet files that are only ever added, each whole or not there."""
+"""Result rows and their store: small Parquet files, written atomically and never changed afterwards."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..io.atomic import TEMPORARY
 from ..io.versions import software_versions
 from .protocols import Pair
 
-_STALE = 60.0  # seconds; a part is written in milliseconds, so an older temporary file has lost its process
+_STALE = 60.0  # seconds; a file is written in milliseconds, so the process of an older temporary file is gone
 
 
 @dataclass(frozen=True, order=True)
 class CellKey:
-    """One method on one division of one data set; ``tuned`` says what was chosen, "lam" or "lam+mu"."""
+    """One method on one split of one data set; ``tuned`` names the tuned hyperparameters, "lam" or "lam+mu"."""
 
     data: str
     size: int
@@ -47,19 +47,19 @@ class _OfPair(CellKey):
 
     @classmethod
     def of(cls, cell: CellKey, pair: Pair, **values: Any) -> Self:
-        """Return the row of a cell and a pair of classes; the other fields as in the constructor."""
+        """Return the row for a cell and a pair of classes; ``values`` holds the other fields."""
         return cls(**asdict(cell), first=str(pair[0]), second=str(pair[1]), **values)
 
 
 @cache
 def versions_text() -> str:
-    """Return the versions that go into each row, as a JSON object."""
+    """Return the software versions, stored with each row, as a JSON object."""
     return json.dumps(software_versions(), sort_keys=True)
 
 
 @dataclass(frozen=True)
 class TuningRow(_OfPair):
-    """How often one strength was right inside the training part of one pair; ``seconds`` is the time of its fits."""
+    """Validation result of one candidate on one pair of classes; ``seconds`` is the time of its fits."""
 
     lam: float
     mu: float
@@ -70,15 +70,15 @@ class TuningRow(_OfPair):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells this row from all others."""
+        """The fields that identify this row."""
         return self.cell, self.pair, self.lam, self.mu
 
 
 @dataclass(frozen=True)
 class Row(_OfPair):
-    """One pair of classes, fitted on the whole training part and scored by the runner on the test part.
+    """Test result of one pair of classes, fitted on the whole training set and scored on the test set.
 
-    ``lam`` and ``mu`` are the chosen strengths (``relative``: in units of one over the mean squared norm of the centred
+    ``lam`` and ``mu`` are the chosen values (if ``relative``, in units of one over the mean squared norm of the centred
     samples). ``gap`` is the largest relative duality gap of the last sweep, ``versions`` a JSON object.
     """
 
@@ -101,7 +101,7 @@ class Row(_OfPair):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells this row from all others."""
+        """The fields that identify this row."""
         return self.cell, self.pair
 
 
@@ -109,39 +109,39 @@ RowType = TypeVar("RowType", Row, TuningRow)
 
 
 class RowStore(Generic[RowType]):
-    """Rows of one kind in a folder.
+    """Rows of one kind, stored in a folder.
 
-    Rows are added as a new file that appears in one step, and no file is changed afterwards, so a process that is
-    killed at any moment leaves whole files only, and two that write at once do not disturb each other. `export` writes
-    all rows to one file beside the folder, which `read` takes into account, so that the folder may be thrown away.
+    Every `add` writes a new file atomically, and files never change afterwards. A process that is killed leaves no
+    incomplete file, and several processes may write at the same time. `export` writes all rows to one file next to the
+    folder; `read` includes that file, so the folder may then be deleted.
     """
 
     def __init__(self, folder: str | Path, kind: type[RowType]) -> None:
-        _arrow()  # without pyarrow nothing can be kept: say so before any work is done
+        _arrow()  # raise before any work is done if pyarrow is missing
         self.folder = Path(folder)
         self.exported = self.folder.with_suffix(".parquet")
         self._kind: type[RowType] = kind
 
     def add(self, rows: Sequence[RowType]) -> None:
-        """Add rows in one step."""
+        """Add rows as one new file, atomically."""
         name = hashlib.sha256(repr([row.key for row in rows]).encode()).hexdigest()[:24]
         self._write(self.folder / f"{name}.parquet", rows)
 
     def read(self) -> list[RowType]:
-        """Return all rows, each key once, in the order of the keys."""
+        """Return all rows without duplicates, sorted by key."""
         paths = [self.exported] if self.exported.is_file() else []
         paths += sorted(self.folder.glob("[!.]*.parquet"))
         rows = {row.key: row for path in paths for row in self._read(path)}
         return [rows[key] for key in sorted(rows)]
 
     def export(self) -> list[RowType]:
-        """Write all rows to one file, sorted, and return them."""
+        """Write all rows to one file, sorted by key, and return them."""
         rows = self.read()
         self._write(self.exported, rows)
         return rows
 
     def sweep(self) -> None:
-        """Remove what killed processes left half-written."""
+        """Remove temporary files left by killed processes."""
         for path in (*self.folder.glob(f".*{TEMPORARY}"), *self.folder.parent.glob(f".*{TEMPORARY}")):
             if time.time() - path.stat().st_mtime > _STALE:
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The runner: which rows a table needs, which of them are there, and the work for the others."""
+"""The runner: determines which rows of a table are missing and computes them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .evaluate import EvaluationJob, Strengths, has_margin_terms, run_job
 from .protocols import Evaluation, Pair, load_once
 from .rows import CellKey, Row, RowStore, TuningRow
 
-# Seconds of a fit relative to a flat SVM's on Table 2, roughly: for the time left, and to begin with the longest jobs.
+# Rough fit time relative to a flat SVM on Table 2: used to estimate the time left and to start the longest jobs first.
 _COST = {"SVM": 1.0, "LMDM": 1.0, "STM": 1.2, "STuM": 6.0, "SPMD-LRT": 0.4, "HSPMD-LRT": 0.8, "TuSPMD-LRT": 2.0}
-_JOB_SHARE = 9  # jobs a cell is cut into: a killed run loses no more than the jobs in flight
+_JOB_SHARE = 9  # jobs per cell: a killed run loses only the jobs in progress
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What of a table to do.
+    """Which parts of a table to run.
 
     Attributes
     ----------
@@ -35,13 +35,13 @@ class RunSettings:
         Key of `PROTOCOLS`.
     methods : tuple of str
     seed : int
-        All splits, subsets and starts follow from it.
+        Determines all splits, subsets and initial weights.
     tune_mu : bool
-        Choose mu1 = mu2 as well, in rows of their own (``tuned`` is "lam+mu"), for the methods that have it.
+        Choose mu1 = mu2 as well, for the methods with margin terms, in separate rows (``tuned`` is "lam+mu").
     sizes : tuple of int, optional
-        Training sizes; all of the protocol by default.
+        Training sizes; by default all sizes of the protocol.
     repeats : int, optional
-        Repeats; those of the protocol by default.
+        Number of repeats; by default that of the protocol.
     """
 
     table: str
@@ -54,7 +54,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run is: rows there and rows in all, and the same in units of work, from which the time left follows."""
+    """Progress of a run: rows done and in total, and the same in units of work, which give the time left."""
 
     rows: int
     all_rows: int
@@ -64,15 +64,15 @@ class RunState:
 
 
 class Run:
-    """A table's rows in a folder, as far as they are there, and the way to get the others.
+    """The rows of a table that a folder holds, and the jobs that compute the missing ones.
 
     Parameters
     ----------
     evaluations : sequence of Evaluation
     settings : RunSettings
     folder : str or Path
-        Made where it is not there. Holds rows/, tuning/ and settings.json; rows made with another seed or other values
-        to choose from are refused.
+        Created if missing. Holds rows/, tuning/ and settings.json; a folder with rows of another seed or another grid
+        is refused.
     """
 
     def __init__(self, evaluations: Sequence[Evaluation], settings: RunSettings, folder: str | Path) -> None:
@@ -91,12 +91,12 @@ class Run:
         return {(cell, _text(pair)) for evaluation, cell in self._cells() for pair in self._pairs[evaluation.data]}
 
     def wanted_rows(self) -> list[Row]:
-        """Return the rows that are there and that the settings ask for."""
+        """Return the stored rows that the settings ask for."""
         wanted = self.wanted_keys()
         return [row for row in self.rows.read() if row.key in wanted]
 
     def complete(self, rows: Iterable[Row]) -> list[Row]:
-        """Return those rows of the folder whose cells have every pair of classes, asked for now or before."""
+        """Return the rows of cells with all pairs of classes, whether or not the settings ask for them."""
         by_cell = defaultdict(list)
         for row in rows:
             if row.seed == self.settings.seed:
@@ -109,11 +109,11 @@ class Run:
         return [row for cell, own in by_cell.items() if len(own) == n_pairs.get(cell.data) for row in own]
 
     def data_sets(self) -> list[Bunch]:
-        """Return the data sets of the evaluations, which the workers of a cluster are sent."""
+        """Return the data sets of the evaluations, to be sent to the workers of a cluster."""
         return [load_once(one.load) for one in self.evaluations]
 
     def go(self, n_jobs: int | None = None) -> Iterator[RunState]:
-        """Make the missing rows, repeat by repeat; what is done is kept whatever happens next."""
+        """Compute the missing rows, one repeat after the other, and yield the progress; finished rows are stored."""
         for store in (self.rows, self.tuning):
             store.sweep()
         tuned, done = self.tuning.read(), {row.key for row in self.rows.read()}
@@ -132,7 +132,7 @@ class Run:
                     yield meter.fitted(rows)
 
     def _cells(self) -> Iterator[tuple[Evaluation, CellKey]]:
-        """Yield every cell with its evaluation; with ``tune_mu`` the methods that have mu come twice."""
+        """Yield every cell with its evaluation; with ``tune_mu``, methods with margin terms have two cells."""
         for evaluation in self.evaluations:
             for repeat in range(evaluation.repeats):
                 for size in evaluation.sizes_of(repeat):
@@ -161,7 +161,7 @@ class Run:
             parts = list(_parts(cell, self._pairs[evaluation.data], done))
             if parts:
                 allowed = {_text(pair) for pair in self._tuning_pairs(evaluation)}
-                # values of mu that both kinds of cell choose from are tried once, in the cell of the paper's mu
+                # values of mu in both grids are tried only once, in the cell with the paper's mu
                 tried = by_cell[cell] + (by_cell[replace(cell, tuned="lam")] if cell.tuned == "lam+mu" else [])
                 chosen = choose_strengths([row for row in tried if row.pair in allowed])
                 jobs += [EvaluationJob(evaluation, cell, part, chosen) for part in parts]
@@ -175,13 +175,13 @@ class Run:
 
 
 def _with_data(jobs: Iterable[EvaluationJob]) -> list[Any]:
-    """Return joblib's jobs; the workers of a cluster are given the data, processes of this machine load them."""
+    """Return joblib jobs; the workers of a cluster are sent the data, local processes load them."""
     sent = goes_to_cluster()
     return [delayed(run_job)(job, load_once(job.evaluation.load) if sent else None) for job in jobs]
 
 
 def choose_strengths(tuning: Sequence[TuningRow]) -> Strengths:
-    """Return the strengths that were right most often over all pairs; of several the smallest lambda, then mu."""
+    """Return the values with the most correct predictions over all pairs; ties go to the smallest lambda, then mu."""
     right: dict[tuple[float, float], int] = defaultdict(int)
     for row in tuning:
         right[row.lam, row.mu] += row.n_correct
@@ -190,12 +190,12 @@ def choose_strengths(tuning: Sequence[TuningRow]) -> Strengths:
 
 
 def cost(cell: CellKey, n_pairs: int) -> float:
-    """Return the work of some pairs of a cell, in no particular unit."""
+    """Return the work of ``n_pairs`` pairs of a cell, in arbitrary units."""
     return cell.size * _COST[cell.method] * n_pairs
 
 
 def _parts(cell: CellKey, pairs: Sequence[Pair], done: set[tuple[Any, ...]]) -> Iterator[tuple[Pair, ...]]:
-    """Cut the pairs of a cell that are not done into jobs, each of the same share of all its pairs."""
+    """Yield the missing pairs of a cell, divided into jobs of equal size."""
     missing = [pair for pair in pairs if (cell, _text(pair)) not in done]
     step = max(1, int(np.ceil(len(pairs) / _JOB_SHARE)))
     for start in range(0, len(missing), step):
@@ -207,7 +207,7 @@ def _text(pair: Pair) -> tuple[str, str]:
 
 
 class _Meter:
-    """Counts rows and work, done and to do."""
+    """Counts rows and work, done and in total."""
 
     def __init__(self, run: Run, tuned: Iterable[TuningRow], done: set[tuple[Any, ...]]) -> None:
         wanted = run.wanted_keys()
@@ -223,19 +223,19 @@ class _Meter:
         return cost(cell, len(grid.lams) * len(grid.mus))
 
     def tuned(self, rows: Sequence[TuningRow]) -> RunState:
-        """Count rows of a tuning job."""
+        """Count the rows of a tuning job and return the state."""
         pairs = {(row.cell, row.pair) for row in rows}
         self._work += sum(self._of_tuning(cell) for cell, _ in pairs)
         return self.now(f"choosing lambda, {_describe(rows[0].cell)}")
 
     def fitted(self, rows: Sequence[Row]) -> RunState:
-        """Count rows of a fitting job."""
+        """Count the rows of a fitting job and return the state."""
         self._rows += len(rows)
         self._work += sum(cost(row.cell, 1) for row in rows)
         return self.now(_describe(rows[0].cell))
 
     def now(self, doing: str) -> RunState:
-        """Return the state."""
+        """Return the current state."""
         return RunState(self._rows, self._all_rows, self._work, self._all_work, doing)
 
 
@@ -244,7 +244,7 @@ def _describe(cell: CellKey) -> str:
 
 
 def _selected(evaluations: Sequence[Evaluation], settings: RunSettings) -> list[Evaluation]:
-    """Return the evaluations cut down to the sizes and repeats that the settings ask for."""
+    """Return the evaluations restricted to the sizes and repeats of the settings."""
     chosen = []
     for evaluation in evaluations:
         sizes = evaluation.sizes
@@ -263,7 +263,7 @@ def _selected(evaluations: Sequence[Evaluation], settings: RunSettings) -> list[
 
 
 def _check_same_run(path: Path, evaluations: Sequence[Evaluation], settings: RunSettings) -> None:
-    """Write what all rows of a folder have in common, or raise where it differs from what is there."""
+    """Write the settings that all rows of a folder share; raise if they differ from the stored ones."""
     now: dict[str, Any] = {"table": settings.table, "seed": settings.seed}
     now |= {evaluation.data: _fingerprint(evaluation) for evaluation in evaluations}
     try:
@@ -284,7 +284,7 @@ def _check_same_run(path: Path, evaluations: Sequence[Evaluation], settings: Run
 
 
 def _fingerprint(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what decides an evaluation's rows beside the key: the samples and the way strengths are chosen."""
+    """Return what determines an evaluation's rows besides the key: the samples and the tuning settings."""
     bunch = load_once(evaluation.load)
     return {
         "samples": digest({"data": bunch.data, "target": bunch.target}),

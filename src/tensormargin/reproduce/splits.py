@@ -1,6 +1,6 @@
-"""Which samples to train on and which to test on: the divisions that the protocols are made of.
+"""Train-test splits of the protocols.
 
-A split function takes a data set and a `Where` and returns rows; randomness comes from the seed in it.
+A split function takes a data set and a `Where`, which holds the seed, and returns row indices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._typing import Array
 
 @dataclass(frozen=True)
 class Where:
-    """One division of a data set into training and test part."""
+    """Identifies one train-test split of a data set."""
 
     size: int
     repeat: int
@@ -28,23 +28,23 @@ class Where:
 
 
 SplitRule = Callable[[Bunch, Where], tuple[Array, Array]]
-"""Takes a data set and a `Where`, returns the rows to train on and the rows to test on."""
+"""Takes a data set and a `Where`, returns the rows of the training set and of the test set."""
 
 
 def seed_of(*parts: Any) -> int:
-    """Return a seed that depends on all parts and on nothing else, the same on every machine."""
+    """Return a seed that depends only on the parts, and is the same on every machine."""
     return zlib.crc32(repr(parts).encode())
 
 
 def inner_splits(
     validation: str, target: Array, groups: Array | None, positions: Array | None, seed: int
 ) -> list[tuple[Array, Array]]:
-    """Return the (training, validation) rows by which lambda is chosen inside a training part.
+    """Return the (training, validation) rows of the inner splits, used to choose lambda on a training set.
 
     Parameters
     ----------
     validation : str
-        "holdout": a fifth of the rows, a quarter where a class has fewer than 20. "folds": five stratified folds.
+        "holdout": a fifth of the rows, or a quarter if a class has fewer than 20. "folds": five stratified folds.
         "groups": three folds that keep groups together. "places": see `places_inside`.
     target : array
     groups, positions : array, optional
@@ -61,16 +61,16 @@ def inner_splits(
     if validation == "holdout":
         share = 0.2 if smallest >= 20 else 0.25
         return list(StratifiedShuffleSplit(1, test_size=share, random_state=seed).split(rows, target))
-    raise ValueError(  # anything else in its place would let validation and training overlap unseen
+    raise ValueError(  # falling back to another scheme could let training and validation rows overlap unnoticed
         f"validation must be 'holdout', 'folds', 'groups' (needs groups) or 'places' (needs groups and positions); got "
         f"{validation!r} for data with groups: {groups is not None}, positions: {positions is not None}"
     )
 
 
 def balanced_subset(bunch: Bunch, where: Where) -> tuple[Array, Array]:
-    """Train on equally many images of each class, drawn from the training images; test on all test images.
+    """Train on a random subset of the training images, balanced over the classes; test on all test images.
 
-    The largest size, the number of training images, takes all of them, as the paper does.
+    A size equal to the number of training images takes all of them, as in the paper.
     """
     training = np.arange(bunch.n_train)
     test = np.arange(bunch.n_train, len(bunch.target))
@@ -93,7 +93,7 @@ def hold_out_two(bunch: Bunch, where: Where) -> tuple[Array, Array]:
 
 
 def stratified_fold(bunch: Bunch, where: Where, n_splits: int = 5) -> tuple[Array, Array]:
-    """Test on one of several stratified parts, which every repeat cuts anew."""
+    """Test on one of several stratified folds, reshuffled for every repeat."""
     seed = seed_of(where.seed, "folds", where.repeat)
     splitter = StratifiedKFold(n_splits, shuffle=True, random_state=seed)
     return list(splitter.split(np.zeros(len(bunch.target)), bunch.target))[where.fold]
@@ -110,7 +110,7 @@ def one_out(bunch: Bunch, where: Where) -> tuple[Array, Array]:
 
 
 def published_split(bunch: Bunch, where: Where) -> tuple[Array, Array]:
-    """Train and test as the data set's authors say; what they set aside for validation goes to the training part."""
+    """Use the split published with the data set; its validation samples are added to the training set."""
     training, test = np.flatnonzero(bunch.split != "test"), np.flatnonzero(bunch.split == "test")
     if where.size >= len(training):
         return training, test
@@ -119,10 +119,10 @@ def published_split(bunch: Bunch, where: Where) -> tuple[Array, Array]:
 
 
 def places_apart(bunch: Bunch, where: Where, patch: int = 5) -> tuple[Array, Array]:
-    """Train on a few patches a class from some squares of the scene; test on others that share no pixel with them.
+    """Train on a few patches per class from some squares of the scene; test on others that share no pixel with them.
 
-    For each class squares are drawn until there are three of them or more and they hold at least twice the patches that
-    are needed; the rest of the class, less what overlaps a training patch, is the test part.
+    For each class, squares are drawn until there are at least three and they hold at least twice the required number of
+    patches. The remaining patches of the class form the test set, without those that overlap a training patch.
     """
     rng = np.random.RandomState(seed_of(where.seed, "places", where.size, where.repeat))
     training, rest = [], []
@@ -141,7 +141,10 @@ def places_apart(bunch: Bunch, where: Where, patch: int = 5) -> tuple[Array, Arr
 def places_inside(
     target: Array, squares: Array, positions: Array, seed: int, patch: int = 5
 ) -> list[tuple[Array, Array]]:
-    """Return three folds of squares for each class; training patches that overlap a validation patch are left out."""
+    """Return three folds over the squares of each class; training patches that overlap a validation patch are dropped.
+
+    Folds without validation patches, or without a class in training, are dropped too.
+    """
     rng = np.random.RandomState(seed)
     fold = np.empty(len(target), int)
     for label in np.unique(target):
@@ -158,5 +161,5 @@ def places_inside(
 
 
 def _apart(these: Array, others: Array, patch: int) -> Array:
-    """Tell which of these pixels have patches that share no pixel with the patches of the others."""
+    """Return a mask of the pixels whose patches share no pixel with the patches of the others."""
     return np.abs(these[:, None] - others[None]).max(axis=2).min(axis=1) >= patch

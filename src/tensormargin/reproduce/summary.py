@@ -1,4 +1,4 @@
-"""From rows to tables: means, paired differences with confidence intervals, fit times."""
+"""Summaries of rows: mean accuracies, fit times, and paired differences with confidence intervals."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .rows import Row
 class CellSummary:
     """One cell of a table. Accuracies are in percent, times in seconds.
 
-    ``accuracy`` is the mean over the pairs of classes of each split, then over the splits; ``sd`` the standard
-    deviation over the splits (NaN for one). ``fit_seconds`` is the median over all fits, on one core. ``lam`` and
-    ``mu`` are those chosen most often, ``at_low`` and ``at_high`` the shares of splits that chose the smallest and the
-    largest lambda. ``paper`` is the figure that the paper reports (NaN: none, or not for this number of pairs).
-    ``versions`` are those of all rows, JSON objects separated by " | ".
+    ``accuracy`` is the mean over the pairs of classes of each split, then over the splits; ``sd`` is the standard
+    deviation over the splits (NaN for a single one). ``fit_seconds`` is the median over all fits, on one core. ``lam``
+    and ``mu`` are the values chosen most often, ``at_low`` and ``at_high`` the shares of splits that chose the smallest
+    and the largest lambda. ``paper`` is the paper's figure (NaN if there is none, or none for this number of pairs).
+    ``versions`` holds the software versions of all rows, as JSON objects separated by " | ".
     """
 
     data: str
@@ -57,13 +57,13 @@ class CellSummary:
 
 @dataclass(frozen=True)
 class Difference:
-    """Accuracy of ``first`` minus that of ``second`` in points, with a confidence interval (NaN where there is none).
+    """Accuracy of ``first`` minus that of ``second`` in points, with a confidence interval (NaN if there is none).
 
-    ``over`` says what the interval treats as drawn at random: classes (a jackknife that leaves out one class and all
-    its pairs at a time, since pairs that share a class are not independent) or splits (Student's t with the variance
-    corrected for overlapping training parts, Nadeau and Bengio 2003). ``df`` are its degrees of freedom and ``p_value``
-    is that of Student's test against no difference, which is below 0.05 where the interval does not hold 0;
-    ``p_holm`` is corrected for the number of all differences of the table (Holm 1979).
+    ``over`` says what the interval treats as random: classes (a jackknife that leaves out one class and all its pairs
+    at a time, since pairs that share a class are not independent) or splits (Student's t with the variance corrected
+    for overlapping training sets, Nadeau and Bengio 2003). ``df`` holds the degrees of freedom. ``p_value`` is that of
+    Student's test of no difference, which is below 0.05 if the interval excludes 0; ``p_holm`` is corrected for the
+    number of differences in the table (Holm 1979).
     """
 
     data: str
@@ -81,12 +81,12 @@ class Difference:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval by itself does not hold 0."""
+        """Whether the uncorrected interval excludes 0."""
         return self.low > 0 or self.high < 0
 
     @property
     def verdict(self) -> str:
-        """What is shown after the correction for the number of differences."""
+        """The verdict after correction for the number of differences."""
         if np.isnan(self.p_holm):
             return "no interval"
         if self.p_holm > 1 - CONFIDENCE:
@@ -95,9 +95,9 @@ class Difference:
 
 
 Table = dict[tuple[int, int], dict[tuple[str, str], Row]]
-"""The rows of one cell in all its splits: by (repeat, fold), then by pair."""
+"""The rows of one cell over all its splits: by (repeat, fold), then by pair."""
 Gains = Mapping[tuple[int, int], Mapping[tuple[str, str], float]]
-"""By how much one method is better than another, in the same order."""
+"""The differences in accuracy between two methods, with the same keys."""
 
 
 def _cells(rows: Sequence[Row]) -> Mapping[tuple[str, int, str, str], Table]:
@@ -108,7 +108,7 @@ def _cells(rows: Sequence[Row]) -> Mapping[tuple[str, int, str, str], Table]:
 
 
 def summarise_rows(rows: Sequence[Row], evaluations: Sequence[Evaluation]) -> list[CellSummary]:
-    """Return one summary for each cell, in the order of the evaluations, sizes and methods."""
+    """Return one summary per cell, in the order of the evaluations, sizes and methods."""
     by_name = {evaluation.data: evaluation for evaluation in evaluations}
     cells = _cells(rows)
     order = {name: position for position, name in enumerate(by_name)}
@@ -152,10 +152,10 @@ def _most_common(values: Sequence[Any]) -> Any:
 
 
 def differences(rows: Sequence[Row], evaluations: Sequence[Evaluation]) -> list[Difference]:
-    """Return the difference of every two methods on each data set and size, paired by split and pair of classes.
+    """Return the difference between every two methods on each data set and size, paired by split and pair of classes.
 
-    All of them are one family for the correction of p-values. With ``tuned`` "lam+mu" the methods that have margin
-    terms are those with a chosen mu; only pairs with such a method are listed again.
+    The p-values of all differences are corrected as one family. With ``tuned`` "lam+mu", methods with margin terms use
+    the chosen mu; only pairs with such a method are listed again.
     """
     cells = _cells(rows)
     found = []
@@ -172,7 +172,7 @@ def differences(rows: Sequence[Row], evaluations: Sequence[Evaluation]) -> list[
 
 
 def corrected(found: Sequence[Difference]) -> list[Difference]:
-    """Return the differences of a table with ``p_holm`` for their number."""
+    """Return the differences of a table with ``p_holm`` set."""
     adjusted = holm([one.p_value for one in found])
     return [replace(one, p_holm=float(p)) for one, p in zip(found, adjusted, strict=True)]
 
@@ -180,7 +180,7 @@ def corrected(found: Sequence[Difference]) -> list[Difference]:
 def _variants(
     cells: Mapping[tuple[str, int, str, str], Table], data: str, size: int, tuned: str
 ) -> dict[str, tuple[Table, bool]]:
-    """Return each method's cell, tuned as asked for where it can be, and whether it is."""
+    """Return each method's cell, tuned as requested if available, and whether its mu was tuned."""
     variants = {}
     for method in METHODS:
         for kind in (tuned, "lam"):
@@ -193,7 +193,7 @@ def _variants(
 def _difference(
     column: tuple[str, int, str], first: tuple[str, Table], second: tuple[str, Table], over: str
 ) -> Difference:
-    """Return the mean difference over what both have, with its interval, not yet corrected for others."""
+    """Return the mean difference over the splits and pairs that both have, with its uncorrected interval."""
     (first_name, a), (second_name, b) = first, second
     gains = _gains(a, b)
     mean = 100 * float(np.mean([np.mean(list(gain.values())) for gain in gains.values()]))
@@ -203,7 +203,7 @@ def _difference(
 
 
 def _gains(first: Table, second: Table) -> Gains:
-    """Return by how much the first is better, for each split and pair of classes that both have."""
+    """Return the differences in accuracy for each split and pair of classes that both have."""
     splits = [split for split in first if split in second]
     return {
         split: {
@@ -233,7 +233,7 @@ def _error_over_classes(gains: Gains) -> tuple[float, int]:
 
 
 def _error_over_splits(gains: Gains, cell: Table) -> tuple[float, int]:
-    """Return the same over splits, corrected for overlapping training parts."""
+    """Return the standard error over splits, corrected for overlapping training sets, and its degrees of freedom."""
     means = np.array([np.mean(list(gain.values())) for gain in gains.values()])
     rows = [row for split in gains for row in cell[split].values()]
     return corrected_error(means, sum(row.n_test for row in rows) / sum(row.n_train for row in rows)), len(means) - 1
@@ -245,7 +245,7 @@ Record = TypeVar("Record", CellSummary, Difference)
 
 
 def write_csv(path: Path, records: Sequence[Record]) -> None:
-    """Write summaries or differences, one per line, in one step."""
+    """Write summaries or differences to a CSV file, one per line, atomically."""
     text = io.StringIO()
     names = [field.name for field in fields(records[0])] if records else []
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -261,7 +261,7 @@ def _short(value: Any) -> Any:
 
 
 def read_csv(path: Path, kind: type[Record]) -> list[Record]:
-    """Read what `write_csv` wrote."""
+    """Return the records that `write_csv` wrote."""
     readers = {"int": int, "float": float, "str": str}
     try:
         with path.open(newline="") as file:

@@ -1,4 +1,4 @@
-"""The tables of the results as Markdown."""
+"""The result tables as Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..methods import METHODS
 from .summary import CellSummary, Difference
 
 MARGIN_TERMS = (("LMDM", "SVM"), ("SPMD-LRT", "STM"), ("TuSPMD-LRT", "STuM"))
-"""Pairs that differ in the margin terms only."""
+"""Pairs of methods that differ only in the margin terms."""
 LOW_RANK = (
     ("STM", "SVM"),
     ("STuM", "SVM"),
@@ -18,7 +18,7 @@ LOW_RANK = (
     ("HSPMD-LRT", "LMDM"),
     ("TuSPMD-LRT", "LMDM"),
 )
-"""Pairs that differ in the form of the weight only."""
+"""Pairs of methods that differ only in the form of the weight."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +31,30 @@ class TableResults:
 
     @property
     def columns(self) -> list[tuple[str, int]]:
-        """Return data sets with sizes, in their order."""
+        """The (data set, size) pairs, in order of appearance."""
         return list(dict.fromkeys((cell.data, cell.size) for cell in self.cells))
 
     def cell(self, column: tuple[str, int], method: str, tuned: str = "lam") -> CellSummary | None:
-        """Return one cell, None where it was not measured."""
+        """Return one cell, None if it was not measured."""
         for cell in self.cells:
             if (cell.data, cell.size, cell.method, cell.tuned) == (*column, method, tuned):
                 return cell
         return None
 
     def difference(self, column: tuple[str, int], first: str, second: str, tuned: str = "lam") -> Difference | None:
-        """Return one difference, None where it was not measured."""
+        """Return one difference, None if it was not measured."""
         for one in self.differences:
             if (one.data, one.size, one.first, one.second, one.tuned) == (*column, first, second, tuned):
                 return one
         return None
 
     def has_paper(self, data: str) -> bool:
-        """Tell whether the paper reports a figure for any cell of a data set."""
+        """Return whether the paper reports a figure for any cell of a data set."""
         return any(not isnan(cell.paper) for cell in self.cells if cell.data == data)
 
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; all but the first column to the right."""
+    """Return a Markdown table; all columns but the first are right-aligned."""
     ruler = [":--", *["--:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(line) + " |" for line in (header, ruler, *lines)) + "\n"
 
@@ -74,12 +74,12 @@ def _variants(one: TableResults) -> list[tuple[str, str]]:
 
 
 def variant_name(method: str, tuned: str) -> str:
-    """Return what a row of a table is called."""
+    """Return the label of a table row."""
     return f"{method}, mu chosen" if tuned == "lam+mu" else method
 
 
 def accuracy_table(one: TableResults) -> str:
-    """Return accuracies in percent with the paper's figures in brackets; the best of each column in bold."""
+    """Return the table of accuracies in percent, the paper's in parentheses, the best of each column in bold."""
     best = {column: max(c.accuracy for c in one.cells if (c.data, c.size) == column) for column in one.columns}
     lines = []
     for method, tuned in _variants(one):
@@ -93,7 +93,7 @@ def accuracy_table(one: TableResults) -> str:
 
 
 def _counts(one: TableResults) -> str:
-    """Say over how many splits and pairs of classes the means are taken; mark what has fewer splits."""
+    """Return a sentence with the numbers of splits and binary problems, listing methods with fewer splits."""
     parts = []
     for column, heading in zip(one.columns, _headings(one), strict=True):
         cells = [cell for cell in one.cells if (cell.data, cell.size) == column]
@@ -118,7 +118,7 @@ def _accuracy(cell: CellSummary, best: float, with_paper: bool) -> str:
 
 
 def time_table(one: TableResults) -> str:
-    """Return the median seconds of one fit."""
+    """Return the table of median fit times in seconds."""
     lines = []
     for method, tuned in _variants(one):
         if tuned == "lam":
@@ -128,7 +128,7 @@ def time_table(one: TableResults) -> str:
 
 
 def difference_table(one: TableResults) -> str:
-    """Return the differences that tell whether the margin terms and the low-rank weight help."""
+    """Return the table of differences that show whether the margin terms and the low-rank weight help."""
     lines = []
     for pairs, tuned in ((MARGIN_TERMS, "lam"), (MARGIN_TERMS, "lam+mu"), (LOW_RANK, "lam")):
         for first, second in pairs:

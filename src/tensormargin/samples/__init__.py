@@ -1,7 +1,7 @@
-"""Samples, wherever they live: in memory, on a device, on the workers of a cluster.
+"""Samples in memory, on a device, or on the workers of a cluster.
 
-What a fit asks of them is the abstract class `Samples`. A new home of samples is a file here with a subclass of it, and
-a `SampleArray` in `door.py`, where the kind of an array is decided.
+Fits use them through the abstract class `Samples`. To support another kind of storage, add a file with a subclass here
+and a `SampleArray` in `door.py`, which recognises the kind of an array.
 """
 
 from .base import Moments, Samples, working_dtype

@@ -1,4 +1,4 @@
-"""What a fit asks of its samples."""
+"""The interface between a fit and its samples."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..contractions import Contraction
 from ..designs import Design
 
 _TYPICAL_OF = 5
-_OFFSET_LOSS = 1e-4  # in units of the spread; what rounding may take from samples with a common offset, squared
+_OFFSET_LOSS = 1e-4  # squared rounding error allowed for a common offset, in units of the spread
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the floating type that holds samples of ``dtype`` without loss.
+    """Return the floating dtype that holds samples of ``dtype`` without loss.
 
-    That is float32 for float32, float16, integers of 16 bits and booleans, and float64 for all others.
+    This is float32 for float32, float16, integers of up to 16 bits and booleans, and float64 for all others.
     """
     exact_in_single = np.can_cast(dtype, np.float32, casting="safe")
     return np.dtype(np.float32 if exact_in_single else np.float64)
@@ -44,14 +44,14 @@ class Moments:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over samples less a pivot, added up part by part: with their weights, with their signs too, of squares."""
+    """Sums over samples minus a pivot: weighted, weighted with signs, and weighted squared norms."""
 
     weighted: Array
     signed: Array
     squares: float
 
     def moments(self, weights: Array, signs: Array, centred: bool, shape: tuple[int, ...]) -> Moments:
-        """Return the moments about the samples' mean (about zero if not ``centred``)."""
+        """Return the moments about the mean of the samples (about zero if not ``centred``)."""
         signed, square = self.signed, self.squares
         if centred:
             signed = signed - float(weights @ signs) * self.weighted
@@ -65,11 +65,11 @@ class Samples(ABC):
     Attributes
     ----------
     shape : tuple of int
-        Of one sample.
+        Shape of one sample.
     dtype : dtype
-        What is computed in.
+        Dtype of the computations.
     pivot : ndarray of shape (I_1, ..., I_M) or None
-        What `first_pass` has decided to subtract from every sample that is read from then on; None for nothing.
+        Tensor subtracted from every sample after `first_pass`, if that decided so.
     """
 
     shape: tuple[int, ...]
@@ -78,27 +78,27 @@ class Samples(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of samples."""
 
     @property
     def nbytes(self) -> int:
-        """Size of all samples in the dtype that is computed in."""
+        """Size of all samples in the dtype of the computations."""
         return len(self) * prod(self.shape) * self.dtype.itemsize
 
     @abstractmethod
     def take(self, rows: Array) -> Samples:
-        """Return some of the samples (positions in rising order), gathered where they live."""
+        """Return a subset of the samples (rows in ascending order), gathered in place."""
 
     @abstractmethod
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return signed mean and mean squared norm, and settle how the samples are read from now on.
+        """Return the signed mean and the mean squared norm, and decide whether to subtract a pivot from now on.
 
-        Distances are taken from a typical sample, the pivot, so that a large common offset does not cancel digits.
+        Sums are taken relative to a typical sample, the pivot, so that a large common offset costs no digits.
         """
 
     @abstractmethod
     def vary(self, centred: bool) -> bool:
-        """Tell whether any sample differs from the first one (from zero if not ``centred``)."""
+        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
 
     @abstractmethod
     def scores(self, weights: Array) -> Array:
@@ -106,22 +106,22 @@ class Samples(ABC):
 
     @abstractmethod
     def design(self, contraction: Contraction) -> Array | Design:
-        """Return the N x d design matrix of a block, here or where the samples live. The next call may overwrite it."""
+        """Return the N x d design of a block, in memory or with the samples. The next call may overwrite it."""
 
 
 def typical_rows(count: int) -> Array:
-    """Return the positions of the few samples whose entrywise median is the pivot.
+    """Return the rows of the few samples whose entrywise median is the pivot.
 
-    It is near the others even where one of the few is far from them.
+    The median is robust if one of them is an outlier.
     """
     return np.unique(np.linspace(0, count - 1, _TYPICAL_OF).astype(int))
 
 
 def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> bool:
-    """Tell whether a common offset of this size is so large that rounding it blurs the differences of the samples.
+    """Return whether a common offset is so large that rounding would blur the differences between samples.
 
-    Every digit counts where subtracting it costs next to nothing: libraries that add up in another order then agree as
-    if there were no offset.
+    For small samples, where subtracting it is cheap, any offset larger than the spread counts: libraries that sum in a
+    different order then agree as if there were no offset.
     """
     offset = float(np.sum(pivot.astype(np.float64) ** 2))
     if len(samples) * prod(samples.shape) <= tuning.FEW_ENTRIES:

@@ -1,6 +1,6 @@
-"""Samples in an array of PyTorch, CuPy or another library of the array API standard, contracted on their device.
+"""Samples in an array of PyTorch, CuPy or another array API library, contracted on their device.
 
-The formulas are those of `tensormargin.samples.memory`, written for the standard, with any number of weights at a time.
+The formulas are those of `tensormargin.samples.memory`, in the array API and for any number of weights at a time.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class DeviceSamples(Samples):
     Parameters
     ----------
     array : array of shape (n_total, I_1, ..., I_M)
-        Used as it lies where it has the dtype that is computed in, otherwise converted once.
+        Used without a copy if it has the dtype of the computations, otherwise converted once.
     rows : ndarray of int, optional
-        The samples to use, gathered into an array of their own on the device; all of them by default.
+        The samples to use, gathered into a new array on the device; all of them by default.
     dtype : dtype, optional
-        What to compute in; by default the type that holds the samples without loss.
+        Dtype of the computations; by default the one that holds the samples without loss.
     pivot : ndarray of shape (I_1, ..., I_M), optional
-        Subtracted from every sample that is read, where that has been decided before.
+        Subtracted from every sample that is read.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class DeviceSamples(Samples):
         return int(self.array.shape[0])
 
     def take(self, rows: Array) -> DeviceSamples:
-        """Return some of the samples, gathered on the device."""
+        """Return a subset of the samples, gathered on the device."""
         chosen = DeviceSamples(self.array, rows, self.dtype, self.pivot)
         chosen._shifted = self._shifted
         return chosen
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return signed mean and mean squared norm, and settle whether a pivot is subtracted from now on."""
+        """Return the signed mean and the mean squared norm, and decide whether to subtract a pivot from now on."""
         typical = self.typical() if centred else np.zeros(self.shape)
         sums, squares = self.add_up(np.stack([weights, weights * signs]), typical)
         moments = Sums(sums[0], sums[1], float(weights @ squares)).moments(weights, signs, centred, self.shape)
@@ -75,7 +75,7 @@ class DeviceSamples(Samples):
         return typical
 
     def add_up(self, weights: Array, pivot: Array) -> tuple[Array, Array]:
-        """Return the sums of the samples less a pivot for each row of ``weights``, and the samples' squared norms."""
+        """Return the sum of the samples minus a pivot for each row of ``weights``, and their squared norms."""
         xp, size = self._xp, prod(self.shape)
         less = like(pivot.ravel(), self.array, self.dtype)
         factors = like(weights, self.array, self.dtype)
@@ -87,29 +87,29 @@ class DeviceSamples(Samples):
         return sums, squares
 
     def shift(self, pivot: Array) -> None:
-        """Subtract a pivot once and for all, in a copy of the samples."""
+        """Replace the samples by a copy with a pivot subtracted."""
         self.pivot = pivot.astype(self.dtype)
         self.array = self.array - like(self.pivot, self.array)
         self._shifted = True
 
     def vary(self, centred: bool) -> bool:
-        """Tell whether any sample differs from the first one (from zero if not ``centred``)."""
+        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
         reference = self.array[0, ...] if centred else 0.0
         return any(bool(self._xp.any(self.array[where, ...] != reference)) for where in self._slices())
 
     def scores(self, weights: Array) -> Array:
-        """Return ``<W_k, Z_i>`` for dense weights, as an N x n_weights array of NumPy."""
+        """Return ``<W_k, Z_i>`` for dense weights, as an N x n_weights NumPy array."""
         return to_host(self.on_device_scores(like(weights, self.array, self.dtype)))
 
     def on_device_scores(self, weights: Any) -> Any:
-        """Return `scores` as an array on the device, for weights that lie there."""
+        """Return `scores` as an array on the device, for weights on the device."""
         xp = self._xp
         columns = xp.matrix_transpose(xp.reshape(weights, (weights.shape[0], -1)))
         scores = [thin_product(xp.reshape(part, (part.shape[0], -1)), columns) for _, part in self._parts()]
         return scores[0] if len(scores) == 1 else xp.concat(scores, axis=0)
 
     def design(self, contraction: Contraction) -> Array | Design:
-        """Return the design matrix of a block, made on the device, as an array of NumPy; a whole one stays there."""
+        """Return the design of a block as a NumPy array, computed on the device; for a full weight it stays there."""
         if contraction.is_whole:
             parts = [part for _, part in self._parts()]
             whole = parts[0] if len(parts) == 1 else self._xp.concat(parts, axis=0)
@@ -119,7 +119,7 @@ class DeviceSamples(Samples):
         return to_host(around(self._partial(contraction)[None, ...], contraction.size, kernel)[0, ...])
 
     def _partial(self, contraction: Contraction) -> Any:
-        """Return the samples with one half contracted, or the last answer where the question is the same."""
+        """Return the samples with one half contracted; cached and reused for equal matrices."""
         half, matrices = contraction.half, contraction.matrices
         if half != self._question[0] or not same_matrices(self._question[1], matrices):
             answers = [contract_half(part, half, matrices) for _, part in self._parts()]
@@ -128,12 +128,12 @@ class DeviceSamples(Samples):
         return self._answer
 
     def chunks_here(self) -> Iterator[tuple[slice, Array]]:
-        """Yield (positions, samples) as arrays of NumPy."""
+        """Yield (positions, samples) as NumPy arrays."""
         for where in self._slices():
             yield where, to_host(self.array[where, ...])
 
     def _parts(self) -> Iterator[tuple[slice, Any]]:
-        """Yield (positions, samples) less the pivot: all of them at once where there is none."""
+        """Yield (positions, samples) minus the pivot; all samples at once if nothing has to be subtracted."""
         if self.pivot is None or self._shifted:
             yield slice(0, len(self)), self.array
             return
@@ -148,7 +148,7 @@ class DeviceSamples(Samples):
 
 
 class DeviceDesign:
-    """Samples as rows of a matrix that stays on its device; sums are made in float64, part by part."""
+    """Samples as rows of a matrix that stays on its device; sums are in float64, part by part."""
 
     def __init__(self, array: Any) -> None:
         self._xp = namespace(array)
@@ -157,7 +157,7 @@ class DeviceDesign:
         self.dtype = dtype_of(array)
 
     def here(self) -> Array:
-        """Return it as an array of NumPy."""
+        """Return the matrix as a NumPy array."""
         return to_host(self._array)
 
     def weighted_sum(self, weights: Array) -> FloatArray:
@@ -175,7 +175,7 @@ class DeviceDesign:
         return np.concatenate(parts)
 
     def gram(self, centre: Array) -> FloatArray:
-        """Return the inner products of the rows less ``centre``."""
+        """Return the inner products of the rows minus ``centre``."""
         xp, (n_rows, _) = self._xp, self.shape
         less = like(centre, self._array, np.float64)
         total = xp.zeros((n_rows, n_rows), dtype=less.dtype, device=less.device)
@@ -195,7 +195,7 @@ class DeviceDesign:
 def contract_half(samples: Any, half: str, matrices: Sequence[Array]) -> Any:
     """Contract the modes of one half of every sample; return N rows of q x (tail sizes), or of (head sizes) x q.
 
-    ``matrices`` are those of a `Contraction`, small and NumPy's.
+    ``matrices`` are the small NumPy arrays of a `Contraction`.
     """
     xp, shape = namespace(samples), tuple(samples.shape)
     if not matrices:
@@ -222,13 +222,13 @@ def _mode_product(tensors: Any, axis: int, matrix: Array) -> Any:
 
 
 def around(partial: Any, size: int, kernel: Any) -> Any:
-    """Contract what stands before and after one axis, for a batch of weights.
+    """Contract the entries before and after one axis, for a batch of weights.
 
     Parameters
     ----------
     partial : array of shape (B, N, L * size * T)
     size : int
-        Length of the axis that is kept.
+        Length of the remaining axis.
     kernel : array of shape (B, L, T, r)
 
     Returns
@@ -240,7 +240,7 @@ def around(partial: Any, size: int, kernel: Any) -> Any:
     n_samples = partial.shape[1]
     if lead > 1:
         partial = xp.reshape(partial, (n_batch, n_samples, lead, size, trail))
-        partial = xp.permute_dims(partial, (0, 1, 3, 2, 4))  # one product of matrices instead of many small ones
+        partial = xp.permute_dims(partial, (0, 1, 3, 2, 4))  # one large matrix product instead of many small ones
     flat = xp.reshape(partial, (n_batch, n_samples * size, lead * trail))
     product = flat @ xp.reshape(kernel, (n_batch, lead * trail, columns))
     return xp.reshape(product, (n_batch, n_samples, size * columns))

@@ -1,6 +1,6 @@
-"""The door: what kind of array the samples came in, decided once.
+"""Recognises the kind of array that holds the samples, in one place.
 
-What differs between memory, a device and Dask is a method here. Behind the door nobody asks a library anything.
+Whatever differs between memory, a device and Dask is a method here, so that no other code needs to check for a library.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from .memory import MemorySamples
 
 
 class SampleArray(ABC):
-    """All samples as they were given, an array of some library, and what that library means for a fit.
+    """The array of all samples, and what its library means for a fit.
 
     Attributes
     ----------
     X : array of shape (n_samples, I_1, ..., I_M)
     sample_shape : tuple of int
     dtype : dtype
-        NumPy's name for the type of the entries.
+        NumPy dtype of the entries.
     in_memory : bool
-        Whether the samples are here, so that several fits can read them at the same time.
+        Whether the samples are in host memory, so that several fits can read them at the same time.
     fits_in_batches : bool
-        Whether many fits are made in lockstep rather than one after the other.
+        Whether many fits run in lockstep rather than one after the other.
     has_float64, on_processor : bool
-        What the device of the samples computes in, and whether it is the processor itself.
+        Whether the device of the samples supports float64, and whether it is the CPU.
     """
 
     in_memory: ClassVar[bool] = False
@@ -54,16 +54,16 @@ class SampleArray(ABC):
 
     @property
     def is_small(self) -> bool:
-        """Whether the samples are so few and small that they are contracted in float64 whatever their type."""
+        """Whether the samples are so few and small that they are always contracted in float64."""
         return len(self) * prod(self.sample_shape) <= tuning.FEW_ENTRIES and self.has_float64
 
     def dtypes(self, tol: float) -> list[np.dtype]:
-        """Return what to contract in: the first type that the samples are in the range of.
+        """Return the dtypes to contract in, by preference; the first whose range holds the samples is used.
 
-        Large arrays are contracted in float32 even if they are float64, unless a small ``tol`` asks for more digits
-        than that gives: half the bytes make every pass twice as fast (rank-1 fit of 12k MNIST images: 0.23 to 0.12 s),
-        and the solves and sums stay in float64. The samples are centred before they are rounded. Few samples cost next
-        to nothing in float64, and the answer then is the same whoever contracts them.
+        Large float64 arrays are contracted in float32 unless a small ``tol`` requires more digits: half the bytes make
+        every pass twice as fast (rank-1 fit of 12k MNIST images: 0.23 to 0.12 s), and the solves and sums stay in
+        float64. The samples are centred before they are rounded. A few samples cost almost nothing in float64, and the
+        result is then the same for every library.
         """
         if self.is_small:
             return [np.dtype(np.float64)]
@@ -73,30 +73,30 @@ class SampleArray(ABC):
 
     @abstractmethod
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> Samples:
-        """Return the samples of these rows (in rising order), or all of them."""
+        """Return the samples of these rows (in ascending order), or all of them."""
 
     def scores(self, coef: Any, intercept: Any) -> Any:
-        """Return ``<W_k, Z_i> + b_k``, an array of shape (n_samples, n_weights) of the library of the samples."""
+        """Return ``<W_k, Z_i> + b_k`` as an array of shape (n_samples, n_weights) in the library of the samples."""
         return self.samples().scores(coef) + intercept
 
     def answer(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
-        """Return what a method of a fitted model gives for the samples: what ``compute`` gives, or lazily the same."""
+        """Return the result of a fitted model's method for the samples: ``compute()``, or its lazy equivalent."""
         return compute()
 
     @abstractmethod
     def chunks_here(self) -> Iterator[tuple[slice, Array]]:
-        """Yield (positions, samples) as arrays of NumPy, one chunk in memory at a time."""
+        """Yield (positions, samples) as NumPy arrays, with one chunk in memory at a time."""
 
     def fits_at_once(self, n_jobs: int | None, n_fits: int) -> int:
-        """Return how many fits are made at the same time; the workers of a cluster, or a device, do one at a time."""
+        """Return the number of fits that run at the same time; on a cluster or a device it is 1."""
         return min(effective_n_jobs(n_jobs), n_fits) if self.in_memory else 1
 
     def kept(self, array: Any) -> Any:
-        """Return a fitted array where the samples are; TensorLy's containers stay NumPy's."""
+        """Return a fitted array in the library of the samples; TensorLy containers keep their NumPy arrays."""
         return array
 
     def reject_not_finite(self, estimator: Any) -> None:
-        """Raise ValueError after a pass has met numbers that are not finite."""
+        """Raise ValueError after a pass over the samples has given values that are not finite."""
         raise ValueError(
             "Input X contains NaN or infinity, or numbers so large that their squares overflow its type; leave such "
             "samples out, impute such entries, or (large numbers) divide X by a constant"
@@ -104,7 +104,7 @@ class SampleArray(ABC):
 
 
 class MemoryArray(SampleArray):
-    """Samples in an array of NumPy, each of them contiguous in memory."""
+    """Samples in a C-contiguous NumPy array."""
 
     in_memory: ClassVar[bool] = True
 
@@ -120,12 +120,12 @@ class MemoryArray(SampleArray):
         return self.samples().chunks()
 
     def reject_not_finite(self, estimator: Any) -> None:
-        """Raise ValueError where X holds NaN or infinity, in scikit-learn's words."""
+        """Raise scikit-learn's ValueError if X contains NaN or infinity."""
         check_array(self.X, dtype="numeric", allow_nd=True, estimator=estimator, input_name="X")
 
 
 class DeviceArray(SampleArray):
-    """Samples in an array of PyTorch, CuPy or another library of the array API standard, where it lies."""
+    """Samples in an array of PyTorch, CuPy or another array API library, on its device."""
 
     fits_in_batches: ClassVar[bool] = True
 
@@ -134,7 +134,7 @@ class DeviceArray(SampleArray):
         self.has_float64, self.on_processor = has_float64(X), on_cpu(X)
 
     def dtypes(self, tol: float) -> list[np.dtype]:
-        """Return what to contract in: arrays on a device keep their type, unless they are small."""
+        """Return the dtype to contract in: arrays on a device keep theirs, unless they are small."""
         return [np.dtype(np.float64) if self.is_small else working_dtype(self.dtype)]
 
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> DeviceSamples:
@@ -143,11 +143,11 @@ class DeviceArray(SampleArray):
 
     def scores(self, coef: Any, intercept: Any) -> Any:
         """Return ``<W_k, Z_i> + b_k`` on the device."""
-        dtype = np.result_type(dtype_of(coef), working_dtype(self.dtype))  # samples need not be of the fit's type
+        dtype = np.result_type(dtype_of(coef), working_dtype(self.dtype))  # may differ from the dtype of the fit
         return self.samples(dtype=dtype).on_device_scores(cast(coef, dtype)) + intercept
 
     def chunks_here(self) -> Iterator[tuple[slice, Array]]:
-        """Yield (positions, samples) as arrays of NumPy."""
+        """Return an iterator over (positions, samples) as NumPy arrays."""
         return self.samples().chunks_here()
 
     def kept(self, array: Any) -> Any:
@@ -156,7 +156,7 @@ class DeviceArray(SampleArray):
 
 
 class LazyArray(SampleArray):
-    """Samples in a Dask array, whose chunks stay where they are."""
+    """Samples in a Dask array, whose chunks stay on the workers."""
 
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> Samples:
         """Return the samples of these rows, or all of them."""
@@ -171,7 +171,7 @@ class LazyArray(SampleArray):
             yield slice(end - self.X.chunks[0][number], end), np.asarray(self.X.blocks[number])
 
     def answer(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
-        """Return what the method gives for each chunk, as a Dask array: nothing is computed yet."""
+        """Return a Dask array that will hold the method's results; nothing is computed yet."""
         from dask.delayed import delayed
 
         one = getattr(model, method)(np.zeros((1, *self.sample_shape), self.dtype))
@@ -192,13 +192,13 @@ def _call(block: Any, model: Any, method: str) -> Any:
 
 
 def sample_array(X: Any) -> SampleArray:
-    """Return what kind of samples an array holds. It must have been checked (`tensormargin._validation`)."""
+    """Return the `SampleArray` for a validated array (`tensormargin._validation`)."""
     if is_lazy(X):
         return LazyArray(X)
     return DeviceArray(X) if is_foreign(X) else MemoryArray(X)
 
 
 def labels_at(classes: Any, codes: Any) -> Any:
-    """Return the labels with these indices, in the library of the indices; text is always NumPy's."""
+    """Return the labels with these indices, in the library of the indices; text stays in NumPy."""
     labels = to_host(classes)[to_host(codes)]
     return beside(labels, codes) if is_foreign(codes) and labels.dtype.kind in "biuf" else labels

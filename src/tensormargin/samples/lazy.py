@@ -1,12 +1,12 @@
-"""Samples in a Dask array: contracted where the chunks live, and never brought to the caller.
+"""Samples in a Dask array, contracted on the workers and never transferred to the caller.
 
-On a worker a chunk is a `MemorySamples`; here it is only said which question all chunks are asked, and what becomes of
-the answers. A half contraction stays on the workers for as long as the blocks of the other half share it. The design of
-a block travels, part by part, into one array.
+On a worker a chunk is a `MemorySamples`; this module sends the same call to all chunks and combines the results. A half
+contraction stays on the workers as long as the blocks of the other half share it. The design of a block is transferred,
+part by part, into one array.
 
-Everything that stays on the workers is a persisted collection, never scattered data: the scheduler knows how each part
-was made, back to reading the chunk, so what a lost worker held is made again. Under Dask's schedulers of one machine
-the same graphs run in the caller's process.
+Everything that stays on the workers is a persisted collection, never scattered data: the scheduler knows how to
+recompute each part, back to reading the chunk, if a worker is lost. Under Dask's single-machine schedulers the same
+graphs run in the caller's process.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _configuring = Lock()
 
 
 class LazySamples(Samples):
-    """Samples in a Dask array whose chunks run along the samples only.
+    """Samples in a Dask array that is chunked along the samples only.
 
     Parameters
     ----------
     array : dask.array.Array of shape (n_total, I_1, ..., I_M)
     layout : Layout
-        Which of them are used, and in which dtype.
+        Which samples are used, and in which dtype.
     pivot : ndarray of shape (I_1, ..., I_M), optional
-        What has been subtracted from the samples in ``array``.
+        The tensor that has been subtracted from the samples in ``array``.
     origin : dask.array.Array, optional
-        What ``array`` is being computed from. It is held, as is what a half is computed from: the scheduler must not be
-        told that nobody wants what was sent along before it has seen who needs it.
+        The collection that ``array`` is computed from. A reference is kept (as for a half contraction), so that the
+        scheduler does not release data sent to the workers before it has seen the tasks that need it.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class LazySamples(Samples):
         self.shape = tuple(array.shape[1:])
         self.dtype = layout.dtype
         self.pivot = pivot
-        self._shift: Any = None  # the pivot on the workers, where it is still to be subtracted
+        self._shift: Any = None  # the pivot on the workers, if it still has to be subtracted
         self._question: tuple[str, Sequence[Array], Any] = ("", (), None)
         self._answer: da.Array | None = None
         self._origin = origin
 
     @classmethod
     def of(cls, X: da.Array, rows: Array | None = None, dtype: np.dtype | None = None) -> LazySamples:
-        """Return all samples of an array, or some of its rows (in rising order)."""
+        """Return all samples of an array, or some of its rows (in ascending order)."""
         return cls(X, Layout.of(X.chunks[0], rows, working_dtype(X.dtype) if dtype is None else dtype))
 
     def __len__(self) -> int:
         return int(self._layout.bounds[-1])
 
     def take(self, rows: Array) -> LazySamples:
-        """Return some of the samples, gathered on the workers, which hold them from then on."""
+        """Return a subset of the samples, gathered and kept on the workers."""
         lengths = np.diff(np.searchsorted(rows, self._layout.bounds))
         asked = _sent(rows)
         parts = self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=asked)
@@ -85,11 +85,10 @@ class LazySamples(Samples):
         return LazySamples(held, Layout.of(held.chunks[0], None, self.dtype), self.pivot, parts)
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return signed mean and mean squared norm, and settle how the samples are read from now on.
+        """Return the signed mean and the mean squared norm, and decide whether to subtract a pivot from now on.
 
-        Besides the typical sample, which is made of a few, this is one pass over the samples. The pivot is subtracted
-        in float64 from samples that are rounded to another dtype; from others it is where their offset would cost
-        digits otherwise.
+        Apart from the few samples that give the pivot, this takes one pass. The pivot is subtracted in float64 from
+        samples that are rounded to another dtype; from others only if their offset would cost digits.
         """
         as_it_is = self._array.dtype == self.dtype
         typical: Any = self._typical() if centred else None
@@ -117,7 +116,7 @@ class LazySamples(Samples):
         self.pivot = np.asarray(self._shift.compute())
 
     def vary(self, centred: bool) -> bool:
-        """Tell whether any sample differs from the first one (from zero if not ``centred``)."""
+        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
         reference = _sent(self.take(np.array([0]))._array.compute()[0]) if centred else 0.0
         answers = self.on_chunks(_vary, (1,), np.dtype(bool), self._layout.ones, reference=reference)
         return bool(_gathered(answers).any())
@@ -128,11 +127,11 @@ class LazySamples(Samples):
         return _gathered(self.on_chunks(_scores, (len(weights),), np.result_type(weights, self.dtype), weights=asked))
 
     def design(self, contraction: Contraction) -> Array | Design:
-        """Return the design matrix of a block; for a whole weight one that stays where the samples are."""
+        """Return the design of a block; for a full weight it stays on the workers."""
         if contraction.is_whole:
             return ChunkedDesign(self)
         asked = _sent(replace(contraction, matrices=()))
-        if not contraction.matrices:  # samples of order 1 have no tail: nothing that blocks could share
+        if not contraction.matrices:  # samples of order 1 have no tail, so blocks share nothing
             return _gathered(self.on_chunks(_designed, (contraction.width,), self.dtype, contraction=asked))
         partial = self._partial(contraction.half, contraction.matrices)
         chunks = (partial.chunks[0], (contraction.width,), *partial.chunks[2:])
@@ -140,10 +139,10 @@ class LazySamples(Samples):
         return _gathered(partial.map_blocks(_around, contraction=asked, chunks=chunks, meta=meta))
 
     def _partial(self, half: str, matrices: Sequence[Array]) -> da.Array:
-        """Return one half contracted, on the workers; it is kept and used again for equal matrices."""
+        """Return the samples with one half contracted, on the workers; cached and reused for equal matrices."""
         known, known_matrices, _ = self._question
         if self._answer is None or half != known or not same_matrices(known_matrices, matrices):
-            self._answer = None  # leaves the workers before the next one is made
+            self._answer = None  # frees the workers' memory before the next one is computed
             kept = prod(self.shape) // prod(len(matrix) for matrix in matrices)
             width = kept * prod(matrix.shape[1] for matrix in matrices)
             parts = self.on_chunks(_half, (width,), self.dtype, asked=_sent((half, matrices)))
@@ -159,23 +158,23 @@ class LazySamples(Samples):
         lengths: Array | None = None,
         **asked: Any,
     ) -> da.Array:
-        """Return a function's answers for the samples of each chunk, one under the other, still to be computed.
+        """Return the lazy results of a function for the samples of each chunk, concatenated along the first axis.
 
         Parameters
         ----------
         function : callable
-            ``(samples, where, **asked) -> ndarray``, with the chunk's samples and their place among all.
+            ``(samples, where, **asked) -> ndarray``, with the chunk's samples and their positions among all samples.
         tail : tuple of int
-            Shape of the answers without their first axis; axes of length 1 follow.
+            Shape of the results without their first axis; axes of length 1 are appended.
         dtype : dtype
         lengths : ndarray of int, optional
-            Lengths of the answers' first axis, as many as there are samples in each chunk by default; a chunk whose
-            answer is empty is not read.
+            Lengths of the results' first axis, by default the number of samples in each chunk. Chunks with an empty
+            result are not read.
         **asked
             Further arguments, the same for all chunks.
         """
         lengths = np.diff(self._layout.bounds) if lengths is None else lengths
-        tail = (*tail, *[1] * (self._array.ndim - 1 - len(tail)))  # as many axes: so that Dask fuses it with reading
+        tail = (*tail, *[1] * (self._array.ndim - 1 - len(tail)))  # same ndim, so that Dask fuses it with reading
         answers = self._array.map_blocks(
             _answer,
             function=function,
@@ -190,7 +189,7 @@ class LazySamples(Samples):
         return answers if len(touched) == len(lengths) else answers.blocks[touched.tolist()]
 
     def total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> FloatArray:
-        """Return the sum of a function's answers (of length 1) over all chunks, added up on the workers."""
+        """Return the sum of a function's results (of length 1) over all chunks, computed on the workers."""
         parts = self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **asked)
         return _gathered(_sum(parts)).ravel()
 
@@ -212,7 +211,7 @@ class ChunkedDesign:
         return rows[(slice(None), slice(None), *[0] * (rows.ndim - 2))]
 
     def weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``, added up on the workers."""
+        """Return ``sum_i weights_i z_i``, computed on the workers."""
         return self._samples.total(_weighted_sum, self.shape[1:], weights=_sent(weights))
 
     def products(self, vector: Array) -> FloatArray:
@@ -221,10 +220,10 @@ class ChunkedDesign:
         return _gathered(products).ravel()
 
     def gram(self, centre: Array) -> FloatArray:
-        """Return the inner products of the rows less ``centre``, added up over slabs of columns on the workers.
+        """Return the inner products of the rows minus ``centre``, summed over slabs of columns on the workers.
 
-        A slab holds some columns of all samples, so every entry moves once between workers; the product of each chunk
-        with each other one would move them all to all workers.
+        A slab holds some columns of all samples, so every entry moves between workers once; multiplying each chunk with
+        every other one would move all chunks to all workers.
         """
         n_samples, width = self.shape
         columns = min(width, max(n_samples, tuning.SLAB_BYTES // (n_samples * self.dtype.itemsize)))
@@ -242,16 +241,16 @@ class ChunkedDesign:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which samples the chunks hold.
+    """Which samples each chunk holds.
 
     Attributes
     ----------
     rows : tuple of ndarray of int or None
-        The samples in use of each chunk, counted within it; None for all.
+        The used samples of each chunk, as rows of the chunk; None for all.
     bounds : ndarray of int
-        Chunk k has the samples from ``bounds[k]`` to ``bounds[k + 1]``, of those in use.
+        Chunk k holds the samples from ``bounds[k]`` to ``bounds[k + 1]``, counting used samples only.
     dtype : dtype
-        What they are computed with in.
+        Dtype of the computations.
     """
 
     rows: tuple[Array | None, ...]
@@ -260,7 +259,7 @@ class Layout:
 
     @classmethod
     def of(cls, lengths: Sequence[int], rows: Array | None, dtype: np.dtype) -> Layout:
-        """Return the layout of chunks of these lengths, of which all samples or some rows (rising) are used."""
+        """Return the layout for chunks of these lengths, using all samples or some rows (in ascending order)."""
         starts = np.concatenate([[0], np.cumsum(lengths)])
         if rows is None:
             return cls((None,) * len(lengths), starts, dtype)
@@ -274,13 +273,13 @@ class Layout:
         return np.minimum(np.diff(self.bounds), 1)
 
     def find(self, position: int) -> tuple[int, int]:
-        """Return the number of the chunk that has a sample, and its row there."""
+        """Return the index of the chunk that holds a sample, and the sample's row in it."""
         number = int(np.searchsorted(self.bounds, position, side="right")) - 1
         rows, row = self.rows[number], int(position - self.bounds[number])
         return number, row if rows is None else int(rows[row])
 
 
-# What the workers do
+# Functions that run on the workers
 
 
 def _answer(
@@ -291,7 +290,7 @@ def _answer(
     block_id: Any = None,
     **asked: Any,
 ) -> Array:
-    """Ask a function about the samples of a chunk."""
+    """Return the result of a function for the samples of a chunk."""
     number = block_id[0]
     samples = MemorySamples(np.asarray(chunk), layout.rows[number], layout.dtype, pivot)
     answer = function(samples, slice(layout.bounds[number], layout.bounds[number + 1]), **asked)
@@ -299,7 +298,7 @@ def _answer(
 
 
 def _with_axes(answer: Array, count: int) -> Array:
-    """Return an answer with axes of length 1 at the end."""
+    """Return an array with axes of length 1 appended, up to ``count`` axes."""
     return answer.reshape(answer.shape + (1,) * (count - answer.ndim))
 
 
@@ -326,7 +325,7 @@ def _taken(samples: MemorySamples, where: slice, rows: Array) -> Array:
 
 def _sums(samples: MemorySamples, where: slice, weights: tuple[Array, Array], less: Array | None) -> Array:
     plain, signed = weights
-    with np.errstate(over="ignore", invalid="ignore"):  # seen in the moments
+    with np.errstate(over="ignore", invalid="ignore"):  # shows up in the moments
         sums = samples.add_up(plain[where], signed[where], np.zeros(samples.shape) if less is None else less)
     return np.concatenate([sums.weighted, sums.signed, [sums.squares]])[None]
 
@@ -361,24 +360,24 @@ def _add(parts: Array, axis: Any, keepdims: bool) -> Array:
         return parts.sum(axis=axis, keepdims=keepdims)
 
 
-# How questions and answers travel
+# Transfer of arguments and results
 
 
 def _sent(value: Any) -> Any:
-    """Return small data as something on the workers that all chunks share and the scheduler can send again."""
-    # "Large graph": it is meant. A setting made before distributed is imported would hide its defaults.
+    """Return small data as a persisted object that all chunks share and the scheduler can send again."""
+    # Silences "large graph", which is intended. A setting made before distributed is imported would hide its defaults.
     quietly = {_THRESHOLD: "1TiB"} if "distributed" in sys.modules else {}
     with _configuring, dask.config.set(quietly):
         return dask.persist(dask.delayed(value, traverse=False))[0]
 
 
 def _sum(parts: da.Array) -> da.Array:
-    """Return the sum over the first axis, in a tree."""
+    """Return the sum over the first axis, by tree reduction."""
     return da.reduction(parts, _add, _add, axis=0, dtype=parts.dtype, split_every=tuning.TREE)
 
 
 def _gathered(parts: da.Array) -> Array:
-    """Return an array as a matrix here, filled with its rows as they arrive: it is never held twice."""
+    """Return a Dask array as a local matrix, filled as its parts arrive so that it is never held twice."""
     out = np.empty((parts.shape[0], prod(parts.shape[1:])), parts.dtype)
     rows = max(1, tuning.ARRIVING_BYTES // max(1, out[:1].nbytes))
     pieces = [where for length in parts.chunks[0] for where in slices(slice(0, length), rows)]
@@ -390,7 +389,7 @@ def _gathered(parts: da.Array) -> Array:
 
 
 def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
-    """Yield the number and the value of each part, in any order, a few at a time."""
+    """Yield the index and the value of each part, in any order, a few at a time."""
     client = getattr(get_scheduler(), "__self__", None)
     if client is None:
         blocks = list(parts.to_delayed().ravel())
@@ -402,7 +401,7 @@ def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
     persisted = client.persist(parts)
     numbers = {key: number for number, key in enumerate(flatten(persisted.__dask_keys__()))}
     waiting = as_completed(futures_of(persisted))
-    del persisted  # a part is free to leave its worker when it has arrived
+    del persisted  # lets workers release a part once it has arrived
     together = max(1, tuning.ARRIVING_BYTES * len(numbers) // max(1, parts.nbytes))
     for done in waiting.batches():
         for some in slices(slice(0, len(done)), together):
@@ -411,7 +410,7 @@ def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
 
 
 def _merged(lengths: Sequence[int], n_bytes: int) -> tuple[int, ...]:
-    """Return lengths of which each is the sum of consecutive ones, of samples of this size that make a part."""
+    """Return the lengths with neighbours merged while a part of samples of this size stays below `PART_BYTES`."""
     merged: list[int] = []
     for length in lengths:
         if merged and (merged[-1] + length) * n_bytes <= tuning.PART_BYTES:
@@ -422,5 +421,5 @@ def _merged(lengths: Sequence[int], n_bytes: int) -> tuple[int, ...]:
 
 
 def _nothing(ndim: int, dtype: Any) -> Array:
-    """Return an empty array that tells Dask what to expect."""
+    """Return an empty array as Dask's ``meta``."""
     return np.empty((0,) * ndim, dtype)

@@ -1,9 +1,9 @@
-"""Read access to N tensor samples: chunks, moments, and contractions shared between blocks.
+"""Samples in memory: chunks, moments, and contractions shared between blocks.
 
-Samples are read in chunks of whole samples. Float32 arrays are used where they lie; others are cast once, in the first
-pass, to a working copy of at most about half their size, and chunk by chunk in every pass where that copy would be too
-large (small integers, memory maps). NumPy's ``matmul`` contracts samples-first arrays at the speed of memory (MNIST,
-12k images, one mode: 2 ms in float32; reordering them to samples-last would cost 51 ms once).
+Samples are read in chunks of whole samples. Float32 arrays are used without a copy. Others are cast once, in the first
+pass, to a working copy of at most about half their size, or chunk by chunk in every pass if that copy would be too
+large (small integers, memory maps). NumPy's ``matmul`` contracts samples-first arrays at memory bandwidth (MNIST, 12k
+images, one mode: 2 ms in float32; reordering them to samples-last would cost 51 ms once).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class MemorySamples(Samples):
     rows : ndarray of int, optional
         The samples to use, in this order; all of them by default.
     dtype : dtype, optional
-        What to compute in; by default the type that holds the samples without loss.
+        Dtype of the computations; by default the one that holds the samples without loss.
     pivot : ndarray of shape (I_1, ..., I_M), optional
-        Subtracted from every sample that is read, where that has been decided before.
+        Subtracted from every sample that is read.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MemorySamples(Samples):
         return len(self._array) if self._rows is None else len(self._rows)
 
     def take(self, rows: Array) -> MemorySamples:
-        """Return some of the samples, gathered into a new array."""
+        """Return a subset of the samples, gathered into a new array."""
         positions = rows if self._rows is None else self._rows[rows]
         chosen = MemorySamples(np.empty((len(rows), *self.shape), self.dtype), pivot=self.pivot)
         chosen._shifted = True
@@ -63,7 +63,7 @@ class MemorySamples(Samples):
         return chosen
 
     def chunks(self, n_bytes: int = tuning.CHUNK_BYTES, within: slice | None = None) -> Iterator[tuple[slice, Array]]:
-        """Yield (positions, samples) with the samples C-contiguous, in the working dtype and less the pivot."""
+        """Yield (positions, samples), with the samples C-contiguous, in the working dtype and minus the pivot."""
         for where in slices(within or slice(0, len(self)), self._samples_in(n_bytes)):
             yield where, self._cast(self._raw(where))
 
@@ -74,7 +74,7 @@ class MemorySamples(Samples):
         return max(1, n_bytes // max(1, prod(self.shape) * self.dtype.itemsize))
 
     def _cast(self, part: Array, out: Array | None = None) -> Array:
-        """Return samples as they are computed with: less the pivot, and in the working dtype (in ``out`` if given)."""
+        """Return samples minus the pivot, in the working dtype (written to ``out`` if given)."""
         if self.pivot is None or self._shifted:
             if out is None:
                 return np.ascontiguousarray(part, dtype=self.dtype)
@@ -84,7 +84,7 @@ class MemorySamples(Samples):
         return np.subtract(part, self.pivot, out=out, casting="same_kind")
 
     def matrix(self) -> Array:
-        """Return the samples as rows of an N x prod(I) matrix; a view where the array allows it."""
+        """Return the samples as rows of an N x prod(I) matrix; a view if possible."""
         as_it_is = self._rows is None and self._array.dtype == self.dtype and (self.pivot is None or self._shifted)
         if as_it_is:
             return self._array.reshape(len(self), -1)
@@ -94,19 +94,19 @@ class MemorySamples(Samples):
         return flat
 
     def vary(self, centred: bool) -> bool:
-        """Tell whether any sample differs from the first one (from zero if not ``centred``)."""
+        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
         return self.differ(next(self.chunks(1))[1][0] if centred else 0.0)
 
     def differ(self, reference: Array | float) -> bool:
-        """Tell whether any sample differs from a reference."""
+        """Return whether any sample differs from a reference."""
         return any(bool(np.any(part != reference)) for _, part in self.chunks())
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return signed mean and mean squared norm, and settle how the samples are read from now on.
+        """Return the signed mean and the mean squared norm, and decide how the samples are read from now on.
 
-        Distances are taken from a typical sample, the pivot, so that a large common offset does not cancel digits. What
-        the pass has cast it keeps as a working copy, unless that is too large; the pivot stays subtracted from it, and
-        from samples whose offset would cost digits otherwise.
+        Sums are taken relative to a typical sample, the pivot, so that a large common offset costs no digits. Cast
+        samples are kept as a working copy, unless that is too large, with the pivot subtracted; from others the pivot
+        is subtracted only if their offset would cost digits.
         """
         as_it_is = self._rows is None and self._array.dtype == self.dtype
         copy = None if as_it_is or not self._may_copy() else np.empty((len(self), *self.shape), self.dtype)
@@ -122,13 +122,13 @@ class MemorySamples(Samples):
         return moments
 
     def add_up(self, weights: Array, signed_weights: Array, pivot: Array, copy: Array | None = None) -> Sums:
-        """Return the sums of the samples less a further pivot; what is read for them is kept in ``copy`` if given."""
+        """Return the sums of the samples minus another pivot; the cast samples are stored in ``copy`` if given."""
         from .._kernels import add_moments
 
         less = pivot.astype(self.dtype).ravel()
 
         def add_part(part: slice) -> Array:
-            total = np.zeros((3, less.size))  # weighted sum, signed sum, and the sum of squares in the corner
+            total = np.zeros((3, less.size))  # weighted sum, signed sum, and the sum of squares in [2, 0]
             for where in slices(part, max(tuning.CHUNK_SAMPLES, self._samples_in(tuning.CACHED_CHUNK_BYTES))):
                 samples = self._cast(self._raw(where), None if copy is None else copy[where])
                 total[2, 0] += add_moments(
@@ -147,7 +147,7 @@ class MemorySamples(Samples):
         return typical
 
     def _may_copy(self) -> bool:
-        """Tell whether a working copy is small beside the samples, and these are in memory anyway."""
+        """Return whether a working copy is small compared with the samples, and these are not memory-mapped."""
         return not _is_mapped(self._array) and self.nbytes <= max(
             tuning.COPY_BYTES, tuning.COPY_SHARE * self._array.nbytes
         )
@@ -165,10 +165,10 @@ class MemorySamples(Samples):
         return scores
 
     def design(self, contraction: Contraction) -> Array:
-        """Return the design matrix of a block; for a whole weight the samples themselves, where the array allows it.
+        """Return the design of a block; for a full weight a view of the samples, if possible.
 
-        The answer of the last half is kept and used again for equal matrices: the blocks of the other half share it, so
-        a sweep over all modes reads the samples twice (a dimension tree of two halves). The next answer overwrites it.
+        The last half contraction is cached and reused for equal matrices: the blocks of the other half share it, so a
+        sweep over all modes reads the samples twice (a dimension tree of two halves). The next one overwrites it.
         """
         if contraction.is_whole:
             return self.matrix()
@@ -177,7 +177,7 @@ class MemorySamples(Samples):
 
     def partial(self, half: str, matrices: Sequence[Array]) -> Array:
         """Return the samples with one half contracted: N rows of q x (tail sizes), or of (head sizes) x q."""
-        if not matrices:  # samples of order 1 have no tail: nothing to contract, nothing to copy
+        if not matrices:  # samples of order 1 have no tail: nothing to contract
             return self.matrix()
         kept = prod(self.shape[self.split :] if half == "head" else self.shape[: self.split])
         outer, inner = (1, kept) if half == "head" else (kept, 1)
@@ -193,7 +193,7 @@ class MemorySamples(Samples):
     def _contract(self, matrices: Sequence[Array], memory: Array, outer: int, inner: int) -> Array:
         """Contract the modes between ``outer`` leading and ``inner`` trailing entries, the last mode first.
 
-        The answer is written to ``memory`` where that fits: fresh pages cost as much as the product itself.
+        The result is written to ``memory`` if the size matches: new pages cost as much as the product itself.
         """
         merged = merge_small([np.asarray(matrix, self.dtype) for matrix in matrices])
         sizes = [len(matrix) for matrix in merged]
@@ -228,13 +228,13 @@ def _viewed(array: Array | None, shape: tuple[int, ...]) -> Array | None:
 
 
 def contract_around(partial: Array, size: int, kernel: Array) -> Array:
-    """Contract what stands before and after one axis: ``out[n, i, r] = sum_lt partial[n, l, i, t] kernel[l, t, r]``.
+    """Contract the entries before and after one axis: ``out[n, i, r] = sum_lt partial[n, l, i, t] kernel[l, t, r]``.
 
     Parameters
     ----------
     partial : ndarray with N * L * size * T entries
     size : int
-        Length of the axis that is kept.
+        Length of the remaining axis.
     kernel : ndarray of shape (L, T, r)
 
     Returns
@@ -255,14 +255,14 @@ def contract_around(partial: Array, size: int, kernel: Array) -> Array:
 
 
 def _around_product(size: int, kernel: Array) -> Callable[[Array, Array], object]:
-    """Return the function ``(partial, out) -> None`` that contracts some samples in the way that suits the sizes."""
+    """Return the function ``(partial, out) -> None`` that is fastest for these sizes."""
     lead, trail, columns = kernel.shape
     if kernel.size == 1:
         return lambda partial, out: np.multiply(partial, kernel.item(), out=out)
     if lead == 1:
         return lambda partial, out: np.matmul(partial.reshape(-1, trail), kernel[0], out=out.reshape(-1, columns))
     if lead * trail * columns * size**2 <= tuning.WASTEFUL_PRODUCT:
-        # One product with a matrix that is mostly zero beats thousands of tiny ones (MNIST, Tucker: 5 against 20 ms).
+        # One product with a mostly zero matrix beats thousands of tiny ones (MNIST, Tucker: 5 against 20 ms).
         spread = np.einsum("ltr,ij->litjr", kernel, np.eye(size, dtype=kernel.dtype))
         spread = spread.reshape(lead * size * trail, size * columns)
         return lambda partial, out: np.matmul(partial, spread, out=out)
@@ -278,9 +278,9 @@ def _around_product(size: int, kernel: Array) -> Callable[[Array, Array], object
 
 
 def merge_small(matrices: list[Array]) -> list[Array]:
-    """Replace the matrices by their Kronecker product where that has few columns.
+    """Return the matrices, or only their Kronecker product if it has few columns.
 
-    One product with 16 columns is as fast as two with 4 and leaves no intermediate.
+    One product with 16 columns is as fast as two with 4 and needs no intermediate.
     """
     if prod(matrix.shape[1] for matrix in matrices) > tuning.KRONECKER_COLUMNS:
         return matrices
@@ -288,12 +288,12 @@ def merge_small(matrices: list[Array]) -> list[Array]:
 
 
 def same_matrices(kept: Sequence[Array], asked: Sequence[Array]) -> bool:
-    """Tell whether a question has been asked before."""
+    """Return whether two sequences of matrices are equal."""
     return len(kept) == len(asked) and all(np.array_equal(a, b) for a, b in zip(kept, asked, strict=True))
 
 
 def _is_mapped(array: Array) -> bool:
-    """Tell whether an array is, or is a view of, a file mapped into memory."""
+    """Return whether an array is, or is a view of, a memory map."""
     base: object = array
     while isinstance(base, np.ndarray):
         if isinstance(base, np.memmap):

@@ -1,8 +1,8 @@
-"""Samples on a device that many problems use in parts: one-vs-one pairs, folds, values of lambda, several starts.
+"""Samples on a device, shared by many problems: one-vs-one pairs, folds, values of lambda, several starts.
 
-Samples that take part in the same problems are a cell (a class, for pairs; a fold). They are put side by side once, and
-a contraction multiplies each cell by the matrices of all of its problems together: the samples are read once, not once
-a problem, and the product is large enough for the device.
+Samples that belong to the same problems form a cell (a class, for pairs; a fold). Cells are stored contiguously, and a
+contraction multiplies each by the matrices of all its problems together: the samples are read once, not once per
+problem, and the product is large enough for the device.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from .device import DeviceSamples, around
 
 @dataclass(frozen=True)
 class _Cell:
-    """Consecutive samples, and where each problem that they take part in has them: {problem: its first row of them}."""
+    """Consecutive samples, and the first row that they occupy in each of their problems, as {problem: row}."""
 
     where: slice
     offsets: dict[int, int]
 
 
 class SharedSamples:
-    """Samples of several problems.
+    """Samples shared by several problems.
 
     Parameters
     ----------
     X : array of shape (n_total, I_1, ..., I_M)
-        Of a library of the array API standard.
+        Array of an array API library.
     rows : sequence of ndarray of int, or None
-        The samples of each problem; None for all of them.
+        The samples of each problem; None for all samples.
     dtype : dtype, optional
         As in `DeviceSamples`.
 
     Attributes
     ----------
     rows : list of ndarray of int
-        The samples of each problem in the order in which designs have them.
+        The samples of each problem, in the row order of its designs.
     pivot : ndarray or None
         As in `Samples`; the same for all problems.
     """
@@ -64,7 +64,7 @@ class SharedSamples:
 
     @property
     def pivot(self) -> Array | None:
-        """What has been subtracted from every sample."""
+        """The tensor that has been subtracted from every sample, or None."""
         return self._samples.pivot
 
     @property
@@ -73,7 +73,7 @@ class SharedSamples:
         return self._samples.array
 
     def first_pass(self, weights: Sequence[Array], signs: Sequence[Array], centred: bool) -> list[Moments]:
-        """Return the moments of each problem, whose weights and signs are in the order of `rows`."""
+        """Return the moments of each problem, given weights and signs in the order of `rows`."""
         n_samples = len(self._samples)
         both = np.zeros((2 * len(weights), n_samples))
         for cell in self._cells:
@@ -94,7 +94,7 @@ class SharedSamples:
     def designs(self, which: Sequence[int], contractions: Sequence[Contraction]) -> Any:
         """Return the designs of some problems as one array of shape (len(which), rows of the largest, d).
 
-        The contractions must agree in all sizes. Rows beyond those of a problem are zero.
+        The contractions must have equal sizes. Problems with fewer rows are padded with zeros.
         """
         partial = self._partials(which, contractions)
         kernel = np.stack([contraction.kernel for contraction in contractions])
@@ -120,14 +120,14 @@ class SharedSamples:
         return partials
 
     def _contract(self, where: slice, half: str, matrices: list[Array | None]) -> list[Any]:
-        """Contract one half of consecutive samples by several matrices at a time; return one answer for each."""
+        """Contract one half of consecutive samples with several matrices at a time; return one result per matrix."""
         xp, part = self._xp, self.like[where, ...]
         count = part.shape[0]
         if matrices[0] is None:
             return [xp.reshape(part, (count, -1))] * len(matrices)
         split = best_split(self.shape)
         head, tail = prod(self.shape[:split]), prod(self.shape[split:])
-        together = np.concatenate([matrix for matrix in matrices if matrix is not None], axis=1)  # none of them is
+        together = np.concatenate([matrix for matrix in matrices if matrix is not None], axis=1)  # none is None here
         if half == "head":
             product = thin_product(like(together.T, part, self.dtype), xp.reshape(part, (count, head, tail)))
             product = xp.reshape(product, (count, len(matrices), -1))
@@ -138,7 +138,7 @@ class SharedSamples:
 
 
 def _cells(n_total: int, rows: Sequence[Array | None]) -> tuple[Array, list[_Cell]]:
-    """Return the samples that take part in any problem, ordered by cell, and the cells."""
+    """Return the samples that belong to any problem, ordered by cell, and the cells."""
     member = np.zeros((n_total, len(rows)), bool)
     for problem, own in enumerate(rows):
         member[slice(None) if own is None else own, problem] = True
@@ -150,7 +150,7 @@ def _cells(n_total: int, rows: Sequence[Array | None]) -> tuple[Array, list[_Cel
     cells, begin, left_out = [], 0, 0
     for number, size in enumerate(np.bincount(cell_of).tolist()):
         problems = np.flatnonzero(member[first[number]]).tolist()
-        if not problems:  # samples that nobody asks for sort first: their key is zero
+        if not problems:  # unused samples sort first: their key is zero
             left_out = size
             continue
         cells.append(_Cell(slice(begin, begin + size), {problem: taken[problem] for problem in problems}))

@@ -1,4 +1,4 @@
-"""Choosing a model: what to try, how to score it, and what its decisions are worth as probabilities."""
+"""Model selection by cross-validation, and calibrated probabilities."""
 
 from .auto import auto_model
 from .candidates import DEFAULT_RULE

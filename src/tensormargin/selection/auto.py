@@ -11,12 +11,12 @@ from .classifier import TensorMarginClassifierCV
 
 
 def auto_model(**parameters: Any) -> TensorMarginClassifierCV:
-    """Return a search over everything: the samples as they come or every entry scaled, decomposition, rank, strengths.
+    """Return a search over scaling (none or per entry), decomposition, rank, lambda and mu.
 
     Parameters
     ----------
     **parameters
-        Of `TensorMarginClassifierCV`; a ``preparation`` (one transformer) comes before the choice of scaling.
+        Parameters of `TensorMarginClassifierCV`. A ``preparation`` (one transformer) is applied before the scaling.
     """
     before = parameters.pop("preparation", None)
     scaled = TensorScaler() if before is None else Pipeline([("before", before), ("scale", TensorScaler())])

@@ -1,4 +1,4 @@
-"""The search on a device: all values of lambda on all folds as one batch."""
+"""The search on a device, with all values of lambda on all folds as one batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .splits import Split
 
 
 def run_batched(training: Training, jobs: Sequence[PathJob], splits: Sequence[Split]) -> Iterator[PathResults]:
-    """Yield the results of the jobs: those of one path together, unless a preparation differs from fold to fold."""
+    """Yield the results of the jobs; those of one path are fitted together, unless a preparation is fitted per fold."""
     for _, of_path in groupby(jobs, key=lambda job: job.number):
         same = list(of_path)
         if training.preparations[same[0].path.preparation] is None:
@@ -24,7 +24,7 @@ def run_batched(training: Training, jobs: Sequence[PathJob], splits: Sequence[Sp
 
 
 def _run_folds(training: Training, jobs: Sequence[PathJob], splits: Sequence[Split]) -> Iterator[PathResults]:
-    """Fit every lambda on the training rows of every split at once; then look at the test rows."""
+    """Fit every lambda on the training rows of every split at once, then evaluate the test rows."""
     models = [models_along(job.template, job.path, job.lams) for job in jobs]
     rows = [splits[job.split][0] for job in jobs for _ in job.lams]
     weights = {} if training.weights is None else {"sample_weight": training.weights}

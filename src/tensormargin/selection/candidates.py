@@ -1,4 +1,4 @@
-"""The table of what a search has tried, and the choice between its rows."""
+"""The results table of a search, and the selection of a candidate from it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def tabulate(
     preparations: Sequence[Any],
     n_splits: int,
 ) -> dict[str, Any]:
-    """Return a ``cv_results_`` as scikit-learn's searches have it, one row for each path and lambda.
+    """Return a ``cv_results_`` as in scikit-learn, with one row per path and lambda.
 
-    ``n_parameters`` is the largest number over the splits, which a preparation may leave samples of different shapes.
+    ``n_parameters`` is the maximum over the splits, since a preparation may give each split another sample shape.
     """
     scores, bounds, fit_seconds, score_seconds = (np.empty((len(paths), len(lams), n_splits)) for _ in range(4))
     n_parameters = np.zeros(len(paths), int)
@@ -56,7 +56,7 @@ def tabulate(
 
 
 def _objects(values: Sequence[Any]) -> Array:
-    """Return an array of objects as they are: NumPy would make rows of tuples."""
+    """Return a one-dimensional object array; ``np.array`` would turn tuples into rows."""
     column = np.empty(len(values), dtype=object)
     for row, value in enumerate(values):
         column[row] = value
@@ -64,7 +64,7 @@ def _objects(values: Sequence[Any]) -> Array:
 
 
 def lowered_on_splits(paths: Sequence[LambdaPath], done: Sequence[PathResults]) -> list[tuple[str, Rank, Rank]]:
-    """Return decomposition, rank asked for and rank used of the fits whose training samples allowed no higher rank."""
+    """Return decomposition, requested rank and used rank of the fits whose training samples were too small."""
     used = ((paths[one.path], result.rank) for one in done for result in one.results)
     lowered = ((path, rank) for path, rank in used if rank != path.rank)
     notes = ((path.decomposition, path.rank if path.asked is None else path.asked, rank) for path, rank in lowered)
@@ -72,7 +72,7 @@ def lowered_on_splits(paths: Sequence[LambdaPath], done: Sequence[PathResults]) 
 
 
 DEFAULT_RULE = "best"
-"""The rule of `select_candidate` that the search and ``tensormargin fit`` use unless told otherwise.
+"""The default rule of `select_candidate` in the search and in ``tensormargin fit``.
 
 Measured by benchmarks/rules.py on 22 data sets (benchmarks/results/rules.md): no rule is significantly better than
 another, and this is the one that people expect.
@@ -82,9 +82,9 @@ another, and this is the one that people expect.
 def select_candidate(results: dict[str, Any], n_splits: int, rule: str) -> int:
     """Return the index of the selected candidate.
 
-    "best" takes the highest mean score; ties go to the model with the fewest parameters. The other rules look at all
-    candidates whose mean is at most one standard error of the best one's below it: "simplest" takes the one with the
-    fewest parameters, "margins" the one with the smallest `mean_margin_bound`.
+    "best" takes the highest mean score; ties go to the model with the fewest parameters. The other rules consider all
+    candidates within one standard error of the best mean score: "simplest" takes the one with the fewest parameters,
+    "margins" the one with the smallest ``mean_margin_bound``.
     """
     means = results["mean_test_score"]
     best = int(np.argmax(means))

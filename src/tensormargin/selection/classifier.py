@@ -1,4 +1,4 @@
-"""The classifier that chooses its own decomposition, rank and strengths."""
+"""The classifier that selects its hyperparameters by cross-validation."""
 
 from __future__ import annotations
 
@@ -41,48 +41,47 @@ from .splits import Split, check_training_parts, splits_of
 
 
 class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator):
-    """`TensorMarginClassifier` that chooses decomposition, rank, lambda and mu1 = mu2 by cross-validation.
+    """`TensorMarginClassifier` with decomposition, rank, lambda and mu1 = mu2 selected by cross-validation.
 
-    Every combination is fitted on parts of the training samples and scored on the rest, along lambda each fit from the
-    one before; the best is refitted on all of them in the same way, from the smallest lambda up to its own. The flat
-    weight and mu = 0, that is the support vector machine, are among the choices. The score of the chosen one,
-    ``best_score_``, is the largest of many and therefore optimistic: `tensormargin.reproduce.nested_evaluation` gives
-    an honest one.
+    Every combination is scored by cross-validation, with warm starts along lambda. The best one is refitted on all
+    samples in the same way, from the smallest lambda up to its own. The candidates include the flat weight and mu = 0,
+    that is, the support vector machine. ``best_score_`` is the maximum over many candidates and therefore optimistic;
+    `tensormargin.nested_evaluation` gives an estimate without this bias.
 
     Parameters
     ----------
     decompositions : sequence of {"full", "cp", "tucker", "tt"}, default=all four
-        Ways to write the weight. What is the same set of weights is tried once (rank one; for matrices all low-rank
-        formats of one rank).
+        Decompositions to try. Equivalent ones are tried once (all low-rank formats of rank one; for matrices, all
+        low-rank formats of equal rank).
     ranks : sequence of int, tuple of int or None, default=(1, 2, 4)
-        Ranks to try. A whole number is lowered to what is possible where samples are too small (``lowered_ranks_``);
-        a tuple has one number per mode (Tucker) or bond (Tensor-Train) and None means the default rank, as in
-        `TensorMarginClassifier`. Every rank is an upper bound on splits whose training samples a preparation leaves
-        smaller than all samples together (`Crop`).
+        Ranks to try. An integer is lowered if samples are too small for it (``lowered_ranks_``); a tuple has one number
+        per mode (Tucker) or bond (Tensor-Train), and None means the default rank, as in `TensorMarginClassifier`. Any
+        rank may be lowered on a split if a preparation gives smaller samples there than on all samples (`Crop`).
     lams : sequence of float, default=(0.01, 0.1, 1, 10)
         Values of ``lam`` of `TensorMarginClassifier`, on its scale-free axis.
     mus : sequence of float, default=(0, 1)
-        Values of ``mu1 = mu2``, on the same axis; 0 for no margin terms.
+        Values of ``mu1 = mu2``, also scale-free; 0 for no margin terms.
     preparation : transformer, None or a list of them, default=None
-        Prepares the samples (`TensorScaler`, a Pipeline of transformers, ...); it is fitted anew on each training part.
-        A list gives alternatives to choose from, None among them for samples as they come.
+        Prepares the samples (`TensorScaler`, a Pipeline of transformers, ...); fitted on each training set. A list
+        gives alternatives to choose from, with None for the original samples.
     cv : int, splitter, iterable or None, default=None
-        Folds (5): stratified, in an order by ``random_state``, keeping groups together where ``fit`` is given groups.
+        Cross-validation splits. An integer (None: 5) means stratified folds, shuffled by ``random_state``, which keep
+        groups together if ``groups`` are passed to ``fit``.
     scoring : str, callable or None, default=None
-        Accuracy, or any scorer of scikit-learn. One that asks for probabilities ("neg_log_loss", "roc_auc_ovr") is
-        given those of a calibration on the samples that the other splits leave out.
+        Any scikit-learn scorer; None for accuracy. For a scorer that needs probabilities ("neg_log_loss",
+        "roc_auc_ovr") these are calibrated on the held-out samples of the other splits.
     rule : {"best", "simplest", "margins"}, default="best"
-        Which model to take: the one with the best mean score, ties going to the fewest parameters; or, of those within
-        one standard error of it, the one with the fewest parameters, or the one whose margins on the validation parts
-        have the smallest Cantelli bound, ``variance / (variance + mean^2)``. On 22 data sets no difference between the
-        three was significant (benchmarks/results/rules.md).
+        How to select the model. "best" takes the highest mean score; ties go to the fewest parameters. Among the models
+        within one standard error of it, "simplest" takes the one with the fewest parameters, and "margins" the one
+        whose margins on the validation sets have the smallest Cantelli bound, ``variance / (variance + mean^2)``. On 22
+        data sets no difference between the three was significant (benchmarks/results/rules.md).
     class_weight, multi_class, fit_intercept, tol, max_iter, solver
-        See `TensorMarginClassifier`. Samples on a device are searched there: all values of lambda on all folds are
-        fitted as one batch (of one fold, where there is a ``preparation``), none from the one before.
+        See `TensorMarginClassifier`. For samples on a device the search runs there: all values of lambda on all folds
+        are fitted as one batch (one batch per fold with a ``preparation``), without warm starts.
     n_jobs : int or None, default=None
-        Processes of the search. Samples on a device, or in a Dask array, are searched by one.
+        Number of processes. A single one is used for samples on a device or in a Dask array.
     random_state : int, RandomState or None, default=None
-        For folds and random starts.
+        Used for folds and random starts.
     verbose : int, default=0
         1 writes a line for each tenth of the search to standard error.
 
@@ -90,14 +89,14 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     ----------
     best_estimator_ : TensorMarginClassifier, or a Pipeline of preparation and classifier
     classifier_ : TensorMarginClassifier
-        The classifier in it.
+        The classifier inside ``best_estimator_``.
     best_params_, best_score_, best_index_ : dict, float, int
-        What was chosen, and its mean score on the validation parts.
+        The selected candidate and its mean validation score.
     cv_results_ : dict of arrays
-        As in scikit-learn's GridSearchCV, with ``mean_margin_bound``, ``n_parameters`` (the largest number over the
-        splits) and ``asked_rank`` besides: where it is not ``param_rank``, the rank asked for was too high.
+        As in scikit-learn's GridSearchCV, with additional columns ``mean_margin_bound``, ``n_parameters`` (the maximum
+        over the splits) and ``asked_rank``, the requested rank; if it differs from ``param_rank``, it was too high.
     lowered_ranks_ : list of tuple
-        Decomposition, rank asked for and rank used, wherever samples were too small for the rank asked for.
+        Decomposition, requested rank and used rank, wherever samples were too small for the requested rank.
     calibration_ : ndarray of shape (n_problems, 2)
         Slope and offset of each binary problem's sigmoid.
     classes_, n_features_in_, sample_shape_ : as in `TensorMarginClassifier`
@@ -178,7 +177,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     def fit(
         self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, progress: Progress | None = None
     ) -> Self:
-        """Search, refit the best, calibrate.
+        """Run the search, refit the best candidate and calibrate its probabilities.
 
         Parameters
         ----------
@@ -187,9 +186,9 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         groups : array-like of shape (n_samples,), optional
             Samples of one group (subject, session, run) are never on both sides of a split.
         sample_weight : array-like of shape (n_samples,), optional
-            For fits, scores and the calibration of probabilities.
+            Used for fits, scores and the calibration of probabilities.
         progress : callable, optional
-            Called as ``progress(done, total, text)`` after each piece of the search.
+            Called as ``progress(done, total, text)`` after each job of the search.
         """
         self._check_grid()
         given = y
@@ -251,9 +250,9 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         return TensorMarginClassifier(random_state=seed, n_jobs=1, **{name: getattr(self, name) for name in names})
 
     def _in_batches(self, template: TensorMarginClassifier, array: SampleArray) -> TensorMarginClassifier:
-        """Return a template that is fitted as the search's batches are, even if one binary problem is all there is.
+        """Return a template that is fitted in batches, as in the search, even for a single binary problem.
 
-        On a device a problem by itself would begin on some of the samples, and could end in another optimum.
+        On a device a single problem would start from some of the samples and could reach another optimum.
         """
         alone = self.solver == "auto" and not array.on_processor and self.classes_.shape[0] == 2
         return clone(template).set_params(solver="device") if alone else template
@@ -262,7 +261,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         return sorted(float(lam) for lam in self.lams)
 
     def _shapes(self, training: Training) -> list[tuple[int, ...]]:
-        """Return the shape that each alternative of the preparation leaves of the samples, fitted to all of them."""
+        """Return the sample shape after each alternative preparation, fitted to all samples."""
         return [
             tuple((training.X if one is None else clone(one).fit_transform(training.X, training.y)).shape[1:])
             for one in training.preparations
@@ -295,12 +294,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         return done
 
     def _results(self, training: Training, jobs: list[PathJob], splits: list[Split]) -> Iterable[PathResults]:
-        """Return the results of the jobs in any order: from processes, or from the device that the samples lie on."""
+        """Return the results of the jobs in any order, from processes or from the device of the samples."""
         if training.array.fits_in_batches:
             return run_batched(training, jobs, splits)
         arrays = training.X, training.y, training.weights
         calls = (delayed(run_path)(*arrays, *splits[job.split], job) for job in jobs)
-        n_jobs = self.n_jobs if training.array.in_memory else 1  # a cluster's workers are busy with one fit at a time
+        n_jobs = self.n_jobs if training.array.in_memory else 1  # one fit keeps all workers of a cluster busy
         results: Iterable[PathResults] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
         return results
 
@@ -309,7 +308,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         if progress is not None:
             progress(done, total, text)
         if self.verbose and (done * 10) // total > ((done - 1) * 10) // total:
-            print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - what verbose=1 asks for
+            print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - verbose=1 prints
 
     def _refit(
         self, training: Training, template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]
@@ -327,7 +326,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         lams: Sequence[float],
         splits: list[Split],
     ) -> list[Array]:
-        """Return the binary scores of each split's test rows, from the fits that were scored."""
+        """Return the binary scores of each split's test rows, from the same fits as those scored in the search."""
         jobs = [
             PathJob(0, where, training.preparations, template, path, lams, left_out_scores)
             for where in range(len(splits))
@@ -350,7 +349,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         return best[:-1].transform(X) if isinstance(best, Pipeline) else X
 
     def decision_function(self, X: Any) -> Any:
-        """Return the scores of the chosen classifier; see `TensorMarginClassifier.decision_function`."""
+        """Return the scores of the selected classifier; see `TensorMarginClassifier.decision_function`."""
         prepared = self._prepared(self._as_fitted(X))
         return self.classifier_.decision_function(prepared)
 
@@ -367,14 +366,14 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     def predict_proba(self, X: Any) -> Any:
         """Return class probabilities, one column per class.
 
-        Each binary problem's score goes through a sigmoid (Platt 1999) that was fitted to the scores of samples left
-        out of the fits, weighted by ``sample_weight``; one-vs-one problems are coupled as Wu, Lin and Weng (2004) do,
-        one-vs-rest ones normalised. With few samples probabilities are rough.
+        The score of each binary problem is mapped by a sigmoid (Platt 1999) fitted to the scores of held-out samples,
+        weighted by ``sample_weight``. One-vs-one problems are coupled by the method of Wu, Lin and Weng (2004),
+        one-vs-rest ones normalised. With few samples the probabilities are rough.
 
-        The sigmoid has an offset where left-out scores show that it needs one (a likelihood-ratio test at 5 %), mostly
-        because of class weights or a rare class. Then the most probable class is not always the one that `predict`
-        returns: with ``class_weight="balanced"`` a sample may be assigned to a rare class although another is more
-        probable. Without offsets (the second column of ``calibration_`` is zero) it always is.
+        The sigmoid has an offset if the held-out scores require one (a likelihood-ratio test at 5 %), mostly because of
+        class weights or a rare class. Then the most probable class is not always the one that `predict` returns: with
+        ``class_weight="balanced"`` a sample may be assigned to a rare class although another one is more probable.
+        Without offsets (the second column of ``calibration_`` is zero) the two always agree.
         """
         array = sample_array(self._as_fitted(X))
         return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array.X)))
@@ -386,12 +385,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
 
     def _probabilities(self, X: Any) -> Array:
         scores = self.classifier_.binary_scores(self._prepared(X))
-        scheme = self.classifier_.multi_class_  # of the fit: parameters may have been set since
+        scheme = self.classifier_.multi_class_  # from the fit: parameters may have changed since
         return class_probabilities(to_host(scores), to_host(self.calibration_), scheme)
 
     @property
     def n_iter_(self) -> int:
-        """Sweeps of the chosen classifier's fit."""
+        """Number of sweeps in the fit of the selected classifier."""
         return self.classifier_.n_iter_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -399,7 +398,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         slopes = state.get("calibration_")
-        if slopes is not None and slopes.ndim == 1:  # of a model that 0.1 saved: there was no offset
+        if slopes is not None and slopes.ndim == 1:  # saved by version 0.1, which had no offsets
             state = {**state, "calibration_": np.column_stack([slopes, np.zeros_like(slopes)])}
         super().__setstate__(state)
 

@@ -1,4 +1,4 @@
-"""What there is to choose from."""
+"""The grid of candidate models."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MUS = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class LambdaPath:
-    """One preparation, one way to write the weight, one strength of the margin terms; lambda runs along it.
+    """Candidates that differ only in lambda: one preparation, decomposition, rank and mu.
 
     Attributes
     ----------
     preparation : int
-        The place of the preparation in the list of alternatives.
+        Index of the preparation in the list of alternatives.
     decomposition : str
     rank : int, tuple of int or None
-        What samples of the shape that the preparation leaves of all of them allow.
+        The requested rank, lowered if the shape of the prepared samples requires it.
     mu : float
     asked : int, tuple of int or None
-        The rank that was asked for.
+        The requested rank.
     """
 
     preparation: int
@@ -38,9 +38,9 @@ class LambdaPath:
     asked: Rank = None
 
     def within(self, shape: tuple[int, ...]) -> LambdaPath:
-        """Return the path with its rank lowered to what samples of this shape allow.
+        """Return the path with its rank lowered, if needed, to the largest valid one for samples of this shape.
 
-        A preparation may leave smaller samples on a part of the training samples than on all of them.
+        A preparation fitted on a split may give smaller samples than one fitted on all samples.
         """
         if self.rank is None:
             return self
@@ -60,7 +60,7 @@ class LambdaPath:
 def lambda_paths(
     shapes: Sequence[tuple[int, ...]], decompositions: Sequence[str], ranks: Sequence[Rank], mus: Sequence[float]
 ) -> list[LambdaPath]:
-    """Return the different models for samples of these shapes, one for each alternative of the preparation."""
+    """Return the distinct models for samples of these shapes, one shape per alternative preparation."""
     return [
         LambdaPath(number, decomposition, rank, mu, asked)
         for number, shape in enumerate(shapes)
@@ -72,11 +72,11 @@ def lambda_paths(
 def weights(
     shape: tuple[int, ...], decompositions: Sequence[str], ranks: Sequence[Rank]
 ) -> list[tuple[str, Rank, Rank]]:
-    """Return the different ways to write a weight for samples of this shape: decomposition, rank, rank asked for.
+    """Return the distinct weight formats for samples of this shape, as (decomposition, rank, requested rank).
 
-    Ranks that are too high for the samples are lowered to what is possible. What would be the same set of weights is
-    taken once, in the order of ``decompositions``: rank one in all low-rank formats, the formats of matrices of one
-    rank, and every format of a vector.
+    Ranks that are too high for the samples are lowered. Equivalent formats are listed once, in the order of
+    ``decompositions``: all low-rank formats of rank one, formats of equal rank for matrices, and all formats for
+    vectors.
     """
     found: dict[Any, tuple[str, Rank, Rank]] = {}
     for decomposition in decompositions:
@@ -90,7 +90,7 @@ def weights(
 def lowered_ranks(
     shapes: Sequence[tuple[int, ...]], decompositions: Sequence[str], ranks: Sequence[Rank]
 ) -> list[tuple[str, Rank, Rank]]:
-    """Return each decomposition whose rank is lowered, with the rank asked for and the rank used."""
+    """Return each decomposition whose rank is lowered, with the requested rank and the rank used."""
     every = (
         (decomposition, _plain(asked), _plain(FORMATS[decomposition].valid_rank(asked, shape)))
         for shape in shapes
@@ -102,7 +102,7 @@ def lowered_ranks(
 
 
 def _meaning(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Any:
-    """Return a key that is the same for the same set of weights."""
+    """Return a key that is equal for equivalent formats."""
     largest = max(rank) if isinstance(rank, tuple) and rank else rank
     if len(shape) == 1 or decomposition == "full" or (len(shape) == 2 and largest == min(shape)):
         return "any weight"
@@ -112,7 +112,7 @@ def _meaning(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Any:
 
 
 def _plain(rank: Rank) -> Rank:
-    """Return equal numbers as one, and all of them as Python's."""
+    """Return a rank as Python integers; a tuple of equal numbers becomes one number."""
     if isinstance(rank, tuple):
         return int(rank[0]) if len(set(rank)) == 1 else tuple(int(one) for one in rank)
     return rank if rank is None else int(rank)

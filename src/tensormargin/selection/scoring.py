@@ -1,4 +1,4 @@
-"""Scores of fitted models on samples that were left out, with probabilities where a scorer asks for them."""
+"""Scores of fitted models on held-out samples, with probabilities if a scorer needs them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .splits import Split
 
 
 class NeedsOtherSplitsError(RuntimeError):
-    """Probabilities were asked for before the scores of the other splits were there."""
+    """Probabilities were requested before the scores of the other splits were available."""
 
 
 class SplitClassifier(TensorMarginClassifier):
-    """What a scorer is given: the classifier of one split, whose answers are NumPy's arrays, with probabilities.
+    """The classifier of one split as passed to a scorer: returns NumPy arrays and has probabilities.
 
-    Probabilities are calibrated on the scores of samples that the other splits left out. As long as those are missing,
-    `predict_proba` notes in ``asked_`` that it was called, and raises.
+    Probabilities are calibrated on the held-out scores of the other splits. As long as these are missing,
+    `predict_proba` records the call in ``asked_`` and raises.
     """
 
     calibration_: FloatArray | None
@@ -36,7 +36,7 @@ class SplitClassifier(TensorMarginClassifier):
 
     @classmethod
     def of(cls, classifier: TensorMarginClassifier, calibration: FloatArray | None = None) -> Self:
-        """Return a fitted classifier as one for scorers."""
+        """Return a `SplitClassifier` with the attributes of a fitted classifier."""
         one = cls(**classifier.get_params(deep=False))
         one.__dict__.update(vars(classifier), calibration_=calibration, asked_=False)
         return one
@@ -59,10 +59,9 @@ class SplitClassifier(TensorMarginClassifier):
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one fit.
+    """The result of one fit.
 
-    ``classifier`` and ``left_out``, its scores of the test rows, are kept as long as the score waits for the other
-    splits.
+    ``classifier`` and ``left_out``, its scores on the test rows, are kept while the score waits for the other splits.
     """
 
     score: float
@@ -82,27 +81,27 @@ class Result:
 
 @dataclass(frozen=True)
 class Assess:
-    """Scores a fitted classifier on samples that were left out."""
+    """Scores a fitted classifier on held-out samples."""
 
     scorer: Callable[..., float]
 
     def __call__(self, classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Result:
-        """Return what became of the fit; without a score yet if the scorer asks for probabilities."""
+        """Return the result of a fit, without a score yet if the scorer needs probabilities."""
         scores = to_host(classifier.binary_scores(tested[0]))
         bound = _margin_bound(scores, classifier, tested)
         model, score = SplitClassifier.of(classifier), np.nan
         began = perf_counter()
         try:
             score = self.score(model, tested)
-        except Exception:  # a scorer may answer `NeedsOtherSplitsError` with any error of its own
+        except Exception:  # a scorer may turn `NeedsOtherSplitsError` into any other error
             if not model.asked_:
                 raise
-            # It is asked again when the other splits are there; an error of another cause is raised then.
+            # It is called again when the other splits are available; an error with another cause is raised then.
         result = Result(score, bound, fit_seconds, perf_counter() - began, classifier.n_parameters_, classifier.rank)
         return replace(result, classifier=classifier, left_out=scores) if model.asked_ else result
 
     def score(self, model: SplitClassifier, tested: Part) -> float:
-        """Return the score of a model, a finite number."""
+        """Return the score of a model; raise ValueError if it is not finite."""
         X, y, weights = tested
         try:
             score = float(self.scorer(model, X, y, **weights))
@@ -111,19 +110,19 @@ class Assess:
             if missing.size == 0:
                 raise
             raise ValueError(
-                f"scoring failed on a test part without samples of {missing.tolist()}: {error}. Use another scoring, "
-                "or folds whose test parts have all classes"
+                f"scoring failed on a test set without samples of {missing.tolist()}: {error}. Use another scoring, "
+                "or folds whose test sets have all classes"
             ) from error
         if not np.isfinite(score) and not (model.asked_ and model.calibration_ is None):
             raise ValueError(
-                f"scoring must give a finite number for every test part; got {score} for one with the classes "
-                f"{np.unique(y).tolist()}. Use another scoring, or folds whose test parts have all classes"
+                f"scoring must give a finite number for every test set; got {score} for one with the classes "
+                f"{np.unique(y).tolist()}. Use another scoring, or folds whose test sets have all classes"
             )
         return score
 
 
 def _margin_bound(scores: Array, classifier: TensorMarginClassifier, tested: Part) -> float:
-    """Return Cantelli's bound (Theorem 1) for the margins of the samples, the mean over the binary problems."""
+    """Return Cantelli's bound (Theorem 1) for the margins of the samples, averaged over the binary problems."""
     _, y, weights = tested
     classes = to_host(classifier.classes_)
     problems = binary_problems(class_codes(y, classes), len(classes), classifier.multi_class_)
@@ -138,10 +137,10 @@ def _margin_bound(scores: Array, classifier: TensorMarginClassifier, tested: Par
 
 @dataclass(frozen=True)
 class Waiting:
-    """Keeps the results of each path until all of its splits are there, and scores what asked for probabilities.
+    """Collects the results of each path until all splits are available, then computes scores that need probabilities.
 
-    Those of a split come from its own scores and a calibration on the left-out scores of the other splits, so that no
-    fit is made for them. What a path kept is dropped as soon as it is scored.
+    The probabilities of a split are its own scores calibrated on the held-out scores of the other splits, so that no
+    extra fits are needed. The stored results of a path are dropped once it is scored.
     """
 
     training: Training
@@ -150,13 +149,13 @@ class Waiting:
     _arrived: dict[int, list[PathResults]] = field(default_factory=dict)
 
     def completed(self, one: PathResults) -> list[PathResults]:
-        """Return the results of all splits of a path if these are the last of them, otherwise none."""
+        """Return the results of all splits of a path if this was the last one, otherwise an empty list."""
         same = self._arrived.setdefault(one.path, [])
         same.append(one)
         if len(same) < len(self.splits):
             return []
         del self._arrived[one.path]
-        same.sort(key=lambda each: each.split)  # results come in any order, and sums depend on it
+        same.sort(key=lambda each: each.split)  # results arrive in any order, which affects sums
         return [self._scored(own, same) for own in same]
 
     def _scored(self, own: PathResults, same: list[PathResults]) -> PathResults:
@@ -176,7 +175,7 @@ class Waiting:
         return PathResults(own.path, own.split, results)
 
     def _calibration(self, own: PathResults, same: list[PathResults], place: int) -> FloatArray:
-        """Return the calibration on what the other splits left out and this one did not."""
+        """Return the calibration on the held-out samples of the other splits that this one does not hold out."""
         others = [one for one in same if one is not own and one.results[place].waits]
         rows = np.concatenate([np.empty(0, int), *(self.splits[one.split][1] for one in others)])
         other = ~np.isin(rows, self.splits[own.split][1])
@@ -184,7 +183,7 @@ class Waiting:
             raise ValueError(
                 "scoring asks for probabilities, which are calibrated on the samples that the other splits leave out; "
                 f"got {len(self.splits)} splits, and split {own.split} has no others. Use two or more splits with "
-                "different test parts, or a scoring by predict or decision_function, such as 'roc_auc'"
+                "different test sets, or a scoring by predict or decision_function, such as 'roc_auc'"
             )
         rows, scores = rows[other], np.concatenate([one.results[place].left_out for one in others])[other]
         classifier = own.results[place].classifier

@@ -1,4 +1,4 @@
-"""The work of a search: fits along lambda on parts of the samples."""
+"""The fits of a search, along lambda on each split."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Part = tuple[Any, Array, dict[str, Array]]
 
 @dataclass(frozen=True)
 class Training:
-    """Labelled samples, their weights and the alternatives of what is done to them before the classifier."""
+    """Labelled samples, their weights and the alternative preparations."""
 
     array: SampleArray
     y: Array
@@ -34,16 +34,16 @@ class Training:
 
     @property
     def X(self) -> Any:
-        """The samples as they were given."""
+        """The original samples."""
         return self.array.X
 
     def part(self, rows: Array) -> Part:
-        """Return samples, labels and keyword arguments for `fit` and `score` of these rows."""
+        """Return the samples, labels and keyword arguments for `fit` and `score` of these rows."""
         weights = {} if self.weights is None else {"sample_weight": self.weights[rows]}
         return rows_of(self.X, rows), self.y[rows], weights
 
     def prepared(self, split: Split, which: int) -> tuple[Part, Part, Any]:
-        """Return both parts of a split after a preparation, which learns from the first of them only, and it."""
+        """Return the prepared training and test set of a split, and the preparation, fitted on the training set."""
         train, test = (self.part(rows) for rows in split)
         if self.preparations[which] is None:
             return train, test, None
@@ -54,9 +54,9 @@ class Training:
 
 @dataclass(frozen=True)
 class PathResults:
-    """What was taken of each fit along lambda, for one path on one split.
+    """The results of the fits along lambda, for one path on one split.
 
-    ``preparation`` is the fitted one, if there is one and it is needed to score the test rows later.
+    ``preparation`` is the fitted preparation, if it is needed to score the test rows later.
     """
 
     path: int
@@ -67,9 +67,9 @@ class PathResults:
 
 @dataclass(frozen=True)
 class PathJob:
-    """What to fit on one split: a path, its number and the split's (results come in any order).
+    """A path to fit on one split, with the indices of both, since results arrive in any order.
 
-    ``take`` is called for each lambda with the fitted classifier, the test part and the seconds of the fit.
+    ``take`` is called for each lambda with the fitted classifier, the test set and the fit time in seconds.
     """
 
     number: int
@@ -89,11 +89,11 @@ def follow(
     y: Array,
     weights: dict[str, Array],
 ) -> Iterator[tuple[TensorMarginClassifier, float]]:
-    """Fit a path for each lambda in turn; yield the fitted classifiers and the seconds of each fit.
+    """Fit a path for each lambda in turn; yield the fitted classifiers and the fit times in seconds.
 
-    Search, calibration and refit all fit this way, so that what is scored is what is refitted. Each fit starts from the
-    one before; on a device all are fitted as one batch instead, each from scratch. A rank that is too high for these
-    samples is lowered.
+    Search, calibration and refit all use this function, so that the scored model is the one that is refitted. Each fit
+    is warm-started from the one before; on a device all are fitted from scratch as one batch instead. A rank that is
+    too high for these samples is lowered.
     """
     path = path.within(tuple(X.shape[1:]))
     if sample_array(X).fits_in_batches:
@@ -113,19 +113,19 @@ def follow(
 def models_along(
     template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]
 ) -> list[TensorMarginClassifier]:
-    """Return an unfitted classifier for each lambda."""
+    """Return one unfitted classifier per lambda."""
     return [clone(template).set_params(**path.parameters(lam)) for lam in lams]
 
 
 def lams_up_to(place: int, lams: Sequence[float], array: SampleArray) -> Sequence[float]:
-    """Return the values of lambda to fit in order to get the one at ``place``, which comes last."""
+    """Return the values of lambda to fit to obtain the one at ``place``, which is the last one."""
     return lams[place : place + 1] if array.fits_in_batches else lams[: place + 1]
 
 
 def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Array, job: PathJob) -> PathResults:
-    """Follow a path on the training rows, and take what the job asks for of each fit and the test rows.
+    """Fit a path on the training rows and return the job's results for each fit on the test rows.
 
-    The arrays are arguments of their own, so that joblib finds them: a cluster has the samples, and a job has not.
+    The arrays are separate arguments, so that joblib recognises them: a cluster holds the samples, a job does not.
     """
     training = Training(sample_array(X), y, weights, job.preparations)
     fitted, tested, preparation = training.prepared((train, test), job.path.preparation)
@@ -137,8 +137,8 @@ def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Arra
 
 
 def refit(training: Training, template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]) -> Any:
-    """Return the model of the last lambda, fitted to all samples: a classifier, or a Pipeline with its preparation."""
-    X, y = training.X, training.y  # all of them as they lie: taking rows would copy the samples
+    """Return the model for the last lambda, fitted to all samples: a classifier, or a Pipeline with its preparation."""
+    X, y = training.X, training.y  # no indexing, which would copy the samples
     weights = {} if training.weights is None else {"sample_weight": training.weights}
     preparation = training.preparations[path.preparation]
     if preparation is not None:
@@ -148,10 +148,10 @@ def refit(training: Training, template: TensorMarginClassifier, path: LambdaPath
     with without_convergence_warnings():
         for _ in lams[:-1]:
             next(fits)
-    classifier, _ = next(fits)  # the one that is kept may warn
+    classifier, _ = next(fits)  # the final fit may warn
     return classifier if preparation is None else Pipeline([("preparation", preparation), ("classifier", classifier)])
 
 
 def left_out_scores(classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Array:
-    """Return the binary scores that a fitted classifier gives samples that were left out."""
+    """Return the binary scores of a fitted classifier on held-out samples."""
     return to_host(classifier.binary_scores(tested[0]))

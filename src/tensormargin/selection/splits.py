@@ -1,4 +1,4 @@
-"""How samples are divided for cross-validation."""
+"""Splits for cross-validation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check
 from .._typing import Array
 
 Split = tuple[Array, Array]
-"""Row numbers of a training part and of a test part."""
+"""Row indices of a training set and of a test set."""
 
-_ORDERS = 10  # in which groups are shuffled before a fold is given up that would leave a class out of training
+_ORDERS = 10  # shuffles to try before dropping a fold whose training set lacks a class
 
 
 def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> list[Split]:
     """Return the splits of a cross-validation.
 
-    A number of folds means stratified folds in random order, which keep groups together where there are groups, and no
-    more folds than the smallest class has samples (groups).
+    An integer ``cv`` means shuffled stratified folds, which keep groups together if there are any, and at most as many
+    as the smallest class has samples (groups).
     """
     rows = np.zeros(len(y))
     if cv is not None and not isinstance(cv, int | np.integer):
@@ -44,9 +44,9 @@ def _smallest_class(y: Array, groups: Array | None) -> int:
 
 
 def _group_splits(folds: int, y: Array, groups: Array, seed: int) -> list[Split]:
-    """Return stratified folds of groups; of several orders one in which every training part has all classes.
+    """Return stratified folds of groups, shuffled until every training set has all classes.
 
-    Where there is none, the splits of the best order that have them.
+    If that fails, return the valid splits of the best shuffle.
     """
     n_classes = len(np.unique(y))
     best: list[Split] = []
@@ -59,19 +59,19 @@ def _group_splits(folds: int, y: Array, groups: Array, seed: int) -> list[Split]
             return best
     if not best:
         raise ValueError(
-            "the groups cannot be divided so that every training part has all classes; use fewer folds, or groups that "
+            "the groups cannot be divided so that every training set has all classes; use fewer folds, or groups that "
             "hold more than one class"
         )
     return best
 
 
 def check_training_parts(splits: list[Split], y: Array) -> None:
-    """Raise ValueError where a training part lacks a class, which a given splitter or list of splits may do."""
+    """Raise ValueError if a training set lacks a class, which is possible for a user's splitter or list of splits."""
     classes = np.unique(y)
     for number, (train, _) in enumerate(splits):
         missing = np.setdiff1d(classes, y[train])
         if missing.size:
             raise ValueError(
-                f"every training part must have all classes; that of split {number} by cv has no sample of "
+                f"every training set must have all classes; that of split {number} by cv has no sample of "
                 f"{missing.tolist()}. Use other splits, or a number of folds"
             )

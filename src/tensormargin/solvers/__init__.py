@@ -1,4 +1,4 @@
-"""Solvers of the block problem. A new one is a file here and a line in `SOLVERS`."""
+"""Solvers for the block problem. To add one, add a file here and a line in `SOLVERS`."""
 
 from __future__ import annotations
 

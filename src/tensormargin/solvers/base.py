@@ -1,4 +1,4 @@
-"""What goes into a solver and what comes out of it."""
+"""The interface of a solver."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..objective import Certificate
 
 @dataclass(frozen=True)
 class Solution:
-    """A point of a block problem with the proof of its quality.
+    """A point of a block problem with its certificate.
 
     Attributes
     ----------
     beta : ndarray of shape (n_samples,)
-        The dual point, inside its box.
+        The dual point, inside the box.
     u : ndarray of shape (n_columns,)
         ``A'beta``, the primal point in whitened coordinates.
     margins : ndarray of shape (n_samples,)
@@ -27,9 +27,9 @@ class Solution:
     certificate : Certificate
         Primal and dual value at this point.
     n_epochs : int
-        Work done, in passes over the rows.
+        Number of passes over the rows.
     converged : bool
-        Whether the relative duality gap is at most the tolerance asked for.
+        Whether the relative duality gap is at most the requested tolerance.
     """
 
     beta: FloatArray
@@ -43,7 +43,7 @@ class Solution:
 class Solver(Protocol):
     """Solve a block problem to a relative duality gap of at most ``tol``.
 
-    ``start`` is a dual point to begin from; it is clipped to the box. The same arguments give the same bits.
+    ``start`` is a dual point to start from; it is clipped to the box. The result is deterministic.
     """
 
     def __call__(
@@ -53,7 +53,7 @@ class Solver(Protocol):
 
 
 def solution_at(problem: BlockProblem, beta: FloatArray, n_epochs: int, tol: float) -> Solution:
-    """Evaluate a dual point: recompute u, margins and certificate from ``beta`` alone."""
+    """Return the solution at a dual point, with u, margins and certificate computed from ``beta`` alone."""
     u = problem.primal_point(beta)
     margins = problem.margins(u)
     certificate = problem.certify(u, beta, margins)
@@ -61,7 +61,7 @@ def solution_at(problem: BlockProblem, beta: FloatArray, n_epochs: int, tol: flo
 
 
 def starting_point(problem: BlockProblem, start: FloatArray | None) -> FloatArray:
-    """Return ``start`` clipped to the box, or the lower corner (no sample violates its margin)."""
+    """Return ``start`` clipped to the box, or by default the lower corner (no sample violates its margin)."""
     if start is None:
         return problem.lower.copy()
     return np.clip(start, problem.lower, problem.upper)

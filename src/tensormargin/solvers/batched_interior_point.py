@@ -1,21 +1,21 @@
-"""Mehrotra's interior-point method for many block problems at a time, on the device that their designs lie on.
+"""Mehrotra's interior-point method for many block problems at a time, on the device of their designs.
 
-Each iteration is made of a few products of large matrices, which suits matrix units; coordinate descent, one sample
-after the other, does not. Nothing needs to be whitened: where ``r`` is the
-residual of the margins, a Newton step of the block's vector and of the dual point (Eq. 14: ``Q v = Y'beta``) solves
+Each iteration consists of a few products of large matrices, which suit a GPU, unlike coordinate descent, which visits
+one sample at a time. No whitening is needed: with ``r`` the residual of the margins, a Newton step of the block's
+vector and of the dual point (Eq. 14: ``Q v = Y'beta``) solves
 
     (Q + Y'D^-1 Y) dv = Y'D^-1 r + (Y'beta - Q v),    D dbeta = r - Y dv
 
-so the designs are read five times per iteration and never rewritten. All sums are made in float64. Three things keep
-rounding out of the certificate where lambda is large (`lam |z|^2` of 1e14 is solved to a gap of 1e-6):
+so the designs are read five times per iteration and never modified. All sums are in float64. Three measures keep the
+certificate accurate for a large lambda (`lam |z|^2` of 1e14 is solved to a gap of 1e-6):
 
-- The vectors are iterated on. Computed from the dual point they would be sums of terms as large as lambda that cancel.
+- The vectors are iterates. Computed from the dual point they would be sums of cancelling terms as large as lambda.
 - So are the distances to both bounds, one of which may be far below the rounding error of the bound itself.
-- No step aims at less complementarity than the gap asks for. Margins that have to be 1 then end a little above it, by
-  more than rounding errors, of which a large lambda would make a large loss; and the systems stay solvable.
+- No step aims at less complementarity than the gap requires. Margins that should be 1 then end above 1 by more than
+  rounding errors, which a large lambda would turn into a large loss; and the systems stay solvable.
 
-What falls short of its gap all the same, because ``Q + Y'D^-1 Y`` is singular in rounding, is solved again by least
-squares, which need half the digits (`LeastSquares`).
+Problems that still miss their gap, because ``Q + Y'D^-1 Y`` is numerically singular, are solved again by least squares,
+which need half the digits (`LeastSquares`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True)
 class BlockSolution:
-    """The vector and intercept of one block problem, with the certificate of Eq. 12 at them."""
+    """The vector and intercept of one block problem, with their certificate for Eq. 12."""
 
     vector: FloatArray
     intercept: float
@@ -50,14 +50,14 @@ def solve_batched(
     problems: Sequence[MarginProblem],
     tols: Sequence[float],
 ) -> list[BlockSolution]:
-    """Solve several block problems of one width, each to its relative duality gap.
+    """Return the solutions of several block problems of one width, each to its relative duality gap.
 
     Parameters
     ----------
     designs : array of shape (B, n, d)
         Rows beyond the samples of a problem are zero.
     problems : sequence of MarginProblem
-        All with or all without an intercept.
+        Either all with or all without an intercept.
     tols : sequence of float
     """
     solutions = _solve(designs, problems, tols, careful=False)
@@ -76,7 +76,7 @@ def solve_batched(
 
 
 def dual_point(rows: FloatArray, problem: MarginProblem, tol: float, most_iterations: int) -> tuple[FloatArray, int]:
-    """Return the best dual point of one problem, as distances to the lower bounds, and the number of iterations."""
+    """Return the best dual point of one problem, as distances from the lower bounds, and the number of iterations."""
     batch = _Batch(rows[None], [problem], careful=False)
     best, n_iterations = _iterate(batch, [tol], most_iterations, tuning.MOST_IDLE)
     return best.alpha[0], n_iterations
@@ -88,14 +88,14 @@ def _solve(
     tols: Sequence[float],
     careful: bool,
 ) -> list[BlockSolution]:
-    """Do as `solve_batched`, by least squares if ``careful``; each problem as far as rounding allows."""
+    """Return solutions as `solve_batched` does, each as good as rounding allows; by least squares if ``careful``."""
     batch = _Batch(designs, problems, careful)
     best, _ = _iterate(batch, tols, tuning.BATCH_MOST_ITERATIONS, tuning.BATCH_MOST_IDLE)
     return batch.solutions(best)
 
 
 def _iterate(batch: _Batch, tols: Sequence[float], most_iterations: int, most_idle: int) -> tuple[_Values, int]:
-    """Return the best points of all iterations, and the number of these."""
+    """Return the best points of all iterations, and the number of iterations."""
     xp, goal, idle, done = batch.xp, like(np.asarray(tols), batch.rows, np.float64), 0, 0
     point = _first_point(batch)
     best, lowest, unit = point.values, point.products, point.values.scale
@@ -106,10 +106,10 @@ def _iterate(batch: _Batch, tols: Sequence[float], most_iterations: int, most_id
         done += 1
         point = _next_point(batch, point, unfinished, tuning.LEAST_SHARE * goal * unit)
         better = unfinished & (point.values.gaps < best.gaps)
-        nearer = unfinished & (point.products < tuning.TOO_SHORT * lowest)  # the gap falls late where lambda is large
+        nearer = unfinished & (point.products < tuning.TOO_SHORT * lowest)  # the gap falls late for a large lambda
         idle = 0 if bool(xp.any(better | nearer)) else idle + 1
         lowest = xp.where(nearer, point.products, lowest)
-        unit = xp.where(point.values.scale < unit, point.values.scale, unit)  # that of a far point says nothing
+        unit = xp.where(point.values.scale < unit, point.values.scale, unit)  # meaningless at a far point
         best = best.replaced(point.values, better)
     return best, done
 
@@ -117,8 +117,8 @@ def _iterate(batch: _Batch, tols: Sequence[float], most_iterations: int, most_id
 class _Batch:
     """The signed designs ``Y`` of a batch of problems, their quadratic forms ``Q`` and boxes.
 
-    Rows that only pad a problem are zero in ``Y``, in ``real`` and in ``weights``. Dual points are ``alpha = beta -
-    lower``, between zero and ``span``.
+    Padding rows are zero in ``Y``, in ``real`` and in ``weights``. Dual points are stored as ``alpha = beta - lower``,
+    between zero and ``span``.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class _Batch:
         self._lowest = self.mu2[:, None, None] * self.combine(self.weights)  # Y'lower
 
     def _quadratic(self) -> tuple[Any, Any]:
-        """Return ``C`` and ``Q = I + C'C``, the unit matrix and ``2 mu1 Y'(diag(p) - pp')Y``."""
+        """Return ``C`` and ``Q = I + C'C``, where ``C'C = 2 mu1 Y'(diag(p) - pp')Y``."""
         xp = self.xp
         unit = xp.eye(self.rows.shape[2], dtype=xp.float64, device=self.rows.device)
         if not bool(xp.any(self.mu1 > 0.0)):
@@ -163,11 +163,11 @@ class _Batch:
             return self.rows[:, :0, :], xp.broadcast_to(unit, shape)
         mean = self.weights[:, None, :] @ self.rows
         roots = xp.sqrt(2.0 * self.mu1[:, None] * self.weights)
-        spread = (self.rows - mean) * roots[:, :, None]  # subtracted afterwards, pp' would leave rounding errors
+        spread = (self.rows - mean) * roots[:, :, None]  # subtracting pp' later would cause cancellation
         return spread, unit + self_products(spread)
 
     def system(self, factors: Any) -> Definite | LeastSquares:
-        """Return what solves with ``Q + Y' diag(factors) Y`` (None: with ``Q``)."""
+        """Return a solver for ``Q + Y' diag(factors) Y`` (``Q`` alone if None)."""
         if self._spread is not None:
             roots = () if factors is None else (self.rows * self.xp.sqrt(factors)[:, :, None],)
             return LeastSquares(self._spread, *roots)
@@ -188,7 +188,7 @@ class _Batch:
         return self._definite.solve(self._lowest + self.combine(alpha))
 
     def evaluate(self, alpha: Any, vectors: Any) -> tuple[_Values, Any, Any]:
-        """Return primal and dual values, ``1 - margins`` (zero for padding), and ``Y'beta - Q v``."""
+        """Return the primal and dual values, ``1 - margins`` (zero for padding), and ``Y'beta - Q v``."""
         xp, margins = self.xp, self.times(vectors)
         mean = xp.sum(self.weights * margins, axis=1)
         variance = xp.sum(self.weights * (margins - mean[:, None]) ** 2, axis=1)
@@ -207,13 +207,13 @@ class _Batch:
         return values, short, combined - self.applied(vectors)
 
     def applied(self, vectors: Any) -> Any:
-        """Return ``Q vectors``; with ``C`` at hand without the rounding errors of ``C'C``."""
+        """Return ``Q vectors``; through ``C``, if stored, to avoid the rounding errors of ``C'C``."""
         if self._spread is None:
             return self.quadratic @ vectors
         return vectors + self.xp.matrix_transpose(self._spread) @ (self._spread @ vectors)
 
     def solutions(self, values: _Values) -> list[BlockSolution]:
-        """Return what is kept of each problem, with the centring undone."""
+        """Return the solution of each problem for uncentred samples."""
         columns = to_host(values.vectors)[:, :, 0]
         vectors = columns[:, : self.width]
         intercepts = np.zeros(len(columns))
@@ -228,16 +228,16 @@ class _Batch:
 
 
 class _Values:
-    """Primal and dual points with primal and dual values of a batch."""
+    """Primal and dual points of a batch, with their primal and dual values."""
 
     def __init__(self, vectors: Any, alpha: Any, primal: Any, dual: Any, scale: Any) -> None:
         self.vectors, self.alpha, self.primal, self.dual, self.scale = vectors, alpha, primal, dual, scale
         xp = namespace(primal)
-        gaps = xp.abs(primal - dual) / xp.where(scale > 0, scale, 1.0)  # a negative one tells of rounding errors
-        self.gaps = xp.where(xp.isfinite(gaps), gaps, float("inf"))  # infinite where rounding has left no number
+        gaps = xp.abs(primal - dual) / xp.where(scale > 0, scale, 1.0)  # negative only by rounding
+        self.gaps = xp.where(xp.isfinite(gaps), gaps, float("inf"))  # infinite for NaN
 
     def replaced(self, other: _Values, where: Any) -> _Values:
-        """Take the other values for some of the batch."""
+        """Return these values with those of some problems replaced by the other ones."""
         xp = namespace(self.primal)
         return _Values(
             xp.where(where[:, None, None], other.vectors, self.vectors),
@@ -248,12 +248,12 @@ class _Values:
 
 @dataclass(frozen=True)
 class _Point:
-    """Dual points strictly inside their boxes, with the multipliers of lower and upper bounds, and primal points.
+    """Dual points strictly inside their boxes, with the multipliers of the bounds, and primal points.
 
     Attributes
     ----------
     low, high : array of shape (B, n)
-        Distances of dual points to the bounds; one for padding.
+        Distances of the dual points from the bounds; one for padding.
     below, above : array
         Multipliers of the bounds; zero for padding.
     vectors : array of shape (B, k, 1)
@@ -275,7 +275,7 @@ class _Point:
 
     @property
     def products(self) -> Any:
-        """Sum of distance times multiplier: zero at the optimum."""
+        """Sum of distance times multiplier (complementarity): zero at the optimum."""
         return namespace(self.low).sum(self.low * self.below + self.high * self.above, axis=1)
 
 
@@ -299,9 +299,9 @@ def _first_point(batch: _Batch) -> _Point:
 
 
 def _next_point(batch: _Batch, point: _Point, unfinished: Any, least: Any) -> _Point:
-    """Return the points after one predictor-corrector step of the problems that are unfinished.
+    """Return the points after one predictor-corrector step of the unfinished problems.
 
-    Steps aim at products that add up to ``least`` or more.
+    Steps aim at a sum of products of at least ``least``.
     """
     xp, count = batch.xp, 2.0 * batch.count
     system = _NewtonSystem(batch, point)
@@ -314,19 +314,19 @@ def _next_point(batch: _Batch, point: _Point, unfinished: Any, least: Any) -> _P
     caught = (
         unfinished & (mean > 2.0 * least) & (_moved_products(point, step, length) / count > tuning.TOO_SHORT * mean)
     )
-    if bool(xp.any(caught)):  # at a wall: back towards the centre
+    if bool(xp.any(caught)):  # stopped by a bound: step back towards the centre
         step = _chosen(caught, system.step(tuning.CENTRE * mean, None), step)
         length = system.length(step, tuning.TO_THE_WALL)
     length = xp.where(unfinished & xp.isfinite(length), length, 0.0)[:, None]
     low, high = point.low + length * step.beta, point.high - length * step.beta
     below, above = point.below + length * step.below, point.above + length * step.above
     vectors = point.vectors + length[:, :, None] * step.vectors
-    alpha = xp.where(low < high, low, batch.span - high) * batch.real  # from the nearer bound
+    alpha = xp.where(low < high, low, batch.span - high) * batch.real  # computed from the nearer bound
     return _Point(low, high, below, above, vectors, *batch.evaluate(alpha, vectors))
 
 
 def _chosen(where: Any, one: _Step, other: _Step) -> _Step:
-    """Return one step for some of the problems, and the other for the rest."""
+    """Return ``one`` step for the problems in the mask and the ``other`` for the rest."""
     xp, row, column = namespace(where), where[:, None], where[:, None, None]
     return _Step(
         xp.where(row, one.beta, other.beta),
@@ -356,7 +356,7 @@ class _NewtonSystem:
         self._matrix = batch.system(self._scaling)
 
     def step(self, target: Any, predictor: _Step | None) -> _Step:
-        """Return the step towards complementarity ``target`` (None: zero), with second-order terms of the predictor."""
+        """Return the step towards complementarity ``target`` (None for 0), with second-order terms of the predictor."""
         point, batch = self._point, self._batch
         low_target = high_target = 0.0 if target is None else target[:, None] * batch.real
         if predictor is not None:
@@ -366,7 +366,7 @@ class _NewtonSystem:
         if target is not None:
             right = right + low_target / point.low - high_target / point.high
         vectors, beta = self._solve(right, point.lag)
-        if batch.careful:  # what is left of both equations
+        if batch.careful:  # refine with the residuals of both equations
             right = right - batch.times(vectors) - beta / self._scaling
             more = self._solve(right, point.lag - batch.applied(vectors) + batch.combine(beta))
             vectors, beta = vectors + more[0], beta + more[1]
@@ -383,7 +383,7 @@ class _NewtonSystem:
         return vectors, self._scaling * (right - self._batch.times(vectors))
 
     def length(self, step: _Step, share: float) -> Any:
-        """Return how much of a step may be made: this share of the way to the nearest wall, at most all of it."""
+        """Return the step length: this share of the distance to the nearest bound, at most 1."""
         point, xp, padding = self._point, self._batch.xp, self._batch.padding
         ratios = (
             step.beta / -point.low,
@@ -396,7 +396,7 @@ class _NewtonSystem:
 
 
 def _padded(designs: Any, vectors: Sequence[Array], length: int) -> Any:
-    """Return vectors as rows of one array, zero beyond their ends."""
+    """Return the vectors as rows of one array, padded with zeros."""
     rows = np.zeros((len(vectors), length))
     for row, vector in zip(rows, vectors, strict=True):
         row[: len(vector)] = vector

@@ -1,4 +1,4 @@
-"""Batches of symmetric positive definite systems, on the device that they lie on."""
+"""Batches of symmetric positive definite systems, solved on their device."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _EPSILON = float(np.finfo(float).eps)
 
 
 class Definite:
-    """Symmetric positive definite matrices to solve with, scaled to a unit diagonal first: their entries differ by far.
+    """Solves with symmetric positive definite matrices, scaled to a unit diagonal because their entries vary widely.
 
-    Of an inverse that rounding has spoiled, one correction saves what can be saved.
+    One step of iterative refinement corrects rounding errors of the inverse.
     """
 
     def __init__(self, matrices: Any) -> None:
@@ -33,23 +33,24 @@ class Definite:
         return self._roots * (rough + self._inverses @ (right - self._matrices @ rough))
 
     def inverse_square(self, columns: Any) -> Any:
-        """Return an upper bound of ``u' matrix^-1 u`` for columns u and a matrix that is the unit matrix or more.
+        """Return an upper bound of ``u' matrix^-1 u`` for columns u, if ``matrix - I`` is positive semidefinite.
 
-        With ``u = matrix x + r`` it is ``2 u'x - x' matrix x + r' matrix^-1 r``, the last term ``|r|^2`` at most. What
-        the entries of the matrix may have lost to rounding is added to both, so that no certificate promises too much.
+        With ``u = matrix x + r`` the value is ``2 u'x - x' matrix x + r' matrix^-1 r``, with a last term of at most
+        ``|r|^2``. A bound on the rounding errors of the matrix entries is added to both, so that certificates stay
+        valid.
         """
         xp, right, solved = namespace(columns), self._roots * columns, self.solve(columns) / self._roots
         image = self._matrices @ solved
         size = xp.sum(xp.abs(solved), axis=1, keepdims=True)
-        lost = 2.0 * _EPSILON * size  # in every entry of the image
+        lost = 2.0 * _EPSILON * size  # rounding error of each entry of the image
         residual = (xp.abs(right - image) + lost) / self._roots
         return xp.sum(solved * (2.0 * right - image) + residual**2, axis=(1, 2)) + (lost * size)[:, 0, 0]
 
 
 class LeastSquares:
-    """Solves with ``I + sum of M'M`` for matrices M, by their QR decomposition instead of that sum.
+    """Solves with ``I + sum of M'M`` for matrices M, by a QR decomposition instead of that sum.
 
-    Slower by far, but good for condition numbers up to 1e30 where the sum is singular beyond 1e15.
+    Much slower, but works for condition numbers up to 1e30, whereas the sum is singular beyond 1e15.
     """
 
     def __init__(self, *matrices: Any) -> None:
@@ -74,7 +75,7 @@ class LeastSquares:
 
 
 def self_products(matrices: Any) -> Any:
-    """Return ``M'M`` for each matrix M; NumPy halves the work where it sees that both factors are the same."""
+    """Return ``M'M`` for each matrix M; NumPy halves the work when it sees that both factors are the same."""
     xp = namespace(matrices)
     if xp is np:
         return np.stack([matrix.T @ matrix for matrix in matrices])

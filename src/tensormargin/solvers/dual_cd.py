@@ -1,9 +1,9 @@
-"""Dual coordinate descent with shrinking, finished by an exact solve on the free coordinates.
+"""Dual coordinate descent with shrinking, completed by an exact solve on the free coordinates.
 
-Coordinate descent (Hsieh et al. 2008, as in liblinear) finds which samples sit at a bound; on the others the optimum is
-the solution of a linear system, which gives it to full precision. Small problems are always finished that way: it
-costs little there, and the answer then depends on the order and the repetition of samples by rounding only. Where
-coordinate descent crawls, an interior-point method finds the bounds instead.
+Coordinate descent (Hsieh et al. 2008, as in liblinear) finds which samples are at a bound; for the others the optimum
+solves a linear system, which gives it to full precision. Small problems always end with this solve: it is cheap, and
+the order and repetition of samples then affect the result only by rounding. If coordinate descent is too slow, an
+interior-point method finds the bounds instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .base import Solution, solution_at, starting_point
 from .interior_point import solve_interior_point
 
 _EXACT_TOL = 1e-12
-_SMALL_TOL = 1e-9  # what a small problem must reach, if rounding allows
+_SMALL_TOL = 1e-9  # required for a small problem, if rounding allows
 _AT_BOUND = 1e-6
 
 
@@ -63,7 +63,7 @@ def _descend(problem: BlockProblem, solution: Solution, goal: float, needed: flo
         if not solution.converged:
             solution = _face_minimum(problem, working, solution, goal)
         if 0.5 * before < solution.certificate.relative_gap <= needed:
-            stalls += 1  # good enough, and rounding may forbid more
+            stalls += 1  # good enough, and rounding may prevent more
         aim, round_length = goal, 2 * round_length
     return solution
 
@@ -71,9 +71,9 @@ def _descend(problem: BlockProblem, solution: Solution, goal: float, needed: flo
 class _WorkingSet:
     """The coordinates that coordinate descent visits, with their rows of ``A``.
 
-    A sample that sits at the bound where its margin puts it stays out. Whether it still does is seen from its new
-    margin after each round, which decides what is added; so the answer is that of descent over all of them. Whitening
-    a row costs d^2, a margin d: on MNIST a Tucker core then whitens 1 sample in 5 (6 ms instead of 33 per solve).
+    A sample at the bound that its margin implies stays out. The margins are checked after each round, and samples for
+    which this is no longer true are added; so the result is that of descent over all samples. Whitening a row costs
+    d^2, a margin d: on MNIST a Tucker core then whitens 1 sample in 5 (6 ms instead of 33 per solve).
     """
 
     def __init__(self, problem: BlockProblem) -> None:
@@ -85,7 +85,7 @@ class _WorkingSet:
         self._squares = np.empty(0)
 
     def grow(self, solution: Solution) -> None:
-        """Add the coordinates that a new point calls for."""
+        """Add the coordinates that a new point requires."""
         outside = self._position < 0
         wanted = outside if _is_small(self._problem) else outside & _unsettled(self._problem, solution)
         if np.count_nonzero(wanted) > tuning.NEARLY_ALL * np.count_nonzero(outside):
@@ -100,11 +100,11 @@ class _WorkingSet:
             self._squares = np.concatenate([self._squares, squares])
 
     def rows_at(self, which: Array) -> FloatArray:
-        """Return rows of ``A`` for coordinates in the set."""
+        """Return the rows of ``A`` for some coordinates of the set."""
         return self._rows[self._position[which]].astype(np.float64)
 
     def descend(self, solution: Solution, seed: Array, target: float, max_epochs: int) -> tuple[FloatArray, int]:
-        """Run coordinate descent from a point; return the new dual point and the epochs used."""
+        """Run coordinate descent from a point; return the new dual point and the number of epochs."""
         from .._kernels import descend
 
         which, problem = self._which, self._problem
@@ -118,7 +118,7 @@ class _WorkingSet:
 
 
 def _unsettled(problem: BlockProblem, solution: Solution) -> Array:
-    """Tell which coordinates are free, at the wrong bound, or so near to margin 1 that they may well move."""
+    """Return a mask of the coordinates that are free, at the wrong bound, or close enough to margin 1 to move."""
     at_lower = (solution.beta <= problem.lower) & (solution.margins > 1.0 + tuning.NEAR_MARGIN)
     at_upper = (solution.beta >= problem.upper) & (solution.margins < 1.0 - tuning.NEAR_MARGIN)
     unsettled: Array = ~(at_lower | at_upper)
@@ -126,9 +126,9 @@ def _unsettled(problem: BlockProblem, solution: Solution) -> Array:
 
 
 def _rescue(problem: BlockProblem, solution: Solution, goal: float, max_epochs: int) -> Solution:
-    """Go on from where coordinate descent crawls (a large lambda without margin terms, many equal samples).
+    """Finish a problem on which coordinate descent is slow (a large lambda without margin terms, many equal samples).
 
-    An interior point says which coordinates are free; the exact solve then finishes.
+    An interior-point solution shows which coordinates are free; the exact solve does the rest.
     """
     used = solution.n_epochs
     inside = solve_interior_point(problem, solution.beta, goal, min(tuning.INTERIOR_ITERATIONS, max_epochs - used))
@@ -144,10 +144,10 @@ def _rescue(problem: BlockProblem, solution: Solution, goal: float, max_epochs: 
 
 
 def _face_minimum(problem: BlockProblem, working: _WorkingSet, solution: Solution, tol: float) -> Solution:
-    """Minimise over the free coordinates with the others fixed, setting those that reach a bound aside.
+    """Minimise over the free coordinates with the others fixed, fixing those that reach a bound.
 
-    On the face of the optimum every free sample has margin 1: ``A_F A_F' step = 1 - m_F``. A step that would leave the
-    box ends at its wall, the coordinate that hit it is fixed, and the rest is solved again; the dual objective can only
+    At the optimum every free sample has margin 1: ``A_F A_F' step = 1 - m_F``. A step that would leave the box ends at
+    its boundary, the coordinate that reached it is fixed, and the rest is solved again; the dual objective can only
     improve.
     """
     beta, u = solution.beta.copy(), solution.u.copy()
@@ -171,7 +171,7 @@ def _face_minimum(problem: BlockProblem, working: _WorkingSet, solution: Solutio
 
 
 def _longest_step(start: Array, step: Array, lower: Array, upper: Array) -> tuple[float, Array]:
-    """Return the share of a step, at most 1, that stays in the box, and which coordinates it brings to a bound."""
+    """Return the largest share of a step, at most 1, that stays in the box, and the coordinates that reach a bound."""
     room = np.where(step > 0, upper - start, start - lower)
     with np.errstate(divide="ignore", over="ignore"):
         shares = room / np.abs(step)
@@ -180,7 +180,7 @@ def _longest_step(start: Array, step: Array, lower: Array, upper: Array) -> tupl
 
 
 def _solve_semidefinite(rows: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve ``rows rows' x = right``; a ridge at rounding level makes repeated rows share the step evenly."""
+    """Return the solution of ``rows rows' x = right``; a tiny ridge makes repeated rows share the step evenly."""
     gram = rows @ rows.T
     gram.flat[:: len(gram) + 1] += 1e-13 * float(np.trace(gram)) + np.finfo(float).tiny
     inverse = np.linalg.inv(gram)

@@ -1,7 +1,7 @@
-"""A primal-dual interior-point method: few iterations, each made of large matrix products and one k x k inverse.
+"""A primal-dual interior-point method: few iterations, each with large matrix products and one k x k inverse.
 
-Slower than coordinate descent on most problems, but far less sensitive to their conditioning. The iterations are those
-of `tensormargin.solvers.batched_interior_point`, with a batch of one.
+Slower than coordinate descent on most problems, but far less sensitive to their conditioning. Runs
+`tensormargin.solvers.batched_interior_point` with a batch of one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def solve_interior_point(
     """Solve a block problem by Mehrotra's predictor-corrector method.
 
     See `tensormargin.solvers.base.Solver` for the arguments. An epoch is an iteration. A start is used only if it is
-    good enough already: interior-point methods gain nothing from the neighbourhood of a corner.
+    already good enough: interior-point methods gain nothing from a start near a corner.
     """
     best = solution_at(problem, starting_point(problem, start), 0, tol)
     if best.converged or max_epochs < 1:
@@ -34,7 +34,7 @@ def solve_interior_point(
         rows = scipy.linalg.qr(rows.T, mode="r", check_finite=False)[0][
             : len(rows)
         ].T  # the same inner products, in fewer columns
-    # The rows are whitened and signed: what is left of the objective is the hinge and the mean of the margins.
+    # The rows are whitened and signed: only the hinge and the mean of the margins remain in the objective.
     whitened = MarginProblem(np.ones(len(rows)), replace(problem.objective, mu1=0.0), 0.0)
     above_lower, n_epochs = dual_point(rows, whitened, tol, max_epochs)
     beta = np.clip(problem.lower + above_lower, problem.lower, problem.upper)

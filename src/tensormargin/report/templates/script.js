@@ -1,6 +1,6 @@
 "use strict";
 
-// Tables: a click on a heading sorts, a second one turns the order.
+// Tables: a click on a heading sorts, a second click reverses the order.
 function valueOf(row, column) {
   const cell = row.cells[column];
   const text = cell.dataset.value ?? cell.textContent.trim();
@@ -32,7 +32,7 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
   });
 }
 
-// The table of samples: text and "wrong ones only".
+// The table of samples: text filter and "errors only".
 for (const search of document.querySelectorAll("[data-filter]")) {
   const id = search.dataset.filter;
   const table = document.getElementById(id);
@@ -54,7 +54,7 @@ for (const search of document.querySelectorAll("[data-filter]")) {
   apply();
 }
 
-// One picture out of several.
+// Show one of several pictures.
 for (const select of document.querySelectorAll("select[data-shows]")) {
   select.addEventListener("change", () => {
     for (const one of document.querySelectorAll(`[data-group="${select.dataset.shows}"]`)) {
@@ -63,12 +63,12 @@ for (const select of document.querySelectorAll("select[data-shows]")) {
   });
 }
 
-// Maps: canvases for cuts through a tensor, a slider for every mode that is cut.
+// Maps: one canvas per cut through the tensor, one slider per mode that is cut.
 function bytesOf(text, Kind) {
   return new Kind(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 }
 
-// Blue through white to red; over a background the middle is transparent.
+// Blue to white to red; over a background the middle is transparent.
 function colourOf(share) {
   const strength = Math.min(1, Math.abs(share));
   const end = share < 0 ? [5, 80, 160] : [178, 24, 43];
@@ -106,7 +106,7 @@ class Viewer {
     return at.reduce((sum, index, mode) => sum + index * this.strides[mode], 0);
   }
 
-  // The indices of the samples that an entry shown stands for: several where the mode is shown at a reduced size.
+  // The original indices of a displayed entry: a range if the size of the mode is reduced.
   indices(mode, place) {
     const edges = this.map.edges[mode];
     if (!edges) return String(place);
@@ -123,7 +123,7 @@ class Viewer {
     return input;
   }
 
-  // The cuts: [mode across which it lies or null, mode of the rows or null, mode of the columns].
+  // The cuts: [mode that is cut or null, mode of the rows or null, mode of the columns].
   layout() {
     if (this.shape.length === 1) return [[null, null, 0]];
     if (this.shape.length === 2) return [[null, 0, 1]];
