@@ -85,7 +85,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     warm_start : bool, default=False
         Start from the weights of the last fit if classes, sample shape, decomposition and rank are the same.
     random_state : int, RandomState or None, default=None
-        Used for random starts and for the folds of the calibration. The default start uses no random numbers unless the CP rank
+        Used for random starts and calibration folds. The default start uses no random numbers unless the CP rank
         exceeds the size of a mode.
     verbose : int, default=0
         1 prints a line for each sweep of each binary problem.
