@@ -390,7 +390,7 @@ def test_constant_and_empty_maps_are_drawn(shape, value, symmetric):
 
 def test_maps_refuse_what_does_not_fit():
     for at in ((0, 0), (0, 0, 5), (-1, 0, 0)):
-        with pytest.raises(ValueError, match="one index a mode"):
+        with pytest.raises(ValueError, match="one index per mode"):
             plot_map(np.ones((2, 3, 4)), at=at)
     with pytest.raises(ValueError, match="background must have"):
         plot_map(np.ones((2, 3)), background=np.ones((3, 2)))
