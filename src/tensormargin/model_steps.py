@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._namespace import to_host
 from ._typing import Array
 from .estimators import TensorMarginClassifier, to_device
+from .intake import is_ragged
 from .multiclass import binary_problems
 from .preparation import KeepsTensors, TensorScaler
 
@@ -58,8 +59,13 @@ def classifier_of(model: Any) -> TensorMarginClassifier:
 
 
 def samples_for_map(model: Any, X: Array, groups: Array | None = None) -> Array:
-    """Return samples as a map shows them: as they come, or scaled by group where the model does that."""
-    return samples_for_last_step(model, X, groups) if needs_groups(model) else X
+    """Return samples as a map shows them: as they come, or scaled by group where the model does that.
+
+    Samples of different lengths are shown at the common one.
+    """
+    if needs_groups(model):
+        return samples_for_last_step(model, X, groups)
+    return _through(all_steps(model)[:1], X, groups) if is_ragged(X) else X
 
 
 def needs_groups(model: Any) -> bool:
@@ -100,7 +106,8 @@ def weight_maps(model: Any) -> Array:
     """Return the weight of each binary problem on the samples as they come, before any preparation.
 
     Scores are ``<map, Z> + constant``: scaling, masks, cropping, resizing and folding are undone on the weight. (What
-    was scaled by group has no one scale; there the map is the weight on the scaled samples.)
+    was scaled by group has no one scale; there the map is the weight on the scaled samples. Of samples of different
+    lengths it is the weight on those of the common length.)
 
     Returns
     -------
@@ -109,6 +116,8 @@ def weight_maps(model: Any) -> Array:
     model = to_device(model)  # maps are for reading and drawing, wherever the model works
     maps = classifier_of(model).coef_
     for step in reversed(all_steps(model)):
+        if None in getattr(step, "sample_shape_in_", ()):
+            break  # no one weight fits all lengths
         if not isinstance(step, KeepsTensors):
             raise TypeError(
                 f"cannot take a weight back through {type(step).__name__}; the steps of tensormargin.preparation can"

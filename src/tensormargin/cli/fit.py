@@ -129,7 +129,7 @@ def fit_command(
             class_weight="balanced" if balanced else None,
             seed=seed,
         )
-        samples = load(data, loading)
+        samples = load(data, loading, ragged=plan.recipe.length is not None)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
         with leakage_said(samples), fits_on(scheduler, samples.data), progress_bar() as show:

@@ -218,8 +218,9 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
     def _as_fitted(self, X: Any, method: str) -> SampleArray:
         check_is_fitted(self)
+        X = samples_as_fitted(self, X, self.sample_shape_)
         same_library(self, X, "coef_", method)
-        return sample_array(samples_as_fitted(self, X, self.sample_shape_))
+        return sample_array(X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")  # a failed fit leaves other attributes behind

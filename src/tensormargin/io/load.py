@@ -12,6 +12,7 @@ import numpy as np
 
 from .._typing import Array
 from .._validation import text_or_numbers
+from ..intake import Shape, shape_of_samples
 from ..leakage import LeakageWarning, describe_duplicates
 from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
 from .grouping import grouping_in_names, unused_grouping
@@ -60,6 +61,7 @@ class SampleSet:
     Attributes
     ----------
     data : ndarray or dask.array.Array, of shape (n_samples, I_1, ..., I_M)
+        With ``ragged=True``, if the samples differ in length, a vector of arrays, one per sample.
         Mapped from the file, read-only, if that is ``.npy``. Loaded with ``lazy=True`` it is a Dask array with chunks
         along the samples; ``data.compute()`` reads it into memory.
     target : ndarray of shape (n_samples,) or None
@@ -98,6 +100,11 @@ class SampleSet:
                 object.__setattr__(self, name, text_or_numbers(values, name))
 
     @property
+    def sample_shape(self) -> Shape:
+        """Shape of a sample; None for a mode in which they differ."""
+        return shape_of_samples(self.data)
+
+    @property
     def labels(self) -> Array:
         """The labels; raises `BadFileError` where there are none."""
         if self.target is None:
@@ -121,6 +128,7 @@ class _Asked:
     flat: bool = False
     lazy: bool = False
     chunks: Chunks = "auto"
+    ragged: bool = False
     other_labels: str | None = None
 
 
@@ -130,12 +138,13 @@ def load_samples(
     samples: str | None = None,
     labels: str | None = None,
     groups: str | bool | None = None,
-    labels_from: str | Path | None = None,
+    labels_from: Any = None,
     axis: int = 0,
     size: Sequence[int] | None = None,
     need_labels: bool = True,
     lazy: bool = False,
     chunks: Chunks = "auto",
+    ragged: bool = False,
 ) -> SampleSet:
     """Read samples with their labels from a file or folder; never unpickles.
 
@@ -157,10 +166,11 @@ def load_samples(
     groups : str or False, optional
         Name of the array or column. By default groups or group, which may be missing and are not taken where they are
         the labels; False for no groups even if there are some.
-    labels_from : str or Path, optional
-        Another file with the labels, and perhaps groups: ``.npy``, ``.npz``, ``.mat``, HDF5, or a table (``.csv``,
-        ``.tsv``, ``.txt`` with white space), also one label a line without a header. One row a sample in their order,
-        unless it has a column path and the samples are files.
+    labels_from : str, Path or array-like of shape (n_samples,), optional
+        The labels themselves, in the samples' order, as an array, list or Series; or another file with the labels, and
+        perhaps groups: ``.npy``, ``.npz``, ``.mat``, HDF5, or a table (``.csv``, ``.tsv``, ``.txt`` with white space),
+        also one label per line without a header. One row per sample in their order, unless it has a column path and
+        the samples are files.
     axis : int, default=0
         The axis of a container's array that counts the samples.
     size : sequence of int, optional
@@ -177,6 +187,9 @@ def load_samples(
         With ``lazy``: how many samples a chunk has, or how many bytes, as text ("64 MiB"); "auto" is the size that Dask
         is set to (128 MiB unless changed). A size is rounded to the chunks that an HDF5 file or Zarr store has itself;
         a task reads at most 100 files.
+    ragged : bool, default=False
+        Whether files of one sample each may differ in the length of a mode, for `EqualLength` to make them equal.
+        Not with ``lazy``.
 
     Returns
     -------
@@ -208,7 +221,9 @@ def load_samples(
         check_dask(source)
     if groups is True:
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
-    second = None if labels_from is None else read_labels(Path(labels_from), labels, groups)
+    if lazy and ragged:
+        raise ValueError("lazy samples must have one shape; got lazy=True and ragged=True. Leave one of them out")
+    second = None if labels_from is None else read_labels(labels_from, labels, groups)
     asked = _Asked(
         samples=samples,
         labels=None if second else labels,
@@ -219,6 +234,7 @@ def load_samples(
         flat=not need_labels or second is not None,
         lazy=lazy,
         chunks=chunks,
+        ragged=ragged,
         other_labels=None if second is None else second.name,
     )
     found = replace(_read(source, asked), source=str(path))
@@ -324,7 +340,7 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
 def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
     if asked.lazy:
         return lazy_stack(folder, names, asked.size, asked.chunks)
-    return read_stack(folder, names, asked.size)
+    return read_stack(folder, names, asked.size, asked.ragged)
 
 
 def _from_table(path: Path, asked: _Asked) -> SampleSet:
