@@ -144,6 +144,11 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape) -> Any:
     return X
 
 
+def named_as_fitted(estimator: Any, X: Any) -> Any:
+    """Return X, a data frame as an array where the estimator was fitted without names of columns."""
+    return X if hasattr(estimator, "feature_names_in_") or not hasattr(X, "columns") else as_array(X)
+
+
 def samples_of_any_length(estimator: Any, X: Any) -> Any:
     """Return X as an array of samples, or a vector of them where they differ in length, for a step that checks them."""
     _compare_mode_names(estimator, X, reset=False)

@@ -147,10 +147,10 @@ def margin_report(
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
     clf = classifier_of(model)
-    X = as_array(samples_for_classifier(model, as_samples(X, ragged=takes_ragged(model)), groups))
+    X = samples_for_classifier(model, as_samples(X, ragged=takes_ragged(model)), groups)
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
-    norms = _norms(X)
+    norms = _norms(as_array(X))
     problems = binary_problems(codes, len(class_labels), clf.multi_class_)
     reports, classes, weights = [], class_labels.tolist(), to_host(clf.coef_)
     for k, problem in enumerate(problems):

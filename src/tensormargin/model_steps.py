@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._namespace import to_host
 from ._typing import Array
+from ._validation import named_as_fitted
 from .estimators import TensorMarginClassifier, to_device
 from .intake import is_ragged
 from .multiclass import binary_problems
@@ -86,12 +87,12 @@ def fit_model(model: Any, X: Array, y: Array, groups: Array | None = None, **of_
 
 def samples_for_last_step(model: Any, X: Array, groups: Array | None = None) -> Array:
     """Return samples as the last estimator of a fitted model takes them."""
-    return _through(pipeline_steps(model), X, groups)
+    return named_as_fitted(last_estimator(model), _through(pipeline_steps(model), X, groups))
 
 
 def samples_for_classifier(model: Any, X: Array, groups: Array | None = None) -> Array:
     """Return samples as the classifier inside of a fitted model sees them."""
-    return _through(all_steps(model), X, groups)
+    return named_as_fitted(classifier_of(model), _through(all_steps(model), X, groups))
 
 
 def sample_shape(model: Any) -> tuple[int, ...]:
@@ -139,7 +140,7 @@ def problem_names(model: Any) -> list[str]:
 
 def _through(steps: list[Any], X: Array, groups: Array | None) -> Array:
     for step in steps:
-        X = step.transform(X, **_groups_for(step, groups))
+        X = step.transform(named_as_fitted(step, X), **_groups_for(step, groups))
     return X
 
 

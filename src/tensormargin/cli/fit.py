@@ -33,6 +33,7 @@ Examples:
   tensormargin fit eeg.npz -o eeg.skops --auto                 choose everything, evaluate honestly
   tensormargin fit scans/ -o scans.skops --auto --crop bright --weight-map weight.nii.gz
   tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
+  tensormargin fit gestures/ -o gestures.skops --length resample    .npy files of channels x time, any duration
   tensormargin fit faces.npz -o faces.skops --decomposition tucker --rank 8x8
 
 Next: tensormargin predict MODEL NEWDATA -o predictions.csv

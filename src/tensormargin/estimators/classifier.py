@@ -175,9 +175,10 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M)
-            Samples of any order M >= 1, read-only and memory-mapped ones included. float32 is used as it lies. Other
-            types are converted once to a working copy (float32 for large samples or types that it holds exactly), or
-            piece by piece where that copy would be larger than the samples; a full weight needs it whole.
+            Samples of any order M >= 1, read-only and memory-mapped ones included, or what becomes such an array: lists
+            and frames of arrays, NIfTI images, MNE's Epochs (`tensormargin.intake.as_samples`). float32 is used as it
+            lies. Other types are converted once to a working copy (float32 for large samples or types that it holds
+            exactly), or piece by piece where that copy would be larger than the samples; a full weight needs it whole.
         y : array-like of shape (n_samples,)
             Labels of two or more classes.
         sample_weight : array-like of shape (n_samples,), optional

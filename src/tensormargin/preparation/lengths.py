@@ -10,7 +10,7 @@ import numpy as np
 from .._namespace import as_array, cast, dtype_of, namespace
 from .._typing import Array
 from .._validation import checked_samples, samples_as_fitted
-from ..intake import Shape, is_ragged
+from ..intake import Shape, as_samples, is_ragged
 from ._base import KeepsTensors
 from ._passes import floating
 from .resizing import apply_matrices, resizing_matrix
@@ -97,7 +97,8 @@ class EqualLength(KeepsTensors):
 
     def _as_fitted(self, X: Any) -> Any:
         shape = self.sample_shape_in_
-        if len(shape) == 1 and None not in shape and len(getattr(X, "shape", ())) == 2:
+        is_table = not isinstance(X, list | tuple) and not is_ragged(as_samples(X, ragged=True))
+        if is_table and len(shape) == 1 and None not in shape:
             return checked_samples(self, X, reset=False)
         mode = self._place(shape)
         return samples_as_fitted(self, X, (*shape[:mode], None, *shape[mode + 1 :]))

@@ -185,6 +185,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         Parameters
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M)
+            Samples may differ in length where all of ``preparation`` takes that (`EqualLength` as its first step).
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), optional
             Samples of one group (subject, session, run) are never on both sides of a split.
