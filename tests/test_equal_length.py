@@ -353,6 +353,26 @@ def test_a_table_must_have_the_columns_of_the_fit_and_a_list_any_length():
     assert step.transform([np.ones(5), np.ones(9)]).shape == (2, 6)
 
 
+def test_vectors_become_frames_where_asked_for():
+    frame = EqualLength(4).set_output(transform="pandas").fit_transform([np.ones(3), np.ones(5)])
+    assert frame.columns.tolist() == [f"equallength{k}" for k in range(4)]
+    same = (
+        EqualLength(12).set_output(transform="pandas").fit_transform(pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}))
+    )
+    assert same.shape == (2, 12)
+
+
+def test_one_sample_and_samples_that_lie_anyhow_in_memory():
+    one = EqualLength().fit_transform([SAMPLES[0]])
+    np.testing.assert_array_equal(one[0], SAMPLES[0])
+    turned = [np.asfortranarray(sample) for sample in SAMPLES]
+    for sample in turned:
+        sample.flags.writeable = False
+    np.testing.assert_array_equal(EqualLength(9).fit_transform(turned), EqualLength(9).fit_transform(SAMPLES))
+    small = EqualLength(9).fit_transform([sample.astype(np.float32) for sample in SAMPLES])
+    assert small.dtype == np.float32
+
+
 def test_shrinking_averages():
     noise = [np.tile([1.0, -1.0], 32)[None], np.tile([1.0, -1.0], 16)[None]]
     changed = EqualLength(8).fit_transform(noise)

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from ..formats import FORMATS
-from ..intake import shape_in_words, shape_of_samples
+from ..intake import shape_of_samples
 from ..io import SampleSet
 from ..preparation import Recipe
 from ..selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model
@@ -90,7 +90,7 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> None:
         except ValueError as error:
             raise ValueError(
                 "the preparation (length, scale, mask, crop, resize, tensorize) does not suit samples of shape "
-                f"{shape_in_words(samples.sample_shape)}: {error}"
+                f"{samples.sample_shape}: {error}"
             ) from error
     if not plan.auto:
         FORMATS[plan.decomposition].valid_rank(plan.rank, shape)
