@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from tensormargin._namespace import device_of, to_host
-from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler
+from tensormargin.preparation import Crop, EqualLength, Mask, Recipe, Resize, Tensorize, TensorScaler
 
 pytest.importorskip("array_api_compat", reason="needs array-api-compat: pip install 'tensormargin[torch]'")
 
@@ -36,6 +36,11 @@ TRANSFORMERS = {
     "crop bright": Crop("bright", margin=1),
     "crop given": Crop(BRAIN),
     "resize": Resize((3, 9)),
+    "resample": EqualLength(7),
+    "pad with a value": EqualLength(9, "constant", 2.0, mode=0),
+    "pad with the edge": EqualLength(9, "edge", mode=1),
+    "pad with the mean": EqualLength(9, "mean"),
+    "cut": EqualLength(3, "edge"),
     "enlarge": Resize((12, 5, 2)),
 }
 UNDOABLE = [name for name, one in TRANSFORMERS.items() if hasattr(one, "inverse_transform") and "group" not in name]

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from tensormargin.io import BadFileError, load_samples
-from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler
+from tensormargin.preparation import Crop, EqualLength, Mask, Recipe, Resize, Tensorize, TensorScaler
 
 NEEDED = "needs Dask: pip install 'tensormargin[dask]'"
 dask = pytest.importorskip("dask", reason=NEEDED)
@@ -51,6 +51,11 @@ LEARN_BY_SHAPE = {
     "mask given": Mask(BRAIN),
     "crop given": Crop(BRAIN),
     "resize": Resize((3, 9)),
+    "resample": EqualLength(7),
+    "pad with a value": EqualLength(9, "constant", 2.0, mode=0),
+    "pad with the edge": EqualLength(9, "edge", mode=1),
+    "pad with the mean": EqualLength(9, "mean"),
+    "cut": EqualLength(3, "edge"),
 }
 TRANSFORMERS = LEARN_BY_READING | LEARN_BY_SHAPE
 CHUNKINGS = {"uneven": (7, 1, 12, 10), "one each": (1,) * N, "one": (N,), "some empty": (0, 11, 0, 19)}

@@ -49,6 +49,7 @@ def test_samples_enter_few_rooms_and_never_climb_back(decomposition, shape):
         "estimators/classifier",
         "estimators/fit_steps",
         "_validation",
+        "intake",
         "_namespace",
         "samples/door",
         "estimators/engine",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .patterns import activation_pattern as activation_pattern
     from .plots import save_map as save_map
     from .preparation import Crop as Crop
+    from .preparation import EqualLength as EqualLength
     from .preparation import Mask as Mask
     from .preparation import Resize as Resize
     from .preparation import Tensorize as Tensorize
@@ -59,6 +60,7 @@ _HOMES = {
     "save_map": ".plots",
     "Crop": ".preparation",
     "Mask": ".preparation",
+    "EqualLength": ".preparation",
     "Resize": ".preparation",
     "TensorScaler": ".preparation",
     "Tensorize": ".preparation",
@@ -69,6 +71,7 @@ __all__ = [
     "METHODS",
     "Bound",
     "Crop",
+    "EqualLength",
     "LeakageWarning",
     "MarginReport",
     "Mask",

@@ -9,17 +9,19 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, validate_data
 
-from ._namespace import detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
+from ._namespace import as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
+from .intake import Shape, as_samples, is_ragged, mode_names, shape_of_samples
 
 NOT_FINITE = "Input X contains NaN or infinity; leave those samples out, or impute such entries first"
 """Error message for samples with entries or statistics that are not finite."""
 
 
-def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = True) -> Any:
+def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = True, ragged: bool = False) -> Any:
     """Return X as validated samples, or raise ValueError.
 
-    NumPy arrays and anything convertible to one (lists, data frames) go through scikit-learn's checks. A Dask array
+    X is converted to an array first (`tensormargin.intake`). NumPy arrays and data frames go through scikit-learn's
+    checks. A Dask array
     stays lazy: nothing is computed, and it is chunked along the samples only. An array of another library stays on its
     device.
 
@@ -32,25 +34,78 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
         True in ``fit``: set ``n_features_in_``. Otherwise X must have as many features as in ``fit``.
     finite : bool, default=True
         Whether to check for NaN and infinity. For a Dask array the pass that reads it checks this.
+    ragged : bool, default=False
+        Whether samples may differ in the length of a mode; see `tensormargin.intake.as_samples`.
     """
-    if is_lazy(X) or is_foreign(X):
-        return validate_data(estimator, _stays_itself(X, finite), skip_check_array=True, reset=reset)
+    _compare_mode_names(estimator, X, reset)
+    X = as_samples(X, ragged)
+    if is_lazy(X) or is_foreign(X) or is_ragged(X):
+        return _checked_as_it_is(estimator, X, reset, finite)
     return validate_data(estimator, X, dtype="numeric", allow_nd=True, ensure_all_finite=finite, reset=reset)
 
 
-def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True) -> tuple[Any, Array]:
+def _checked_as_it_is(estimator: Any, X: Any, reset: bool, finite: bool) -> Any:
+    """Return samples that scikit-learn's checks would convert or refuse: lazy, on a device, or ragged ones."""
+    if is_ragged(X):
+        return _checked_ragged(estimator, X, reset, finite)
+    return validate_data(estimator, _stays_itself(X, finite), skip_check_array=True, reset=reset)
+
+
+def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged: bool = False) -> tuple[Any, Array]:
     """Return samples to fit on, as `checked_samples` does, and their labels as a NumPy array."""
     labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
-    if is_lazy(X) or is_foreign(X):
+    _compare_mode_names(estimator, X, reset=True)
+    X = as_samples(X, ragged)
+    if is_lazy(X) or is_foreign(X) or is_ragged(X):
         if y is None:
             raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-        X, labels = checked_samples(estimator, X, finite=finite), _check_y(labels, estimator=estimator)
+        X, labels = _checked_as_it_is(estimator, X, True, finite), _check_y(labels, estimator=estimator)
         check_consistent_length(X, labels)
         return X, labels
     checked: tuple[Any, Array] = validate_data(
         estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=finite
     )
     return checked
+
+
+def _compare_mode_names(estimator: Any, X: Any, reset: bool) -> None:
+    """Note the names that a data frame gives the modes of its samples, or raise ValueError where they are others."""
+    names = mode_names(X)
+    if reset:
+        estimator.__dict__.pop("_mode_names", None)
+        if names is not None:
+            estimator._mode_names = names
+        return
+    known = getattr(estimator, "_mode_names", None)
+    if known is None or names is None:
+        return
+    others = [mode for mode, pair in enumerate(zip(known, names, strict=False)) if pair[0] != pair[1]]
+    if not others:
+        return
+    mode, seen, given = others[0], known[others[0]], names[others[0]]
+    raise ValueError(
+        f"the columns must be those seen in fit, in their order; along mode {mode} (counted from 0) they were "
+        f"{', '.join(seen[:5])}, ... and are {', '.join(given[:5])}, ... Put the columns into the order of the fit"
+    )
+
+
+def _checked_ragged(estimator: Any, X: Array, reset: bool, finite: bool) -> Array:
+    """Return samples of different lengths, a vector of arrays, if each of them holds finite real numbers."""
+    shape = shape_of_samples(X)
+    if reset:
+        estimator.__dict__.pop("feature_names_in_", None)
+        estimator.__dict__.pop("n_features_in_", None)
+        if shape[0] is not None:
+            estimator.n_features_in_ = shape[0]
+    for position, sample in enumerate(X):
+        if sample.dtype.kind not in "biuf" or sample.size == 0:
+            raise ValueError(
+                f"every sample must hold real numbers, at least one; sample {position} is {sample.dtype} of shape "
+                f"{sample.shape}. Convert it, or leave it out"
+            )
+        if finite and not _all_finite(sample):
+            raise ValueError(f"{NOT_FINITE} (the first is sample {position})")
+    return X
 
 
 def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
@@ -65,23 +120,44 @@ def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
     )
 
 
-def samples_as_fitted(estimator: Any, X: Any, shape: tuple[int, ...]) -> Any:
+def samples_as_fitted(estimator: Any, X: Any, shape: Shape) -> Any:
     """Return X as an array of samples of the shape seen in ``fit``, or raise ValueError.
 
-    Dask arrays and arrays of other libraries are kept, as in `checked_samples`.
+    None in the shape allows any length. Dask arrays and arrays of other libraries are kept, as in `checked_samples`.
     """
-    if len(shape) == 1:  # scikit-learn's message about features, which check_estimator expects, fits vectors only
+    _compare_mode_names(estimator, X, reset=False)
+    X = as_samples(X, ragged=None in shape)
+    if is_ragged(X):
+        X = _checked_ragged(estimator, X, reset=False, finite=True)
+    elif len(shape) == 1 and None not in shape:  # scikit-learn's message about features fits vectors only
         X = checked_samples(estimator, X, reset=False)
     elif is_lazy(X) or is_foreign(X):
         X = _stays_itself(X)
     else:
         X = check_array(X, dtype="numeric", allow_nd=True, estimator=estimator, ensure_2d=False)
-    if tuple(X.shape[1:]) != shape:
+    found = shape_of_samples(X)
+    if len(found) != len(shape) or any(size not in (None, own) for size, own in zip(shape, found, strict=True)):
         raise ValueError(
-            f"samples must have the shape seen in fit, {shape}; got {tuple(X.shape[1:])}. "
+            f"samples must have the shape seen in fit, {_in_words(shape)}; got {_in_words(found)}. "
             "X is (n_samples, *sample shape): reshape it, or add an axis in front of a single sample"
         )
     return X
+
+
+def named_as_fitted(estimator: Any, X: Any) -> Any:
+    """Return X, a data frame as an array where the estimator was fitted without names of columns."""
+    return X if hasattr(estimator, "feature_names_in_") or not hasattr(X, "columns") else as_array(X)
+
+
+def samples_of_any_length(estimator: Any, X: Any) -> Any:
+    """Return X as an array of samples, or a vector of them where they differ in length, for a step that checks them."""
+    _compare_mode_names(estimator, X, reset=False)
+    return as_array(as_samples(X, ragged=True))
+
+
+def _in_words(shape: Shape) -> str:
+    """Return a shape as Python writes it, "any" for None."""
+    return str(shape).replace("None", "any")
 
 
 def checked_labels(X: Any, y: Any) -> Array:

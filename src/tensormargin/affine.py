@@ -76,6 +76,11 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
             "cannot take a weight back through TensorScaler(by_group=True): every group is scaled by its own "
             "statistics, so no one weight fits all original samples"
         )
+    if None in step.sample_shape_in_:
+        raise NotAffineError(
+            f"cannot take a weight back through {type(step).__name__}: the training samples had different lengths, so "
+            "that no one weight fits all original samples"
+        )
     at_zero = step.transform(np.zeros((1, *step.sample_shape_in_)))[0]
     constants = np.tensordot(weights, at_zero, at_zero.ndim)
     return np.stack([step.pull_back(one) for one in weights]), constants

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from ._namespace import as_array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from ._typing import Array
 from ._validation import checked_groups
+from .intake import as_samples, is_ragged
 
 _PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them
 _BYTES_AT_ONCE = 2**26
@@ -47,15 +48,22 @@ def duplicate_samples(X: Any) -> list[Array]:
     >>> [rows.tolist() for rows in duplicate_samples(X)]
     [[1, 3]]
     """
-    X = as_array(X)
+    X = as_array(as_samples(X, ragged=True))
     if is_lazy(X) or prod(X.shape) == 0:
         return []
+    if is_ragged(X):
+        return _same_rows(range(len(X)), map(_ragged_key, X))
     _, alike, counts = np.unique(_probe_keys(X), return_inverse=True, return_counts=True)
     alike = alike.ravel()
     rows = np.flatnonzero(counts[alike] > 1)
-    keys: Iterator[Hashable] = iter(alike[rows].tolist()) if prod(X.shape[1:]) <= _PROBES else _digests(X, rows)
+    keys: Iterable[Hashable] = iter(alike[rows].tolist()) if prod(X.shape[1:]) <= _PROBES else _digests(X, rows)
+    return _same_rows(rows.tolist(), keys)
+
+
+def _same_rows(rows: Iterable[int], keys: Iterable[Hashable]) -> list[Array]:
+    """Return the sets of rows that have the same key, at least two in each."""
     same: dict[Hashable, list[int]] = defaultdict(list)
-    for row, key in zip(rows.tolist(), keys, strict=True):
+    for row, key in zip(rows, keys, strict=True):
         same[key].append(row)
     return [np.array(own) for own in same.values() if len(own) > 1]
 
@@ -118,5 +126,12 @@ def _digests(X: Any, rows: Array) -> Iterator[bytes]:
     step = max(1, _BYTES_AT_ONCE // per_sample)
     for start in range(0, len(rows), step):
         part = to_host(rows_of(X, rows[start : start + step]))
-        for sample in np.ascontiguousarray(part).reshape(len(part), -1):
-            yield hashlib.blake2b(sample.tobytes(), digest_size=16).digest()
+        yield from map(_digest, np.ascontiguousarray(part).reshape(len(part), -1))
+
+
+def _digest(sample: Array) -> bytes:
+    return hashlib.blake2b(sample.tobytes(), digest_size=16).digest()
+
+
+def _ragged_key(sample: Array) -> Hashable:
+    return sample.shape, sample.dtype, _digest(sample)

@@ -11,8 +11,10 @@ import numpy as np
 from ._namespace import as_array, to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
+from .intake import as_samples
 from .model_steps import classifier_of, samples_for_classifier
 from .multiclass import binary_problems, class_codes
+from .preparation import takes_ragged
 from .samples import sample_array
 
 _LOWEST_LEVEL = -64  # lowest exponent of the grid below: 2^-64 rho adds nothing to the bound
@@ -145,10 +147,10 @@ def margin_report(
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
     clf = classifier_of(model)
-    X = samples_for_classifier(model, as_array(X), groups)
+    X = samples_for_classifier(model, as_samples(X, ragged=takes_ragged(model)), groups)
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
-    norms = _norms(X)
+    norms = _norms(as_array(X))
     problems = binary_problems(codes, len(class_labels), clf.multi_class_)
     reports, classes, weights = [], class_labels.tolist(), to_host(clf.coef_)
     for k, problem in enumerate(problems):

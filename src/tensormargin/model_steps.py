@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._namespace import to_host
 from ._typing import Array
+from ._validation import named_as_fitted
 from .estimators import TensorMarginClassifier, to_device
+from .intake import is_ragged
 from .multiclass import binary_problems
 from .preparation import KeepsTensors, TensorScaler
 
@@ -58,8 +60,13 @@ def classifier_of(model: Any) -> TensorMarginClassifier:
 
 
 def samples_for_map(model: Any, X: Array, groups: Array | None = None) -> Array:
-    """Return the samples in the space of the maps: the original samples, or scaled by group if the model does so."""
-    return samples_for_last_step(model, X, groups) if needs_groups(model) else X
+    """Return the samples in the space of the maps: the original samples, or scaled by group if the model does so.
+
+    Samples of different lengths are returned with their common length.
+    """
+    if needs_groups(model):
+        return samples_for_last_step(model, X, groups)
+    return _through(all_steps(model)[:1], X, groups) if is_ragged(X) else X
 
 
 def needs_groups(model: Any) -> bool:
@@ -80,12 +87,12 @@ def fit_model(model: Any, X: Array, y: Array, groups: Array | None = None, **of_
 
 def samples_for_last_step(model: Any, X: Array, groups: Array | None = None) -> Array:
     """Return the samples transformed for the final estimator of a fitted model."""
-    return _through(pipeline_steps(model), X, groups)
+    return named_as_fitted(last_estimator(model), _through(pipeline_steps(model), X, groups))
 
 
 def samples_for_classifier(model: Any, X: Array, groups: Array | None = None) -> Array:
     """Return the samples transformed for the classifier inside a fitted model."""
-    return _through(all_steps(model), X, groups)
+    return named_as_fitted(classifier_of(model), _through(all_steps(model), X, groups))
 
 
 def sample_shape(model: Any) -> tuple[int, ...]:
@@ -100,7 +107,8 @@ def weight_maps(model: Any) -> Array:
     """Return the weight of each binary problem in the space of the original samples, before any preparation.
 
     Scores are ``<map, Z> + constant``: scaling, masks, cropping, resizing and folding are undone on the weight.
-    (Group-wise scaling cannot be undone on a weight; the map then refers to the scaled samples.)
+    (Group-wise scaling cannot be undone on a weight; the map then refers to the scaled samples. For samples of
+    different lengths it refers to samples of the common length.)
 
     Returns
     -------
@@ -109,6 +117,8 @@ def weight_maps(model: Any) -> Array:
     model = to_device(model)  # maps are NumPy arrays, wherever the model is
     maps = classifier_of(model).coef_
     for step in reversed(all_steps(model)):
+        if None in getattr(step, "sample_shape_in_", ()):
+            break  # no one weight fits all lengths
         if not isinstance(step, KeepsTensors):
             raise TypeError(
                 f"cannot take a weight back through {type(step).__name__}; the steps of tensormargin.preparation can"
@@ -130,7 +140,7 @@ def problem_names(model: Any) -> list[str]:
 
 def _through(steps: list[Any], X: Array, groups: Array | None) -> Array:
     for step in steps:
-        X = step.transform(X, **_groups_for(step, groups))
+        X = step.transform(named_as_fitted(step, X), **_groups_for(step, groups))
     return X
 
 

@@ -11,8 +11,10 @@ from ._namespace import as_array, to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
+from .intake import as_samples
 from .model_steps import classifier_of, samples_for_classifier, samples_for_map
 from .multiclass import binary_problems, class_codes
+from .preparation import takes_ragged
 from .samples import sample_array
 
 _ROUNDING = 8  # units in the last place by which equal scores may differ
@@ -51,9 +53,9 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
         In the order of ``clf.coef_``. Zero for a problem whose samples all have the same score.
     """
     clf = classifier_of(model)
-    X = as_array(X)
+    X = as_samples(X, ragged=takes_ragged(model))
     loadings = _loadings(clf, to_host(clf.binary_scores(samples_for_classifier(model, X, groups))), y)
-    shown = samples_for_map(model, X, groups)
+    shown = as_array(samples_for_map(model, X, groups))
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
     for where, part in sample_array(shown).chunks_here():
         pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)

@@ -52,6 +52,12 @@ _LOADING = (
 
 _PREPARING = (
     click.option(
+        "--length",
+        metavar="resample|edge|mean|VALUE [N] [mode K]",
+        help="Give samples that differ in length one length: resample them linearly, or pad with the last entry, the "
+        "mean or a value. N: the length (default: the median, or the longest). K: the mode, from 1 (default: last).",
+    ),
+    click.option(
         "--scale",
         default="none",
         show_default=True,
@@ -76,7 +82,7 @@ def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Recipe` to a command, passed as one dictionary ``preparing``."""
-    names = ("scale", "by_group", "mask", "crop", "resize", "tensorize")
+    names = ("length", "scale", "by_group", "mask", "crop", "resize", "tensorize")
     return _gathered(command, _PREPARING, "preparing", names)
 
 
@@ -91,7 +97,7 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
     return wrapped
 
 
-def load(path: Path, loading: dict[str, Any], need_labels: bool = True) -> SampleSet:
+def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: bool = False) -> SampleSet:
     """Return the samples that the options describe; leakage warnings are left to `leakage_said`."""
     from ..io import load_samples
     from ..leakage import LeakageWarning
@@ -102,7 +108,7 @@ def load(path: Path, loading: dict[str, Any], need_labels: bool = True) -> Sampl
             raise ValueError("--groups and --no-groups contradict each other; leave one out")
         options["groups"] = False
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
-        return load_samples(path, **options, need_labels=need_labels)
+        return load_samples(path, **options, need_labels=need_labels, ragged=ragged)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def compare_command(
             seed=seed,
             preparation=recipe.inner(),
         )
-        samples = _digits() if data is None else load(data, loading)
+        samples = _digits() if data is None else load(data, loading, ragged=recipe.length is not None)
         X = recipe.scaled_by_group(samples.data, samples.groups)
     with leakage_said(samples), fits_on(scheduler, X):
         with refusals(ValueError):
@@ -169,7 +169,9 @@ def _table(samples: SampleSet, settings: CompareSettings, summaries: list[dict[s
     from rich.table import Table
     from rich.text import Text
 
-    shape = " x ".join(str(size) for size in samples.data.shape[1:])
+    from ..intake import shape_in_words
+
+    shape = shape_in_words(samples.sample_shape)
     classes = len(set(samples.labels.tolist()))
     title = Text(
         f"{Path(samples.source).name}: {len(samples.data)} samples of {shape}, {classes} classes", style="table.title"

@@ -33,6 +33,7 @@ Examples:
   tensormargin fit eeg.npz -o eeg.skops --auto                 choose everything by cross-validation
   tensormargin fit scans/ -o scans.skops --auto --crop bright --weight-map weight.nii.gz
   tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
+  tensormargin fit gestures/ -o gestures.skops --length resample    .npy files of channels x time, any duration
   tensormargin fit faces.npz -o faces.skops --decomposition tucker --rank 8x8
 
 Next: tensormargin predict MODEL NEWDATA -o predictions.csv
@@ -129,7 +130,7 @@ def fit_command(
             class_weight="balanced" if balanced else None,
             seed=seed,
         )
-        samples = load(data, loading)
+        samples = load(data, loading, ragged=plan.recipe.length is not None)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
         with leakage_said(samples), fits_on(scheduler, samples.data), progress_bar() as show:

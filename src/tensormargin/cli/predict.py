@@ -39,11 +39,12 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
     """
     from ..evaluation.predictions import predictions_of, write_predictions
     from ..io import load_model
+    from ..preparation import takes_ragged
 
     with refusals(ValueError):
         check_outputs((model, data, loading["labels_from"]), (out,))
         loaded = load_model(model)
-        samples = load(data, loading, need_labels=False)
+        samples = load(data, loading, need_labels=False, ragged=takes_ragged(loaded.model))
         rows = predictions_of(loaded.model, samples)
         write_predictions(out, rows)
     accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])
@@ -90,6 +91,7 @@ Examples:
 @json_option
 def inspect_command(model: Path, weight_map: Path | None, as_json: bool) -> None:
     """Describe a MODEL file: classes, weight, preparation, evaluation, versions."""
+    from ..intake import shape_in_words
     from ..io import load_model
     from ..report import evaluation_lines, statements
 
@@ -103,7 +105,7 @@ def inspect_command(model: Path, weight_map: Path | None, as_json: bool) -> None
         print_json(dict(loaded.facts))
         return
     classes = ", ".join(map(str, loaded.facts["classes"]))
-    shape = " x ".join(map(str, loaded.facts["sample_shape"]))
+    shape = shape_in_words(loaded.facts["sample_shape"])
     click.echo(f"{model}: {loaded.facts['model']}, saved {loaded.facts['created']}")
     click.echo(f"Takes samples of {shape}; classes: {classes}")
     for line in [*evaluation_lines(about.get("evaluation"), about.get("chance")), *lines]:

@@ -41,9 +41,10 @@ def report_command(source: Path, data: Path | None, out: Path, loading: dict[str
         else:
             from ..evaluation.predictions import check_samples_fit
             from ..io import load_model
+            from ..preparation import takes_ragged
 
             loaded = load_model(source)
-            samples = None if data is None else load(data, loading)
+            samples = None if data is None else load(data, loading, ragged=takes_ragged(loaded.model))
             if samples is not None:
                 check_samples_fit(loaded.model, samples)
             page = model_page(loaded.model, loaded.facts, samples)

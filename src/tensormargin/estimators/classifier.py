@@ -198,9 +198,11 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M)
-            Samples of any order M >= 1, including read-only and memory-mapped arrays. float32 is used without a copy.
-            Other types are converted once to a working copy (float32 for large samples or types that it holds exactly),
-            or chunk by chunk if that copy would be larger than the samples; a full weight always needs the copy.
+            Samples of any order M >= 1, including read-only and memory-mapped arrays, or what can be converted to an
+            array: lists and frames of arrays, NIfTI images, MNE's Epochs (`tensormargin.intake.as_samples`). float32 is
+            used without a copy. Other types are converted once to a working copy (float32 for large samples or types
+            that it holds exactly), or chunk by chunk if that copy would be larger than the samples; a full weight
+            always needs the copy.
         y : array-like of shape (n_samples,)
             Labels of two or more classes.
         sample_weight : array-like of shape (n_samples,), optional
@@ -266,8 +268,9 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
     def _as_fitted(self, X: Any, method: str) -> SampleArray:
         check_is_fitted(self)
+        X = samples_as_fitted(self, X, self.sample_shape_)
         same_library(self, X, "coef_", method)
-        return sample_array(samples_as_fitted(self, X, self.sample_shape_))
+        return sample_array(X)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state if "scale_free" in state else parameters_since(state))

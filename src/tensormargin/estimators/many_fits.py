@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
-from .._namespace import as_array, rows_of, to_host
+from .._namespace import as_array, is_foreign, rows_of, to_host
 from .._typing import Array
-from ..samples import sample_array
+from ..intake import as_samples
 from .binary_fit import NotFiniteError
 from .classifier import TensorMarginClassifier
 from .engine import fit_specs
@@ -60,9 +61,10 @@ def fit_many(
             f"rows must have one entry for each classifier; got {len(rows)} for {len(classifiers)} classifiers"
         )
     y, sample_weight = (part if part is None else as_array(part) for part in (y, sample_weight))
-    X = as_array(X)
+    X = as_samples(X)
+    X = X if hasattr(X, "columns") else as_array(X)  # a table keeps the names of its columns
     parts = [None if own is None else _row_numbers(own, int(X.shape[0])) for own in rows]
-    if not sample_array(X).fits_in_batches:
+    if not is_foreign(X):
         return [_fit_one(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)]
     return _fit_on_device(classifiers, X, y, parts, sample_weight) if classifiers else []
 
@@ -98,7 +100,8 @@ def _fit_one(
     classifier: TensorMarginClassifier, X: Any, y: Any, rows: Array | None, sample_weight: Any
 ) -> TensorMarginClassifier:
     if rows is not None:
-        X, y, sample_weight = (None if part is None else rows_of(part, rows) for part in (X, y, sample_weight))
+        X = _safe_indexing(X, rows) if hasattr(X, "columns") else rows_of(X, rows)
+        y, sample_weight = (None if part is None else rows_of(part, rows) for part in (y, sample_weight))
     return classifier.fit(X, y, sample_weight=sample_weight)
 
 

@@ -22,10 +22,12 @@ from .._typing import Array
 from .._validation import checked_groups, checked_labels
 from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
+from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..margins import MarginReport, margin_report
 from ..methods import METHODS, check_methods
 from ..model_steps import last_estimator
+from ..preparation import takes_ragged
 from ..selection import splits_of
 from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, contender
 from .timing import timed_fit
@@ -102,7 +104,7 @@ def compare(
     ValueError immediately.
     """
     check_methods(settings.methods, (*METHODS, *PEERS, MAJORITY))
-    X = as_array(X)
+    X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     splits = comparison_splits(y, settings, groups)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..intake import is_ragged
 from ..io import SampleSet, leakage_warnings
 from ..io.versions import software_versions
 from ..selection import TensorMarginClassifierCV
@@ -24,15 +25,16 @@ _ARRAYS = ("test", "right")  # attributes of CompareRow that are too long for a 
 def data_facts(samples: SampleSet) -> dict[str, Any]:
     """Return source, shape, range, classes, groups and warnings of a sample set."""
     X, y = samples.data, samples.target
+    parts = X if is_ragged(X) else [X]
     labels, counts = ([], []) if y is None else (part.tolist() for part in np.unique(y, return_counts=True))
     return {
         "source": samples.source,
         "kind": samples.kind,
         "n_samples": len(X),
-        "sample_shape": list(X.shape[1:]),
-        "dtype": str(X.dtype),
-        "minimum": float(X.min()),
-        "maximum": float(X.max()),
+        "sample_shape": list(samples.sample_shape),
+        "dtype": ", ".join(sorted({str(part.dtype) for part in parts})),
+        "minimum": min(float(part.min()) for part in parts),
+        "maximum": max(float(part.max()) for part in parts),
         "classes": [{"label": label, "count": count} for label, count in zip(labels, counts, strict=True)],
         "n_groups": None if samples.groups is None else len(np.unique(samples.groups)),
         "notes": list(samples.notes),

@@ -15,8 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from .._namespace import as_array
 from .._typing import Array, FloatArray
 from .._validation import checked_groups, checked_labels
+from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..model_steps import last_estimator
+from ..preparation import takes_ragged
 from ..progress import Progress, stage_progress
 from ..selection import splits_of
 from .comparison import Tuned, tuned
@@ -175,7 +177,7 @@ def nested_evaluation(
         Score of the intervals and of the comparison with the reference; by default balanced accuracy if the model uses
         it as ``scoring``, otherwise accuracy.
     """
-    X = as_array(X)
+    X = as_array(as_samples(X, ragged=takes_ragged(model)))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     score = _score_of(model) if score is None else score

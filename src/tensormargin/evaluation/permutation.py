@@ -15,7 +15,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._namespace import as_array
 from .._typing import Array
 from .._validation import checked_groups, checked_labels
+from ..intake import as_samples
 from ..leakage import warn_of_duplicates
+from ..preparation import takes_ragged
 from ..progress import Progress
 from .held_out import check_score, outer_splits, pooled_score, predict_held_out
 
@@ -102,7 +104,7 @@ def permutation_test(
     >>> permutation_test(clf, easy.data, easy.target, n_permutations=19, random_state=0).p_value
     0.05
     """
-    X = as_array(X)
+    X = as_array(as_samples(X, ragged=takes_ragged(model)))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     check_classification_targets(y)

@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from ..formats import FORMATS
+from ..intake import shape_of_samples
 from ..io import SampleSet
 from ..preparation import Recipe
 from ..selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model
@@ -79,15 +80,17 @@ class FitPlan:
 def check_plan(samples: SampleSet, plan: FitPlan) -> None:
     """Raise ValueError if the recipe or the rank does not suit the samples, before any work is done."""
     inner = plan.recipe.inner()
-    shape = samples.data.shape[1:]
-    if inner is not None:  # fitted to all samples: a crop fitted to a few may be too small for the rank
+    shape: Any = samples.sample_shape
+    if inner is not None or None in shape:
         X = plan.recipe.scaled_by_group(samples.data, samples.groups)
+        shape = shape_of_samples(X)
+    if inner is not None:  # of all samples: what a few of them leave of a crop may be too small for the rank
         try:
             shape = inner.fit(X).transform(X[:1]).shape[1:]
         except ValueError as error:
             raise ValueError(
-                f"the preparation (scale, mask, crop, resize, tensorize) does not suit samples of shape {shape}: "
-                f"{error}"
+                "the preparation (length, scale, mask, crop, resize, tensorize) does not suit samples of shape "
+                f"{samples.sample_shape}: {error}"
             ) from error
     if not plan.auto:
         FORMATS[plan.decomposition].valid_rank(plan.rank, shape)

@@ -13,6 +13,7 @@ import numpy as np
 from .._typing import Array
 from ..io import BadFileError, SampleSet, replacing
 from ..model_steps import last_estimator, needs_groups, sample_shape, samples_for_last_step
+from ..preparation import takes_ragged
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Predictions:
 def check_samples_fit(model: Any, samples: SampleSet) -> None:
     """Raise `BadFileError` if the samples do not fit the model."""
     shape = sample_shape(model)
-    if samples.data.shape[1:] != shape:
+    if samples.sample_shape != shape and not takes_ragged(model):
         raise BadFileError(
-            f"{samples.source}: samples of shape {samples.data.shape[1:]}; the model was fitted to {shape}. Bring them "
+            f"{samples.source}: samples of shape {samples.sample_shape}; the model was fitted to {shape}. Bring them "
             "to that shape first (--size resizes image files, --axis says which axis counts the samples)"
         )
     if needs_groups(model) and samples.groups is None:

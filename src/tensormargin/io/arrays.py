@@ -15,6 +15,7 @@ import numpy as np
 
 from .._namespace import is_lazy
 from .._typing import Array
+from ..intake import is_ragged
 
 ONLY = "X"
 """Name given to the only array of a file without names."""
@@ -355,6 +356,10 @@ def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", lab
 
 def check_samples(path: str | Path, X: Any, name: str = "X") -> None:
     """Raise `BadFileError` if the samples are not usable; the values of a Dask array are not checked."""
+    if is_ragged(X):
+        for position, sample in enumerate(X):
+            check_samples(path, sample[None, ...], f"sample {position}")
+        return
     if X.dtype.kind not in _NUMBERS:
         raise BadFileError(f"{path}: {name} must hold real numbers, has dtype {X.dtype}")
     if X.ndim < 2 or X.size == 0:

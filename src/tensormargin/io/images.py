@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import Array
+from ..intake import shape_in_words, shape_of_samples, vector_of
 from ..preparation import resize
 from .arrays import ONLY, BadFileError, check_samples, optional_package, parsing, read_arrays
 from .lazy import Chunks, along, lazily, samples_per_chunk
@@ -22,6 +23,7 @@ _WORDS = {
     **dict.fromkeys(NIFTI, "NIfTI volumes"),
     ".npy": "arrays",
 }
+_LENGTHS = ", or ragged=True for EqualLength (command line: --length resample) to give them one length"
 _FILES_AT_ONCE = 100  # most files that one task reads, however small they are
 
 
@@ -49,7 +51,7 @@ class Stack(NamedTuple):
     notes: list[str]
 
 
-def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -> Stack:
+def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, ragged: bool = False) -> Stack:
     """Return the samples of several files in one array, allocated once from the first file's shape.
 
     Parameters
@@ -59,6 +61,8 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -
         Paths of the files, relative to the folder.
     size : sequence of int, optional
         New size of the first axes of every file.
+    ragged : bool, default=False
+        Whether the samples may differ in the length of a mode; they are then a vector of arrays.
     """
     first, affine = _read_one(folder / names[0], size)
     data = np.empty((len(names), *first.shape), first.dtype)
@@ -66,6 +70,8 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -
     elsewhere = []
     for position, name in enumerate(names[1:], start=1):
         sample, its_affine = _read_one(folder / name, size)
+        if ragged and sample.ndim == first.ndim and sample.shape != first.shape:
+            return _read_ragged(folder, names, size)
         _check_shape(folder / names[0], first.shape, folder / name, sample.shape)
         if not np.can_cast(sample.dtype, data.dtype):
             data = data.astype(np.promote_types(sample.dtype, data.dtype))
@@ -79,6 +85,16 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None) -
         count = _count(len(elsewhere), "file")
         notes.append(f"{count} with another affine than {names[0]}, whose affine is used, e.g. {elsewhere[0]}")
     return Stack(data, affine, notes)
+
+
+def _read_ragged(folder: Path, names: Sequence[str], size: Sequence[int] | None) -> Stack:
+    """Return files that differ in length as a vector of arrays; an affine would not fit them all."""
+    samples = [_read_one(folder / name, size)[0] for name in names]
+    for name, sample in zip(names, samples, strict=True):
+        if sample.ndim != samples[0].ndim:
+            _check_shape(folder / names[0], samples[0].shape, folder / name, sample.shape)
+    data = vector_of(samples)
+    return Stack(data, None, [f"the files differ in length: samples of {shape_in_words(shape_of_samples(data))}"])
 
 
 def lazy_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, chunks: Chunks) -> Stack:
@@ -134,8 +150,9 @@ def _count(number: int, noun: str) -> str:
 def _check_shape(first_path: Path, first: tuple[int, ...], path: Path, shape: tuple[int, ...]) -> None:
     if shape == first:
         return
+    lengths = "" if sum(one != other for one, other in zip(first, shape, strict=False)) > 1 else _LENGTHS
     remedy = (
-        f"give size=... (command line: --size), e.g. {'x'.join(map(str, first[:3]))}, to resize them"
+        f"give size=... (command line: --size), e.g. {'x'.join(map(str, first[:3]))}, to resize them{lengths}"
         if len(shape) == len(first)
         else "convert them to one kind: greyscale or colour, images or volumes"
     )

@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path, PurePath
-from typing import Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
 from .._typing import Array
+from .._validation import text_or_numbers
 from .arrays import BadFileError, Stored, open_arrays
 from .grouping import unit_of
 from .tables import Table, is_list, read_table
@@ -123,8 +124,12 @@ class Labels(NamedTuple):
     others: Mapping[str, Array] = {}
 
 
-def read_labels(path: Path, labels: str | None, groups: GroupsName) -> Labels:
-    """Return labels, and groups if present, from a separate file."""
+def read_labels(source: Any, labels: str | None, groups: GroupsName) -> Labels:
+    """Return labels, and groups if present, from a separate file or from the given array."""
+    if not isinstance(source, str | Path):
+        given = Path("labels_from")  # its name in messages
+        return Labels(given, "labels", clean(given, text_or_numbers(source, "labels_from"), "labels"), None)
+    path = Path(source)
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; labels_from (command line: --labels-from) is a file with labels")
     return _labels_in_table(path, labels, groups) if is_list(path) else _labels_in_container(path, labels, groups)

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._typing import Array
 from .._validation import text_or_numbers
+from ..intake import Shape, shape_of_samples
 from ..leakage import LeakageWarning, describe_duplicates
 from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
 from .grouping import grouping_in_names, unused_grouping
@@ -60,6 +61,7 @@ class SampleSet:
     Attributes
     ----------
     data : ndarray or dask.array.Array, of shape (n_samples, I_1, ..., I_M)
+        With ``ragged=True``, a vector of arrays, one per sample, if the samples differ in length.
         A read-only memory map for ``.npy`` files. With ``lazy=True``, a Dask array with chunks along the samples;
         ``data.compute()`` reads it into memory.
     target : ndarray of shape (n_samples,) or None
@@ -98,6 +100,11 @@ class SampleSet:
                 object.__setattr__(self, name, text_or_numbers(values, name))
 
     @property
+    def sample_shape(self) -> Shape:
+        """Shape of a sample; None for a mode in which they differ."""
+        return shape_of_samples(self.data)
+
+    @property
     def labels(self) -> Array:
         """The labels; raises `BadFileError` if there are none."""
         if self.target is None:
@@ -122,6 +129,7 @@ class _Asked:
     flat: bool = False
     lazy: bool = False
     chunks: Chunks = "auto"
+    ragged: bool = False
     other_labels: str | None = None
 
 
@@ -131,12 +139,13 @@ def load_samples(
     samples: str | None = None,
     labels: str | None = None,
     groups: str | bool | None = None,
-    labels_from: str | Path | None = None,
+    labels_from: Any = None,
     axis: int = 0,
     size: Sequence[int] | None = None,
     need_labels: bool = True,
     lazy: bool = False,
     chunks: Chunks = "auto",
+    ragged: bool = False,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
 
@@ -159,10 +168,11 @@ def load_samples(
     groups : str or False, optional
         Name of the array or column. By default groups or group, if present and not used as labels. False ignores
         groups.
-    labels_from : str or Path, optional
-        Separate file with the labels, and optionally groups: ``.npy``, ``.npz``, ``.mat``, HDF5, a table (``.csv``,
-        ``.tsv``, whitespace-separated ``.txt``), or a list with one label per line and no header. It has one row per
-        sample, in the same order; rows are matched by path if it has a column path and every sample is a file.
+    labels_from : str, Path or array-like of shape (n_samples,), optional
+        The labels, in the order of the samples; or a separate file with the labels, and optionally groups: ``.npy``,
+        ``.npz``, ``.mat``, HDF5, a table (``.csv``, ``.tsv``, whitespace-separated ``.txt``), or a list with one label
+        per line and no header. It has one row per sample, in the same order; rows are matched by path if it has a
+        column path and every sample is a file.
     axis : int, default=0
         Sample axis of the array in a container.
     size : sequence of int, optional
@@ -179,6 +189,9 @@ def load_samples(
         With ``lazy``: the number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's
         setting (128 MiB unless changed). A size is rounded to the chunks of the HDF5 file or Zarr store; a task reads
         at most 100 files.
+    ragged : bool, default=False
+        Whether files of one sample each may differ in the length of a mode, which `EqualLength` then makes equal. Not
+        with ``lazy``.
 
     Returns
     -------
@@ -210,7 +223,9 @@ def load_samples(
         check_dask(source)
     if groups is True:
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
-    second = None if labels_from is None else read_labels(Path(labels_from), labels, groups)
+    if lazy and ragged:
+        raise ValueError("lazy samples must have one shape; got lazy=True and ragged=True. Leave one of them out")
+    second = None if labels_from is None else read_labels(labels_from, labels, groups)
     asked = _Asked(
         samples=samples,
         labels=None if second else labels,
@@ -221,6 +236,7 @@ def load_samples(
         flat=not need_labels or second is not None,
         lazy=lazy,
         chunks=chunks,
+        ragged=ragged,
         other_labels=None if second is None else second.name,
     )
     found = replace(_read(source, asked), source=str(path))
@@ -329,7 +345,7 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
 def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
     if asked.lazy:
         return lazy_stack(folder, names, asked.size, asked.chunks)
-    return read_stack(folder, names, asked.size)
+    return read_stack(folder, names, asked.size, asked.ragged)
 
 
 def _from_table(path: Path, asked: _Asked) -> SampleSet:

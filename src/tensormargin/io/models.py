@@ -34,6 +34,7 @@ TRUSTED = frozenset(
     {
         "tensormargin.estimators.classifier.TensorMarginClassifier",
         "tensormargin.selection.classifier.TensorMarginClassifierCV",
+        "tensormargin.preparation.lengths.EqualLength",
         "tensormargin.preparation.resizing.Resize",
         "tensormargin.preparation.scaling.TensorScaler",
         "tensormargin.preparation.shaping.Crop",
@@ -173,11 +174,11 @@ def _untrusted(path: str | Path) -> list[str]:
         raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
 
 
-def _sample_shape(model: Any) -> list[int] | None:
-    """Return the sample shape expected by the model or its first step."""
+def _sample_shape(model: Any) -> list[int | None] | None:
+    """Return the sample shape expected by the model or its first step; None in it for any length."""
     first = model.steps[0][1] if hasattr(model, "steps") else model
     shape = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
-    return None if shape is None else [int(size) for size in shape]
+    return None if shape is None else [None if size is None else int(size) for size in shape]
 
 
 def _plain(labels: Any) -> list[Any]:

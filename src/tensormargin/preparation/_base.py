@@ -9,11 +9,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._namespace import as_array, is_lazy, like
 from .._typing import Array
 from .._validation import checked_groups, checked_samples, chunked_along_samples, same_library, samples_as_fitted
+from ..intake import as_samples, shape_of_samples
 from ._passes import mapped
 
 
@@ -23,9 +26,16 @@ def check_sizes(shape: Any) -> None:
         raise ValueError(f"shape must be a tuple of whole numbers, one per mode; got shape={shape!r}")
 
 
-def by_sizes(shape: Any) -> str:
-    """Return a shape as text, e.g. "28 x 28"."""
-    return " x ".join(map(str, shape))
+def takes_ragged(model: Any) -> bool:
+    """Return whether a transformer or model, that is its first step, takes samples of different lengths."""
+    while isinstance(model, Pipeline):
+        model = next((step for _, step in model.steps if step not in (None, "passthrough")), None)
+    return bool(getattr(model, "_takes_ragged", False))
+
+
+def _makes_vectors(transformer: Any) -> bool:
+    """Return whether transformed samples are vectors, whose columns can have names; True before the fit."""
+    return len(getattr(transformer, "sample_shape_out_", (1,))) == 1
 
 
 class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
@@ -37,8 +47,14 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     Samples may be NumPy arrays (or array-likes), array API arrays, which stay in their library and on their device
     (the same in `fit` and `transform`, as in scikit-learn), or Dask arrays: `fit` then takes one pass over the chunks,
     on the workers, and `transform` computes nothing and returns a Dask array with the same chunks along the samples.
+    Other input that `tensormargin.intake.as_samples` accepts is converted to an array first.
+
+    After ``set_output(transform="pandas")`` vectors are returned as a data frame; tensors stay arrays.
     """
 
+    sample_shape_in_: tuple[Any, ...]  # sizes; None if samples differ
+    sample_shape_out_: tuple[int, ...]
+    _takes_ragged: ClassVar[bool] = False  # whether samples may differ in length
     _seen: Any = np.empty(0)  # empty array in the library and on the device of the training samples
 
     # Under scikit-learn's metadata routing, groups reach these methods without a request.
@@ -55,8 +71,8 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         groups : array-like of shape (n_samples,), optional
             Run, session or subject of each sample, for transformers that work by group.
         """
-        X = checked_samples(self, X)
-        self.sample_shape_in_ = tuple(X.shape[1:])
+        X = checked_samples(self, X, ragged=self._takes_ragged)
+        self.sample_shape_in_ = shape_of_samples(X)
         self._seen = like(np.empty(0, np.float32), X)
         self.sample_shape_out_ = self._learn(X, checked_groups(X, groups))
         return self
@@ -64,7 +80,7 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     def transform(self, X: Any, groups: Any = None) -> Array:
         """Return the transformed samples, of shape (n_samples, *sample_shape_out_)."""
         check_is_fitted(self)
-        X = samples_as_fitted(self, X, self.sample_shape_in_)
+        X = self._as_fitted(X)
         same_library(self, X, "_seen", "transform")
         groups = checked_groups(X, groups)
         return self._change_lazily(X, groups) if is_lazy(X) else self._change(X, groups)
@@ -72,6 +88,46 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Array:
         """Fit, and return the transformed samples."""
         return self.fit(X, y, groups).transform(X, groups)
+
+    def _as_fitted(self, X: Any) -> Any:
+        return samples_as_fitted(self, X, self.sample_shape_in_)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Say what `transform` returns, as in scikit-learn; samples that are no vectors stay arrays.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            None leaves it as it is.
+        """
+        # scikit-learn's own has the same effect, but is not there once a fit has made tensors.
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    @available_if(_makes_vectors)
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return a name for each entry of the changed samples; there is no such method where they are no vectors.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the entries of samples that come as vectors; by default those of the fit, or x0, x1, ...
+        """
+        check_is_fitted(self)
+        if len(self.sample_shape_in_) == 1 and None not in self.sample_shape_in_:
+            kept = self._names_kept(_check_feature_names_in(self, input_features))
+            if kept is not None:
+                return kept
+        return np.array(self._new_names(), dtype=object)
+
+    def _names_kept(self, names: Array) -> Array | None:
+        """Return the names of the entries where each is one of those that came in, None for new ones."""
+        return names if self.sample_shape_out_ == self.sample_shape_in_ else None
+
+    def _new_names(self) -> list[str]:
+        stem = type(self).__name__.lower()
+        return [f"{stem}{entry}" for entry in range(self.sample_shape_out_[0])]
 
     @abstractmethod
     def pull_back(self, weight: Any) -> Array:
@@ -109,7 +165,7 @@ class CanBeUndone(KeepsTensors):
     def inverse_transform(self, X: Any) -> Array:
         """Return the (approximate) original samples; lazily for a Dask array."""
         check_is_fitted(self)
-        X = as_array(X)
+        X = as_array(as_samples(X))
         same_library(self, X, "_seen", "inverse_transform")
         return mapped(chunked_along_samples(X), self._as_it_is()._undo) if is_lazy(X) else self._undo(X)
 

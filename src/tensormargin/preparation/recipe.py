@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
 from .._typing import Array
+from .lengths import EqualLength
 from .resizing import Resize
 from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
+
+_LENGTH = re.compile(
+    r"(resample|edge|mean|[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?:\s+([1-9]\d*))?(?:\s+mode\s+([1-9]\d*))?"
+)
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,10 @@ class Recipe:
 
     Attributes
     ----------
+    length : str or None
+        One length for samples of several: "resample", "edge", "mean" or the number to pad with ("0"), then perhaps the
+        length ("resample 128"; see `EqualLength` for the one it has otherwise), then perhaps the mode, counted from 1
+        ("edge 128 mode 1"; the last one otherwise).
     by_group : bool
         Whether to scale every entry separately within each group.
     mask, crop : str or None
@@ -35,17 +45,25 @@ class Recipe:
     resize: tuple[int, ...] | None = None
     scale: str = "none"
     tensorize: tuple[int, ...] | None = None
+    length: str | None = None
 
     def outer(self) -> list[tuple[str, Any]]:
-        """Return the steps that need groups; they carry nothing over from one group to another."""
-        return [("scale_by_group", TensorScaler(by_group=True))] if self.by_group else []
+        """Return the steps that need groups, and those that must come before them.
+
+        Scaling by group carries nothing over from one group to another; a length is learned from the training samples.
+        """
+        return [*self._length_step(), ("scale_by_group", TensorScaler(by_group=True))] if self.by_group else []
 
     def scaled_by_group(self, X: Any, groups: Array | None) -> Any:
         """Return the samples, scaled within each group if ``by_group``; raise ValueError if groups are missing.
 
         Arrays stay in their library, and Dask arrays stay lazy.
         """
-        return TensorScaler(by_group=True).fit_transform(X, groups=groups) if self.by_group else X
+        if not self.by_group:
+            return X
+        for _, step in self._length_step():
+            X = step.fit_transform(X)
+        return TensorScaler(by_group=True).fit_transform(X, groups=groups)
 
     def inner(self) -> Any:
         """Return one transformer for the other steps, to be fitted on each training set; None if there are none."""
@@ -58,7 +76,7 @@ class Recipe:
         return Pipeline(steps) if len(steps) > 1 else steps[0][1] if steps else None
 
     def _inner_steps(self) -> list[tuple[str, Any]]:
-        steps: list[tuple[str, Any]] = []
+        steps = [] if self.by_group else self._length_step()
         if self.mask is not None:
             steps.append(("mask", Mask(self.mask)))
         if self.crop is not None:
@@ -70,6 +88,25 @@ class Recipe:
         if self.tensorize is not None:
             steps.append(("tensorize", Tensorize(self.tensorize)))
         return steps
+
+    def _length_step(self) -> list[tuple[str, Any]]:
+        if self.length is None:
+            return []
+        found = _LENGTH.fullmatch(self.length.strip())
+        if found is None:
+            raise ValueError(
+                'length must be "resample", "edge", "mean" or a number to pad with, then perhaps the length and '
+                f'"mode K" with K from 1, such as "resample 128" or "0 128 mode 1"; got {self.length!r}'
+            )
+        how, length, mode = found.groups()
+        named = how in ("resample", "edge", "mean")
+        step = EqualLength(
+            length=None if length is None else int(length),
+            method=how if named else "constant",
+            value=0.0 if named else float(how),
+            mode=-1 if mode is None else int(mode) - 1,
+        )
+        return [("length", step)]
 
     def _per(self) -> str | int:
         if self.scale in ("entry", "global"):

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._namespace import as_array, beside, cast, namespace
 from .._typing import Array
-from ._base import KeepsTensors, by_sizes, check_sizes
+from ..intake import shape_in_words
+from ._base import KeepsTensors, check_sizes
 from ._passes import floating
 
 
@@ -30,10 +31,11 @@ def resize(array: Array, shape: tuple[int, ...]) -> Array:
     """Return an image or volume with its first axes resized to ``shape``; further axes (colours) are kept."""
     if len(shape) > array.ndim:
         raise ValueError(f"an array of shape {array.shape} has no {len(shape)} axes to resize to {tuple(shape)}")
-    return _apply(array, [resizing_matrix(old, new) for old, new in zip(array.shape, shape, strict=False)], 0)
+    return apply_matrices(array, [resizing_matrix(old, new) for old, new in zip(array.shape, shape, strict=False)], 0)
 
 
-def _apply(array: Any, matrices: list[Array], first_axis: int) -> Any:
+def apply_matrices(array: Any, matrices: list[Array], first_axis: int) -> Any:
+    """Return an array multiplied by one matrix per axis, from the first one given on."""
     xp, dtype = namespace(array), floating(array)
     resized = cast(array, dtype)
     for axis, matrix in enumerate(matrices, start=first_axis):
@@ -76,12 +78,12 @@ class Resize(KeepsTensors):
         return (*self.shape, *shape[len(self.shape) :])
 
     def _change(self, X: Any, groups: Array | None = None) -> Any:
-        return _apply(X, self.matrices_, 1)
+        return apply_matrices(X, self.matrices_, 1)
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight on the original samples with the same scores as ``weight`` on the resized ones."""
-        return _apply(as_array(weight), [matrix.T for matrix in self.matrices_], 0)
+        return apply_matrices(as_array(weight), [matrix.T for matrix in self.matrices_], 0)
 
     def words(self) -> str:
         """Return a description of the resizing."""
-        return f"samples were resized to {by_sizes(self.shape)}"
+        return f"samples were resized to {shape_in_words(self.shape)}"

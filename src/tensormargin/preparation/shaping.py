@@ -9,7 +9,8 @@ import numpy as np
 
 from .._namespace import as_array, beside, cast, device_of, dtype_of, like, namespace, to_host
 from .._typing import Array
-from ._base import CanBeUndone, KeepsTensors, by_sizes, check_sizes
+from ..intake import as_mask, shape_in_words
+from ._base import CanBeUndone, KeepsTensors, check_sizes
 from ._passes import floating, reduced, widest
 
 RULES = ("varying", "bright")
@@ -57,6 +58,10 @@ class Tensorize(CanBeUndone):
     def _undo(self, X: Any) -> Any:
         return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_in_))
 
+    def _new_names(self) -> list[str]:
+        """Return the place that each entry of a vector had in the tensor."""
+        return ["x" + "_".join(map(str, place)) for place in np.ndindex(*self.sample_shape_in_)]
+
     def pull_back(self, weight: Any) -> Array:
         """Return the weight in the original sample shape."""
         weight = as_array(weight)
@@ -64,17 +69,29 @@ class Tensorize(CanBeUndone):
 
     def words(self) -> str:
         """Return a description of the folding."""
-        return f"samples were folded to {by_sizes(getattr(self, 'sample_shape_out_', self.shape))}"
+        return f"samples were folded to {shape_in_words(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
-class Mask(KeepsTensors):
+class _HasMask(KeepsTensors):
+    """A transformer with a parameter ``mask``, which may be an image."""
+
+    mask: Any
+
+    def __getstate__(self) -> Any:
+        """Return the state with an image replaced by an array, which can be loaded anywhere."""
+        state = super().__getstate__()
+        return {**state, "mask": state["mask"] if isinstance(state["mask"], str) else as_mask(state["mask"])}
+
+
+class Mask(_HasMask):
     """Set entries outside a mask to zero.
 
     Parameters
     ----------
-    mask : "varying", "bright" or array of bool, default="varying"
+    mask : "varying", "bright", array of bool or NIfTI image, default="varying"
         Entries to keep: those that are not constant over the training samples; those whose mean over the training
-        samples is bright, by Otsu's threshold (the brain in a volume with a dark background); or those given.
+        samples is bright, by Otsu's threshold (the brain in a volume with a dark background); or those given, which in
+        an image (of nibabel) are the voxels that are not zero. A copy, or a saved model, has the array of an image.
 
     Attributes
     ----------
@@ -102,12 +119,12 @@ class Mask(KeepsTensors):
         return f"entries {_outside(self.mask)} were set to zero"
 
 
-class Crop(CanBeUndone):
+class Crop(_HasMask, CanBeUndone):
     """Crop samples to the bounding box of a mask.
 
     Parameters
     ----------
-    mask : "varying", "bright" or array of bool, default="varying"
+    mask : "varying", "bright", array of bool or NIfTI image, default="varying"
         See `Mask`.
     margin : int, default=0
         Number of entries to keep around the box.
@@ -139,6 +156,9 @@ class Crop(CanBeUndone):
     def _change(self, X: Any, groups: Array | None = None) -> Any:
         return X[(slice(None), *self.box_)]
 
+    def _names_kept(self, names: Array) -> Array:
+        return names[self.box_]
+
     def _undo(self, X: Any) -> Any:
         """Return samples of the original shape, zero outside the box."""
         full = namespace(X).zeros((X.shape[0], *self.sample_shape_in_), dtype=X.dtype, device=device_of(X))
@@ -152,7 +172,7 @@ class Crop(CanBeUndone):
     def words(self) -> str:
         """Return a description of the cropping."""
         around = f", with a margin of {self.margin}" if self.margin else ""
-        sizes = f" ({by_sizes(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
+        sizes = f" ({shape_in_words(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
         return f"samples were cut to the smallest box that holds {_inside(self.mask)}{around}{sizes}"
 
 
@@ -175,7 +195,7 @@ def _found_mask(X: Any, rule: Any) -> Array:
             why = "all samples are the same" if rule == "varying" else "all entries have the same mean"
             raise ValueError(f"mask={rule!r} leaves no entry: {why} (n_samples={X.shape[0]}, n_features={prod(shape)})")
         return mask
-    mask = to_host(rule).astype(bool)
+    mask = as_mask(rule)
     if mask.shape != shape or not mask.any():
         raise ValueError(
             f"a mask needs the samples' shape {shape} and at least one true entry; got shape {mask.shape} with "

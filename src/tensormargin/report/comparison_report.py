@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..intake import shape_in_words
 from ..io import BadFileError
 from .page import Page, Section, cell, table
 from .pictures import pictures_of_intervals
@@ -135,7 +136,7 @@ def _statements(content: Mapping[str, Any]) -> list[str]:
     groups = "that keep groups together" if data["n_groups"] else "stratified"
     words = content["preparation"]
     return [
-        f"Data: {data['n_samples']} samples of {' x '.join(map(str, data['sample_shape']))}.",
+        f"Data: {data['n_samples']} samples of {shape_in_words(data['sample_shape'])}.",
         f"Preparation: {'; '.join(words) or 'none'}.",
         f"Evaluation: {settings['repeats']} random splits ({groups}), {settings['test_size']:.0%} of the samples for "
         f"the test, seed {settings['seed']}; lambda from {', '.join(map(str, settings['lam_grid']))} by "

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..estimators import TensorMarginClassifier
+from ..intake import shape_in_words
 from ..model_steps import all_steps, classifier_of, last_estimator
 from ..preparation import KeepsTensors
 
@@ -25,9 +26,10 @@ def percent(value: float | None) -> str:
 
 
 def describe_model(classifier: TensorMarginClassifier) -> str:
-    """Return the decomposition and rank of the weight in words."""
+    """Return the decomposition and rank of the weight in words; for vectors, that the weight is flat."""
     form = _FORMS[classifier.decomposition]
-    return form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
+    said = form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
+    return f"{said} (the samples are vectors, so the weight is flat)" if len(classifier.sample_shape_) == 1 else said
 
 
 def describe_rule(search: Any) -> str:
@@ -55,7 +57,7 @@ def _data(data: Mapping[str, Any] | None) -> str:
     if data is None:
         return ""
     classes = ", ".join(f"{row['label']}: {row['count']}" for row in data["classes"])
-    shape = " x ".join(map(str, data["sample_shape"]))
+    shape = shape_in_words(data["sample_shape"])
     groups = f", in {data['n_groups']} groups" if data["n_groups"] else ""
     return f"Data: {data['n_samples']} samples of {shape}{groups} ({classes})."
 

@@ -21,15 +21,17 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._namespace import is_foreign, like, to_host
+from .._namespace import as_array, is_foreign, like, to_host
 from .._typing import Array
-from .._validation import checked_groups, checked_training, samples_as_fitted
+from .._validation import checked_groups, checked_training, samples_as_fitted, samples_of_any_length
 from ..calibration import calibrate, class_probabilities, logarithms
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
 from ..formats import FORMATS
+from ..intake import shape_of_samples
+from ..preparation import takes_ragged
 from ..progress import Progress
 from ..samples import SampleArray, sample_array
 from .batched_search import run_batched
@@ -182,6 +184,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         Parameters
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M)
+            Samples may differ in length where all of ``preparation`` takes that (`EqualLength` as its first step).
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), optional
             Samples of one group (subject, session, run) are never on both sides of a split.
@@ -192,7 +195,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         """
         self._check_grid()
         given = y
-        X, y = checked_training(self, X, y)
+        X, y = checked_training(self, X, y, ragged=self._takes_ragged)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -206,7 +209,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         splits = splits_of(self.cv, y, checked_groups(X, groups), rng.randint(2**31 - 1))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
-        self.sample_shape_ = tuple(X.shape[1:])
+        self.sample_shape_ = shape_of_samples(X)
         shapes = self._shapes(training)
         tried = lambda_paths(shapes, self.decompositions, self.ranks, self.mus)
         with sent_once(X):
@@ -230,6 +233,11 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
                 f"preparation must be a transformer, None, or a list of at least one of them; got {self.preparation!r}"
             )
         return alternatives
+
+    @property
+    def _takes_ragged(self) -> bool:
+        """Whether samples may differ in length: every alternative of the preparation takes such samples."""
+        return all(map(takes_ragged, self._alternatives()))
 
     def _check_grid(self) -> None:
         unknown = [name for name in self.decompositions if name not in FORMATS]
@@ -263,7 +271,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     def _shapes(self, training: Training) -> list[tuple[int, ...]]:
         """Return the sample shape after each alternative preparation, fitted to all samples."""
         return [
-            tuple((training.X if one is None else clone(one).fit_transform(training.X, training.y)).shape[1:])
+            tuple((training.X if one is None else as_array(clone(one).fit_transform(training.X, training.y))).shape[1:])
             for one in training.preparations
         ]
 
@@ -342,11 +350,13 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
 
     def _as_fitted(self, X: Any) -> Any:
         check_is_fitted(self)
+        if takes_ragged(self.best_estimator_):  # whose first step then says which lengths it takes
+            return samples_of_any_length(self, X)
         return samples_as_fitted(self, X, self.sample_shape_)
 
     def _prepared(self, X: Any) -> Any:
         best = self.best_estimator_
-        return best[:-1].transform(X) if isinstance(best, Pipeline) else X
+        return as_array(best[:-1].transform(X)) if isinstance(best, Pipeline) else X
 
     def decision_function(self, X: Any) -> Any:
         """Return the scores of the selected classifier; see `TensorMarginClassifier.decision_function`."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._namespace import to_host
+from .._namespace import as_array, to_host
 from .._typing import Array, FloatArray
 from ..calibration import calibrate, class_probabilities
 from ..estimators import TensorMarginClassifier
@@ -162,7 +162,7 @@ class Waiting:
         if not any(result.waits for result in own.results):
             return own
         X, y, weights = self.training.part(self.splits[own.split][1])
-        tested = (X if own.preparation is None else own.preparation.transform(X), y, weights)
+        tested = (X if own.preparation is None else as_array(own.preparation.transform(X)), y, weights)
         results = []
         for place, result in enumerate(own.results):
             if result.waits:

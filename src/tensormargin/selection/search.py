@@ -11,7 +11,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .._namespace import rows_of, to_host
+from .._namespace import as_array, rows_of, to_host
 from .._typing import Array
 from ..estimators import TensorMarginClassifier, fit_many
 from ..estimators.fit_steps import without_convergence_warnings
@@ -48,8 +48,8 @@ class Training:
         if self.preparations[which] is None:
             return train, test, None
         preparation = clone(self.preparations[which])
-        prepared = preparation.fit_transform(train[0], train[1])
-        return (prepared, *train[1:]), (preparation.transform(test[0]), *test[1:]), preparation
+        prepared = as_array(preparation.fit_transform(train[0], train[1]))  # which may be set to give data frames
+        return (prepared, *train[1:]), (as_array(preparation.transform(test[0])), *test[1:]), preparation
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def refit(training: Training, template: TensorMarginClassifier, path: LambdaPath
     preparation = training.preparations[path.preparation]
     if preparation is not None:
         preparation = clone(preparation)
-        X = preparation.fit_transform(X, y)
+        X = as_array(preparation.fit_transform(X, y))
     fits = follow(template, path, lams, X, y, weights)
     with without_convergence_warnings():
         for _ in lams[:-1]:

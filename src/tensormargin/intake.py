@@ -1,0 +1,410 @@
+"""What people have, made an array of samples: the one door for everything that is passed as X.
+
+Arrays pass as they are. Lists, object arrays and data frames of arrays are stacked; images of nibabel, epochs of MNE
+and arrays of xarray give up their values. A library is known by the module of an object's class: none is imported here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._namespace import as_array, is_foreign, is_lazy, namespace, to_host
+from ._typing import Array
+
+Shape = tuple[int | None, ...]
+"""Shape of the samples; None for a mode in which they differ."""
+
+
+def as_samples(X: Any, ragged: bool = False) -> Any:
+    """Return what people have as an array of samples; what is one, or cannot be made one, is returned as it is.
+
+    Parameters
+    ----------
+    X : object
+        One of
+
+        - an array of NumPy, Dask or the array API standard, or a data frame of numbers: returned as it is;
+        - a NumPy masked array: masked entries become NaN, so that nobody reads the values underneath;
+        - a list, tuple, object array or pandas Series of equally shaped arrays: stacked, one sample each;
+        - a data frame of arrays: one column is stacked as a Series is; several become a mode of their size after the
+          samples (channels x time of sktime's nested frames);
+        - a data frame with several column levels: every level becomes a mode, in the order in which its values appear;
+        - a NIfTI image (nibabel) with four axes, samples along the last; a list of images with three axes, one sample
+          each; a list of images with four axes, such as runs, whose samples follow each other;
+        - `mne.Epochs` (all of their channels), or a list of them, whose samples follow each other; a list of
+          `mne.Evoked`, one sample each;
+        - an xarray DataArray with the samples along its first dimension; a Dask array in it stays lazy.
+    ragged : bool, default=False
+        Whether samples may differ in the length of a mode. They are then returned as a vector of objects, one NumPy
+        array per sample.
+
+    Returns
+    -------
+    array of shape (n_samples, I_1, ..., I_M), or X itself
+
+    Raises
+    ------
+    ValueError
+        For samples that differ in shape, with their lengths and the remedy.
+    """
+    if type(X) is np.ndarray and X.dtype.kind != "O":
+        return X
+    if isinstance(X, np.ma.MaskedArray):
+        return unmasked(X)
+    if is_lazy(X):
+        return _lazily_unmasked(X)
+    reader = _READERS.get(_library(X))
+    if reader is not None:
+        return reader(X, ragged)
+    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.kind == "O"):
+        return _stacked(X, ragged)
+    return X
+
+
+def is_ragged(X: Any) -> bool:
+    """Tell whether X is what `as_samples` makes of samples of different lengths."""
+    return isinstance(X, np.ndarray) and X.dtype.kind == "O" and X.ndim == 1 and _holds_arrays(X)
+
+
+def shape_of_samples(X: Any) -> Shape:
+    """Return the shape of the samples in an array; None for a mode in which ragged samples differ."""
+    if not is_ragged(X):
+        return tuple(int(size) for size in X.shape[1:])
+    sizes = zip(*(sample.shape for sample in X), strict=True)
+    return tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
+
+
+def shape_in_words(shape: Sequence[int | None]) -> str:
+    """Return the sizes of a shape, "any" for a mode in which samples differ."""
+    return " x ".join("any" if size is None else str(size) for size in shape)
+
+
+def as_mask(mask: Any) -> Array:
+    """Return what people have as a mask, an array or a NIfTI image with three axes, as a NumPy array of bool."""
+    return to_host(_one_volume(mask) if _library(mask) == "nibabel" else as_samples(mask)).astype(bool)
+
+
+def unmasked(X: Any) -> Array:
+    """Return a masked array as an ordinary one, NaN where it is masked (integers then become floating)."""
+    if not np.ma.is_masked(X):
+        return np.asarray(X.data)
+    if X.dtype.kind == "O":
+        raise ValueError(
+            f"samples that are objects cannot be masked; got {int(np.ma.getmaskarray(X).sum())} masked ones. Leave "
+            "them out, e.g. with X.compressed()"
+        )
+    floating = X.dtype if X.dtype.kind in "fc" else np.result_type(X.dtype, np.float32)
+    return np.asarray(X.astype(floating).filled(np.nan))
+
+
+def mode_names(X: Any) -> tuple[tuple[str, ...], ...] | None:
+    """Return the names along the first modes that a data frame of tensors gives them, None for everything else."""
+    if _library(X) != "pandas" or getattr(X, "ndim", 0) != 2:
+        return None
+    if X.columns.nlevels > 1:
+        return tuple(tuple(map(str, values)) for values in _levels(X.columns))
+    return (tuple(map(str, X.columns)),) if X.shape[1] > 1 and _columns_of_arrays(X) else None
+
+
+def _library(X: Any) -> str:
+    """Return which of the known libraries an object, or a class that it inherits from, comes from."""
+    for kind in type(X).__mro__:
+        name = kind.__module__.partition(".")[0]
+        if name in _READERS:
+            return name
+    return ""
+
+
+def _lazily_unmasked(X: Any) -> Any:
+    if not isinstance(X._meta, np.ma.MaskedArray):
+        return X
+    floating = X.dtype if X.dtype.kind in "fc" else np.result_type(X.dtype, np.float32)
+    return X.map_blocks(_unmasked_as, floating, dtype=floating, meta=np.empty((0,) * X.ndim, floating))
+
+
+def _unmasked_as(block: Any, dtype: np.dtype[Any]) -> Array:
+    masked: Any = np.ma.asarray(block)
+    return np.asarray(masked.astype(dtype).filled(np.nan))
+
+
+def _is_array(cell: Any) -> bool:
+    """Tell whether an object is, or holds, an array: no number, text or mapping."""
+    if isinstance(cell, np.ndarray):
+        return cell.ndim > 0
+    return isinstance(cell, list | tuple) or bool(_library(cell)) or is_lazy(cell) or is_foreign(cell)
+
+
+def _holds_arrays(X: Any) -> bool:
+    """Tell whether the first of some objects is an array."""
+    first = next(iter(X.flat if isinstance(X, np.ndarray) else X), None)
+    return _is_array(first)
+
+
+def _stacked(X: Any, ragged: bool) -> Any:
+    """Return arrays in a list, tuple or object array as one array; anything else as it is."""
+    if len(X) == 0 or not _holds_arrays(X):
+        return X
+    if isinstance(X, np.ndarray) and X.ndim > 1:
+        return _stack(_row_samples(X), ragged)
+    whole = _READERS_OF_LISTS.get(_library(X[0]))
+    parts = None if whole is None else whole(X)
+    return np.concatenate(parts) if parts is not None else _stack([_one(cell, at) for at, cell in enumerate(X)], ragged)
+
+
+def _row_samples(cells: Array) -> list[Array]:
+    """Return one array per row of an object array of arrays, whose further axes come first."""
+    samples = []
+    for row, own in enumerate(cells):
+        arrays = [to_host(_one(cell, row)) for cell in own.flat]
+        shapes = {array.shape for array in arrays}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"the arrays of one sample must have one shape; sample {row} has {_some(sorted(shapes))}. Bring its "
+                "columns to one shape, or use one of them"
+            )
+        samples.append(np.stack(arrays).reshape(*own.shape, *arrays[0].shape))
+    return samples
+
+
+def _one(cell: Any, position: int) -> Any:
+    """Return one sample as an array of its library."""
+    if isinstance(cell, np.ma.MaskedArray):
+        return unmasked(cell)
+    if isinstance(cell, np.ndarray):
+        return cell
+    reader = _READERS_OF_ONE.get(_library(cell), as_array)
+    try:
+        return reader(cell)
+    except ValueError as error:
+        raise ValueError(f"sample {position} must be an array; it is not: {error}") from error
+
+
+def _stack(arrays: Sequence[Any], ragged: bool) -> Any:
+    shapes = [tuple(array.shape) for array in arrays]
+    if len(set(shapes)) > 1:
+        if not ragged:
+            raise ValueError(_differ(shapes))
+        _check_orders(shapes)
+        return vector_of([to_host(array) for array in arrays])
+    if all(map(is_lazy, arrays)):
+        from dask.array import stack
+
+        return stack(arrays)
+    if all(map(is_foreign, arrays)):
+        return namespace(arrays[0]).stack(list(arrays))
+    return np.stack([to_host(array) for array in arrays])
+
+
+def vector_of(arrays: Sequence[Array]) -> Array:
+    """Return arrays of any shapes as a vector of objects; NumPy would stack those that are alike."""
+    vector = np.empty(len(arrays), dtype=object)
+    for position, array in enumerate(arrays):
+        vector[position] = array
+    return vector
+
+
+def _check_orders(shapes: Sequence[tuple[int, ...]]) -> None:
+    orders = sorted({len(shape) for shape in shapes})
+    if len(orders) > 1:
+        example = [next(shape for shape in shapes if len(shape) == order) for order in orders]
+        raise ValueError(
+            f"samples must have the same number of modes; got {_some(orders)} (shapes such as {_some(example)}). Check "
+            "how they were made: a single number, or a missing sample, has no modes"
+        )
+
+
+def _differ(shapes: Sequence[tuple[int, ...]]) -> str:
+    """Say in which modes samples differ, how much, and what to do."""
+    _check_orders(shapes)
+    order = len(shapes[0])
+    modes = [mode for mode in range(order) if len({shape[mode] for shape in shapes}) > 1]
+    found = []
+    for mode in modes:
+        lengths = Counter(shape[mode] for shape in shapes)
+        usual, count = lengths.most_common(1)[0]
+        found.append(
+            f"mode {mode} of {order} (counted from 0) is {min(lengths)} to {max(lengths)} long, and "
+            f"{len(shapes) - count} of {len(shapes)} samples differ from the most common length, {usual}"
+        )
+    step = "EqualLength()" if modes == [order - 1] else f"EqualLength(mode={modes[0]})"
+    remedy = (
+        f"Put tensormargin.preparation.{step} in front, which resamples or pads them (command line: --length)"
+        if len(modes) == 1
+        else "Resize each to one shape, e.g. with tensormargin.preparation.resize(sample, shape)"
+    )
+    return f"all samples must have one shape, but {'; '.join(found)}. {remedy}"
+
+
+def _some(items: Sequence[Any], most: int = 3) -> str:
+    return ", ".join(map(str, items[:most])) + (", ..." if len(items) > most else "")
+
+
+def _from_pandas(X: Any, ragged: bool) -> Any:
+    if getattr(X, "ndim", 0) != 2:  # a Series, an Index or an array of pandas
+        cells = X.to_numpy() if hasattr(X, "to_numpy") else X
+        return _stacked(cells, ragged) if getattr(cells, "dtype", None) == np.dtype(object) else X
+    nested = _columns_of_arrays(X)
+    if X.columns.nlevels == 1 and not nested:
+        return X  # a table: scikit-learn reads it, and notes the names of its columns
+    shape: tuple[int, ...] = () if X.columns.nlevels == 1 and X.shape[1] == 1 else (X.shape[1],)
+    if X.columns.nlevels > 1:
+        X, shape = _by_levels(X)
+    if not nested:
+        return _numbers(X).reshape(len(X), *shape)
+    cells = np.empty((len(X), *shape), dtype=object)
+    cells.reshape(len(X), -1)[...] = X.to_numpy(dtype=object)
+    return _stacked(cells, ragged)
+
+
+def _columns_of_arrays(frame: Any) -> bool:
+    """Tell whether the columns of a frame hold arrays; raise ValueError where only some of them do."""
+    if len(frame) == 0 or frame.shape[1] == 0:
+        return False
+    kinds = [dtype == np.dtype(object) and _is_array(frame.iloc[0, place]) for place, dtype in enumerate(frame.dtypes)]
+    if any(kinds) and not all(kinds):
+        other, arrays = (frame.columns[kinds.index(kind)] for kind in (False, True))
+        raise ValueError(
+            f"the columns of a frame must all hold arrays, or none of them; column {arrays!r} holds arrays and column "
+            f"{other!r} does not. Leave one kind out, e.g. frame[[{arrays!r}]]"
+        )
+    return all(kinds)
+
+
+def _levels(columns: Any) -> list[Any]:
+    return [columns.get_level_values(level).unique() for level in range(columns.nlevels)]
+
+
+def _by_levels(frame: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return a frame with its columns in the order of a tensor, and the shape of that tensor."""
+    columns, levels = frame.columns, _levels(frame.columns)
+    whole = type(columns).from_product(levels)
+    if columns.has_duplicates:
+        twice = columns[columns.duplicated()][0]
+        raise ValueError(f"a combination of column levels must come once; got {twice} twice. Leave one of them out")
+    missing = whole.difference(columns, sort=False)
+    if len(missing):
+        sizes = " x ".join(str(len(level)) for level in levels)
+        raise ValueError(
+            f"several column levels become a tensor if every combination of them is there; of {sizes} = {len(whole)} "
+            f"combinations {len(missing)} are missing, such as ({', '.join(map(str, missing[0]))}). Add them, e.g. "
+            "with frame.reindex(columns=pandas.MultiIndex.from_product(frame.columns.remove_unused_levels().levels), "
+            "fill_value=0), or make the samples vectors with frame.columns = frame.columns.map(str)"
+        )
+    ordered = frame if columns.equals(whole) else frame[whole]
+    return ordered, tuple(len(level) for level in levels)
+
+
+def _numbers(frame: Any) -> Array:
+    """Return a frame's values; missing ones of pandas' own types are NaN."""
+    values = frame.to_numpy()
+    if values.dtype != object:
+        return np.asarray(values)
+    try:
+        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError):
+        return np.asarray(values)  # text, which is refused later
+
+
+def _from_nifti(image: Any, ragged: bool) -> Array:
+    if _axes(image) == 4:
+        return np.moveaxis(_voxels(image), -1, 0)
+    raise ValueError(
+        f"an image must have four axes, the last counting the samples; got shape {tuple(image.shape)}. Pass images "
+        "with three axes in a list, one per sample"
+    )
+
+
+def _axes(image: Any) -> int:
+    if not hasattr(image, "dataobj"):
+        raise ValueError(f"an image must be one of voxels, such as NIfTI; got {type(image).__name__}. Pass its array")
+    return len(image.shape)
+
+
+def _voxels(image: Any) -> Array:
+    dtype = image.get_data_dtype()
+    if dtype.kind not in "biuf":
+        raise ValueError(f"an image must hold real numbers; got {dtype}. Save it with one number per voxel")
+    return np.asarray(image.dataobj, np.result_type(dtype, np.float32))
+
+
+def _one_volume(image: Any) -> Array:
+    if _axes(image) != 3:
+        raise ValueError(f"an image in a list of volumes must have three axes; got shape {tuple(image.shape)}")
+    return _voxels(image)
+
+
+def _runs_of_images(images: Sequence[Any]) -> list[Array] | None:
+    """Return the samples of each of several images with four axes; None where they are one sample each."""
+    alike = [image for image in images if hasattr(image, "affine")]
+    elsewhere = sum(not np.allclose(image.affine, alike[0].affine) for image in alike)
+    if elsewhere:
+        warnings.warn(
+            f"{elsewhere} of {len(images)} images have another affine than the first: their voxels do not lie in the "
+            "same places. Resample them to one grid, e.g. with nilearn.image.resample_to_img",
+            stacklevel=2,
+        )
+    if len(alike) < len(images) or not all(_axes(image) == 4 for image in images):
+        return None
+    return _alike([_from_nifti(image, False) for image in images], "images")
+
+
+def _alike(parts: list[Array], what: str) -> list[Array]:
+    shapes = list(dict.fromkeys(part.shape[1:] for part in parts))
+    if len(shapes) > 1:
+        raise ValueError(
+            f"all {what} must hold samples of one shape; got {_some(shapes)}. Bring them to one shape first"
+        )
+    return parts
+
+
+def _from_mne(X: Any, ragged: bool) -> Array:
+    if _is_epochs(X):
+        return np.asarray(X.get_data())
+    raise ValueError(
+        f"samples of MNE must be Epochs; got {type(X).__name__}. Cut a recording with mne.Epochs(raw, events), and "
+        "pass several Evoked in a list"
+    )
+
+
+def _is_epochs(X: Any) -> bool:
+    return any("Epochs" in kind.__name__ for kind in type(X).__mro__) and hasattr(X, "get_data")
+
+
+def _one_recording(X: Any) -> Array:
+    if hasattr(X, "get_data") and any(kind.__name__ == "Evoked" for kind in type(X).__mro__):
+        return np.asarray(X.get_data())
+    raise ValueError(f"a sample of MNE in a list must be Evoked; got {type(X).__name__}")
+
+
+def _runs_of_epochs(X: Sequence[Any]) -> list[Array] | None:
+    """Return the samples of each of several Epochs; None for anything else."""
+    return _alike([_from_mne(one, False) for one in X], "Epochs") if all(map(_is_epochs, X)) else None
+
+
+def _from_xarray(X: Any, ragged: bool = False) -> Any:
+    if not hasattr(X, "dims") or not hasattr(X, "data"):
+        raise ValueError(
+            f"samples of xarray must be a DataArray; got {type(X).__name__}. Choose one of its variables, or join them "
+            "with to_dataarray()"
+        )
+    return as_samples(X.data, ragged)
+
+
+_READERS: dict[str, Callable[[Any, bool], Any]] = {
+    "pandas": _from_pandas,
+    "nibabel": _from_nifti,
+    "mne": _from_mne,
+    "xarray": _from_xarray,
+}
+_READERS_OF_ONE: dict[str, Callable[[Any], Any]] = {
+    "pandas": np.asarray,
+    "nibabel": _one_volume,
+    "mne": _one_recording,
+    "xarray": _from_xarray,
+}
+_READERS_OF_LISTS: dict[str, Callable[[Any], list[Array] | None]] = {"nibabel": _runs_of_images, "mne": _runs_of_epochs}

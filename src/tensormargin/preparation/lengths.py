@@ -1,0 +1,197 @@
+"""One length for samples of many: recordings, sentences, gestures."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._namespace import as_array, cast, dtype_of, namespace
+from .._typing import Array
+from .._validation import checked_samples, samples_as_fitted
+from ..intake import Shape, as_samples, is_ragged
+from ._base import KeepsTensors
+from ._passes import floating
+from .resizing import apply_matrices, resizing_matrix
+
+METHODS = ("resample", "constant", "edge", "mean")
+
+
+class EqualLength(KeepsTensors):
+    """Give samples of different lengths one length, by resampling or by padding.
+
+    Takes a list, an object array, a Series or a nested data frame of arrays that differ in the length of one mode, and
+    ordinary arrays as well. It must be the first step: no other takes such samples.
+
+    Parameters
+    ----------
+    length : int or None, default=None
+        The common length. None: the median of the training samples for resampling, the longest one for padding.
+    method : {"resample", "constant", "edge", "mean"}, default="resample"
+        "resample" stretches or shrinks samples: linear interpolation, averaging where they shrink. The others add
+        entries at the end: ``value``, the last entry, or the mean along the mode (of each channel by itself). A sample
+        that is longer, which new samples may be, is then cut at the end.
+    value : float, default=0.0
+        What "constant" adds.
+    mode : int, default=-1
+        The mode in which the samples differ, counted from 0; negative numbers count from the last.
+
+    Attributes
+    ----------
+    length_ : int
+        The common length.
+    sample_shape_in_ : tuple of int or None
+        Shape of the training samples, None for the mode in which they differed. New samples may have any length. (Only
+        a table, that is a 2-D array, must have the columns of the table it was fitted on.)
+    sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.preparation import EqualLength
+    >>> recordings = [np.ones((3, 90)), np.ones((3, 110)), np.ones((3, 100))]
+    >>> EqualLength().fit_transform(recordings).shape
+    (3, 3, 100)
+    """
+
+    _takes_ragged: ClassVar[bool] = True
+
+    def __init__(self, length: int | None = None, method: str = "resample", value: float = 0.0, mode: int = -1) -> None:
+        self.length = length
+        self.method = method
+        self.value = value
+        self.mode = mode
+
+    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+        self._check_parameters()
+        shape = self.sample_shape_in_
+        mode = self._place(shape)
+        others = [place for place, size in enumerate(shape) if size is None and place != mode]
+        if others:
+            raise ValueError(
+                f"samples may differ in one mode, mode={self.mode}; they also differ in mode {others[0]} (counted from "
+                f"0). Give mode={others[0]} if that is the only one, or resize each sample to one shape first"
+            )
+        lengths = np.array([sample.shape[mode] for sample in X] if is_ragged(X) else [shape[mode]])
+        usual = round(float(np.median(lengths))) if self.method == "resample" else int(lengths.max())
+        self.length_ = usual if self.length is None else int(self.length)
+        return tuple(self.length_ if place == mode else int(size or 0) for place, size in enumerate(shape))
+
+    def _check_parameters(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}; got method={self.method!r}")
+        if self.length is not None and not (_is_whole(self.length) and self.length >= 1):
+            raise ValueError(f"length must be a whole number of at least 1, or None; got length={self.length!r}")
+        if not _is_number(self.value) or not np.isfinite(float(self.value)):
+            raise ValueError(f"value must be a finite number; got value={self.value!r}")
+
+    def _place(self, shape: Shape) -> int:
+        """Return the mode, counted from 0."""
+        if not _is_whole(self.mode) or not -len(shape) <= self.mode < len(shape):
+            raise ValueError(
+                f"mode must be one of the {len(shape)} modes of the samples, from {-len(shape)} to {len(shape) - 1}; "
+                f"got mode={self.mode!r}"
+            )
+        return int(self.mode) % len(shape)
+
+    def _as_fitted(self, X: Any) -> Any:
+        shape = self.sample_shape_in_
+        is_table = not isinstance(X, list | tuple) and not is_ragged(as_samples(X, ragged=True))
+        if is_table and len(shape) == 1 and None not in shape:
+            return checked_samples(self, X, reset=False)
+        mode = self._place(shape)
+        return samples_as_fitted(self, X, (*shape[:mode], None, *shape[mode + 1 :]))
+
+    def _change(self, X: Any, groups: Array | None = None) -> Any:
+        if not is_ragged(X):
+            return self._equalised(X)
+        dtype = np.result_type(*{sample.dtype for sample in X})
+        lengths = np.array([sample.shape[self._place(self.sample_shape_in_)] for sample in X])
+        changed: Array | None = None
+        for length in np.unique(lengths):
+            rows = np.flatnonzero(lengths == length)
+            part = self._equalised(np.stack([X[row] for row in rows]).astype(dtype, copy=False))
+            changed = np.empty((len(X), *part.shape[1:]), part.dtype) if changed is None else changed
+            changed[rows] = part
+        return changed
+
+    def _equalised(self, X: Any) -> Any:
+        """Return samples that have one length with the common one."""
+        axis = self._place(self.sample_shape_in_) + 1
+        before = X.shape[axis]
+        X = cast(X, self._dtype(X))
+        if self.method == "resample":
+            return X if before == self.length_ else apply_matrices(X, [resizing_matrix(before, self.length_)], axis)
+        if before >= self.length_:
+            return X[_along(axis, 0, self.length_)]
+        xp = namespace(X)
+        shape = (*X.shape[:axis], self.length_ - before, *X.shape[axis + 1 :])
+        return xp.concat([X, xp.broadcast_to(self._added(X, axis), shape)], axis=axis)
+
+    def _dtype(self, X: Any) -> np.dtype[Any]:
+        """Return the type of changed samples: their own where it holds what is made or added, whatever their length."""
+        own = dtype_of(X)
+        if self.method == "edge":
+            return own
+        if own.kind == "f":
+            return floating(X)
+        limits = np.iinfo(own) if own.kind in "iu" else None
+        fits = limits is not None and self.value == int(self.value) and limits.min <= self.value <= limits.max
+        return own if self.method == "constant" and fits else floating(X)
+
+    def _added(self, X: Any, axis: int) -> Any:
+        xp = namespace(X)
+        last = X[_along(axis, X.shape[axis] - 1, X.shape[axis])]
+        if self.method == "edge":
+            return last
+        return xp.full_like(last, self.value) if self.method == "constant" else xp.mean(X, axis=axis, keepdims=True)
+
+    def pull_back(self, weight: Any) -> Array:
+        """Return the weight on samples of the length that all training samples had.
+
+        Raises TypeError where they had several: every length then has a weight of its own.
+        """
+        shape = self.sample_shape_in_
+        mode = self._place(shape)
+        before = shape[mode]
+        if before is None:
+            raise TypeError(
+                "cannot take a weight back through EqualLength: the training samples had different lengths, so that "
+                "no one weight fits all of them. The weight on samples of the common length is the classifier's own"
+            )
+        return apply_matrices(as_array(weight), [self._linear(before).T], mode)
+
+    def _linear(self, before: int) -> Array:
+        """Return the matrix of the map along the mode (which with "constant" also adds a constant)."""
+        if self.method == "resample":
+            return resizing_matrix(before, self.length_)
+        matrix = np.eye(self.length_, before)
+        if self.method == "edge":
+            matrix[before:, -1] = 1.0
+        elif self.method == "mean":
+            matrix[before:] = 1.0 / before
+        return matrix
+
+    def words(self) -> str:
+        """Return what is done to the samples."""
+        length = f"length {getattr(self, 'length_', self.length)}"
+        if not hasattr(self, "length_") and self.length is None:
+            length = f"the {'median' if self.method == 'resample' else 'largest'} length of the training samples"
+        if self.method == "resample":
+            return f"samples were resampled linearly to {length}"
+        added = {"constant": f"{self.value:g}", "edge": "their last entry", "mean": "their mean"}[self.method]
+        return f"samples were padded with {added} to {length}, longer ones cut"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real)
+
+
+def _along(axis: int, first: int, last: int) -> tuple[Any, ...]:
+    """Return the index of a part of one axis, whole in all others."""
+    return (*(slice(None) for _ in range(axis)), slice(first, last), ...)
