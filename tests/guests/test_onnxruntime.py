@@ -110,14 +110,17 @@ def test_any_number_of_samples(n_samples, letters, tmp_path):
     assert found["scores"].shape == (n_samples, 4)
 
 
-def test_far_from_zero(letters, tmp_path):
+@pytest.mark.parametrize("decomposition", ["full", "cp"])
+@pytest.mark.parametrize("preparation", PREPARATIONS)
+def test_far_from_zero(preparation, decomposition, letters, tmp_path):
     X, codes, _ = letters
-    X = np.round(50 * X) + 3e5
-    assert_agrees(make_pipeline(TensorScaler(), TensorMarginClassifier(tol=0.1)).fit(X, codes), X, tmp_path / "m.onnx")
+    X = np.round(50 * X) + 3e5  # whole numbers, which float32 holds
+    model = make_pipeline(preparation or "passthrough", TensorMarginClassifier(decomposition, tol=0.1)).fit(X, codes)
+    assert_agrees(model, X, tmp_path / "model.onnx")
 
 
 def test_the_command_line(letters, tmp_path):
-    X, codes, names = letters
+    X, _, names = letters
     save_model(tmp_path / "model.skops", TensorMarginClassifier("cp", tol=0.1).fit(X, names))
     done = run("export", tmp_path / "model.skops", "-o", tmp_path / "model.onnx")
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import Array
 from ..multiclass import binary_problems
-from .graph import Graph
+from .graph import FLOAT, INT64, Graph
 
 _CERTAIN = 1e-7  # as in the calibration: the probabilities of a pair stay that far from 0 and 1
 _LOWEST = float(np.finfo(np.float32).min)
@@ -23,10 +23,10 @@ def decide(graph: Graph, scores: str, n_classes: int, scheme: str) -> tuple[str,
     """
     if n_classes == 2:
         scores = graph.add("Reshape", scores, np.array([-1], np.int64))
-        return scores, graph.add("Cast", graph.add("Greater", scores, 0.0), to=_INT64)
+        return scores, graph.add("Cast", graph.add("Greater", scores, 0.0), to=INT64)
     if scheme == "ovr":
         return scores, graph.add("ArgMax", scores, axis=1, keepdims=0)
-    won = graph.add("Cast", graph.add("Greater", scores, 0.0), to=_FLOAT)
+    won = graph.add("Cast", graph.add("Greater", scores, 0.0), to=FLOAT)
     votes = _summed(graph, won, graph.add("Sub", 1.0, won), n_classes)
     sums = _summed(graph, scores, graph.add("Neg", scores), n_classes)
     squeezed = graph.add("Mul", graph.add("Add", graph.add("Abs", sums), 1.0), 3.0)
@@ -34,9 +34,6 @@ def decide(graph: Graph, scores: str, n_classes: int, scheme: str) -> tuple[str,
     most = graph.add("ReduceMax", votes, axes=[1], keepdims=1)
     tied = graph.add("Where", graph.add("Equal", votes, most), sums, _LOWEST)
     return decisions, graph.add("ArgMax", tied, axis=1, keepdims=0)
-
-
-_FLOAT, _INT64 = 1, 7  # of ONNX's types
 
 
 def _summed(graph: Graph, later: str, earlier: str, n_classes: int) -> str:

@@ -21,7 +21,7 @@ from ..io.versions import software_versions
 from ..model_steps import pipeline_steps
 from ..selection import TensorMarginClassifierCV
 from .decisions import decide, probabilities
-from .graph import require_onnx
+from .graph import Graph, require_onnx
 from .scoring import scoring_graph
 
 _NOT_REFITTED = "this %(name)s has no best_estimator_: fit it, with refit=True, before it is exported"
@@ -36,8 +36,8 @@ def export_onnx(model: Any, path: str | Path) -> None:
     the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON), ``multi_class``, ``tensormargin``
     (version).
 
-    It computes in float32: scores agree to about 1e-6 of their scale where samples are not far from zero, as measured
-    by their standard deviation. Where they are, centre them by a `TensorScaler` in the model.
+    It computes in float32, and where means or offsets show that samples lie far from zero, scores in float64: they
+    agree with those of the model to 1e-5 of their scale. Samples that are not float32 are to be converted.
 
     Parameters
     ----------
@@ -54,19 +54,12 @@ def export_onnx(model: Any, path: str | Path) -> None:
     require_onnx()
     steps, last, classifier = _parts(model)
     labels, calibration = _labels(to_host(classifier.classes_)), getattr(last, "calibration_", None)
-    n_classes, scheme = len(labels), classifier.multi_class_
+    scheme = classifier.multi_class_
     try:
         graph, scores = scoring_graph([to_device(step) for step in steps], to_device(classifier))
     except NotAffineError as error:
         raise NotAffineError(f"this model cannot be exported: {error}") from error
-    decisions, predicted = decide(graph, scores, n_classes, scheme)
-    classes = () if n_classes == 2 else (n_classes,)
-    label = graph.add("Gather", labels, predicted)
-    graph.output("label", label, "STRING" if labels.dtype == object else "INT64", ())
-    graph.output("scores", decisions, "FLOAT", classes)
-    if calibration is not None:
-        found = probabilities(graph, scores, predicted, to_host(calibration), n_classes, scheme)
-        graph.output("probabilities", found, "FLOAT", (n_classes,))
+    _add_outputs(graph, scores, labels, calibration, scheme)
     version = software_versions()["tensormargin"]
     metadata = {
         "classes": json.dumps(labels.tolist()),
@@ -77,6 +70,17 @@ def export_onnx(model: Any, path: str | Path) -> None:
     content = graph.model(f"{type(last).__name__} of tensormargin", version, metadata).SerializeToString()
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+
+
+def _add_outputs(graph: Graph, scores: str, labels: Array, calibration: Any, scheme: str) -> None:
+    n_classes = len(labels)
+    decisions, predicted = decide(graph, scores, n_classes, scheme)
+    label = graph.add("Gather", labels, predicted)
+    graph.output("label", label, "STRING" if labels.dtype == object else "INT64", ())
+    graph.output("scores", decisions, "FLOAT", () if n_classes == 2 else (n_classes,))
+    if calibration is not None:
+        found = probabilities(graph, scores, predicted, to_host(calibration), n_classes, scheme)
+        graph.output("probabilities", found, "FLOAT", (n_classes,))
 
 
 def _parts(model: Any) -> tuple[list[Any], Any, TensorMarginClassifier]:

@@ -10,6 +10,8 @@ from .._typing import Array
 
 OPSET = 13
 """The oldest set of operators with every one used here in its present form; runtimes since 2020 have it."""
+FLOAT, INT64, DOUBLE = 1, 7, 11
+"""Numbers of types, for Cast."""
 _IR_VERSION = 7  # what belongs to that set: newer files are refused by runtimes of its time
 _LARGEST = 2**31 - 2**20  # bytes of constants: a file of Protocol Buffers holds 2 GiB
 _SHARED = 64  # numbers: constants up to this size are stored once however often they are used
@@ -33,6 +35,8 @@ class Graph:
     Attributes
     ----------
     sample_shape : tuple of int
+    real : type
+        Of constants that are not whole numbers: float32, or float64 where more digits are needed.
     nbytes : int
         Size of the constants: next to all of the file, unless that is small.
     """
@@ -44,6 +48,7 @@ class Graph:
         self._constants: list[Any] = []
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._outputs: list[Any] = []
+        self.real: type = np.float32
         self.nbytes = 0
 
     @property
@@ -54,7 +59,7 @@ class Graph:
     def add(self, operator: str, *inputs: Any, **attributes: Any) -> str:
         """Append an operator and return the name of its result.
 
-        Inputs are names of other results, or arrays and numbers, which become constants (float64 as float32).
+        Inputs are names of other results, or arrays and numbers, which become constants, real ones of the type `real`.
         """
         name = f"{operator.lower()}{len(self._nodes)}"
         names = [one if isinstance(one, str) else self._constant(np.asarray(one)) for one in inputs]
@@ -93,7 +98,9 @@ class Graph:
         return self._onnx.helper.make_tensor_value_info(name, kind, ["n_samples", *shape])
 
     def _constant(self, array: Array) -> str:
-        array = _in_single(array) if array.dtype.kind == "f" else array
+        if array.dtype.kind == "f":
+            _check_range(array)
+            array = array.astype(self.real)
         key = (array.dtype.str, array.shape, array.tobytes() if array.dtype.kind != "O" else repr(array).encode())
         small = array.size <= _SHARED
         if small and key in self._known:
@@ -106,13 +113,11 @@ class Graph:
         return name
 
 
-def _in_single(array: Array) -> Array:
-    """Return numbers as float32; raise ValueError for those that it cannot hold."""
-    with np.errstate(over="ignore"):
-        single = array.astype(np.float32)
-    if not np.all(np.isfinite(single)):
+def _check_range(array: Array) -> None:
+    """Raise ValueError for numbers that float32 cannot hold."""
+    largest = float(np.abs(array).max(initial=0.0))
+    if not largest <= float(np.finfo(np.float32).max):
         raise ValueError(
-            f"an exported model computes in float32, up to 3e38; got numbers up to {np.abs(array).max():.1e} in this "
-            "one. Multiply the samples by a constant, or scale them (TensorScaler), and fit again"
+            f"an exported model takes float32, up to 3e38; got numbers up to {largest:.1e} in this one. Multiply the "
+            "samples by a constant, or scale them (TensorScaler), and fit again"
         )
-    return single
