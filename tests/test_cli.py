@@ -458,7 +458,7 @@ def bad_model_text(folder):
 
 
 @pytest.mark.parametrize("make", [bad_model_pickle, bad_model_text, lambda folder: folder / "absent.skops"])
-@pytest.mark.parametrize("command", ["predict", "inspect", "report"])
+@pytest.mark.parametrize("command", ["predict", "inspect", "report", "export"])
 def test_files_that_are_no_models_are_refused(make, command, tmp_path):
     data, _ = write_npz(tmp_path)
     path = make(tmp_path)
@@ -528,10 +528,10 @@ def test_data_sets_are_listed_and_written(tmp_path):
     assert "unknown data set 'imagenet'" in result.stderr
 
 
-COMMANDS = ("compare", "fit", "predict", "inspect", "report", "data", "data list", "data fetch", "reproduce", "results")
+COMMANDS = ("compare", "fit", "predict", "inspect", "report", "export", "data", "data list", "data fetch")
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "completion"])
+@pytest.mark.parametrize("command", [*COMMANDS, "reproduce", "results", "completion"])
 def test_every_help_shows_an_example(command):
     out = succeeded(*command.split(), "--help")
     assert f"tensormargin {command}" in out.split("Usage:")[1].split("\n", 1)[1]

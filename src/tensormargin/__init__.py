@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .methods import METHODS as METHODS
     from .methods import make_method as make_method
     from .model_steps import weight_maps as weight_maps
+    from .onnx_export import export_onnx as export_onnx
     from .patterns import activation_pattern as activation_pattern
     from .plots import save_map as save_map
     from .preparation import Crop as Crop
@@ -56,6 +57,7 @@ _HOMES = {
     "margin_report": ".margins",
     "METHODS": ".methods",
     "make_method": ".methods",
+    "export_onnx": ".onnx_export",
     "activation_pattern": ".patterns",
     "save_map": ".plots",
     "Crop": ".preparation",
@@ -83,6 +85,7 @@ __all__ = [
     "Tensorize",
     "__version__",
     "activation_pattern",
+    "export_onnx",
     "fit_many",
     "load_model",
     "load_samples",

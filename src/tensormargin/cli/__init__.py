@@ -8,6 +8,7 @@ from .. import __version__
 from .compare import compare_command
 from .completion import completion_command
 from .data import data_command
+from .export import export_command
 from .fit import fit_command
 from .predict import inspect_command, predict_command
 from .report import report_command
@@ -19,6 +20,7 @@ _COMMANDS = (
     predict_command,
     inspect_command,
     report_command,
+    export_command,
     data_command,
     reproduce_command,
     results_command,

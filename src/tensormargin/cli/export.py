@@ -1,0 +1,33 @@
+"""``tensormargin export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ._options import check_outputs, json_option, refusals, say_written
+
+_EXAMPLES = """
+\b
+Example:
+  tensormargin export eeg.skops -o eeg.onnx
+
+The file takes original samples (input "samples", float32, any number of them) and gives "label", "scores" and, where
+MODEL has them, "probabilities". It needs neither Python nor tensormargin to run.
+"""
+
+
+@click.command("export", epilog=_EXAMPLES)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="ONNX file to write.")
+@json_option
+def export_command(model: Path, out: Path, as_json: bool) -> None:
+    """Write a MODEL that `tensormargin fit` saved as an ONNX file, for onnxruntime and other programs."""
+    from ..io import load_model
+    from ..onnx_export import export_onnx
+
+    with refusals(ValueError, TypeError):
+        check_outputs((model,), (out,))
+        export_onnx(load_model(model).model, out)
+    say_written(as_json, out)

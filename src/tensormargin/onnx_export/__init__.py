@@ -1,0 +1,5 @@
+"""Fitted models as ONNX files, which run without Python or this library."""
+
+from .export import export_onnx
+
+__all__ = ["export_onnx"]

@@ -1,0 +1,107 @@
+"""From the scores of all binary problems to decisions, classes and probabilities, as a graph.
+
+What `tensormargin.multiclass` and the calibration compute with arrays, in operators of float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._typing import Array
+from ..multiclass import binary_problems
+from .graph import FLOAT, INT64, Graph
+
+_CERTAIN = 1e-7  # as in the calibration: the probabilities of a pair stay that far from 0 and 1
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+def decide(graph: Graph, scores: str, n_classes: int, scheme: str) -> tuple[str, str]:
+    """Return the names of the decision function, and of the predicted classes' indices.
+
+    Votes are compared before the sums that break their ties. Adding both up, as the decision function does, would leave
+    float32 too few digits for the sums.
+    """
+    if n_classes == 2:
+        scores = graph.add("Reshape", scores, np.array([-1], np.int64))
+        return scores, graph.add("Cast", graph.add("Greater", scores, 0.0), to=INT64)
+    if scheme == "ovr":
+        return scores, graph.add("ArgMax", scores, axis=1, keepdims=0)
+    won = graph.add("Cast", graph.add("Greater", scores, 0.0), to=FLOAT)
+    votes = _summed(graph, won, graph.add("Sub", 1.0, won), n_classes)
+    sums = _summed(graph, scores, graph.add("Neg", scores), n_classes)
+    squeezed = graph.add("Mul", graph.add("Add", graph.add("Abs", sums), 1.0), 3.0)
+    decisions = graph.add("Add", votes, graph.add("Div", sums, squeezed))
+    most = graph.add("ReduceMax", votes, axes=[1], keepdims=1)
+    tied = graph.add("Where", graph.add("Equal", votes, most), sums, _LOWEST)
+    return decisions, graph.add("ArgMax", tied, axis=1, keepdims=0)
+
+
+def _summed(graph: Graph, later: str, earlier: str, n_classes: int) -> str:
+    """Return for each class the sum over its pairs of what they give to it, to the later or to the earlier one."""
+    places = _pair_places(n_classes)[~np.eye(n_classes, dtype=bool)].reshape(n_classes, -1)
+    return graph.add("ReduceSum", _by_class(graph, later, earlier, places), np.array([2]), keepdims=0)
+
+
+def _by_class(graph: Graph, later: str, earlier: str, places: Array) -> str:
+    return graph.add("Gather", graph.add("Concat", later, earlier, axis=1), places, axis=1)
+
+
+def _pair_places(n_classes: int) -> Array:
+    """Return where entry (i, j) finds the score of i against j among those of all pairs and their negatives."""
+    pairs = binary_problems(np.empty(0, int), n_classes, "ovo")
+    places = np.zeros((n_classes, n_classes), np.int32)
+    for number, pair in enumerate(pairs):
+        places[pair.positive, pair.negative] = number
+        places[pair.negative, pair.positive] = len(pairs) + number
+    return places
+
+
+def probabilities(graph: Graph, scores: str, predicted: str, calibration: Array, n_classes: int, scheme: str) -> str:
+    """Return the name of the class probabilities, of shape (n_samples, n_classes)."""
+    slopes, offsets = np.asarray(calibration, np.float64).T
+    arguments = graph.add("Add", graph.add("Mul", scores, slopes), offsets)
+    negative = graph.add("Neg", arguments)
+    if n_classes == 2:
+        return graph.add("Sigmoid", graph.add("Concat", negative, arguments, axis=1))
+    if scheme == "ovr":
+        found = graph.add("Softmax", graph.add("Neg", graph.add("Softplus", negative)), axis=1)
+    else:
+        found = _coupled(graph, arguments, negative, n_classes)
+    return found if offsets.any() else _most_probable_is(graph, predicted, found, n_classes)
+
+
+def _coupled(graph: Graph, arguments: str, negative: str, n_classes: int) -> str:
+    """Return class probabilities from those of all pairs, Wu, Lin and Weng's second method.
+
+    They minimise p'Qp with sum(p) = 1, so that Qp is the same for all classes, and so is (Q + ee')p with e all ones:
+    they are its solution for e, normalised. Q is often singular, Q + ee' never is, and it is so far from it that
+    elimination without pivots in float32 gives six digits (40 classes: 2e-6).
+    """
+    places = np.pad(_pair_places(n_classes), ((0, 0), (0, 1)))  # one more column, for e
+    others = np.pad(1.0 - np.eye(n_classes), ((0, 0), (0, 1)))
+    own = np.eye(n_classes, n_classes + 1)
+    sides = graph.add(
+        "Clip", graph.add("Sigmoid", _by_class(graph, arguments, negative, places)), _CERTAIN, 1 - _CERTAIN
+    )
+    sides = graph.add("Mul", sides, others)  # r_ij: i if it is i or j
+    against = graph.add("Sub", others, sides)  # r_ji
+    diagonal = graph.add("ReduceSum", graph.add("Mul", against, against), np.array([2]), keepdims=1)
+    system = graph.add("Sub", 1.0, graph.add("Mul", sides, against))
+    system = graph.add("Add", system, graph.add("Mul", diagonal, own))
+    for k in range(n_classes):  # Gauss and Jordan: the columns become those of the identity
+        row = graph.add("Gather", system, np.array([k]), axis=1)
+        row = graph.add("Div", row, graph.add("Gather", row, np.array([k]), axis=2))
+        column = graph.add("Sub", graph.add("Gather", system, np.array([k]), axis=2), own[:, k : k + 1])
+        system = graph.add("Sub", system, graph.add("Mul", column, row))
+    solution = graph.add("Relu", graph.add("Gather", system, np.array(n_classes), axis=2))
+    return graph.add("Div", solution, graph.add("ReduceSum", solution, np.array([1]), keepdims=1))
+
+
+def _most_probable_is(graph: Graph, predicted: str, found: str, n_classes: int) -> str:
+    """Let the predicted and the most probable class change places."""
+    classes = np.arange(n_classes)
+    is_predicted = graph.add("Equal", graph.add("Unsqueeze", predicted, np.array([1])), classes)
+    is_most = graph.add("Equal", graph.add("ArgMax", found, axis=1, keepdims=1), classes)
+    highest = graph.add("ReduceMax", found, axes=[1], keepdims=1)
+    own = graph.add("ReduceSum", graph.add("Where", is_predicted, found, 0.0), np.array([1]), keepdims=1)
+    return graph.add("Where", is_predicted, highest, graph.add("Where", is_most, own, found))

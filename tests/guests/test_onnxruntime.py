@@ -1,0 +1,127 @@
+"""Exported models in onnxruntime: the labels, scores and probabilities of the models that they were written from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import run, sparse_product
+from sklearn.pipeline import make_pipeline
+
+from tensormargin import (
+    Crop,
+    Mask,
+    Resize,
+    TensorMarginClassifier,
+    TensorMarginClassifierCV,
+    TensorScaler,
+    export_onnx,
+    save_model,
+)
+from tensormargin.datasets.catalogue import CATALOGUE, is_at_hand
+from tensormargin.formats import FORMATS
+
+REASON = "needs onnx and onnxruntime: pip install 'tensormargin[onnx,guests]'"
+pytest.importorskip("onnx", reason=REASON)
+onnxruntime = pytest.importorskip("onnxruntime", reason=REASON)
+
+PREPARATIONS = (
+    None,
+    TensorScaler("global"),
+    TensorScaler(),
+    TensorScaler(0),
+    make_pipeline(Mask("varying"), Crop("varying"), TensorScaler()),
+    make_pipeline(Resize((5, 4)), TensorScaler("global")),
+)
+
+
+def answers(path, X):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"samples": X}), strict=True))
+
+
+def assert_agrees(model, X, path):
+    """Check a file against its model in float64, both on samples that float32 holds."""
+    single = np.asarray(X, np.float32)
+    exact = single.astype(np.float64)
+    export_onnx(model, path)
+    found = answers(path, single)
+    scores = model.decision_function(exact)
+    np.testing.assert_array_equal(found["label"], model.predict(exact))
+    np.testing.assert_allclose(found["scores"], scores, atol=1e-5 * np.abs(scores).max(), rtol=0)
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(exact), atol=1e-5, rtol=0)
+    else:
+        assert "probabilities" not in found
+
+
+@pytest.fixture(scope="module")
+def letters():
+    rng = np.random.default_rng(0)
+    codes = np.arange(160) % 4
+    X = 2.0 + rng.normal(size=(160, 6, 5, 4)) + 0.7 * rng.normal(size=(4, 6, 5, 4))[codes]
+    return X, codes, np.array(["a", "b", "c", "d"])[codes]
+
+
+@pytest.mark.parametrize(
+    ("decomposition", "n_classes", "scheme", "preparation"),
+    sparse_product(list(FORMATS), [2, 3, 4], ["ovo", "ovr"], PREPARATIONS, length=12),
+)
+def test_searches_with_probabilities(decomposition, n_classes, scheme, preparation, letters, tmp_path):
+    X, codes, names = letters
+    rows = codes < n_classes
+    search = TensorMarginClassifierCV(
+        [decomposition], (2,), (1,), (1,), preparation, cv=2, multi_class=scheme, tol=0.1, random_state=0
+    )
+    search.fit(X[rows], names[rows])
+    assert_agrees(search, X[rows], tmp_path / "model.onnx")
+
+
+def some(name):
+    """Return a data set, and the rows to fit: few samples of few classes."""
+    entry = CATALOGUE[name]
+    if not is_at_hand(entry):
+        pytest.skip(f"needs {name}: set TENSORMARGIN_DATA to the folder with the data sets")
+    bunch = entry.load()
+    X, y = bunch.data, bunch.target
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(np.isin(y, np.unique(y)[:4])))[:400]
+    return X[rows], y[rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "decomposition", "preparation"),
+    sparse_product(list(CATALOGUE), ["cp", "full", "tt", "tucker"], [None, TensorScaler(), TensorScaler("global")]),
+)
+def test_data_sets(name, decomposition, preparation, tmp_path):
+    X, y = some(name)
+    classifier = TensorMarginClassifier(decomposition, tol=0.1)
+    model = classifier if preparation is None else make_pipeline(preparation, classifier)
+    model.fit(X[::2], y[::2])
+    assert_agrees(model, X, tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("n_samples", [0, 1, 7])
+def test_any_number_of_samples(n_samples, letters, tmp_path):
+    X, codes, _ = letters
+    model = make_pipeline(Resize((5, 4)), TensorMarginClassifier("tucker", 2, tol=0.1)).fit(X, codes)
+    export_onnx(model, tmp_path / "model.onnx")
+    found = answers(tmp_path / "model.onnx", X[:n_samples].astype(np.float32))
+    assert found["label"].shape == (n_samples,)
+    assert found["scores"].shape == (n_samples, 4)
+
+
+@pytest.mark.parametrize("decomposition", ["full", "cp"])
+@pytest.mark.parametrize("preparation", PREPARATIONS)
+def test_far_from_zero(preparation, decomposition, letters, tmp_path):
+    X, codes, _ = letters
+    X = np.round(50 * X) + 3e5  # whole numbers, which float32 holds
+    model = make_pipeline(preparation or "passthrough", TensorMarginClassifier(decomposition, tol=0.1)).fit(X, codes)
+    assert_agrees(model, X, tmp_path / "model.onnx")
+
+
+def test_the_command_line(letters, tmp_path):
+    X, _, names = letters
+    save_model(tmp_path / "model.skops", TensorMarginClassifier("cp", tol=0.1).fit(X, names))
+    done = run("export", tmp_path / "model.skops", "-o", tmp_path / "model.onnx")
+    assert done.returncode == 0, done.stderr
+    assert set(answers(tmp_path / "model.onnx", X.astype(np.float32))["label"]) == set(names)
