@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._namespace import to_host
 from .._validation import same_library, samples_as_fitted
 from ..formats import FORMATS
-from ..multiclass import combine_scores, predicted_codes
+from ..multiclass import combine_scores, predicted_codes, problem_classes
 from ..samples import SampleArray, labels_at, sample_array
 from .accuracy import AccuracyMixin
 from .binary_fit import NotFiniteError
@@ -85,6 +86,9 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     coef_ : ndarray of shape (n_problems, I_1, ..., I_M)
         The same weights as dense tensors.
     intercept_ : ndarray of shape (n_problems,)
+    problems_ : list of (negative, positive)
+        The two classes of each row of ``coef_``: positive scores speak for the second. With "ovr" and more than two
+        classes the first is ``"rest"``.
     n_iter_ : int
         Sweeps, the largest number over the binary problems.
     history_ : dict, or a list of dicts for several binary problems
@@ -212,6 +216,12 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         """Return the predicted labels; ties, such as a score of exactly 0, go to the earlier class in ``classes_``."""
         array = self._as_fitted(X, "predict")
         return array.answer(self, "predict", lambda: labels_at(self.classes_, predicted_codes(self._decisions(array))))
+
+    @property
+    def problems_(self) -> list[tuple[Any, Any]]:
+        """The (negative, positive) class of each binary problem, one per row of ``coef_``."""
+        check_is_fitted(self)
+        return problem_classes(to_host(self.classes_), self.multi_class_)
 
     def _decisions(self, array: SampleArray) -> Any:
         return combine_scores(array.scores(self.coef_, self.intercept_), self.classes_.shape[0], self.multi_class_)
