@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._namespace import as_array, to_host
+from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .model_steps import classifier_of, samples_for_classifier
@@ -124,8 +124,9 @@ def margin_report(
 
     Parameters
     ----------
-    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        Fitted.
+    model : estimator
+        Fitted: a model as `affine_form` takes, with steps that need not be affine. For a CalibratedClassifierCV with
+        several models the margins are those of their mean score.
     X, y : array-like
         Samples and labels. Theorem 1 speaks of the training samples; on others the rates are test rates.
     delta : float, default=0.05
@@ -145,7 +146,7 @@ def margin_report(
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
     clf = classifier_of(model)
-    X = samples_for_classifier(model, as_array(X), groups)
+    X = samples_for_classifier(model, X, groups)
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
     norms = _norms(X)

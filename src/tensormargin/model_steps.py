@@ -93,7 +93,7 @@ def needs_groups(model: Any) -> bool:
     """Tell whether samples cannot be prepared without their groups."""
     try:
         steps = all_steps(model)
-    except NotFittedError:
+    except (NotFittedError, TypeError):  # nothing to look into, or somebody else's model
         steps = pipeline_steps(model)
     return any(scales_by_group(step) for step in steps)
 
@@ -145,6 +145,15 @@ def transformed(transformer: Any, X: Any, groups: Array | None) -> Any:
     return _through(flat_steps(transformer.steps), X, groups)
 
 
+def check_groups_for(method: str, transformer: Any, groups: Array | None) -> None:
+    """Raise ValueError where a transformer, None for none, works by group and there are no groups."""
+    if groups is None and transformer is not None and _takes_groups(transformer):
+        raise ValueError(
+            f"by_group=True needs groups, one per sample: the preparation scales every group by itself. Pass them to "
+            f"{method}(..., groups=groups), or use by_group=False"
+        )
+
+
 def _takes_groups(transformer: Any) -> bool:
     """Tell whether a transformer, or a step of it, works by group."""
     return any(scales_by_group(step) for _, step in named_steps([("", transformer)]))
@@ -163,6 +172,16 @@ def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Array:
     if steps and is_masker(steps[0]):
         return volumes(steps[0].inverse_transform(steps[0].transform(X)))
     return as_array(X)
+
+
+def groups_for_last_step(model: Any, groups: Array | None) -> dict[str, Any]:
+    """Return the keyword arguments with which a fitted model's last estimator is asked for its answers.
+
+    That is groups, where a preparation inside of it scales by group.
+    """
+    last = last_estimator(model)
+    takes = "groups" in signature(last.predict).parameters
+    return {"groups": groups} if takes and groups is not None and needs_groups(last) else {}
 
 
 def samples_for_last_step(model: Any, X: Any, groups: Array | None = None) -> Array:

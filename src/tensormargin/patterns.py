@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._namespace import as_array, to_host
+from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
@@ -36,10 +36,11 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
 
     Parameters
     ----------
-    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        Fitted. Patterns are of the samples as they come, before any preparation (but after scaling by group).
+    model : estimator
+        Fitted: a model as `affine_form` takes, with steps that need not be affine. Patterns are of the original
+        samples (but after scaling by group, and within the mask of a masker).
     X : array-like of shape (n_samples, I_1, ..., I_M)
-        Samples, usually those of the fit.
+        Samples, usually those of the fit; images, where the model begins with a masker of nilearn.
     y : array-like of shape (n_samples,), optional
         Labels. With them, each one-vs-one problem is given the samples of its two classes only, otherwise all samples.
     groups : array-like of shape (n_samples,), optional
@@ -51,7 +52,6 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
         In the order of ``clf.coef_``. Zero where the scores of a problem's samples are all equal.
     """
     clf = classifier_of(model)
-    X = as_array(X)
     loadings = _loadings(clf, to_host(clf.binary_scores(samples_for_classifier(model, X, groups))), y)
     shown = samples_for_map(model, X, groups)
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))

@@ -225,7 +225,7 @@ def _through_function(
     return back, constants
 
 
-def _taken_shape(step: FunctionTransformer, weights: Array) -> tuple[int, ...]:
+def _taken_shape(step: Any, weights: Array) -> tuple[int, ...]:
     """Return the shape of the samples that a function was fitted to, as far as scikit-learn has noted it.
 
     That is the size of the first mode. So it may keep the shape, or take vectors, or matrices: the first of these that
@@ -233,7 +233,8 @@ def _taken_shape(step: FunctionTransformer, weights: Array) -> tuple[int, ...]:
     """
     if step.inverse_func is not None:
         return tuple(np.shape(step.inverse_transform(weights))[1:])
-    size, first = prod(weights.shape[1:]), int(getattr(step, "n_features_in_", weights.shape[1]))
+    size, noted = prod(weights.shape[1:]), getattr(step, "n_features_in_", None)
+    first = weights.shape[1] if noted is None else int(noted)
     for shape in (weights.shape[1:], (first,), (first, size // first)):
         if shape[0] == first and _fits(step, shape, weights):
             return shape

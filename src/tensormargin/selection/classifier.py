@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, _fit_context, clone
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
@@ -21,14 +21,16 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._namespace import is_foreign, like, to_host
+from .._namespace import dtype_of, is_foreign, like, to_host
 from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted
+from ..affine import NotAffineError, affine_form
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
 from ..formats import FORMATS
+from ..model_steps import check_groups_for, transformed
 from ..progress import Progress
 from ..samples import SampleArray, sample_array
 from .batched_search import run_batched
@@ -40,7 +42,7 @@ from .search import PathJob, PathResults, Training, lams_up_to, left_out_scores,
 from .splits import Split, check_training_parts, splits_of
 
 
-class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator):
+class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     """`TensorMarginClassifier` that chooses decomposition, rank, lambda and mu1 = mu2 by cross-validation.
 
     Every combination is fitted on parts of the training samples and scored on the rest, along lambda each fit from the
@@ -91,6 +93,13 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     best_estimator_ : TensorMarginClassifier, or a Pipeline of preparation and classifier
     classifier_ : TensorMarginClassifier
         The classifier in it.
+    coef_, intercept_ : ndarray of shape (n_problems, I_1, ..., I_M) and (n_problems,)
+        As in `TensorMarginClassifier`, for the original samples: ``<coef_, Z> + intercept_`` are the binary scores.
+        They do not exist where the preparation is not affine (see `tensormargin.affine_form`); those for prepared
+        samples are in ``classifier_``.
+    weight_ : as in `TensorMarginClassifier`; ndarray, or a list of them, where there is a preparation
+    problems_ : list of (negative, positive)
+        The two classes of each row of ``coef_``, as in `TensorMarginClassifier`.
     best_params_, best_score_, best_index_ : dict, float, int
         What was chosen, and its mean score on the validation parts.
     cv_results_ : dict of arrays
@@ -114,7 +123,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     'cp'
     """
 
+    # Under scikit-learn's metadata routing, groups reach these methods without being asked for.
     __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None}
+    __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"groups": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
+    __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = {"groups": True}
+    __metadata_request__score: ClassVar[dict[str, bool | None]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "decompositions": ["array-like"],
@@ -185,7 +199,8 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         X : array-like of shape (n_samples, I_1, ..., I_M)
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), optional
-            Samples of one group (subject, session, run) are never on both sides of a split.
+            Samples of one group (subject, session, run) are never on both sides of a split. A preparation that scales
+            by group (``TensorScaler(by_group=True)``) needs them, here and when predicting.
         sample_weight : array-like of shape (n_samples,), optional
             For fits, scores and the calibration of probabilities.
         progress : callable, optional
@@ -202,9 +217,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(to_host(sample_weight), y, dtype=np.float64, ensure_non_negative=True)
-        training = Training(sample_array(X), y, weights, self._alternatives())
+        groups = checked_groups(X, groups)
+        training = Training(sample_array(X), y, weights, self._alternatives(), groups)
+        for one in training.preparations:
+            check_groups_for("fit", one, groups)
         rng = check_random_state(self.random_state)
-        splits = splits_of(self.cv, y, checked_groups(X, groups), rng.randint(2**31 - 1))
+        splits = splits_of(self.cv, y, groups, rng.randint(2**31 - 1))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = tuple(X.shape[1:])
@@ -263,10 +281,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
 
     def _shapes(self, training: Training) -> list[tuple[int, ...]]:
         """Return the shape that each alternative of the preparation leaves of the samples, fitted to all of them."""
-        return [
-            tuple((training.X if one is None else clone(one).fit_transform(training.X, training.y)).shape[1:])
-            for one in training.preparations
-        ]
+        return [tuple(training.prepared_whole(which)[0].shape[1:]) for which in range(len(training.preparations))]
 
     def _search(
         self,
@@ -298,8 +313,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         """Return the results of the jobs in any order: from processes, or from the device that the samples lie on."""
         if training.array.fits_in_batches:
             return run_batched(training, jobs, splits)
-        arrays = training.X, training.y, training.weights
-        calls = (delayed(run_path)(*arrays, *splits[job.split], job) for job in jobs)
+        calls = (delayed(run_path)(*training.arrays, *splits[job.split], job) for job in jobs)
         n_jobs = self.n_jobs if training.array.in_memory else 1  # a cluster's workers are busy with one fit at a time
         results: Iterable[PathResults] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
         return results
@@ -345,26 +359,40 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         check_is_fitted(self)
         return samples_as_fitted(self, X, self.sample_shape_)
 
-    def _prepared(self, X: Any) -> Any:
+    def _prepared(self, X: Any, groups: Any, method: str) -> Any:
+        """Return samples as the classifier takes them."""
         best = self.best_estimator_
-        return best[:-1].transform(X) if isinstance(best, Pipeline) else X
+        if not isinstance(best, Pipeline):
+            return X
+        groups = checked_groups(X, groups)
+        check_groups_for(method, best[:-1], groups)
+        return transformed(best[:-1], X, groups)
 
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores of the chosen classifier; see `TensorMarginClassifier.decision_function`."""
-        prepared = self._prepared(self._as_fitted(X))
-        return self.classifier_.decision_function(prepared)
+    def _answer(self, method: str, X: Any, groups: Any) -> Any:
+        """Return what a method of the classifier says of prepared samples."""
+        prepared = self._prepared(self._as_fitted(X), groups, method)
+        return getattr(self.classifier_, method)(prepared)
 
-    def binary_scores(self, X: Any) -> Any:
+    def decision_function(self, X: Any, groups: Any = None) -> Any:
+        """Return the scores of the chosen classifier; see `TensorMarginClassifier.decision_function`.
+
+        Here and below, ``groups`` is needed where the preparation scales by group, and is not used otherwise.
+        """
+        return self._answer("decision_function", X, groups)
+
+    def binary_scores(self, X: Any, groups: Any = None) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem."""
-        prepared = self._prepared(self._as_fitted(X))
-        return self.classifier_.binary_scores(prepared)
+        return self._answer("binary_scores", X, groups)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, groups: Any = None) -> Any:
         """Return the predicted labels."""
-        prepared = self._prepared(self._as_fitted(X))
-        return self.classifier_.predict(prepared)
+        return self._answer("predict", X, groups)
 
-    def predict_proba(self, X: Any) -> Any:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
+        """Return the accuracy of the predictions for X."""
+        return self._accuracy_of(self.predict(X, groups), y, sample_weight)
+
+    def predict_proba(self, X: Any, groups: Any = None) -> Any:
         """Return class probabilities, one column per class.
 
         Each binary problem's score goes through a sigmoid (Platt 1999) that was fitted to the scores of samples left
@@ -377,12 +405,52 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         probable. Without offsets (the second column of ``calibration_`` is zero) it always is.
         """
         array = sample_array(self._as_fitted(X))
-        return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array.X)))
+        return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array.X, groups)))
 
-    def _probabilities(self, X: Any) -> Array:
-        scores = self.classifier_.binary_scores(self._prepared(X))
+    def _probabilities(self, X: Any, groups: Any) -> Array:
+        scores = self.classifier_.binary_scores(self._prepared(X, groups, "predict_proba"))
         scheme = self.classifier_.multi_class_  # of the fit: parameters may have been set since
         return class_probabilities(to_host(scores), to_host(self.calibration_), scheme)
+
+    @property
+    def problems_(self) -> list[tuple[Any, Any]]:
+        """The (negative, positive) class of each binary problem, one per row of ``coef_``."""
+        check_is_fitted(self)
+        return self.classifier_.problems_
+
+    @property
+    def coef_(self) -> Any:
+        """The weights as dense tensors, on the samples before the preparation where that is affine."""
+        return self._on_original_samples("coef_")
+
+    @property
+    def intercept_(self) -> Any:
+        """The intercepts, for samples before the preparation where that is affine."""
+        return self._on_original_samples("intercept_")
+
+    @property
+    def weight_(self) -> Any:
+        """The weights as the classifier writes them; as dense tensors where there is an affine preparation."""
+        weights = self._on_original_samples("weight_")
+        if not isinstance(self.best_estimator_, Pipeline):
+            return weights
+        return weights[0, ...] if weights.shape[0] == 1 else [weights[k, ...] for k in range(weights.shape[0])]
+
+    def _on_original_samples(self, attribute: str) -> Any:
+        """Return an attribute of the classifier as it is for samples that are not prepared."""
+        check_is_fitted(self)
+        own = getattr(self.classifier_, attribute)
+        if not isinstance(self.best_estimator_, Pipeline):
+            return own
+        try:
+            form = affine_form(self)
+        except NotAffineError as error:
+            raise AttributeError(
+                f"{attribute} would be for original samples, but the preparation is not affine: {error}. That of the "
+                f"prepared samples is classifier_.{attribute}"
+            ) from error
+        there = self.classifier_.intercept_
+        return like(form.offsets if attribute == "intercept_" else form.weights, there, dtype_of(there))
 
     @property
     def n_iter_(self) -> int:

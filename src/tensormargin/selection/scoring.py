@@ -162,8 +162,7 @@ class Waiting:
     def _scored(self, own: PathResults, same: list[PathResults]) -> PathResults:
         if not any(result.waits for result in own.results):
             return own
-        X, y, weights = self.training.part(self.splits[own.split][1])
-        tested = (X if own.preparation is None else own.preparation.transform(X), y, weights)
+        tested = self.training.transformed_part(own.preparation, self.splits[own.split][1])
         results = []
         for place, result in enumerate(own.results):
             if result.waits:

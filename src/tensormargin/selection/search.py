@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from .._namespace import rows_of, to_host
 from .._typing import Array
 from ..estimators import TensorMarginClassifier, fit_many
+from ..model_steps import fit_transformed, transformed
 from ..samples import SampleArray, sample_array
 from .grid import LambdaPath
 from .splits import Split
@@ -26,17 +27,23 @@ Part = tuple[Any, Array, dict[str, Array]]
 
 @dataclass(frozen=True)
 class Training:
-    """Labelled samples, their weights and the alternatives of what is done to them before the classifier."""
+    """Labelled samples, their weights, the alternatives of what is done to them before the classifier, and groups."""
 
     array: SampleArray
     y: Array
     weights: Array | None
     preparations: Sequence[Any]
+    groups: Array | None = None
 
     @property
     def X(self) -> Any:
         """The samples as they were given."""
         return self.array.X
+
+    @property
+    def arrays(self) -> tuple[Any, Array, Array | None, Array | None]:
+        """Samples, labels, weights and groups, as `run_path` takes them."""
+        return self.X, self.y, self.weights, self.groups
 
     def part(self, rows: Array) -> Part:
         """Return samples, labels and keyword arguments for `fit` and `score` of these rows."""
@@ -45,12 +52,28 @@ class Training:
 
     def prepared(self, split: Split, which: int) -> tuple[Part, Part, Any]:
         """Return both parts of a split after a preparation, which learns from the first of them only, and it."""
-        train, test = (self.part(rows) for rows in split)
+        train = self.part(split[0])
         if self.preparations[which] is None:
-            return train, test, None
+            return train, self.part(split[1]), None
         preparation = clone(self.preparations[which])
-        prepared = preparation.fit_transform(train[0], train[1])
-        return (prepared, *train[1:]), (preparation.transform(test[0]), *test[1:]), preparation
+        prepared = fit_transformed(preparation, train[0], train[1], self.groups_of(split[0]))
+        return (prepared, *train[1:]), self.transformed_part(preparation, split[1]), preparation
+
+    def transformed_part(self, preparation: Any, rows: Array) -> Part:
+        """Return the part of these rows after a fitted preparation, None for none."""
+        X, y, weights = self.part(rows)
+        return X if preparation is None else transformed(preparation, X, self.groups_of(rows)), y, weights
+
+    def groups_of(self, rows: Array) -> Array | None:
+        """Return the groups of these rows, None where there are none."""
+        return None if self.groups is None else self.groups[rows]
+
+    def prepared_whole(self, which: int) -> tuple[Any, Any]:
+        """Return all samples after a preparation that learns from them, as they lie for None, and the preparation."""
+        if self.preparations[which] is None:
+            return self.X, None  # taking rows would copy the samples
+        preparation = clone(self.preparations[which])
+        return fit_transformed(preparation, self.X, self.y, self.groups), preparation
 
 
 @dataclass(frozen=True)
@@ -123,12 +146,14 @@ def lams_up_to(place: int, lams: Sequence[float], array: SampleArray) -> Sequenc
     return lams[place : place + 1] if array.fits_in_batches else lams[: place + 1]
 
 
-def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Array, job: PathJob) -> PathResults:
+def run_path(
+    X: Array, y: Array, weights: Array | None, groups: Array | None, train: Array, test: Array, job: PathJob
+) -> PathResults:
     """Follow a path on the training rows, and take what the job asks for of each fit and the test rows.
 
     The arrays are arguments of their own, so that joblib finds them: a cluster has the samples, and a job has not.
     """
-    training = Training(sample_array(X), y, weights, job.preparations)
+    training = Training(sample_array(X), y, weights, job.preparations, groups)
     fitted, tested, preparation = training.prepared((train, test), job.path.preparation)
     with unfinished_fits_are_fine():
         fits = follow(job.template, job.path, job.lams, *fitted)
@@ -139,13 +164,9 @@ def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Arra
 
 def refit(training: Training, template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]) -> Any:
     """Return the model of the last lambda, fitted to all samples: a classifier, or a Pipeline with its preparation."""
-    X, y = training.X, training.y  # all of them as they lie: taking rows would copy the samples
     weights = {} if training.weights is None else {"sample_weight": training.weights}
-    preparation = training.preparations[path.preparation]
-    if preparation is not None:
-        preparation = clone(preparation)
-        X = preparation.fit_transform(X, y)
-    fits = follow(template, path, lams, X, y, weights)
+    X, preparation = training.prepared_whole(path.preparation)
+    fits = follow(template, path, lams, X, training.y, weights)
     with unfinished_fits_are_fine():
         for _ in lams[:-1]:
             next(fits)
