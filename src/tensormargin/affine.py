@@ -126,7 +126,7 @@ def sample_shape(model: Any) -> tuple[int, ...]:
 
 def _remembered_shape(step: Any) -> tuple[int, ...] | None:
     """Return the shape of the samples that a step, or a classifier, takes; None where it does not say."""
-    if is_masker(step):
+    if is_masker(step) and getattr(step, "mask_img_", None) is not None:
         return tuple(step.mask_img_.shape)
     for attribute in ("sample_shape_in_", "sample_shape_", "features_shape_"):  # the last one is MNE's
         if hasattr(step, attribute):

@@ -6,7 +6,7 @@ Searches, calibrators, thresholds and the like keep the fitted model in an attri
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sklearn.exceptions import NotFittedError
@@ -54,11 +54,6 @@ class Chain:
     classifier: TensorMarginClassifier | None
     copies: tuple[Chain, ...] = ()
     wrappers: tuple[Any, ...] = ()
-
-    def after_groups(self) -> Chain:
-        """Return what comes after the last step that scales by group."""
-        last = max((place for place, step in enumerate(self.steps) if scales_by_group(step)), default=-1)
-        return replace(self, steps=self.steps[last + 1 :])
 
 
 def chain_of(model: Any) -> Chain:

@@ -7,6 +7,7 @@ calibrators, thresholds and FrozenEstimator, in any order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -17,10 +18,10 @@ from ._namespace import as_array, dtype_of
 from ._typing import Array
 from .affine import form_of_chain, mean_form
 from .affine import sample_shape as sample_shape
-from .chains import Chain, chain_of, flat_steps, is_masker, is_sampler, named_steps, scales_by_group
+from .chains import Chain, chain_of, flat_steps, is_masker, is_sampler, kind_names, named_steps, scales_by_group
 from .estimators import TensorMarginClassifier
 from .preparation import KeepsTensors
-from .pull_backs import volumes
+from .pull_backs import painted, volumes
 
 
 def pipeline_steps(model: Any) -> list[Any]:
@@ -53,12 +54,15 @@ def classifier_of(model: Any) -> TensorMarginClassifier:
     return chain.classifier or AveragedClassifier.of(chain.copies)
 
 
-def fitted_inside(model: Any, attribute: str) -> Any:
-    """Return the first estimator with an attribute, from the outside in, of those that a fitted model is wrapped in.
+def wrappers_of(model: Any) -> list[Any]:
+    """Return the searches, calibrators and the like that a fitted model is wrapped in, from the outside in."""
+    return list(chain_of(model).wrappers)
 
-    None where no estimator has it.
-    """
-    return next((one for one in chain_of(model).wrappers if hasattr(one, attribute)), None)
+
+def search_of(model: Any) -> Any:
+    """Return the fitted TensorMarginClassifierCV in a model, None where there is none."""
+    name = "tensormargin.TensorMarginClassifierCV"
+    return next((one for one in wrappers_of(model) if name in kind_names(one)), None)
 
 
 class AveragedClassifier(TensorMarginClassifier):
@@ -166,12 +170,14 @@ def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Array:
     of nilearn takes, the voxels that it keeps, zero elsewhere.
     """
     steps = all_steps(model)
-    by_group = [place for place, step in enumerate(steps) if scales_by_group(step)]
-    if by_group:
-        return _through(steps[: by_group[-1] + 1], _at_the_door(steps, X), groups)
     if steps and is_masker(steps[0]):
         return volumes(steps[0].inverse_transform(steps[0].transform(X)))
-    return as_array(X)
+    return _through(steps[: _map_space(steps)], as_array(X), groups)
+
+
+def _map_space(steps: Sequence[Any]) -> int:
+    """Return the number of steps before the maps' space: those up to the last one that scales by group."""
+    return max((place + 1 for place, step in enumerate(steps) if scales_by_group(step)), default=0)
 
 
 def groups_for_last_step(model: Any, groups: Array | None) -> dict[str, Any]:
@@ -204,8 +210,9 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Array:
     """Return the weight of each binary problem on the original samples.
 
     Scores are ``<map, Z> + constant``: what the steps of the model do is undone on the weight (`affine_form`).
-    Group-wise scaling cannot be undone; the map then refers to the scaled samples. For a CalibratedClassifierCV with
-    several models the map is the mean over them.
+    Group-wise scaling cannot be undone; the map then refers to the scaled samples. Behind a masker of nilearn it refers
+    to the images that the masker's `inverse_transform` makes. For a CalibratedClassifierCV with several models the map
+    is the mean over them.
 
     Parameters
     ----------
@@ -217,10 +224,12 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Array:
     ndarray of shape (n_problems, *sample shape)
     """
     chain = chain_of(model)
-    after = chain.after_groups()
-    before = chain.steps[: len(chain.steps) - len(after.steps)]
-    shape = before[-1].sample_shape_out_ if before else sample_shape
+    first = _map_space(chain.steps)
+    shape = chain.steps[first - 1].sample_shape_out_ if first else sample_shape
+    masker = chain.steps[first] if first < len(chain.steps) and is_masker(chain.steps[first]) else None
+    after = replace(chain, steps=chain.steps[first + (masker is not None) :])
     maps = form_of_chain(after, None if shape is None else tuple(shape)).weights
+    maps = maps if masker is None else painted(masker, maps)
     return maps if chain.classifier is None else maps.astype(dtype_of(chain.classifier.coef_), copy=False)
 
 

@@ -324,25 +324,30 @@ register_pull_back("mne.Vectorizer", _through_vectorizer)
 # ---- nilearn's ----
 
 
-def _through_masker(step: Any, weights: Array) -> tuple[Array, Array]:
-    """Go back to images by the masker's `inverse_transform`.
+def painted(step: Any, weights: Array) -> Array:
+    """Return weights on a masker's signals as weights on the images that its `inverse_transform` makes of signals.
 
-    Signals are the least-squares solution for the images that `inverse_transform` makes: of voxels, means of regions,
-    or maps. So the transpose of a masker is its inverse, applied to what solves the normal equations.
+    Signals are the least-squares solution for such images: of voxels, of means of regions, or of maps. So the transpose
+    of a masker is its inverse, applied to the solution of the normal equations.
     """
-    if "nilearn.NiftiMasker" not in kind_names(step):
+    if "nilearn.NiftiMasker" not in kind_names(step):  # whose images are orthonormal
         regions = volumes(step.inverse_transform(np.eye(weights.shape[1]))).reshape(weights.shape[1], -1)
-        weights_there = np.linalg.lstsq(regions @ regions.T, weights.T)[0].T
-    else:
-        weights_there = weights
-    image = step.inverse_transform(weights_there)
-    back = volumes(image)
-    affine = image.affine
+        weights = np.linalg.lstsq(regions @ regions.T, weights.T)[0].T
+    return volumes(step.inverse_transform(weights))
+
+
+def _through_masker(step: Any, weights: Array) -> tuple[Array, Array]:
+    import nibabel
+
+    make: Any = nibabel.Nifti1Image
+    affine = step.inverse_transform(weights[:1]).affine
+    back = painted(step, weights)
+    if step.smoothing_fwhm is not None:  # smoothing is its own transpose
+        from nilearn.image import smooth_img
+
+        back = volumes(smooth_img(make(np.moveaxis(back, 0, -1), affine), step.smoothing_fwhm))
 
     def transformed(step: Any, X: Array) -> Array:
-        import nibabel
-
-        make: Any = nibabel.Nifti1Image
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return np.asarray(step.transform(make(np.moveaxis(X, 0, -1), affine)))
@@ -352,8 +357,8 @@ def _through_masker(step: Any, weights: Array) -> tuple[Array, Array]:
         _check(step, weights, back, constants, back.shape[1:], transformed)
     except NotAffineError as error:
         raise NotAffineError(
-            f"{error}. A masker that smooths, detrends, filters or standardizes does more than choose voxels: do that "
-            "to the images before"
+            f"{error}. Detrending, filtering or standardizing in a masker mixes samples; weight_maps then shows the "
+            "weight on the masker's own images, and standardize=None gives an affine one"
         ) from error
     return back, constants
 

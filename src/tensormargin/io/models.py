@@ -6,16 +6,25 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from joblib import Memory
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
+from ..affine import sample_shape
+from ..chains import chain_of, is_masker
 from ..estimators import to_device
 from .arrays import BadFileError
 from .atomic import replacing
@@ -28,7 +37,8 @@ FORMAT = 2
 """
 FACTS = "tensormargin.json"
 
-# Types that skops does not know by itself and that a model may hold. All others are refused by name.
+# Types that skops does not know by itself and that a model may hold. All others are refused by name, but for those of
+# `public_types`: setting the state of these runs nothing of the file.
 TRUSTED = frozenset(
     {
         "tensormargin.estimators.classifier.TensorMarginClassifier",
@@ -38,10 +48,36 @@ TRUSTED = frozenset(
         "tensormargin.preparation.shaping.Crop",
         "tensormargin.preparation.shaping.Mask",
         "tensormargin.preparation.shaping.Tensorize",
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.calibration._SigmoidCalibration",
+        "sklearn.calibration._TemperatureScaling",
+        "sklearn.metrics._scorer._CurveScorer",
+        "sklearn.metrics._scorer._MultimetricScorer",
+        "sklearn.metrics._scorer._PassthroughScorer",
+        "sklearn.metrics._scorer._Scorer",
+        "sklearn.utils._metadata_requests.MetadataRequest",
+        "sklearn.utils._metadata_requests.MethodMetadataRequest",
         "tensorly.cp_tensor.CPTensor",
         "tensorly.tucker_tensor.TuckerTensor",
         "tensorly.tt_tensor.TTTensor",
+        "joblib.memory.Memory",  # one that keeps no files, see `_keeps_files`
+        "nibabel.fileholders.FileHolder",
+        "nibabel.nifti1.Nifti1Extensions",
+        "nibabel.nifti1.Nifti1Header",
+        "nibabel.nifti1.Nifti1Image",
     }
+)
+
+# Modules of which all that is public and has this attribute, or one of these endings, may be in a model.
+_PUBLIC = (
+    ("sklearn.model_selection", "split", ()),
+    ("sklearn.metrics", None, ("_score", "_loss", "corrcoef")),
+    ("imblearn.pipeline", "fit_resample", ()),
+    ("imblearn.over_sampling", "fit_resample", ()),
+    ("imblearn.under_sampling", "fit_resample", ()),
+    ("imblearn.combine", "fit_resample", ()),
+    ("mne.decoding", None, ("Scaler", "Vectorizer", "LinearModel")),
+    ("nilearn.maskers", "inverse_transform", ()),
 )
 
 
@@ -62,7 +98,10 @@ class ModelFile:
 
 
 def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = None) -> None:
-    """Save a fitted classifier, or a Pipeline that ends in one; the file is whole or not there.
+    """Save a fitted model; the file is whole or not there.
+
+    Pipelines, searches and calibrators of scikit-learn are saved with what they hold. A distribution that a search drew
+    from is kept as the list of values it drew.
 
     Parameters
     ----------
@@ -76,26 +115,19 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     import skops.io
 
     check_is_fitted(model)
-    model = to_device(model)  # arrays of PyTorch or CuPy are saved as NumPy's, which load everywhere
+    model = _without_distributions(to_device(model))  # arrays of PyTorch or CuPy become NumPy's, which load everywhere
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": software_versions(),
-        "model": type(getattr(model, "steps", [(None, model)])[-1][1]).__name__,
-        "steps": [repr(step) for _, step in getattr(model, "steps", [])[:-1]],
-        "sample_shape": _sample_shape(model),
+        **_structure(model),
         "classes": _plain(getattr(model, "classes_", [])),
         "about": dict(about or {}),
     }
     text = json.dumps(facts, indent=1, allow_nan=False)
     with replacing(path) as temporary:
         skops.io.dump(model, temporary, compression=zipfile.ZIP_DEFLATED)
-        foreign = sorted(set(_untrusted(temporary)) - TRUSTED)
-        if foreign:
-            raise TypeError(
-                f"the model holds {', '.join(foreign)}, which load_model would refuse; use steps of scikit-learn and "
-                "tensormargin.preparation"
-            )
+        _check_types(model, set(_untrusted(temporary)))
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
 
@@ -106,7 +138,7 @@ def load_model(path: str | Path) -> ModelFile:
 
     facts = read_facts(path)
     untrusted = _untrusted(path)
-    foreign = sorted(set(untrusted) - TRUSTED)
+    foreign = _foreign(set(untrusted))
     if foreign:
         raise BadFileError(
             f"{path}: holds types that a model of tensormargin does not have, {', '.join(foreign)}; it is not loaded"
@@ -121,6 +153,8 @@ def load_model(path: str | Path) -> ModelFile:
                 f"{path}: cannot be loaded ({error}); it was saved with {_versions(facts)}. Fit it again, or install "
                 "those versions"
             ) from error
+    if _keeps_files(model):
+        raise BadFileError(f"{path}: holds a cache that reads files of its own (memory=); it is not loaded")
     if caught:
         warnings.warn(
             f"{path} was saved with {_versions(facts)}; fit it again with the versions at hand to be sure", stacklevel=2
@@ -169,11 +203,126 @@ def _untrusted(path: str | Path) -> list[str]:
         raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
 
 
-def _sample_shape(model: Any) -> list[int] | None:
-    """Return the shape of the samples that the model's first step, or the model, takes."""
-    first = model.steps[0][1] if hasattr(model, "steps") else model
-    shape = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
-    return None if shape is None else [int(size) for size in shape]
+def _structure(model: Any) -> dict[str, Any]:
+    """Return what a model is made of, in words, and the shape of the samples that it takes; None where no step says."""
+    outer = getattr(model, "steps", [(None, model)])
+    name, steps, shape = type(outer[-1][1]).__name__, [step for _, step in outer[:-1]], None
+    try:
+        steps, shape = list(chain_of(model).steps), [int(size) for size in sample_shape(model)]
+    except TypeError:  # scikit-learn's own model, or calibrated ones behind steps that are not affine
+        first = outer[0][1]
+        known = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
+        shape = None if known is None else [int(size) for size in known]
+    return {"model": name, "steps": [repr(step) for step in steps], "sample_shape": shape}
+
+
+def _foreign(names: set[str]) -> list[str]:
+    """Return the types that a model may not hold, out of those that skops does not know."""
+    rest = names - TRUSTED
+    return sorted(rest - public_types(rest))
+
+
+def public_types(names: set[str]) -> set[str]:
+    """Return those that are public classes or functions of `_PUBLIC`; libraries that are not named are not imported."""
+    found: set[str] = set()
+    for module_name, attribute, endings in _PUBLIC:
+        package = module_name.partition(".")[0]
+        if not any(name.startswith(f"{package}.") for name in names) or find_spec(package) is None:
+            continue
+        module = import_module(module_name)
+        for public in module.__all__:
+            thing = getattr(module, public, None)
+            if hasattr(thing, attribute) if attribute else public.endswith(endings):
+                found.add(f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}")
+    return found & names
+
+
+def _check_types(model: Any, untrusted: set[str]) -> None:
+    """Raise TypeError where load_model would refuse what a model holds; name the step, and what to do instead."""
+    foreign = _foreign(untrusted)
+    if foreign:
+        name, holder = _holder("", model)
+        where = f"step {name!r} ({type(holder).__name__})" if name else f"this {type(holder).__name__}"
+        raise TypeError(
+            f"load_model trusts types of scikit-learn and tensormargin, and {where} holds {', '.join(foreign)}. "
+            f"{_advice(holder)}"
+        )
+    if _keeps_files(model):
+        raise TypeError("a model with a cache of files (memory=) cannot be saved; set memory=None before the fit")
+
+
+def _holder(name: str, part: Any) -> tuple[str, Any]:
+    """Return the innermost step that holds a type which is refused, and its name."""
+    for inner, one in _parts(part):
+        if _foreign(_untrusted_in(one)):
+            return _holder(f"{name}__{inner}".removeprefix("__"), one)
+    return name, part
+
+
+def _parts(part: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the estimators that an estimator holds and what they are called in it: fitted ones first."""
+    if hasattr(part, "steps"):
+        yield from ((name, step) for name, step in part.steps if not isinstance(step, str))
+        return
+    held = [(name, one) for name, one in vars(part).items() if isinstance(one, BaseEstimator)]
+    yield from sorted(held, key=lambda item: not item[0].endswith("_"))
+
+
+def _untrusted_in(part: Any) -> set[str]:
+    import skops.io
+
+    return set(skops.io.get_untrusted_types(data=skops.io.dumps(part)))
+
+
+def _advice(holder: Any) -> str:
+    if isinstance(holder, FunctionTransformer):
+        return "Use a function of NumPy or SciPy, or, where it only reshapes samples, tensormargin.Tensorize"
+    if hasattr(holder, "best_estimator_"):
+        return "Give scoring and cv by name or number, or save its best_estimator_"
+    if is_masker(holder):
+        return "Give the masker its images by path, and smooth or standardize elsewhere"
+    return "Do what the step does before the model, or use one of scikit-learn or tensormargin.preparation instead"
+
+
+def _keeps_files(model: Any) -> bool:
+    """Tell whether a model has a cache with a folder, from which it would load pickles."""
+    return any(getattr(one, "store_backend", None) is not None for one in _attributes(model) if isinstance(one, Memory))
+
+
+def _attributes(thing: Any) -> Iterator[Any]:
+    """Yield what an estimator holds, and what the estimators in it hold."""
+    parts = vars(thing).values() if isinstance(thing, BaseEstimator) else thing
+    for part in parts:
+        yield part
+        if isinstance(part, BaseEstimator | list | tuple):
+            yield from _attributes(part)
+
+
+def _without_distributions(model: Any) -> Any:
+    """Return a model in which no search holds a distribution of SciPy, whose files could hold code.
+
+    In its place come the values that the search drew.
+    """
+    if isinstance(model, list | tuple):
+        return type(model)(map(_without_distributions, model)) if type(model) in (list, tuple) else model
+    if not isinstance(model, BaseEstimator):
+        return model
+    changed = copy(model)
+    for name, value in vars(model).items():
+        setattr(changed, name, _without_distributions(value))
+    spaces = getattr(model, "param_distributions", None)
+    if spaces is not None and hasattr(model, "cv_results_"):
+        changed.param_distributions = (
+            [_drawn(one, model) for one in spaces] if isinstance(spaces, list | tuple) else _drawn(spaces, model)
+        )
+    return changed
+
+
+def _drawn(space: Mapping[str, Any], search: Any) -> dict[str, Any]:
+    return {
+        name: np.ma.compressed(search.cv_results_[f"param_{name}"]).tolist() if hasattr(values, "rvs") else values
+        for name, values in space.items()
+    }
 
 
 def _plain(labels: Any) -> list[Any]:
