@@ -131,7 +131,7 @@ def _resampled(step: Any, X: Array, y: Array, groups: Array | None) -> tuple[Arr
 
 def fit_transformed(transformer: Any, X: Any, y: Any, groups: Array | None) -> Any:
     """Fit a transformer and return the samples, changed; groups go to every step of a Pipeline that takes them."""
-    if not _takes_groups(transformer):
+    if not works_by_group(transformer):
         return transformer.fit_transform(X, y)
     if not isinstance(transformer, Pipeline):
         return transformer.fit_transform(X, y, groups=groups)
@@ -142,7 +142,7 @@ def fit_transformed(transformer: Any, X: Any, y: Any, groups: Array | None) -> A
 
 def transformed(transformer: Any, X: Any, groups: Array | None) -> Any:
     """Return samples changed by a fitted transformer; groups go to every step of a Pipeline that takes them."""
-    if not _takes_groups(transformer):
+    if not works_by_group(transformer):
         return transformer.transform(X)
     if not isinstance(transformer, Pipeline):
         return transformer.transform(X, groups=groups)
@@ -151,15 +151,15 @@ def transformed(transformer: Any, X: Any, groups: Array | None) -> Any:
 
 def check_groups_for(method: str, transformer: Any, groups: Array | None) -> None:
     """Raise ValueError where a transformer, None for none, works by group and there are no groups."""
-    if groups is None and transformer is not None and _takes_groups(transformer):
+    if groups is None and works_by_group(transformer):
         raise ValueError(
             f"by_group=True needs groups, one per sample: the preparation scales every group by itself. Pass them to "
             f"{method}(..., groups=groups), or use by_group=False"
         )
 
 
-def _takes_groups(transformer: Any) -> bool:
-    """Tell whether a transformer, or a step of it, works by group."""
+def works_by_group(transformer: Any) -> bool:
+    """Tell whether a transformer, or a step of it, works by group; None does not."""
     return any(scales_by_group(step) for _, step in named_steps([("", transformer)]))
 
 

@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from joblib import Memory
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import FunctionTransformer
@@ -60,7 +59,7 @@ TRUSTED = frozenset(
         "tensorly.cp_tensor.CPTensor",
         "tensorly.tucker_tensor.TuckerTensor",
         "tensorly.tt_tensor.TTTensor",
-        "joblib.memory.Memory",  # one that keeps no files, see `_keeps_files`
+        "joblib.memory.Memory",  # one without a folder, which nilearn's maskers have; its folder would be another type
         "nibabel.fileholders.FileHolder",
         "nibabel.nifti1.Nifti1Extensions",
         "nibabel.nifti1.Nifti1Header",
@@ -153,8 +152,6 @@ def load_model(path: str | Path) -> ModelFile:
                 f"{path}: cannot be loaded ({error}); it was saved with {_versions(facts)}. Fit it again, or install "
                 "those versions"
             ) from error
-    if _keeps_files(model):
-        raise BadFileError(f"{path}: holds a cache that reads files of its own (memory=); it is not loaded")
     if caught:
         warnings.warn(
             f"{path} was saved with {_versions(facts)}; fit it again with the versions at hand to be sure", stacklevel=2
@@ -224,31 +221,31 @@ def _foreign(names: set[str]) -> list[str]:
 
 def public_types(names: set[str]) -> set[str]:
     """Return those that are public classes or functions of `_PUBLIC`; libraries that are not named are not imported."""
-    found: set[str] = set()
-    for module_name, attribute, endings in _PUBLIC:
-        package = module_name.partition(".")[0]
-        if not any(name.startswith(f"{package}.") for name in names) or find_spec(package) is None:
-            continue
-        module = import_module(module_name)
-        for public in module.__all__:
-            thing = getattr(module, public, None)
-            if hasattr(thing, attribute) if attribute else public.endswith(endings):
-                found.add(f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}")
-    return found & names
+    return {name for name in names if any(_is_public(name, *one) for one in _PUBLIC)}
+
+
+def _is_public(name: str, module_name: str, attribute: str | None, endings: tuple[str, ...]) -> bool:
+    package, own = module_name.partition(".")[0], name.rpartition(".")[2]
+    if not name.startswith(f"{package}.") or find_spec(package) is None:
+        return False
+    module = import_module(module_name)
+    if own not in module.__all__ or not (attribute or own.endswith(endings)):
+        return False
+    thing = getattr(module, own)
+    return f"{thing.__module__}.{thing.__qualname__}" == name and (attribute is None or hasattr(thing, attribute))
 
 
 def _check_types(model: Any, untrusted: set[str]) -> None:
     """Raise TypeError where load_model would refuse what a model holds; name the step, and what to do instead."""
-    foreign = _foreign(untrusted)
-    if foreign:
-        name, holder = _holder("", model)
-        where = f"step {name!r} ({type(holder).__name__})" if name else f"this {type(holder).__name__}"
-        raise TypeError(
-            f"load_model trusts types of scikit-learn and tensormargin, and {where} holds {', '.join(foreign)}. "
-            f"{_advice(holder)}"
-        )
-    if _keeps_files(model):
-        raise TypeError("a model with a cache of files (memory=) cannot be saved; set memory=None before the fit")
+    if not _foreign(untrusted):
+        return
+    name, holder = _holder("", model)
+    where = f"step {name!r} ({type(holder).__name__})" if name else f"this {type(holder).__name__}"
+    foreign = _foreign(_untrusted_in(holder))
+    raise TypeError(
+        f"load_model trusts types of scikit-learn and tensormargin, and {where} holds {', '.join(foreign)}. "
+        f"{_advice(holder, foreign)}"
+    )
 
 
 def _holder(name: str, part: Any) -> tuple[str, Any]:
@@ -274,28 +271,16 @@ def _untrusted_in(part: Any) -> set[str]:
     return set(skops.io.get_untrusted_types(data=skops.io.dumps(part)))
 
 
-def _advice(holder: Any) -> str:
+def _advice(holder: Any, foreign: list[str]) -> str:
+    if any(name.startswith("joblib.") for name in foreign):
+        return "Set memory=None: a cache of files is not part of a model"
     if isinstance(holder, FunctionTransformer):
         return "Use a function of NumPy or SciPy, or, where it only reshapes samples, tensormargin.Tensorize"
     if hasattr(holder, "best_estimator_"):
         return "Give scoring and cv by name or number, or save its best_estimator_"
     if is_masker(holder):
-        return "Give the masker its images by path, and smooth or standardize elsewhere"
+        return "Give the masker its images as paths, or as images whose data are arrays"
     return "Do what the step does before the model, or use one of scikit-learn or tensormargin.preparation instead"
-
-
-def _keeps_files(model: Any) -> bool:
-    """Tell whether a model has a cache with a folder, from which it would load pickles."""
-    return any(getattr(one, "store_backend", None) is not None for one in _attributes(model) if isinstance(one, Memory))
-
-
-def _attributes(thing: Any) -> Iterator[Any]:
-    """Yield what an estimator holds, and what the estimators in it hold."""
-    parts = vars(thing).values() if isinstance(thing, BaseEstimator) else thing
-    for part in parts:
-        yield part
-        if isinstance(part, BaseEstimator | list | tuple):
-            yield from _attributes(part)
 
 
 def _without_distributions(model: Any) -> Any:
