@@ -338,9 +338,7 @@ def test_evaluations_pass_groups_on(grouped):
     model = search(preparation=TensorScaler(by_group=True))
     test = permutation_test(model, X, y, groups, cv=3, n_permutations=2, random_state=0)
     assert test.score > 0.7
-    with pytest.raises(
-        ValueError, match=r"preparation does that.*make_pipeline\(TensorScaler"
-    ):
+    with pytest.raises(ValueError, match=r"preparation does that.*make_pipeline\(TensorScaler"):
         nested_evaluation(model, X, y, groups, 3, 1, 0)
     fitted = fit_model(clone(model), X, y, groups)
     rows = predictions_of(fitted, samples_of(X, y, groups))
