@@ -34,10 +34,10 @@ from ..model_steps import check_groups_for, transformed
 from ..progress import Progress
 from ..samples import SampleArray, sample_array
 from .batched_search import run_batched
-from .calibration import calibrate, class_probabilities
+from .calibration import calibrate
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, LambdaPath, lambda_paths, lowered_ranks
-from .scoring import Assess, Waiting
+from .scoring import Assess, SplitClassifier, Waiting
 from .search import PathJob, PathResults, Training, lams_up_to, left_out_scores, refit, run_path
 from .splits import Split, check_training_parts, splits_of
 
@@ -404,13 +404,9 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         returns: with ``class_weight="balanced"`` a sample may be assigned to a rare class although another is more
         probable. Without offsets (the second column of ``calibration_`` is zero) it always is.
         """
-        array = sample_array(self._as_fitted(X))
-        return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array.X, groups)))
-
-    def _probabilities(self, X: Any, groups: Any) -> Array:
-        scores = self.classifier_.binary_scores(self._prepared(X, groups, "predict_proba"))
-        scheme = self.classifier_.multi_class_  # of the fit: parameters may have been set since
-        return class_probabilities(to_host(scores), to_host(self.calibration_), scheme)
+        array = sample_array(self._prepared(self._as_fitted(X), groups, "predict_proba"))
+        calibrated = SplitClassifier.of(self.classifier_, to_host(self.calibration_))
+        return array.answer(calibrated, "predict_proba", lambda: array.kept(calibrated.predict_proba(array.X)))
 
     @property
     def problems_(self) -> list[tuple[Any, Any]]:
