@@ -9,7 +9,7 @@ import nibabel
 import numpy as np
 import pytest
 import sklearn
-from conftest import low_rank_classes
+from conftest import low_rank_classes, run
 from joblib import Memory
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -38,7 +38,7 @@ from tensormargin import (
 )
 from tensormargin.evaluation import nested_evaluation, permutation_test
 from tensormargin.evaluation.predictions import predictions_of
-from tensormargin.io import BadFileError, SampleSet, read_facts
+from tensormargin.io import BadFileError, SampleSet
 from tensormargin.io import models as model_files
 from tensormargin.model_steps import fit_model, needs_groups, samples_for_classifier, search_of
 from tensormargin.plots import plot_convergence
@@ -87,41 +87,41 @@ WRAPPED = {
 }
 
 
-@pytest.fixture(scope="module", params=WRAPPED)
-def wrapped(request, binary):
-    return clone(WRAPPED[request.param]).fit(*binary)
+SAID = {
+    "grid": "GridSearchCV: 2 candidates by 2-fold cross-validation; chosen tensorscaler__per=",
+    "randomized": "RandomizedSearchCV: 2 candidates",
+    "calibrated": "mean over its 2 classifiers",
+    "isotonic": "CalibratedClassifierCV: probabilities calibrated by isotonic.",
+    "tuned": "TunedThresholdClassifierCV: decision threshold",
+}
 
 
 # ---- reports and files ----
 
 
-def test_wrapped_models_are_saved_and_reported(wrapped, binary, tmp_path):
+@pytest.mark.parametrize("name", WRAPPED)
+def test_wrapped_models_are_saved_and_reported(name, binary, tmp_path):
     X, y = binary
-    save_model(tmp_path / "model.skops", wrapped, {"seed": 1})
+    model = clone(WRAPPED[name]).fit(X, y)
+    save_model(tmp_path / "model.skops", model, {"seed": 1})
     loaded = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(loaded.model.predict(X), wrapped.predict(X))
+    np.testing.assert_array_equal(loaded.model.predict(X), model.predict(X))
     assert loaded.facts["sample_shape"] == list(SHAPE)
     assert loaded.facts["classes"] == ["no", "yes"]
-    for samples in (None, samples_of(X, y)):
-        text = render(model_page(loaded.model, loaded.facts, samples))
-        assert "Weight map" in text
-    np.testing.assert_allclose(weight_maps(loaded.model), weight_maps(wrapped))
+    np.testing.assert_allclose(weight_maps(loaded.model), weight_maps(model))
+    text = render(model_page(loaded.model, loaded.facts, samples_of(X, y) if name == "grid" else None))
+    assert "Weight map" in text
+    assert SAID.get(name, "Taken of" if name == "search" else "") in text
 
 
-@pytest.mark.parametrize(
-    ("model", "said"),
-    [
-        ("grid", "GridSearchCV: 2 candidates by 2-fold cross-validation; chosen tensorscaler__per="),
-        ("randomized", "RandomizedSearchCV: 2 candidates"),
-        ("calibrated", "mean over its 2 classifiers"),
-        ("isotonic", "CalibratedClassifierCV: probabilities calibrated by isotonic."),
-        ("tuned", "TunedThresholdClassifierCV: decision threshold"),
-    ],
-)
-def test_reports_say_what_a_model_is_wrapped_in(model, said, binary, tmp_path):
-    fitted = clone(WRAPPED[model]).fit(*binary)
-    save_model(tmp_path / "model.skops", fitted)
-    assert said in render(model_page(fitted, read_facts(tmp_path / "model.skops")))
+def test_commands_take_wrapped_models(binary, tmp_path):
+    X, y = binary
+    save_model(tmp_path / "model.skops", clone(WRAPPED["tuned"]).fit(X, y))
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    assert "TunedThresholdClassifierCV" in run("inspect", tmp_path / "model.skops").stdout
+    run("predict", tmp_path / "model.skops", tmp_path / "data.npz", "-o", tmp_path / "predicted.csv")
+    run("report", tmp_path / "model.skops", tmp_path / "data.npz", "-o", tmp_path / "page.html")
+    assert (tmp_path / "page.html").exists()
 
 
 def test_distributions_are_saved_as_what_was_drawn(binary, tmp_path):

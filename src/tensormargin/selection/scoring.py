@@ -37,7 +37,7 @@ class SplitClassifier(TensorMarginClassifier):
     @classmethod
     def of(cls, classifier: TensorMarginClassifier, calibration: FloatArray | None = None) -> Self:
         """Return a fitted classifier as one for scorers."""
-        one = cls(**classifier.get_params(deep=False))
+        one = cls()
         one.__dict__.update(vars(classifier), calibration_=calibration, asked_=False)
         return one
 
