@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from itertools import combinations
 
 import nibabel
@@ -130,6 +132,18 @@ def test_distributions_are_saved_as_what_was_drawn(binary, tmp_path):
     loaded = load_model(tmp_path / "model.skops").model
     assert loaded.param_distributions == {"mu1": model.cv_results_["param_mu1"].tolist()}
     assert hasattr(model.param_distributions["mu1"], "rvs")  # the model at hand stays as it is
+
+
+def test_halving_searches_are_loaded_where_they_are_not_enabled(binary, tmp_path):
+    from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+    from sklearn.model_selection import HalvingGridSearchCV
+
+    save_model(tmp_path / "model.skops", HalvingGridSearchCV(CP, GRID, cv=2, min_resources=30).fit(*binary))
+    code = "import sys; from tensormargin import load_model; print(type(load_model(sys.argv[1]).model).__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "model.skops")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "HalvingGridSearchCV"
 
 
 def own_score(y, predicted):

@@ -54,6 +54,8 @@ TRUSTED = frozenset(
         "sklearn.metrics._scorer._MultimetricScorer",
         "sklearn.metrics._scorer._PassthroughScorer",
         "sklearn.metrics._scorer._Scorer",
+        "sklearn.model_selection._search_successive_halving.HalvingGridSearchCV",  # known to skops once it is enabled
+        "sklearn.model_selection._search_successive_halving.HalvingRandomSearchCV",
         "sklearn.utils._metadata_requests.MetadataRequest",
         "sklearn.utils._metadata_requests.MethodMetadataRequest",
         "tensorly.cp_tensor.CPTensor",
@@ -231,7 +233,10 @@ def _is_public(name: str, module_name: str, attribute: str | None, endings: tupl
     module = import_module(module_name)
     if own not in module.__all__ or not (attribute or own.endswith(endings)):
         return False
-    thing = getattr(module, own)
+    try:
+        thing = getattr(module, own)
+    except ImportError:  # what is experimental must be enabled first
+        return False
     return f"{thing.__module__}.{thing.__qualname__}" == name and (attribute is None or hasattr(thing, attribute))
 
 
