@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .affine import AffineForm as AffineForm
+    from .affine import NotAffineError as NotAffineError
+    from .affine import affine_form as affine_form
+    from .affine import register_pull_back as register_pull_back
     from .cluster import on_cluster as on_cluster
     from .estimators import TensorMarginClassifier as TensorMarginClassifier
     from .estimators import fit_many as fit_many
@@ -40,6 +44,10 @@ if TYPE_CHECKING:
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
 
 _HOMES = {
+    "AffineForm": ".affine",
+    "NotAffineError": ".affine",
+    "affine_form": ".affine",
+    "register_pull_back": ".affine",
     "weight_maps": ".model_steps",
     "permutation_test": ".evaluation",
     "on_cluster": ".cluster",
@@ -71,12 +79,14 @@ _HOMES = {
 
 __all__ = [
     "METHODS",
+    "AffineForm",
     "Bound",
     "Crop",
     "EqualLength",
     "LeakageWarning",
     "MarginReport",
     "Mask",
+    "NotAffineError",
     "Resize",
     "SampleSet",
     "TensorMarginClassifier",
@@ -85,6 +95,7 @@ __all__ = [
     "Tensorize",
     "__version__",
     "activation_pattern",
+    "affine_form",
     "export_onnx",
     "fit_many",
     "load_model",
@@ -94,6 +105,7 @@ __all__ = [
     "nested_evaluation",
     "on_cluster",
     "permutation_test",
+    "register_pull_back",
     "save_map",
     "save_model",
     "to_device",

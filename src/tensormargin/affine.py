@@ -1,22 +1,22 @@
 """The affine form of a whole model: weights and offsets on the original samples, through all steps.
 
-A registry says how a weight goes back through a transformer (`register_pull_back`), so that maps, explanations and
-exports all read a model in the same way.
+Maps, explanations and exports all read a model in this way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._typing import Array
-from .preparation import KeepsTensors, TensorScaler
+from ._typing import Array, FloatArray
+from .chains import Chain, chain_of, is_masker
+from .estimators import TensorMarginClassifier, to_device
+from .preparation import KeepsTensors
+from .pull_backs import NotAffineError, pull_back, register_pull_back
 
-PullBack = Callable[[Any, Array], tuple[Array, Array]]
-"""Takes a fitted step and weights on its output, of shape (n_problems, *output shape); returns weights on its input and
-one constant per problem, with ``<W, step(x)> = <W', x> + constant``."""
+__all__ = ["AffineForm", "NotAffineError", "affine_form", "pulled_back", "register_pull_back", "sample_shape"]
 
 
 class AffineForm(NamedTuple):
@@ -31,59 +31,104 @@ class AffineForm(NamedTuple):
     weights: Array
     offsets: Array
 
-
-class NotAffineError(TypeError):
-    """A step of a model is not affine, or it is not known how a weight goes back through it."""
-
-
-_PULL_BACKS: dict[str, PullBack] = {}
+    def scores(self, X: Any) -> FloatArray:
+        """Return the scores of samples, of shape (n_samples, n_problems)."""
+        X = np.asarray(X)
+        return X.reshape(len(X), -1) @ self.weights.reshape(len(self.weights), -1).T + self.offsets
 
 
-def register_pull_back(kind: type | str, pull_back: PullBack) -> None:
-    """Say how a weight goes back through steps of a type and its subclasses.
+def affine_form(model: Any, sample_shape: Sequence[int] | None = None) -> AffineForm:
+    """Return the weights and offsets that give a model's binary scores on the original samples.
+
+    ``form.scores(X)``, that is ``<W, x> + b``, equals ``binary_scores`` to rounding; so it equals ``decision_function``
+    for two classes and for "ovr". Weights are taken back through the transformers of pipelines and searches
+    (`register_pull_back`). scikit-learn's searches, calibrators, thresholds and FrozenEstimator are looked into: they
+    leave the scores as they are.
 
     Parameters
     ----------
-    kind : type or str
-        A type, or ``"package.ClassName"`` (its top-level package and its name), for libraries that need not be
-        installed.
-    pull_back : callable
-        ``pull_back(step, weights)`` returns weights on the step's input and one constant per weight, with
-        ``<W, step.transform(x)> = <W', x> + constant`` for every sample x.
+    model : estimator
+        Fitted: TensorMarginClassifier or TensorMarginClassifierCV, in pipelines, searches and calibrators in any order.
+        For a CalibratedClassifierCV with several models the form is the mean over them: it gives their mean score.
+    sample_shape : sequence of int, optional
+        Shape of an original sample. Needed only where the first step is a FunctionTransformer that flattens samples of
+        three or more modes, whose shape no step remembers; without it they are taken for matrices.
+
+    Returns
+    -------
+    AffineForm
+
+    Raises
+    ------
+    NotAffineError
+        Names the step that is not affine, or not known to be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tensormargin import TensorMarginClassifier, TensorScaler, affine_form
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 5, 4)), np.repeat([0, 1], 20)
+    >>> model = make_pipeline(TensorScaler(), TensorMarginClassifier("cp", 1)).fit(X, y)
+    >>> np.allclose(affine_form(model).scores(X)[:, 0], model.decision_function(X))
+    True
     """
-    _PULL_BACKS[kind if isinstance(kind, str) else _name(kind)] = pull_back
+    return form_of_chain(chain_of(model), None if sample_shape is None else tuple(sample_shape))
 
 
-def pulled_back(step: Any, form: AffineForm) -> AffineForm:
-    """Return the form on the input of a fitted step; raise NotAffineError if the step has none."""
-    for kind in type(step).__mro__:
-        if _name(kind) in _PULL_BACKS:
-            weights, constants = _PULL_BACKS[_name(kind)](step, form.weights)
-            return AffineForm(weights, form.offsets + constants)
-    raise NotAffineError(
-        f"cannot take a weight back through {type(step).__name__}: it is not affine, or not known to be. If it is, "
-        "tell how with tensormargin.register_pull_back"
-    )
+def form_of_chain(chain: Chain, sample_shape: tuple[int, ...] | None = None) -> AffineForm:
+    """Return the affine form on the samples that a chain takes."""
+    form = _own_form(chain.classifier) if chain.classifier is not None else mean_form(chain.copies)
+    for place, step in reversed(list(enumerate(chain.steps))):
+        shape = getattr(chain.steps[place - 1], "sample_shape_out_", None) if place else sample_shape
+        form = pulled_back(step, form, shape)
+    return form
 
 
-def _name(kind: type) -> str:
-    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
-
-
-def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
-    if isinstance(step, TensorScaler) and step.by_group:
+def mean_form(copies: Sequence[Chain]) -> AffineForm:
+    """Return the form that gives the mean of the scores of several models."""
+    forms = [form_of_chain(one) for one in copies]
+    if len({form.weights.shape for form in forms}) > 1:
         raise NotAffineError(
-            "cannot take a weight back through TensorScaler(by_group=True): every group is scaled by its own "
-            "statistics, so no one weight fits all original samples"
+            "the calibrated models take samples of different shapes or were fitted to different classes, so their "
+            "weights have no mean"
         )
-    if None in step.sample_shape_in_:
-        raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}: the training samples had different lengths, so "
-            "that no one weight fits all original samples"
-        )
-    at_zero = step.transform(np.zeros((1, *step.sample_shape_in_)))[0]
-    constants = np.tensordot(weights, at_zero, at_zero.ndim)
-    return np.stack([step.pull_back(one) for one in weights]), constants
+    return AffineForm(*(np.mean(parts, axis=0) for parts in zip(*forms, strict=True)))
 
 
-register_pull_back(KeepsTensors, _through_our_own)
+def _own_form(classifier: TensorMarginClassifier) -> AffineForm:
+    classifier = to_device(classifier)  # forms are for reading, wherever the model works
+    return AffineForm(classifier.coef_.astype(np.float64), classifier.intercept_.astype(np.float64))
+
+
+def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = None) -> AffineForm:
+    """Return the form on the input of a fitted step; raise NotAffineError if the step has none.
+
+    ``shape`` is that of a sample on the input, where another step tells.
+    """
+    step = to_device(step) if isinstance(step, KeepsTensors) else step
+    weights, constants = pull_back(step, form.weights, shape)
+    return AffineForm(weights, form.offsets + constants)
+
+
+def sample_shape(model: Any) -> tuple[int, ...]:
+    """Return the shape of the samples that a fitted model takes."""
+    chain = chain_of(model)
+    first = _remembered_shape(chain.steps[0] if chain.steps else chain.classifier)
+    if first is not None:
+        return first
+    try:
+        return tuple(form_of_chain(chain).weights.shape[1:])
+    except NotAffineError:  # such as a function of each entry: the first step that remembers a shape tells
+        shapes = map(_remembered_shape, (*chain.steps, chain.classifier))
+        return next((shape for shape in shapes if shape is not None), ())
+
+
+def _remembered_shape(step: Any) -> tuple[int, ...] | None:
+    """Return the shape of the samples that a step, or a classifier, takes; None where it does not say."""
+    if is_masker(step) and getattr(step, "mask_img_", None) is not None:
+        return tuple(step.mask_img_.shape)
+    for attribute in ("sample_shape_in_", "sample_shape_", "features_shape_"):  # the last one is MNE's
+        if hasattr(step, attribute):
+            return tuple(int(size) for size in getattr(step, attribute))
+    return None

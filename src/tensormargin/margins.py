@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ._namespace import as_array, to_host
+from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
-from .intake import as_samples
 from .model_steps import classifier_of, samples_for_classifier
 from .multiclass import binary_problems, class_codes
-from .preparation import takes_ragged
 from .samples import sample_array
 
 _LOWEST_LEVEL = -64  # lowest exponent of the grid below: 2^-64 rho adds nothing to the bound
@@ -126,8 +124,9 @@ def margin_report(
 
     Parameters
     ----------
-    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        A fitted model.
+    model : estimator
+        A fitted model, as `affine_form` takes it, with steps that need not be affine. For a CalibratedClassifierCV with
+        several models the margins are those of their mean score.
     X, y : array-like
         Samples and labels. Theorem 1 is about the training samples; for others the rates are test rates.
     delta : float, default=0.05
@@ -147,10 +146,10 @@ def margin_report(
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
     clf = classifier_of(model)
-    X = samples_for_classifier(model, as_samples(X, ragged=takes_ragged(model)), groups)
+    X = samples_for_classifier(model, X, groups)
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
-    norms = _norms(as_array(X))
+    norms = _norms(X)
     problems = binary_problems(codes, len(class_labels), clf.multi_class_)
     reports, classes, weights = [], class_labels.tolist(), to_host(clf.coef_)
     for k, problem in enumerate(problems):

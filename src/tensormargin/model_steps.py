@@ -1,42 +1,37 @@
 """The steps of a model: transformers that prepare samples, and the classifier that holds the weight.
 
-A model is a `TensorMarginClassifier`, a `TensorMarginClassifierCV`, or a scikit-learn Pipeline that ends in one.
+A model is a `TensorMarginClassifier` or a `TensorMarginClassifierCV`, alone or in scikit-learn's pipelines, searches,
+calibrators, thresholds and FrozenEstimator, in any order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
-import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
-from ._namespace import to_host
+from ._namespace import as_array, dtype_of
 from ._typing import Array
 from ._validation import named_as_fitted
-from .estimators import TensorMarginClassifier, to_device
-from .intake import is_ragged
-from .multiclass import binary_problems
-from .preparation import KeepsTensors, TensorScaler
+from .affine import form_of_chain, mean_form
+from .affine import sample_shape as sample_shape
+from .chains import Chain, chain_of, flat_steps, is_masker, is_sampler, kind_names, named_steps, scales_by_group
+from .estimators import TensorMarginClassifier
+from .intake import as_samples
+from .preparation import KeepsTensors, takes_ragged
+from .pull_backs import painted, volumes
 
 
 def pipeline_steps(model: Any) -> list[Any]:
     """Return the transformers before a pipeline's final estimator, with nested pipelines flattened.
 
-    Empty for other models.
+    Empty for other models. Steps that do nothing when predicting (imbalanced-learn's samplers) are left out.
     """
-    return _taken_apart(model.steps[:-1]) if isinstance(model, Pipeline) else []
-
-
-def _taken_apart(steps: list[tuple[str, Any]]) -> list[Any]:
-    single: list[Any] = []
-    for _, step in steps:
-        if isinstance(step, Pipeline):
-            single += _taken_apart(step.steps)
-        elif step is not None and step != "passthrough":
-            single.append(step)
-    return single
+    return flat_steps(model.steps[:-1]) if isinstance(model, Pipeline) else []
 
 
 def last_estimator(model: Any) -> Any:
@@ -45,39 +40,78 @@ def last_estimator(model: Any) -> Any:
 
 
 def all_steps(model: Any) -> list[Any]:
-    """Return all fitted transformers in order: those of the Pipeline, then those inside a search."""
-    return [*pipeline_steps(model), *pipeline_steps(getattr(last_estimator(model), "best_estimator_", None))]
+    """Return all fitted transformers before the classifier in order, including those inside searches.
+
+    Those inside a CalibratedClassifierCV with several models, each of which has its own, are not included.
+    """
+    return list(chain_of(model).steps)
 
 
 def classifier_of(model: Any) -> TensorMarginClassifier:
-    """Return the fitted classifier that holds the weight; raise TypeError for a model without one."""
-    last = last_estimator(model)
-    check_is_fitted(last)
-    classifier = last_estimator(getattr(last, "best_estimator_", last))
-    if not isinstance(classifier, TensorMarginClassifier):
-        raise TypeError(f"a model must end in TensorMarginClassifier or TensorMarginClassifierCV; got {model!r}")
-    return classifier
+    """Return the fitted classifier that holds the weight; raise TypeError for a model without one.
 
-
-def samples_for_map(model: Any, X: Array, groups: Array | None = None) -> Array:
-    """Return the samples in the space of the maps: the original samples, or scaled by group if the model does so.
-
-    Samples of different lengths are returned with their common length.
+    For a CalibratedClassifierCV with several models it is an `AveragedClassifier`.
     """
-    if needs_groups(model):
-        return samples_for_last_step(model, X, groups)
-    return _through(all_steps(model)[:1], X, groups) if is_ragged(X) else X
+    chain = chain_of(model)
+    return chain.classifier or AveragedClassifier.of(chain.copies)
+
+
+def wrappers_of(model: Any) -> list[Any]:
+    """Return the searches, calibrators and the like that a fitted model is wrapped in, from the outside in."""
+    return list(chain_of(model).wrappers)
+
+
+def search_of(model: Any) -> Any:
+    """Return the fitted TensorMarginClassifierCV in a model, None where there is none."""
+    name = "tensormargin.TensorMarginClassifierCV"
+    return next((one for one in wrappers_of(model) if name in kind_names(one)), None)
+
+
+class AveragedClassifier(TensorMarginClassifier):
+    """The mean of several fitted classifiers, for models that hold copies: it gives the mean of their binary scores.
+
+    Its weights are full tensors on the samples that reach the copies, whose own steps are part of them.
+
+    Attributes
+    ----------
+    n_copies_ : int
+    """
+
+    n_copies_: int
+
+    @classmethod
+    def of(cls, copies: Sequence[Chain]) -> AveragedClassifier:
+        """Return the mean of the classifiers of several chains; raise NotAffineError where a step is not affine."""
+        first = copies[0].classifier or cls.of(copies[0].copies)
+        form = mean_form(copies)
+        one = cls(**{**first.get_params(deep=False), "decomposition": "full", "rank": None})
+        one.classes_, one.multi_class_ = first.classes_, first.multi_class_
+        one.coef_, one.intercept_ = form
+        one.weight_ = form.weights[0] if len(form.weights) == 1 else list(form.weights)
+        one.sample_shape_ = form.weights.shape[1:]
+        one.n_features_in_ = one.sample_shape_[0]
+        one.n_parameters_ = form.weights[0].size + int(first.fit_intercept)
+        one.n_copies_ = len(copies)
+        return one
 
 
 def needs_groups(model: Any) -> bool:
     """Return whether preparing samples requires their groups."""
-    return any(isinstance(step, TensorScaler) and step.by_group for step in pipeline_steps(model))
+    try:
+        steps = all_steps(model)
+    except (NotFittedError, TypeError):  # nothing to look into, or somebody else's model
+        steps = pipeline_steps(model)
+    return any(scales_by_group(step) for step in steps)
 
 
 def fit_model(model: Any, X: Array, y: Array, groups: Array | None = None, **of_last: Any) -> Any:
     """Fit a model and return it; groups go to every step that takes them, further arguments to the final `fit`."""
-    for step in pipeline_steps(model):
-        X = step.fit_transform(X, y, **_groups_for(step, groups))
+    steps = [step for _, step in named_steps(model.steps[:-1])] if isinstance(model, Pipeline) else []
+    for step in steps:
+        if is_sampler(step):
+            X, y, groups = _resampled(step, X, y, groups)
+        else:
+            X = step.fit_transform(X, y, **_groups_for(step, groups))
     last = last_estimator(model)
     taken = signature(last.fit).parameters.values()
     takes_groups = any(one.name == "groups" or one.kind is Parameter.VAR_KEYWORD for one in taken)
@@ -85,60 +119,130 @@ def fit_model(model: Any, X: Array, y: Array, groups: Array | None = None, **of_
     return model
 
 
-def samples_for_last_step(model: Any, X: Array, groups: Array | None = None) -> Array:
+def _resampled(step: Any, X: Array, y: Array, groups: Array | None) -> tuple[Array, Array, Array | None]:
+    X, y = step.fit_resample(X, y)
+    if groups is None:
+        return X, y, None
+    if not hasattr(step, "sample_indices_"):
+        raise ValueError(
+            f"{type(step).__name__} makes new samples, which belong to no group; leave the groups out, or use a "
+            "sampler that takes samples as they are, such as RandomOverSampler"
+        )
+    return X, y, groups[step.sample_indices_]
+
+
+def fit_transformed(transformer: Any, X: Any, y: Any, groups: Array | None) -> Any:
+    """Fit a transformer and return the samples, changed; groups go to every step of a Pipeline that takes them."""
+    if not works_by_group(transformer):
+        return transformer.fit_transform(X, y)
+    if not isinstance(transformer, Pipeline):
+        return transformer.fit_transform(X, y, groups=groups)
+    for _, step in named_steps(transformer.steps):
+        X = fit_transformed(step, X, y, groups)
+    return X
+
+
+def transformed(transformer: Any, X: Any, groups: Array | None) -> Any:
+    """Return samples changed by a fitted transformer; groups go to every step of a Pipeline that takes them."""
+    if not works_by_group(transformer):
+        return transformer.transform(X)
+    if not isinstance(transformer, Pipeline):
+        return transformer.transform(X, groups=groups)
+    return _through(flat_steps(transformer.steps), X, groups)
+
+
+def check_groups_for(method: str, transformer: Any, groups: Array | None) -> None:
+    """Raise ValueError where a transformer, None for none, works by group and there are no groups."""
+    if groups is None and works_by_group(transformer):
+        raise ValueError(
+            f"by_group=True needs groups, one per sample: the preparation scales every group by itself. Pass them to "
+            f"{method}(..., groups=groups), or use by_group=False"
+        )
+
+
+def works_by_group(transformer: Any) -> bool:
+    """Tell whether a transformer, or a step of it, works by group; None does not."""
+    return any(scales_by_group(step) for _, step in named_steps([("", transformer)]))
+
+
+def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Array:
+    """Return the samples in the space that the maps are drawn in.
+
+    This is the space of the original samples, or that after the last step that scales by group or equalises different
+    lengths. For images behind a nilearn masker, all voxels outside its mask are zero.
+    """
+    steps = all_steps(model)
+    if steps and is_masker(steps[0]):
+        return volumes(steps[0].inverse_transform(steps[0].transform(X)))
+    return _through(steps[: _map_space(steps)], _at_the_door(steps, X), groups)
+
+
+def _map_space(steps: Sequence[Any]) -> int:
+    """Return the number of steps before the maps' space: those up to the last one that no weight goes back through."""
+    one_way = [scales_by_group(step) or None in getattr(step, "sample_shape_in_", ()) for step in steps]
+    return max((place + 1 for place, stops in enumerate(one_way) if stops), default=0)
+
+
+def groups_for_last_step(model: Any, groups: Array | None) -> dict[str, Any]:
+    """Return the keyword arguments with which a fitted model's last estimator is asked for its answers.
+
+    That is groups, where a preparation inside of it scales by group.
+    """
+    last = last_estimator(model)
+    takes = "groups" in signature(last.predict).parameters
+    return {"groups": groups} if takes and groups is not None and needs_groups(last) else {}
+
+
+def samples_for_last_step(model: Any, X: Any, groups: Array | None = None) -> Array:
     """Return the samples transformed for the final estimator of a fitted model."""
     return named_as_fitted(last_estimator(model), _through(pipeline_steps(model), X, groups))
 
 
-def samples_for_classifier(model: Any, X: Array, groups: Array | None = None) -> Array:
+def samples_for_classifier(model: Any, X: Any, groups: Array | None = None) -> Array:
     """Return the samples transformed for the classifier inside a fitted model."""
-    return named_as_fitted(classifier_of(model), _through(all_steps(model), X, groups))
+    steps = all_steps(model)
+    return named_as_fitted(classifier_of(model), _through(steps, _at_the_door(steps, X), groups))
 
 
-def sample_shape(model: Any) -> tuple[int, ...]:
-    """Return the sample shape that a fitted model expects."""
-    classifier_of(model)  # raises if there is no fitted classifier
-    last = last_estimator(model)
-    first = [*pipeline_steps(model), last][0]
-    return tuple(getattr(first, "sample_shape_in_", last.sample_shape_))
+def _at_the_door(steps: Sequence[Any], X: Any) -> Any:
+    """Return samples as an array, unless the first step takes images."""
+    first = steps[0] if steps else None
+    return X if is_masker(first) else as_array(as_samples(X, ragged=takes_ragged(first)))
 
 
-def weight_maps(model: Any) -> Array:
-    """Return the weight of each binary problem in the space of the original samples, before any preparation.
+def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Array:
+    """Return the weight of each binary problem on the original samples.
 
-    Scores are ``<map, Z> + constant``: scaling, masks, cropping, resizing and folding are undone on the weight.
-    (Group-wise scaling cannot be undone on a weight; the map then refers to the scaled samples. For samples of
-    different lengths it refers to samples of the common length.)
+    Scores are ``<map, Z> + constant``: the steps of the model are undone on the weight (`affine_form`). Group-wise
+    scaling and the equalising of different lengths cannot be undone; the map then refers to the samples after that
+    step. Behind a nilearn masker it refers to the images returned by the masker's `inverse_transform`. For a
+    CalibratedClassifierCV with several models the map is the mean over them.
+
+    Parameters
+    ----------
+    model, sample_shape
+        See `affine_form`.
 
     Returns
     -------
     ndarray of shape (n_problems, *sample shape)
     """
-    model = to_device(model)  # maps are NumPy arrays, wherever the model is
-    maps = classifier_of(model).coef_
-    for step in reversed(all_steps(model)):
-        if None in getattr(step, "sample_shape_in_", ()):
-            break  # no one weight fits all lengths
-        if not isinstance(step, KeepsTensors):
-            raise TypeError(
-                f"cannot take a weight back through {type(step).__name__}; the steps of tensormargin.preparation can"
-            )
-        maps = np.stack([step.pull_back(one) for one in maps])
-    return maps
+    chain = chain_of(model)
+    first = _map_space(chain.steps)
+    shape = chain.steps[first - 1].sample_shape_out_ if first else sample_shape
+    masker = chain.steps[first] if first < len(chain.steps) and is_masker(chain.steps[first]) else None
+    after = replace(chain, steps=chain.steps[first + (masker is not None) :])
+    maps = form_of_chain(after, None if shape is None else tuple(shape)).weights
+    maps = maps if masker is None else painted(masker, maps)
+    return maps if chain.classifier is None else maps.astype(dtype_of(chain.classifier.coef_), copy=False)
 
 
 def problem_names(model: Any) -> list[str]:
     """Return "positive against negative" for each binary problem."""
-    classifier = classifier_of(model)
-    classes = to_host(classifier.classes_).tolist()
-    problems = binary_problems(np.empty(0, int), len(classes), classifier.multi_class_)
-    return [
-        f"{classes[problem.positive]} against {'rest' if problem.negative < 0 else classes[problem.negative]}"
-        for problem in problems
-    ]
+    return [f"{positive} against {negative}" for negative, positive in classifier_of(model).problems_]
 
 
-def _through(steps: list[Any], X: Array, groups: Array | None) -> Array:
+def _through(steps: Sequence[Any], X: Any, groups: Array | None) -> Array:
     for step in steps:
         X = step.transform(named_as_fitted(step, X), **_groups_for(step, groups))
     return X

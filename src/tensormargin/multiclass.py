@@ -67,6 +67,18 @@ def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryPro
     return problems
 
 
+def problem_classes(classes: Array, scheme: str) -> list[tuple[Any, Any]]:
+    """Return (negative, positive) class of each binary problem, in the order of `binary_problems`.
+
+    The negative class of "ovr" is called "rest".
+    """
+    labels = classes.tolist()
+    return [
+        ("rest" if problem.negative < 0 else labels[problem.negative], labels[problem.positive])
+        for problem in binary_problems(np.empty(0, int), len(labels), scheme)
+    ]
+
+
 def class_codes(y: Any, classes: Array) -> Array:
     """Return the index of each label in the sorted ``classes``; raise ValueError for unknown labels."""
     labels = column_or_1d(y)

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ._namespace import as_array, to_host
+from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
-from .intake import as_samples
 from .model_steps import classifier_of, samples_for_classifier, samples_for_map
 from .multiclass import binary_problems, class_codes
-from .preparation import takes_ragged
 from .samples import sample_array
 
 _ROUNDING = 8  # units in the last place by which equal scores may differ
@@ -38,10 +36,11 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
 
     Parameters
     ----------
-    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        A fitted model. Patterns refer to the original samples, before any preparation (but after scaling by group).
+    model : estimator
+        A fitted model, as `affine_form` takes it, with steps that need not be affine. Patterns refer to the original
+        samples (but after scaling by group, and within the mask of a masker).
     X : array-like of shape (n_samples, I_1, ..., I_M)
-        Samples, usually the training set.
+        Samples, usually the training set; images if the model begins with a nilearn masker.
     y : array-like of shape (n_samples,), optional
         Labels. If given, each one-vs-one problem uses only the samples of its two classes, otherwise all samples.
     groups : array-like of shape (n_samples,), optional
@@ -53,9 +52,8 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
         In the order of ``clf.coef_``. Zero for a problem whose samples all have the same score.
     """
     clf = classifier_of(model)
-    X = as_samples(X, ragged=takes_ragged(model))
     loadings = _loadings(clf, to_host(clf.binary_scores(samples_for_classifier(model, X, groups))), y)
-    shown = as_array(samples_for_map(model, X, groups))
+    shown = samples_for_map(model, X, groups)
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
     for where, part in sample_array(shown).chunks_here():
         pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)

@@ -58,19 +58,9 @@ def write_maps(
 
 
 def _save(path: Path, maps: Array, model: Any, what: str, affine: Any) -> list[Path]:
-    import numpy as np
-
     from ..model_steps import problem_names
     from ..plots import save_map
 
-    names = problem_names(model)
-    if len(maps) == 1:
-        save_map(path, maps[0], affine=affine, title=f"{what}, {names[0]}")
-        return [path]
-    if path.suffix.lower() == ".png":
-        files = [path.with_name(f"{path.stem}-{number}.png") for number in range(1, len(maps) + 1)]
-        for file, one, name in zip(files, maps, names, strict=True):
-            save_map(file, one, title=f"{what}, {name}")
-        return files
-    save_map(path, maps if path.suffix.lower() == ".npy" else np.moveaxis(maps, 0, -1), affine=affine)
-    return [path]
+    titles = [f"{what}, {name}" for name in problem_names(model)]
+    several = "files" if path.suffix.lower() == ".png" else "last"
+    return save_map(path, maps, affine=affine, title=titles, several=several)

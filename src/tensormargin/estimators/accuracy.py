@@ -15,6 +15,10 @@ class AccuracyMixin(ClassifierMixin):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of the predictions for X."""
-        predicted = to_host(self.predict(X))
+        return self._accuracy_of(self.predict(X), y, sample_weight)
+
+    @staticmethod
+    def _accuracy_of(predicted: Any, y: Any, sample_weight: Any) -> float:
+        """Return the accuracy of predictions."""
         weights = None if sample_weight is None else to_host(sample_weight)
-        return float(accuracy_score(to_host(y), predicted, sample_weight=weights))
+        return float(accuracy_score(to_host(y), to_host(predicted), sample_weight=weights))

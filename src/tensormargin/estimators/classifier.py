@@ -16,7 +16,7 @@ from .._typing import FloatArray
 from .._validation import same_library, samples_as_fitted
 from ..calibration import class_probabilities, logarithms
 from ..formats import FORMATS
-from ..multiclass import combine_scores, predicted_codes
+from ..multiclass import combine_scores, predicted_codes, problem_classes
 from ..samples import SampleArray, labels_at, sample_array
 from .accuracy import AccuracyMixin
 from .binary_fit import NotFiniteError
@@ -98,6 +98,9 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     coef_ : ndarray of shape (n_problems, I_1, ..., I_M)
         The same weights as dense tensors.
     intercept_ : ndarray of shape (n_problems,)
+    problems_ : list of (negative, positive)
+        The two classes of each row of ``coef_``: positive scores speak for the second. With "ovr" and more than two
+        classes the first is ``"rest"``.
     rank_ : int, tuple of int or None
         The rank of the weights; None for "full".
     calibration_ : ndarray of shape (n_problems, 2)
@@ -243,6 +246,12 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         """Return the predicted labels; ties, such as a score of exactly 0, go to the earlier class in ``classes_``."""
         array = self._as_fitted(X, "predict")
         return array.answer(self, "predict", lambda: labels_at(self.classes_, predicted_codes(self._decisions(array))))
+
+    @property
+    def problems_(self) -> list[tuple[Any, Any]]:
+        """The (negative, positive) class of each binary problem, one per row of ``coef_``."""
+        check_is_fitted(self)
+        return problem_classes(to_host(self.classes_), self.multi_class_)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Any:

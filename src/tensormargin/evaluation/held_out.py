@@ -13,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from .._typing import Array
 from ..cluster import take
-from ..model_steps import fit_model, last_estimator, samples_for_last_step
+from ..model_steps import fit_model, groups_for_last_step, last_estimator, samples_for_last_step
 from ..progress import Progress
 from ..selection import splits_of
 
@@ -71,7 +71,8 @@ def predict_held_out(
         fitted = fit_model(clone(model), X_train, y[split.train], own, **told)
     last = last_estimator(fitted)
     test = samples_for_last_step(fitted, X_test, other)
-    return HeldOut(last, samples_for_last_step(fitted, X_train, own), test, np.asarray(last.predict(test)))
+    predicted = np.asarray(last.predict(test, **groups_for_last_step(fitted, other)))
+    return HeldOut(last, samples_for_last_step(fitted, X_train, own), test, predicted)
 
 
 def check_score(name: str) -> None:

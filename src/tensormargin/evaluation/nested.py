@@ -17,7 +17,7 @@ from .._typing import Array, FloatArray
 from .._validation import checked_groups, checked_labels
 from ..intake import as_samples
 from ..leakage import warn_of_duplicates
-from ..model_steps import last_estimator
+from ..model_steps import last_estimator, works_by_group
 from ..preparation import takes_ragged
 from ..progress import Progress, stage_progress
 from ..selection import splits_of
@@ -182,6 +182,7 @@ def nested_evaluation(
     warn_of_duplicates(X, groups)
     score = _score_of(model) if score is None else score
     check_score(score)
+    _check_reference(model)
     splits = outer_splits(cv, y, groups, repeats, seed)
     for split in splits:  # raise before any work if a training set is too small to choose on
         _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
@@ -212,6 +213,17 @@ def nested_evaluation(
 
 def _score_of(model: Any) -> str:
     return "balanced_accuracy" if getattr(last_estimator(model), "scoring", None) == "balanced_accuracy" else "accuracy"
+
+
+def _check_reference(model: Any) -> None:
+    """Raise ValueError where the reference, which gets no groups, could not be prepared as the model is."""
+    alternatives = getattr(last_estimator(model), "preparation", None)
+    for one in alternatives if isinstance(alternatives, list | tuple) else [alternatives]:
+        if works_by_group(one):
+            raise ValueError(
+                "model and flat reference are given samples that were scaled by group before; got a search whose "
+                f"preparation does that, {one!r}. Put it in front: make_pipeline(TensorScaler(by_group=True), search)"
+            )
 
 
 def _check_can_choose(y: Array, groups: Array | None, seed: int) -> None:

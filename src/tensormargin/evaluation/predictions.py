@@ -12,7 +12,7 @@ import numpy as np
 
 from .._typing import Array
 from ..io import BadFileError, SampleSet, replacing
-from ..model_steps import last_estimator, needs_groups, sample_shape, samples_for_last_step
+from ..model_steps import groups_for_last_step, last_estimator, needs_groups, sample_shape, samples_for_last_step
 from ..preparation import takes_ragged
 
 
@@ -58,14 +58,15 @@ def predictions_of(model: Any, samples: SampleSet) -> Predictions:
     known = (("label", samples.target), ("group", samples.groups))
     columns = {name: values for name, values in known if values is not None}
     names = samples.names or [str(number) for number in range(len(samples.data))]
-    return Predictions(names, np.asarray(last.predict(ready)), columns | _strengths(last, ready))
+    more = groups_for_last_step(model, samples.groups)
+    return Predictions(names, np.asarray(last.predict(ready, **more)), columns | _strengths(last, ready, more))
 
 
-def _strengths(last: Any, X: Array) -> dict[str, Array]:
+def _strengths(last: Any, X: Array, more: dict[str, Any]) -> dict[str, Array]:
     """Return probabilities, or scores if the model has none, by column name."""
     if hasattr(last, "predict_proba"):
-        return {f"probability of {c}": p for c, p in zip(last.classes_, last.predict_proba(X).T, strict=True)}
-    scores = last.decision_function(X)
+        return {f"probability of {c}": p for c, p in zip(last.classes_, last.predict_proba(X, **more).T, strict=True)}
+    scores = last.decision_function(X, **more)
     if scores.ndim == 1:
         return {f"score of {last.classes_[1]}": scores}
     return {f"score of {c}": p for c, p in zip(last.classes_, scores.T, strict=True)}

@@ -6,16 +6,24 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
+from ..affine import sample_shape
+from ..chains import chain_of, is_masker
 from ..estimators import to_device
 from .arrays import BadFileError
 from .atomic import replacing
@@ -29,7 +37,8 @@ the slope.
 """
 FACTS = "tensormargin.json"
 
-# Types that a model may hold besides those that skops trusts by default. All others are refused.
+# Types that a model may hold besides those that skops trusts by default. All others are refused, except those of
+# `public_types`, whose state is restored without running anything from the file.
 TRUSTED = frozenset(
     {
         "tensormargin.estimators.classifier.TensorMarginClassifier",
@@ -40,10 +49,38 @@ TRUSTED = frozenset(
         "tensormargin.preparation.shaping.Crop",
         "tensormargin.preparation.shaping.Mask",
         "tensormargin.preparation.shaping.Tensorize",
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.calibration._SigmoidCalibration",
+        "sklearn.calibration._TemperatureScaling",
+        "sklearn.metrics._scorer._CurveScorer",
+        "sklearn.metrics._scorer._MultimetricScorer",
+        "sklearn.metrics._scorer._PassthroughScorer",
+        "sklearn.metrics._scorer._Scorer",
+        "sklearn.model_selection._search_successive_halving.HalvingGridSearchCV",  # known to skops once it is enabled
+        "sklearn.model_selection._search_successive_halving.HalvingRandomSearchCV",
+        "sklearn.utils._metadata_requests.MetadataRequest",
+        "sklearn.utils._metadata_requests.MethodMetadataRequest",
         "tensorly.cp_tensor.CPTensor",
         "tensorly.tucker_tensor.TuckerTensor",
         "tensorly.tt_tensor.TTTensor",
+        "joblib.memory.Memory",  # one without a folder, which nilearn's maskers have; its folder would be another type
+        "nibabel.fileholders.FileHolder",
+        "nibabel.nifti1.Nifti1Extensions",
+        "nibabel.nifti1.Nifti1Header",
+        "nibabel.nifti1.Nifti1Image",
     }
+)
+
+# Modules of which all that is public and has this attribute, or one of these endings, may be in a model.
+_PUBLIC = (
+    ("sklearn.model_selection", "split", ()),
+    ("sklearn.metrics", None, ("_score", "_loss", "corrcoef")),
+    ("imblearn.pipeline", "fit_resample", ()),
+    ("imblearn.over_sampling", "fit_resample", ()),
+    ("imblearn.under_sampling", "fit_resample", ()),
+    ("imblearn.combine", "fit_resample", ()),
+    ("mne.decoding", None, ("Scaler", "Vectorizer", "LinearModel")),
+    ("nilearn.maskers", "inverse_transform", ()),
 )
 
 
@@ -64,7 +101,10 @@ class ModelFile:
 
 
 def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = None) -> None:
-    """Save a fitted classifier, or a Pipeline that ends in one, atomically.
+    """Save a fitted model atomically.
+
+    scikit-learn's pipelines, searches and calibrators are saved with their contents. A distribution that a search drew
+    from is saved as the list of values drawn.
 
     Parameters
     ----------
@@ -78,26 +118,21 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     import skops.io
 
     check_is_fitted(model)
-    model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
+    model = _without_distributions(
+        to_device(model)
+    )  # PyTorch and CuPy arrays become NumPy arrays, which load everywhere
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": software_versions(),
-        "model": type(getattr(model, "steps", [(None, model)])[-1][1]).__name__,
-        "steps": [repr(step) for _, step in getattr(model, "steps", [])[:-1]],
-        "sample_shape": _sample_shape(model),
+        **_structure(model),
         "classes": _plain(getattr(model, "classes_", [])),
         "about": dict(about or {}),
     }
     text = json.dumps(facts, indent=1, allow_nan=False)
     with replacing(path) as temporary:
         skops.io.dump(model, temporary, compression=zipfile.ZIP_DEFLATED)
-        foreign = sorted(set(_untrusted(temporary)) - TRUSTED)
-        if foreign:
-            raise TypeError(
-                f"the model holds {', '.join(foreign)}, which load_model would refuse; use steps of scikit-learn and "
-                "tensormargin.preparation"
-            )
+        _check_types(model, set(_untrusted(temporary)))
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
 
@@ -111,7 +146,7 @@ def load_model(path: str | Path) -> ModelFile:
 
     facts = read_facts(path)
     untrusted = _untrusted(path)
-    foreign = sorted(set(untrusted) - TRUSTED)
+    foreign = _foreign(set(untrusted))
     if foreign:
         raise BadFileError(
             f"{path}: holds types that a model of tensormargin does not have, {', '.join(foreign)}; it is not loaded"
@@ -174,11 +209,122 @@ def _untrusted(path: str | Path) -> list[str]:
         raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
 
 
-def _sample_shape(model: Any) -> list[int | None] | None:
-    """Return the sample shape expected by the model or its first step; None in it for any length."""
-    first = model.steps[0][1] if hasattr(model, "steps") else model
-    shape = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
-    return None if shape is None else [None if size is None else int(size) for size in shape]
+def _structure(model: Any) -> dict[str, Any]:
+    """Return what a model is made of, in words, and the shape of the samples that it takes; None where no step says."""
+    outer = getattr(model, "steps", [(None, model)])
+    name, steps, shape = type(outer[-1][1]).__name__, [step for _, step in outer[:-1]], None
+    try:
+        steps, shape = list(chain_of(model).steps), _sizes(sample_shape(model))
+    except TypeError:  # scikit-learn's own model, or calibrated ones behind steps that are not affine
+        first = outer[0][1]
+        known = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
+        shape = None if known is None else _sizes(known)
+    return {"model": name, "steps": [repr(step) for step in steps], "sample_shape": shape}
+
+
+def _sizes(shape: Any) -> list[int | None]:
+    """Return a shape as JSON types; None for any length."""
+    return [None if size is None else int(size) for size in shape]
+
+
+def _foreign(names: set[str]) -> list[str]:
+    """Return the types that a model may not hold, out of those that skops does not know."""
+    rest = names - TRUSTED
+    return sorted(rest - public_types(rest))
+
+
+def public_types(names: set[str]) -> set[str]:
+    """Return those that are public classes or functions of `_PUBLIC`; libraries that are not named are not imported."""
+    return {name for name in names if any(_is_public(name, *one) for one in _PUBLIC)}
+
+
+def _is_public(name: str, module_name: str, attribute: str | None, endings: tuple[str, ...]) -> bool:
+    package, own = module_name.partition(".")[0], name.rpartition(".")[2]
+    if not name.startswith(f"{package}.") or find_spec(package) is None:
+        return False
+    module = import_module(module_name)
+    if own not in module.__all__ or not (attribute or own.endswith(endings)):
+        return False
+    try:
+        thing = getattr(module, own)
+    except ImportError:  # what is experimental must be enabled first
+        return False
+    return f"{thing.__module__}.{thing.__qualname__}" == name and (attribute is None or hasattr(thing, attribute))
+
+
+def _check_types(model: Any, untrusted: set[str]) -> None:
+    """Raise TypeError where load_model would refuse what a model holds; name the step, and what to do instead."""
+    if not _foreign(untrusted):
+        return
+    name, holder = _holder("", model)
+    where = f"step {name!r} ({type(holder).__name__})" if name else f"this {type(holder).__name__}"
+    foreign = _foreign(_untrusted_in(holder))
+    raise TypeError(
+        f"load_model trusts types of scikit-learn and tensormargin, and {where} holds {', '.join(foreign)}. "
+        f"{_advice(holder, foreign)}"
+    )
+
+
+def _holder(name: str, part: Any) -> tuple[str, Any]:
+    """Return the innermost step that holds a type which is refused, and its name."""
+    for inner, one in _parts(part):
+        if _foreign(_untrusted_in(one)):
+            return _holder(f"{name}__{inner}".removeprefix("__"), one)
+    return name, part
+
+
+def _parts(part: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the estimators that an estimator holds and what they are called in it: fitted ones first."""
+    if hasattr(part, "steps"):
+        yield from ((name, step) for name, step in part.steps if not isinstance(step, str))
+        return
+    held = [(name, one) for name, one in vars(part).items() if isinstance(one, BaseEstimator)]
+    yield from sorted(held, key=lambda item: not item[0].endswith("_"))
+
+
+def _untrusted_in(part: Any) -> set[str]:
+    import skops.io
+
+    return set(skops.io.get_untrusted_types(data=skops.io.dumps(part)))
+
+
+def _advice(holder: Any, foreign: list[str]) -> str:
+    if any(name.startswith("joblib.") for name in foreign):
+        return "Set memory=None: a cache of files is not part of a model"
+    if isinstance(holder, FunctionTransformer):
+        return "Use a function of NumPy or SciPy, or, where it only reshapes samples, tensormargin.Tensorize"
+    if hasattr(holder, "best_estimator_"):
+        return "Give scoring and cv by name or number, or save its best_estimator_"
+    if is_masker(holder):
+        return "Give the masker its images as paths, or as images whose data are arrays"
+    return "Do what the step does before the model, or use one of scikit-learn or tensormargin.preparation instead"
+
+
+def _without_distributions(model: Any) -> Any:
+    """Return a model in which no search holds a distribution of SciPy, whose files could hold code.
+
+    In its place come the values that the search drew.
+    """
+    if isinstance(model, list | tuple):
+        return type(model)(map(_without_distributions, model)) if type(model) in (list, tuple) else model
+    if not isinstance(model, BaseEstimator):
+        return model
+    changed = copy(model)
+    for name, value in vars(model).items():
+        setattr(changed, name, _without_distributions(value))
+    spaces = getattr(model, "param_distributions", None)
+    if spaces is not None and hasattr(model, "cv_results_"):
+        changed.param_distributions = (
+            [_drawn(one, model) for one in spaces] if isinstance(spaces, list | tuple) else _drawn(spaces, model)
+        )
+    return changed
+
+
+def _drawn(space: Mapping[str, Any], search: Any) -> dict[str, Any]:
+    return {
+        name: np.ma.compressed(search.cv_results_[f"param_{name}"]).tolist() if hasattr(values, "rvs") else values
+        for name, values in space.items()
+    }
 
 
 def _plain(labels: Any) -> list[Any]:

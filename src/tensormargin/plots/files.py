@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,28 +12,70 @@ import numpy as np
 from ..io import BadFileError, replacing
 
 ENDINGS = (".nii", ".nii.gz", ".npy", ".png")
+SEVERAL = ("auto", "last", "files", "no")
 
 
 def save_map(
-    path: str | Path, map: Any, *, affine: Any = None, background: Any = None, title: str | None = None
-) -> None:
-    """Write a weight map or activation pattern as NIfTI, ``.npy`` or PNG.
+    path: str | Path,
+    map: Any,
+    *,
+    affine: Any = None,
+    background: Any = None,
+    title: str | Sequence[str] | None = None,
+    several: str = "auto",
+) -> list[Path]:
+    """Write weight maps or activation patterns as NIfTI, ``.npy`` or PNG.
 
     Parameters
     ----------
     path : str or Path
         The extension sets the format: ``.nii``, ``.nii.gz``, ``.npy`` or ``.png``.
     map : array-like
-        See `tensormargin.model_steps.weight_maps` and `tensormargin.patterns.activation_pattern`.
+        One map, or several with the binary problems first, as `weight_maps` and `activation_pattern` return them.
     affine : array-like of shape (4, 4), optional
         For NIfTI: maps voxel indices to millimetres; the identity by default.
     background, title : optional
-        For PNG: see `plot_map`.
+        For PNG: see `plot_map`. With several files, a list of titles, one per file.
+    several : {"auto", "last", "files", "no"}, default="auto"
+        How several maps are written. "last": one NIfTI image with the problems along the last axis (``.npy`` keeps them
+        first). "files": one file each, ``NAME-1.nii.gz`` and so on. "no": ``map`` is a single map. "auto": "last" for
+        four axes and a NIfTI file, otherwise "no".
+
+    Returns
+    -------
+    list of Path
+        The files written.
     """
     path = Path(path)
     values = np.asarray(map)
+    if several not in SEVERAL:
+        raise ValueError(f"several must be one of {', '.join(SEVERAL)}; got several={several!r}")
+    if several == "auto":
+        several = "last" if _is_nifti(path) and values.ndim == 4 else "no"
+    if several == "files" and len(values) > 1:
+        check_map_path(path, values.ndim - 1)
+        return _save_each(path, values, affine, background, title)
+    if several != "no" and (len(values) == 1 or several == "files"):
+        values = values[0]
+    elif several == "last" and _is_nifti(path):
+        values = np.moveaxis(values, 0, -1)
     check_map_path(path, values.ndim)
-    if path.name.lower().endswith((".nii", ".nii.gz")):
+    _save_one(path, values, affine, background, title if title is None or isinstance(title, str) else title[0])
+    return [path]
+
+
+def _save_each(path: Path, maps: Any, affine: Any, background: Any, title: Any) -> list[Path]:
+    ending = next(one for one in sorted(ENDINGS, key=len, reverse=True) if path.name.lower().endswith(one))
+    stem, ending = path.name[: -len(ending)], path.name[-len(ending) :]
+    titles = [title] * len(maps) if title is None or isinstance(title, str) else title
+    files = [path.with_name(f"{stem}-{number}{ending}") for number in range(1, len(maps) + 1)]
+    for file, one, name in zip(files, maps, titles, strict=True):
+        _save_one(file, one, affine, background, name)
+    return files
+
+
+def _save_one(path: Path, values: Any, affine: Any, background: Any, title: str | None) -> None:
+    if _is_nifti(path):
         _save_nifti(path, values, affine)
     elif path.suffix.lower() == ".npy":
         with replacing(path) as temporary, temporary.open("wb") as file:
@@ -43,14 +86,17 @@ def save_map(
 
 def check_map_path(path: str | Path, n_axes: int) -> None:
     """Raise `BadFileError` if a map with ``n_axes`` axes cannot be written to this path; call before computing it."""
-    name = Path(path).name.lower()
-    if not name.endswith(ENDINGS):
+    if not Path(path).name.lower().endswith(ENDINGS):
         raise BadFileError(f"{path}: a map is written as {', '.join(ENDINGS)}; give a name with one of these endings")
-    if name.endswith((".nii", ".nii.gz")):
+    if _is_nifti(path):
         if n_axes > 4:
             raise BadFileError(f"{path}: a NIfTI map has at most four axes; this one has {n_axes}. Write it as .npy")
         if find_spec("nibabel") is None:
             raise BadFileError(f"{path}: writing NIfTI needs nibabel; pip install 'tensormargin[neuro]'")
+
+
+def _is_nifti(path: str | Path) -> bool:
+    return Path(path).name.lower().endswith((".nii", ".nii.gz"))
 
 
 def _save_nifti(path: Path, values: Any, affine: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from .._typing import Array
 from ..formats.base import leading_vectors
 from ..formats.cp import CPWeight
-from ..model_steps import classifier_of
+from ..model_steps import AveragedClassifier, classifier_of
 from ._problems import of_problem, problem_title
 from ._style import BLUE, DASHES, PALETTE, VERBATIM, VERMILION, add_legend, given_or_new, panels, tidy, whole_ticks
 
@@ -30,8 +30,8 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
 
     Parameters
     ----------
-    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        Fitted.
+    model : estimator
+        Fitted: a model as `tensormargin.affine_form` takes, with steps that need not be affine.
     problem : int, default=0
         The binary problem, in the order of ``clf.coef_``.
     ax : Axes, optional
@@ -45,6 +45,11 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     """
     title = problem_title(model, problem)
     clf = classifier_of(model)
+    if isinstance(clf, AveragedClassifier):
+        raise ValueError(
+            f"the model holds {clf.n_copies_} calibrated classifiers, each of which converged in its own way; give one "
+            "of calibrated_classifiers_[...].estimator, or use ensemble=False"
+        )
     history = of_problem(clf.history_, problem)
     gaps = np.maximum(np.max(history["gap"], axis=1), _SMALLEST_GAP)  # zero is possible and has no logarithm
     ax = given_or_new(ax)
@@ -90,10 +95,11 @@ def plot_factors(
 
     Parameters
     ----------
-    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        Fitted. CP: the factors with the components' weights spread evenly over the modes. Tucker: the orthonormal
-        factors. Tensor-Train: the cores as matrices, one column per pair of bond indices. Full: the leading singular
-        vectors of each unfolding, with their shares of the weight's squared norm.
+    model : estimator
+        A fitted model, as `tensormargin.affine_form` takes it, with steps that need not be affine. CP: the factors with
+        the components' weights spread evenly over the modes. Tucker: the orthonormal factors. Tensor-Train: the cores
+        as matrices, one column per pair of bond indices. Full: the leading singular vectors of each unfolding, with
+        their shares of the weight's squared norm.
     problem : int, default=0
         The binary problem, in the order of ``clf.coef_``.
     axes : sequence of M Axes, optional

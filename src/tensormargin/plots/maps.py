@@ -94,8 +94,8 @@ def plot_weight(
 
     Parameters
     ----------
-    model : TensorMarginClassifier, TensorMarginClassifierCV or a Pipeline that ends in one
-        Fitted. The weight is shown as it acts on the original samples, before any preparation.
+    model : estimator
+        A fitted model, as `tensormargin.affine_form` takes it. The weight is shown as it acts on the original samples.
     X, y, groups : array-like, optional
         Samples, labels and groups for `tensormargin.patterns.activation_pattern`.
     problem : int, default=0
@@ -111,10 +111,11 @@ def plot_weight(
         The panels of the weight, then those of the pattern. Each map is cut at its own largest entry.
     """
     classes = problem_title(model, problem)
-    weight = weight_maps(model)[problem]
+    pattern = None if X is None else activation_pattern(model, X, y, groups)[problem]
+    weight = weight_maps(model, None if pattern is None else pattern.shape)[problem]
     maps = {f"weight, {classes}": weight}
-    if X is not None:
-        maps[f"pattern, {classes}"] = activation_pattern(model, X, y, groups)[problem]
+    if pattern is not None:
+        maps[f"pattern, {classes}"] = pattern
     rows, columns = _grid(weight)
     width, height = _figure_size(weight)
     grid = (len(maps), columns) if columns > 1 else (rows, len(maps))

@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
+from ..affine import NotAffineError
 from ..evaluation import data_facts
 from ..io import SampleSet
 from ..margins import MarginReport, margin_report
-from ..model_steps import classifier_of, last_estimator, problem_names, samples_for_map, weight_maps
+from ..model_steps import (
+    AveragedClassifier,
+    classifier_of,
+    problem_names,
+    samples_for_map,
+    search_of,
+    weight_maps,
+)
 from ..patterns import activation_pattern
 from ..plots import (
     plot_convergence,
@@ -28,6 +36,7 @@ from .statements import (
     describe_model,
     describe_rule,
     describe_steps,
+    describe_wrappers,
     difference_in_words,
     evaluation_lines,
     fold_name,
@@ -149,7 +158,7 @@ def _comparison_remarks(evaluation: Mapping[str, Any]) -> list[str]:
 
 def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
     classifier = classifier_of(model)
-    search = last_estimator(model)
+    search = search_of(model)
     results = getattr(search, "cv_results_", None)
     facts = [
         ("weight", describe_model(classifier)),
@@ -158,11 +167,11 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         ("preparation", "; ".join(describe_steps(model)) or "none"),
         ("binary problems", str(len(classifier.coef_))),
     ]
-    content: dict[str, Any] = {"facts": facts, "reasons": [], "pictures": [], "folds": []}
+    content: dict[str, Any] = {"facts": facts, "reasons": describe_wrappers(model), "pictures": [], "folds": []}
     if results is not None:
         evaluated = about.get("evaluation")
         instead = f" The one to trust is {percent(evaluated['score']['value'])} %, above." if evaluated else ""
-        content["reasons"] = [
+        content["reasons"] += [
             f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
             f"{describe_rule(search)}. There it scored {percent(search.best_score_)} %; such a number, "
             f"chosen among many, is optimistic on average.{instead}"
@@ -255,7 +264,9 @@ def _pictures_of_margins(
     return Section("Margins", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
 
-def _convergence(model: Any, problems: Sequence[int]) -> Section:
+def _convergence(model: Any, problems: Sequence[int]) -> Section | None:
+    if isinstance(classifier_of(model), AveragedClassifier):  # each of the classifiers has a course of its own
+        return None
     pictures = _several(
         model,
         problems,
@@ -277,14 +288,19 @@ def _factors(model: Any, problems: Sequence[int]) -> Section:
 
 
 def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section:
-    maps = {"weight": weight_maps(model)}
-    background = None
+    maps, missing, background = dict[str, Array](), "", None
+    try:
+        maps["weight"] = weight_maps(model, None if samples is None else samples.data.shape[1:])
+    except NotAffineError as error:
+        missing = f"There is no map of the weight: {error}."
     if samples is not None and samples.target is not None:
         maps["activation pattern"] = activation_pattern(model, samples.data, samples.target, samples.groups)
         background = np.asarray(np.mean(samples_for_map(model, samples.data, samples.groups), axis=0, dtype=np.float64))
-    names = problem_names(model)
-    count = max(1, min(len(names), _MOST_MAP_ENTRIES // max(1, len(maps) * maps["weight"][0].size)))
-    text = (
+    if not maps:
+        return Section("Weight map", "pictures.html", {"text": missing, "pictures": []})
+    names, entries = problem_names(model), max(values[0].size for values in maps.values())
+    count = max(1, min(len(names), _MOST_MAP_ENTRIES // max(1, len(maps) * entries)))
+    text = f"{missing} ".lstrip() + (
         "The weight says how the classes are told apart, not where they differ: entries may only cancel noise. The "
         "activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
         "interpreted."

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..estimators import TensorMarginClassifier
 from ..intake import shape_in_words
-from ..model_steps import all_steps, classifier_of, last_estimator
+from ..model_steps import AveragedClassifier, all_steps, classifier_of, search_of, wrappers_of
 from ..preparation import KeepsTensors
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
@@ -28,6 +28,8 @@ def percent(value: float | None) -> str:
 def describe_model(classifier: TensorMarginClassifier) -> str:
     """Return the decomposition and rank of the weight in words; for vectors, that the weight is flat."""
     form = _FORMS[classifier.decomposition]
+    if isinstance(classifier, AveragedClassifier):
+        return f"{form}, the mean of those of {classifier.n_copies_} calibrated classifiers"
     said = form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
     return f"{said} (the samples are vectors, so the weight is flat)" if len(classifier.sample_shape_) == 1 else said
 
@@ -47,7 +49,8 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     """Return sentences on data, preparation, model, choice, evaluation and software."""
     about = facts.get("about", {})
     lines = [_data(about.get("data")), _preparation(model), _model(model)]
-    lines += [_choice(model, about.get("search")), _evaluation(about.get("evaluation")), _chance(about.get("chance"))]
+    lines += [_choice(model, about.get("search")), *describe_wrappers(model)]
+    lines += [_evaluation(about.get("evaluation")), _chance(about.get("chance"))]
     versions = facts["versions"]
     lines.append("Software: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
     return [line for line in lines if line]
@@ -95,11 +98,35 @@ def _choice(model: Any, search: Mapping[str, Any] | None) -> str:
     tried = "; ".join(
         f"{name}: {', '.join(_tried(value) for value in values)}" for name, values in search["tried"].items()
     )
-    rule = describe_rule(last_estimator(model))
+    rule = describe_rule(search_of(model))
     return (
         f"Choice: {search['n_models']} models by {search['n_splits']}-fold cross-validation, {rule} taken ({tried}); "
         "refitted on all samples."
     )
+
+
+def describe_wrappers(model: Any) -> list[str]:
+    """Return a sentence for each search of scikit-learn, calibrator or threshold that a model is wrapped in."""
+    return [line for line in map(_describe_wrapper, wrappers_of(model)) if line]
+
+
+def _describe_wrapper(wrapper: Any) -> str:
+    name = type(wrapper).__name__
+    if hasattr(wrapper, "calibrated_classifiers_"):
+        count = len(wrapper.calibrated_classifiers_)
+        mean = f"; weights and margins are the mean over its {count} classifiers" if count > 1 else ""
+        return f"{name}: probabilities calibrated by {wrapper.method}{mean}."
+    if hasattr(wrapper, "best_threshold_"):
+        return f"{name}: decision threshold {wrapper.best_threshold_:.3g}, chosen by cross-validation."
+    if hasattr(wrapper, "cv_results_") and not hasattr(wrapper, "lowered_ranks_"):
+        score = getattr(wrapper, "best_score_", None)
+        scored = "" if score is None else f", with the validation score {score:.3g}"
+        chosen = ", ".join(f"{key}={value}" for key, value in wrapper.best_params_.items())
+        return (
+            f"{name}: {len(wrapper.cv_results_['params'])} candidates by {wrapper.n_splits_}-fold cross-validation; "
+            f"chosen {chosen}{scored}."
+        )
+    return ""
 
 
 def _tried(value: str) -> str:

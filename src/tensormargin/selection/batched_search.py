@@ -20,7 +20,7 @@ def run_batched(training: Training, jobs: Sequence[PathJob], splits: Sequence[Sp
             yield from _run_folds(training, same, splits)
         else:
             for job in same:
-                yield run_path(training.X, training.y, training.weights, *splits[job.split], job)
+                yield run_path(*training.arrays, *splits[job.split], job)
 
 
 def _run_folds(training: Training, jobs: Sequence[PathJob], splits: Sequence[Split]) -> Iterator[PathResults]:

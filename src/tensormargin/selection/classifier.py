@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from copy import copy
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, _fit_context, clone
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
@@ -21,16 +22,18 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._namespace import as_array, is_foreign, like, to_host
+from .._namespace import dtype_of, is_foreign, like, to_host
 from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted, samples_of_any_length
-from ..calibration import calibrate, class_probabilities, logarithms
+from ..affine import NotAffineError, affine_form
+from ..calibration import calibrate
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
 from ..formats import FORMATS
 from ..intake import shape_of_samples
+from ..model_steps import check_groups_for, transformed
 from ..preparation import takes_ragged
 from ..progress import Progress
 from ..samples import SampleArray, sample_array
@@ -42,7 +45,7 @@ from .search import PathJob, PathResults, Training, lams_up_to, left_out_scores,
 from .splits import Split, check_training_parts, splits_of
 
 
-class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator):
+class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     """`TensorMarginClassifier` with decomposition, rank, lambda and mu1 = mu2 selected by cross-validation.
 
     Every combination is scored by cross-validation, with warm starts along lambda. The best one is refitted on all
@@ -92,6 +95,13 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     best_estimator_ : TensorMarginClassifier, or a Pipeline of preparation and classifier
     classifier_ : TensorMarginClassifier
         The classifier inside ``best_estimator_``.
+    coef_, intercept_ : ndarray of shape (n_problems, I_1, ..., I_M) and (n_problems,)
+        As in `TensorMarginClassifier`, for the original samples: ``<coef_, Z> + intercept_`` are the binary scores.
+        They do not exist if the preparation is not affine (see `tensormargin.affine_form`); those for prepared
+        samples are in ``classifier_``.
+    weight_ : as in `TensorMarginClassifier`; ndarray, or a list of them, if there is a preparation
+    problems_ : list of (negative, positive)
+        The two classes of each row of ``coef_``, as in `TensorMarginClassifier`.
     best_params_, best_score_, best_index_ : dict, float, int
         The selected candidate and its mean validation score.
     cv_results_ : dict of arrays
@@ -115,7 +125,13 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
     'cp'
     """
 
+    # Under scikit-learn's metadata routing, groups reach these methods without being asked for.
     __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None}
+    __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"groups": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
+    __metadata_request__predict_log_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
+    __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = {"groups": True}
+    __metadata_request__score: ClassVar[dict[str, bool | None]] = {"groups": True}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "decompositions": ["array-like"],
@@ -187,7 +203,8 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
             Samples may differ in length where all of ``preparation`` takes that (`EqualLength` as its first step).
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), optional
-            Samples of one group (subject, session, run) are never on both sides of a split.
+            Samples of one group (subject, session, run) are never on both sides of a split. A preparation that scales
+            by group (``TensorScaler(by_group=True)``) needs them, here and when predicting.
         sample_weight : array-like of shape (n_samples,), optional
             Used for fits, scores and the calibration of probabilities.
         progress : callable, optional
@@ -204,9 +221,12 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(to_host(sample_weight), y, dtype=np.float64, ensure_non_negative=True)
-        training = Training(sample_array(X), y, weights, self._alternatives())
+        groups = checked_groups(X, groups)
+        training = Training(sample_array(X), y, weights, self._alternatives(), groups)
+        for one in training.preparations:
+            check_groups_for("fit", one, groups)
         rng = check_random_state(self.random_state)
-        splits = splits_of(self.cv, y, checked_groups(X, groups), rng.randint(2**31 - 1))
+        splits = splits_of(self.cv, y, groups, rng.randint(2**31 - 1))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = shape_of_samples(X)
@@ -270,10 +290,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
 
     def _shapes(self, training: Training) -> list[tuple[int, ...]]:
         """Return the sample shape after each alternative preparation, fitted to all samples."""
-        return [
-            tuple((training.X if one is None else as_array(clone(one).fit_transform(training.X, training.y))).shape[1:])
-            for one in training.preparations
-        ]
+        return [tuple(training.prepared_whole(which)[0].shape[1:]) for which in range(len(training.preparations))]
 
     def _search(
         self,
@@ -305,8 +322,7 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         """Return the results of the jobs in any order, from processes or from the device of the samples."""
         if training.array.fits_in_batches:
             return run_batched(training, jobs, splits)
-        arrays = training.X, training.y, training.weights
-        calls = (delayed(run_path)(*arrays, *splits[job.split], job) for job in jobs)
+        calls = (delayed(run_path)(*training.arrays, *splits[job.split], job) for job in jobs)
         n_jobs = self.n_jobs if training.array.in_memory else 1  # one fit keeps all workers of a cluster busy
         results: Iterable[PathResults] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
         return results
@@ -354,26 +370,40 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
             return samples_of_any_length(self, X)
         return samples_as_fitted(self, X, self.sample_shape_)
 
-    def _prepared(self, X: Any) -> Any:
+    def _prepared(self, X: Any, groups: Any, method: str) -> Any:
+        """Return samples as the classifier takes them."""
         best = self.best_estimator_
-        return as_array(best[:-1].transform(X)) if isinstance(best, Pipeline) else X
+        if not isinstance(best, Pipeline):
+            return X
+        groups = checked_groups(X, groups)
+        check_groups_for(method, best[:-1], groups)
+        return transformed(best[:-1], X, groups)
 
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores of the selected classifier; see `TensorMarginClassifier.decision_function`."""
-        prepared = self._prepared(self._as_fitted(X))
-        return self.classifier_.decision_function(prepared)
+    def _answer(self, method: str, X: Any, groups: Any) -> Any:
+        """Return what a method of the classifier says of prepared samples."""
+        prepared = self._prepared(self._as_fitted(X), groups, method)
+        return getattr(self.classifier_, method)(prepared)
 
-    def binary_scores(self, X: Any) -> Any:
+    def decision_function(self, X: Any, groups: Any = None) -> Any:
+        """Return the scores of the chosen classifier; see `TensorMarginClassifier.decision_function`.
+
+        Here and below, ``groups`` is needed where the preparation scales by group, and is not used otherwise.
+        """
+        return self._answer("decision_function", X, groups)
+
+    def binary_scores(self, X: Any, groups: Any = None) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem."""
-        prepared = self._prepared(self._as_fitted(X))
-        return self.classifier_.binary_scores(prepared)
+        return self._answer("binary_scores", X, groups)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, groups: Any = None) -> Any:
         """Return the predicted labels."""
-        prepared = self._prepared(self._as_fitted(X))
-        return self.classifier_.predict(prepared)
+        return self._answer("predict", X, groups)
 
-    def predict_proba(self, X: Any) -> Any:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
+        """Return the accuracy of the predictions for X."""
+        return self._accuracy_of(self.predict(X, groups), y, sample_weight)
+
+    def predict_proba(self, X: Any, groups: Any = None) -> Any:
         """Return class probabilities, one column per class.
 
         The score of each binary problem is mapped by a sigmoid (Platt 1999) fitted to the scores of held-out samples,
@@ -385,18 +415,57 @@ class TensorMarginClassifierCV(MetaEstimatorMixin, AccuracyMixin, BaseEstimator)
         ``class_weight="balanced"`` a sample may be assigned to a rare class although another one is more probable.
         Without offsets (the second column of ``calibration_`` is zero) the two always agree.
         """
-        array = sample_array(self._as_fitted(X))
-        return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array.X)))
+        return self._calibrated("predict_proba", X, groups)
 
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: Any, groups: Any = None) -> Any:
         """Return the logarithms of the class probabilities."""
-        array = sample_array(self._as_fitted(X))
-        return array.answer(self, "predict_log_proba", lambda: array.kept(logarithms(self._probabilities(array.X))))
+        return self._calibrated("predict_log_proba", X, groups)
 
-    def _probabilities(self, X: Any) -> Array:
-        scores = self.classifier_.binary_scores(self._prepared(X))
-        scheme = self.classifier_.multi_class_  # from the fit: parameters may have changed since
-        return class_probabilities(to_host(scores), to_host(self.calibration_), scheme)
+    def _calibrated(self, method: str, X: Any, groups: Any) -> Any:
+        """Return what a method of the classifier, with the search's calibration, returns for prepared samples."""
+        classifier = copy(self.classifier_)
+        classifier.probability, classifier.calibration_ = True, self.calibration_
+        return getattr(classifier, method)(self._prepared(self._as_fitted(X), groups, method))
+
+    @property
+    def problems_(self) -> list[tuple[Any, Any]]:
+        """The (negative, positive) class of each binary problem, one per row of ``coef_``."""
+        check_is_fitted(self)
+        return self.classifier_.problems_
+
+    @property
+    def coef_(self) -> Any:
+        """The weights as dense tensors, on the samples before the preparation where that is affine."""
+        return self._on_original_samples("coef_")
+
+    @property
+    def intercept_(self) -> Any:
+        """The intercepts, for samples before the preparation where that is affine."""
+        return self._on_original_samples("intercept_")
+
+    @property
+    def weight_(self) -> Any:
+        """The weights as the classifier writes them; as dense tensors where there is an affine preparation."""
+        weights = self._on_original_samples("weight_")
+        if not isinstance(self.best_estimator_, Pipeline):
+            return weights
+        return weights[0, ...] if weights.shape[0] == 1 else [weights[k, ...] for k in range(weights.shape[0])]
+
+    def _on_original_samples(self, attribute: str) -> Any:
+        """Return an attribute of the classifier as it is for samples that are not prepared."""
+        check_is_fitted(self)
+        own = getattr(self.classifier_, attribute)
+        if not isinstance(self.best_estimator_, Pipeline):
+            return own
+        try:
+            form = affine_form(self)
+        except NotAffineError as error:
+            raise AttributeError(
+                f"{attribute} would be for original samples, but the preparation is not affine: {error}. That of the "
+                f"prepared samples is classifier_.{attribute}"
+            ) from error
+        there = self.classifier_.intercept_
+        return like(form.offsets if attribute == "intercept_" else form.weights, there, dtype_of(there))
 
     @property
     def n_iter_(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._namespace import as_array, to_host
+from .._namespace import to_host
 from .._typing import Array, FloatArray
 from ..calibration import calibrate, class_probabilities
 from ..estimators import TensorMarginClassifier
@@ -37,7 +37,7 @@ class SplitClassifier(TensorMarginClassifier):
     @classmethod
     def of(cls, classifier: TensorMarginClassifier, calibration: FloatArray | None = None) -> Self:
         """Return a `SplitClassifier` with the attributes of a fitted classifier."""
-        one = cls(**classifier.get_params(deep=False))
+        one = cls()
         one.__dict__.update(vars(classifier), calibration_=calibration, asked_=False)
         return one
 
@@ -161,8 +161,7 @@ class Waiting:
     def _scored(self, own: PathResults, same: list[PathResults]) -> PathResults:
         if not any(result.waits for result in own.results):
             return own
-        X, y, weights = self.training.part(self.splits[own.split][1])
-        tested = (X if own.preparation is None else as_array(own.preparation.transform(X)), y, weights)
+        tested = self.training.transformed_part(own.preparation, self.splits[own.split][1])
         results = []
         for place, result in enumerate(own.results):
             if result.waits:

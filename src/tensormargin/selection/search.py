@@ -11,10 +11,11 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .._namespace import as_array, rows_of, to_host
+from .._namespace import rows_of, to_host
 from .._typing import Array
 from ..estimators import TensorMarginClassifier, fit_many
 from ..estimators.fit_steps import without_convergence_warnings
+from ..model_steps import fit_transformed, transformed
 from ..samples import SampleArray, sample_array
 from .grid import LambdaPath
 from .splits import Split
@@ -25,17 +26,23 @@ Part = tuple[Any, Array, dict[str, Array]]
 
 @dataclass(frozen=True)
 class Training:
-    """Labelled samples, their weights and the alternative preparations."""
+    """Labelled samples, their weights and groups, and the alternative preparations."""
 
     array: SampleArray
     y: Array
     weights: Array | None
     preparations: Sequence[Any]
+    groups: Array | None = None
 
     @property
     def X(self) -> Any:
         """The original samples."""
         return self.array.X
+
+    @property
+    def arrays(self) -> tuple[Any, Array, Array | None, Array | None]:
+        """Samples, labels, weights and groups, as `run_path` takes them."""
+        return self.X, self.y, self.weights, self.groups
 
     def part(self, rows: Array) -> Part:
         """Return the samples, labels and keyword arguments for `fit` and `score` of these rows."""
@@ -44,12 +51,28 @@ class Training:
 
     def prepared(self, split: Split, which: int) -> tuple[Part, Part, Any]:
         """Return the prepared training and test set of a split, and the preparation, fitted on the training set."""
-        train, test = (self.part(rows) for rows in split)
+        train = self.part(split[0])
         if self.preparations[which] is None:
-            return train, test, None
+            return train, self.part(split[1]), None
         preparation = clone(self.preparations[which])
-        prepared = as_array(preparation.fit_transform(train[0], train[1]))  # which may be set to give data frames
-        return (prepared, *train[1:]), (as_array(preparation.transform(test[0])), *test[1:]), preparation
+        prepared = fit_transformed(preparation, train[0], train[1], self.groups_of(split[0]))
+        return (prepared, *train[1:]), self.transformed_part(preparation, split[1]), preparation
+
+    def transformed_part(self, preparation: Any, rows: Array) -> Part:
+        """Return the part of these rows after a fitted preparation, None for none."""
+        X, y, weights = self.part(rows)
+        return X if preparation is None else transformed(preparation, X, self.groups_of(rows)), y, weights
+
+    def groups_of(self, rows: Array) -> Array | None:
+        """Return the groups of these rows, None where there are none."""
+        return None if self.groups is None else self.groups[rows]
+
+    def prepared_whole(self, which: int) -> tuple[Any, Any]:
+        """Return all samples after a preparation that learns from them, as they lie for None, and the preparation."""
+        if self.preparations[which] is None:
+            return self.X, None  # taking rows would copy the samples
+        preparation = clone(self.preparations[which])
+        return fit_transformed(preparation, self.X, self.y, self.groups), preparation
 
 
 @dataclass(frozen=True)
@@ -122,12 +145,14 @@ def lams_up_to(place: int, lams: Sequence[float], array: SampleArray) -> Sequenc
     return lams[place : place + 1] if array.fits_in_batches else lams[: place + 1]
 
 
-def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Array, job: PathJob) -> PathResults:
+def run_path(
+    X: Array, y: Array, weights: Array | None, groups: Array | None, train: Array, test: Array, job: PathJob
+) -> PathResults:
     """Fit a path on the training rows and return the job's results for each fit on the test rows.
 
     The arrays are separate arguments, so that joblib recognises them: a cluster holds the samples, a job does not.
     """
-    training = Training(sample_array(X), y, weights, job.preparations)
+    training = Training(sample_array(X), y, weights, job.preparations, groups)
     fitted, tested, preparation = training.prepared((train, test), job.path.preparation)
     with without_convergence_warnings():
         fits = follow(job.template, job.path, job.lams, *fitted)
@@ -138,13 +163,9 @@ def run_path(X: Array, y: Array, weights: Array | None, train: Array, test: Arra
 
 def refit(training: Training, template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]) -> Any:
     """Return the model for the last lambda, fitted to all samples: a classifier, or a Pipeline with its preparation."""
-    X, y = training.X, training.y  # no indexing, which would copy the samples
     weights = {} if training.weights is None else {"sample_weight": training.weights}
-    preparation = training.preparations[path.preparation]
-    if preparation is not None:
-        preparation = clone(preparation)
-        X = as_array(preparation.fit_transform(X, y))
-    fits = follow(template, path, lams, X, y, weights)
+    X, preparation = training.prepared_whole(path.preparation)
+    fits = follow(template, path, lams, X, training.y, weights)
     with without_convergence_warnings():
         for _ in lams[:-1]:
             next(fits)

@@ -1,0 +1,72 @@
+"""Samplers of imbalanced-learn before our classifiers: they act in fits and do nothing when predicting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
+
+pytest.importorskip("imblearn", reason="needs imbalanced-learn: pip install imbalanced-learn")
+
+from imblearn.combine import SMOTETomek
+from imblearn.over_sampling import SMOTE, RandomOverSampler
+from imblearn.pipeline import make_pipeline
+from imblearn.under_sampling import RandomUnderSampler
+
+from tensormargin import (
+    Tensorize,
+    TensorMarginClassifier,
+    activation_pattern,
+    affine_form,
+    load_model,
+    margin_report,
+    save_model,
+    weight_maps,
+)
+from tensormargin.model_steps import all_steps, fit_model
+
+SAMPLERS = [
+    RandomOverSampler(random_state=0),
+    RandomUnderSampler(random_state=0),
+    SMOTE(random_state=0),
+    SMOTETomek(random_state=0),
+]
+
+
+@pytest.fixture(scope="module")
+def imbalanced():
+    rng = np.random.default_rng(0)
+    y = (np.arange(60) < 15).astype(int)
+    return rng.normal(3, 2, (60, 20)) + 2 * y[:, None] * (np.arange(20) < 6), y
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=type)
+def test_models_with_samplers(sampler, imbalanced, tmp_path):
+    X, y = imbalanced
+    model = make_pipeline(StandardScaler(), sampler, Tensorize((4, 5)), TensorMarginClassifier("cp", 1))
+    theirs, ours = clone(model).fit(X, y), fit_model(clone(model), X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=1e-6)
+    assert [type(step).__name__ for step in all_steps(theirs)] == ["StandardScaler", "Tensorize"]
+    np.testing.assert_allclose(affine_form(theirs).scores(X)[:, 0], theirs.decision_function(X), rtol=1e-6)
+    assert weight_maps(theirs).shape == activation_pattern(theirs, X, y).shape == (1, 20)
+    assert margin_report(theirs, X, y).n_samples == 60
+    save_model(tmp_path / "model.skops", theirs)
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").model.predict(X), theirs.predict(X))
+
+
+def test_groups_follow_samples_that_are_taken_as_they_are(imbalanced):
+    X, y = imbalanced
+    groups = np.arange(60) % 6
+    last = TensorMarginClassifier("full")
+    fit_model(make_pipeline(RandomUnderSampler(random_state=0), last), X, y, groups)
+    with pytest.raises(ValueError, match=r"SMOTE makes new samples.*RandomOverSampler"):
+        fit_model(make_pipeline(SMOTE(random_state=0), last), X, y, groups)
+
+
+def test_searches_over_pipelines_with_samplers(imbalanced):
+    X, y = imbalanced
+    model = make_pipeline(RandomOverSampler(random_state=0), TensorMarginClassifier("full"))
+    search = GridSearchCV(model, {"tensormarginclassifier__mu1": [0.0, 1.0]}, cv=2).fit(X, y)
+    np.testing.assert_allclose(affine_form(search).scores(X)[:, 0], search.decision_function(X), rtol=1e-6)
