@@ -16,7 +16,7 @@ from .blocks import block_problem
 from .formats import Block, Weight
 from .objective import Certificate, MarginProblem
 from .samples import Samples
-from .solvers import Solver
+from .solvers import Solver, solve_small_block
 
 
 @dataclass(frozen=True)
@@ -243,6 +243,10 @@ class _State:
 
 def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solver: Solver) -> SolvedBlock:
     """Return the solution of the requested block, given its design."""
+    small = solve_small_block(design, problem, request.beta)
+    if small is not None:
+        vector, intercept, beta, certificate = small
+        return SolvedBlock(request.block, vector, intercept, certificate, certificate.relative_gap, beta)
     block = block_problem(design, problem, request.gap_tol)
     solution = solver(block, request.beta, request.gap_tol)
     recovered = block.recover(solution.u, solution.margins)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from .base import Solution, Solver
 from .dual_cd import solve_dual_cd
 from .interior_point import solve_interior_point
+from .small import solve_small_block
 
 SOLVERS: dict[str, Solver] = {"dual_cd": solve_dual_cd, "interior_point": solve_interior_point}
 
-__all__ = ["SOLVERS", "Solution", "Solver"]
+__all__ = ["SOLVERS", "Solution", "Solver", "solve_small_block"]
