@@ -250,7 +250,7 @@ def labelled_beyond_int64():
     (not_refitted, "GridSearchCV has no best_estimator_"),
     (labelled_beyond_int64, "whole numbers or strings"),
     (TensorMarginClassifier, "not fitted"),
-    (TensorMarginClassifierCV, "has no best_estimator_"),
+    (TensorMarginClassifierCV, "not fitted yet"),
     (LogisticRegression, "cannot export LogisticRegression"),
     (lambda: 3, "cannot export int"),
 ])  # fmt: skip
