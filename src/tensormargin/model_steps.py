@@ -161,7 +161,7 @@ def check_groups_for(method: str, transformer: Any, groups: Array | None) -> Non
 
 
 def works_by_group(transformer: Any) -> bool:
-    """Tell whether a transformer, or a step of it, works by group; None does not."""
+    """Return whether a transformer, or a step of it, works by group; None does not."""
     return any(scales_by_group(step) for _, step in named_steps([("", transformer)]))
 
 

@@ -30,8 +30,8 @@ def export_onnx(model: Any, path: str | Path) -> None:
 
     The file has one input, ``samples``: float32 of shape (n_samples, I_1, ..., I_M), any number of samples. Its outputs
     are ``label`` (int64 or strings), ``scores`` (those of `decision_function`) and, if the model has
-    `predict_proba`, ``probabilities``. The preparation is included. Low-rank weights are stored as factors if that makes
-    the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON), ``multi_class``, ``tensormargin``
+    `predict_proba`, ``probabilities``. The preparation is included. Low-rank weights are stored as factors if that
+    makes the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON), ``multi_class``, ``tensormargin``
     (version).
 
     Computations are in float32, and in float64 if means or offsets show that samples lie far from zero: scores agree

@@ -85,7 +85,7 @@ def _dense_scores(graph: Graph, samples: str, weights: Array, offsets: Array) ->
 
 
 def _centres_from_afar(step: Any) -> bool:
-    """Tell whether a step centres samples that lie far from zero, as measured by their standard deviation."""
+    """Return whether a step centres samples that lie far from zero, as measured by their standard deviation."""
     if not (isinstance(step, TensorScaler) and step.with_mean):
         return False
     return float(np.mean((np.asarray(step.mean_, np.float64) / step.scale_) ** 2)) > _FAR**2
