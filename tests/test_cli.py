@@ -397,7 +397,7 @@ def bad_one_class(folder):
 
 def bad_rank(folder):
     path, _ = write_npz(folder)
-    return path, ("--rank", "99"), "rank"
+    return path, ("--decomposition", "tucker", "--rank", "2,2,2,2,2"), "one number per mode"
 
 
 def bad_folder(folder):

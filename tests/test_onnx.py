@@ -16,7 +16,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
-from tensormargin.selection.calibration import class_probabilities
 
 import tensormargin
 from tensormargin import (
@@ -30,6 +29,7 @@ from tensormargin import (
     export_onnx,
     save_model,
 )
+from tensormargin.calibration import class_probabilities
 from tensormargin.multiclass import combine_scores, predicted_codes
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tensormargin[onnx]'")
@@ -250,7 +250,7 @@ def labelled_beyond_int64():
     (not_refitted, "GridSearchCV has no best_estimator_"),
     (labelled_beyond_int64, "whole numbers or strings"),
     (TensorMarginClassifier, "not fitted"),
-    (TensorMarginClassifierCV, "has no best_estimator_"),
+    (TensorMarginClassifierCV, "not fitted yet"),
     (LogisticRegression, "cannot export LogisticRegression"),
     (lambda: 3, "cannot export int"),
 ])  # fmt: skip

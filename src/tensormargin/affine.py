@@ -111,8 +111,8 @@ def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = Non
     return AffineForm(weights, form.offsets + constants)
 
 
-def sample_shape(model: Any) -> tuple[int, ...]:
-    """Return the shape of the samples that a fitted model takes."""
+def sample_shape(model: Any) -> tuple[int | None, ...]:
+    """Return the sample shape that a fitted model expects; None in it for any length."""
     chain = chain_of(model)
     first = _remembered_shape(chain.steps[0] if chain.steps else chain.classifier)
     if first is not None:
@@ -124,11 +124,11 @@ def sample_shape(model: Any) -> tuple[int, ...]:
         return next((shape for shape in shapes if shape is not None), ())
 
 
-def _remembered_shape(step: Any) -> tuple[int, ...] | None:
-    """Return the shape of the samples that a step, or a classifier, takes; None where it does not say."""
+def _remembered_shape(step: Any) -> tuple[int | None, ...] | None:
+    """Return the sample shape that a step or classifier expects, or None if it does not store one."""
     if is_masker(step) and getattr(step, "mask_img_", None) is not None:
         return tuple(step.mask_img_.shape)
     for attribute in ("sample_shape_in_", "sample_shape_", "features_shape_"):  # the last one is MNE's
         if hasattr(step, attribute):
-            return tuple(int(size) for size in getattr(step, attribute))
+            return tuple(None if size is None else int(size) for size in getattr(step, attribute))
     return None

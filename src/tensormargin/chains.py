@@ -121,17 +121,17 @@ def _thawed(step: Any) -> Any:
 
 
 def is_sampler(step: Any) -> bool:
-    """Tell whether a step only chooses or makes training samples (imbalanced-learn's), and predictions pass it by."""
+    """Return whether a step only chooses or makes training samples (imbalanced-learn's), and predictions pass it by."""
     return hasattr(step, "fit_resample") and not hasattr(step, "transform")
 
 
 def is_masker(step: Any) -> bool:
-    """Tell whether a step takes images and gives vectors: nilearn's maskers."""
+    """Return whether a step takes images and gives vectors: nilearn's maskers."""
     return "nilearn.BaseMasker" in kind_names(step)
 
 
 def scales_by_group(step: Any) -> bool:
-    """Tell whether a step treats every group by itself, so that it needs groups and is not affine."""
+    """Return whether a step treats every group by itself, so that it needs groups and is not affine."""
     return isinstance(step, TensorScaler) and step.by_group
 
 

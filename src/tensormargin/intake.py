@@ -67,7 +67,7 @@ def as_samples(X: Any, ragged: bool = False) -> Any:
 
 
 def is_ragged(X: Any) -> bool:
-    """Tell whether X is what `as_samples` makes of samples of different lengths."""
+    """Return whether X is what `as_samples` makes of samples of different lengths."""
     return isinstance(X, np.ndarray) and X.dtype.kind == "O" and X.ndim == 1 and _holds_arrays(X)
 
 
@@ -133,14 +133,14 @@ def _unmasked_as(block: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def _is_array(cell: Any) -> bool:
-    """Tell whether an object is, or holds, an array: no number, text or mapping."""
+    """Return whether an object is, or holds, an array: no number, text or mapping."""
     if isinstance(cell, np.ndarray):
         return cell.ndim > 0
     return isinstance(cell, list | tuple) or bool(_library(cell)) or is_lazy(cell) or is_foreign(cell)
 
 
 def _holds_arrays(X: Any) -> bool:
-    """Tell whether the first of some objects is an array."""
+    """Return whether the first of some objects is an array."""
     first = next(iter(X.flat if isinstance(X, np.ndarray) else X), None)
     return _is_array(first)
 
@@ -262,7 +262,7 @@ def _from_pandas(X: Any, ragged: bool) -> Any:
 
 
 def _columns_of_arrays(frame: Any) -> bool:
-    """Tell whether the columns of a frame hold arrays; raise ValueError where only some of them do."""
+    """Return whether the columns of a frame hold arrays; raise ValueError where only some of them do."""
     if len(frame) == 0 or frame.shape[1] == 0:
         return False
     kinds = [dtype == np.dtype(object) and _is_array(frame.iloc[0, place]) for place, dtype in enumerate(frame.dtypes)]

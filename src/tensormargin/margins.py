@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._namespace import to_host
+from ._namespace import as_array, to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .model_steps import classifier_of, samples_for_classifier
@@ -149,7 +149,7 @@ def margin_report(
     X = samples_for_classifier(model, X, groups)
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
-    norms = _norms(X)
+    norms = _norms(as_array(X))
     problems = binary_problems(codes, len(class_labels), clf.multi_class_)
     reports, classes, weights = [], class_labels.tolist(), to_host(clf.coef_)
     for k, problem in enumerate(problems):

@@ -161,7 +161,7 @@ def check_groups_for(method: str, transformer: Any, groups: Array | None) -> Non
 
 
 def works_by_group(transformer: Any) -> bool:
-    """Tell whether a transformer, or a step of it, works by group; None does not."""
+    """Return whether a transformer, or a step of it, works by group; None does not."""
     return any(scales_by_group(step) for _, step in named_steps([("", transformer)]))
 
 
@@ -174,7 +174,7 @@ def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Array:
     steps = all_steps(model)
     if steps and is_masker(steps[0]):
         return volumes(steps[0].inverse_transform(steps[0].transform(X)))
-    return _through(steps[: _map_space(steps)], _at_the_door(steps, X), groups)
+    return as_array(_through(steps[: _map_space(steps)], _at_the_door(steps, X), groups))
 
 
 def _map_space(steps: Sequence[Any]) -> int:
@@ -205,9 +205,9 @@ def samples_for_classifier(model: Any, X: Any, groups: Array | None = None) -> A
 
 
 def _at_the_door(steps: Sequence[Any], X: Any) -> Any:
-    """Return samples as an array, unless the first step takes images."""
+    """Return samples as an array or a data frame, unless the first step takes images."""
     first = steps[0] if steps else None
-    return X if is_masker(first) else as_array(as_samples(X, ragged=takes_ragged(first)))
+    return X if is_masker(first) else as_samples(X, ragged=takes_ragged(first))
 
 
 def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Array:

@@ -18,7 +18,7 @@ _FOLDS = 5
 
 
 def has_probabilities(classifier: Any) -> bool:
-    """Tell whether a classifier has `predict_proba`; raise AttributeError with the remedy where it has not."""
+    """Return whether a classifier has `predict_proba`; raise AttributeError with the remedy where it has not."""
     if not classifier.probability:
         raise AttributeError(
             f"{type(classifier).__name__} has probabilities only with probability=True; set it before fit"

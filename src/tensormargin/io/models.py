@@ -214,7 +214,7 @@ def _structure(model: Any) -> dict[str, Any]:
     outer = getattr(model, "steps", [(None, model)])
     name, steps, shape = type(outer[-1][1]).__name__, [step for _, step in outer[:-1]], None
     try:
-        steps, shape = list(chain_of(model).steps), _sizes(sample_shape(model))
+        steps, shape = list(chain_of(model).steps), list(sample_shape(model))
     except TypeError:  # scikit-learn's own model, or calibrated ones behind steps that are not affine
         first = outer[0][1]
         known = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))

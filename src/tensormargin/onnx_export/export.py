@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from .._namespace import to_host
 from .._typing import Array
 from ..affine import NotAffineError
+from ..chains import chain_of
 from ..estimators import TensorMarginClassifier, to_device
 from ..io import replacing
 from ..io.versions import software_versions
-from ..model_steps import pipeline_steps
+from ..model_steps import classifier_of
 from ..selection import TensorMarginClassifierCV
 from .decisions import decide, probabilities
 from .graph import Graph, require_onnx
 from .scoring import scoring_graph
 
-_NOT_REFITTED = "this %(name)s has no best_estimator_: fit it, with refit=True, before it is exported"
-
 
 def export_onnx(model: Any, path: str | Path) -> None:
-    """Write a fitted model as an ONNX file that takes original samples; the file is whole or not there.
+    """Write a fitted model as an ONNX file for original samples, atomically.
 
     The file has one input, ``samples``: float32 of shape (n_samples, I_1, ..., I_M), any number of samples. Its outputs
-    are ``label`` (int64 or strings), ``scores`` (those of `decision_function`) and, where the model has
-    `predict_proba`, ``probabilities``. The preparation is part of it. Low-rank weights stay factors where that makes
-    the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON), ``multi_class``, ``tensormargin``
+    are ``label`` (int64 or strings), ``scores`` (those of `decision_function`) and, if the model has
+    `predict_proba`, ``probabilities``. The preparation is included. Low-rank weights are stored as factors if that
+    makes the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON), ``multi_class``, ``tensormargin``
     (version).
 
-    It computes in float32, and where means or offsets show that samples lie far from zero, scores in float64: they
-    agree with those of the model to 1e-5 of their scale. Samples that are not float32 are to be converted.
+    Computations are in float32, and in float64 if means or offsets show that samples lie far from zero: scores agree
+    with those of the model to 1e-5 of their scale. Convert samples of other types to float32.
 
     Parameters
     ----------
@@ -52,11 +50,12 @@ def export_onnx(model: Any, path: str | Path) -> None:
         For a step that is not affine, or not known to be (`register_pull_back`), by its name.
     """
     require_onnx()
-    steps, last, classifier = _parts(model)
-    labels, calibration = _labels(to_host(classifier.classes_)), getattr(last, "calibration_", None)
+    steps, classifier, last = _exported(model)
+    classifier = to_device(classifier)
+    labels, calibration = _labels(classifier.classes_), getattr(last, "calibration_", None)
     scheme = classifier.multi_class_
     try:
-        graph, scores = scoring_graph([to_device(step) for step in steps], to_device(classifier))
+        graph, scores = scoring_graph([to_device(step) for step in steps], classifier)
     except NotAffineError as error:
         raise NotAffineError(f"this model cannot be exported: {error}") from error
     _add_outputs(graph, scores, labels, calibration, scheme)
@@ -83,29 +82,25 @@ def _add_outputs(graph: Graph, scores: str, labels: Array, calibration: Any, sch
         graph.output("probabilities", found, "FLOAT", (n_classes,))
 
 
-def _parts(model: Any) -> tuple[list[Any], Any, TensorMarginClassifier]:
-    """Return all transformers, the estimator that has the probabilities, and the classifier that has the weight.
+def _exported(model: Any) -> tuple[Sequence[Any], TensorMarginClassifier, Any]:
+    """Return the steps of a model, its classifier, and the estimator with the probabilities.
 
-    What changes the decisions of the classifier that it holds (a threshold, a calibrator, an ensemble) is refused.
+    Wrappers that change the decisions of the classifier (thresholds, calibrators, ensembles) are refused.
     """
-    steps, last, inner = list[Any](), None, model
-    while not isinstance(inner, TensorMarginClassifier):
-        if isinstance(inner, Pipeline):
-            steps += pipeline_steps(inner)
-            inner = inner.steps[-1][1]
-        elif isinstance(inner, FrozenEstimator):
-            inner = inner.estimator
-        elif isinstance(inner, TensorMarginClassifierCV | BaseSearchCV):
-            check_is_fitted(inner, "best_estimator_", msg=_NOT_REFITTED)
-            last = inner if isinstance(inner, TensorMarginClassifierCV) else last
-            inner = inner.best_estimator_
-        else:
+    try:
+        chain = chain_of(model)
+    except TypeError as error:
+        raise TypeError(f"cannot export {type(model).__name__}: {error}") from error
+    searches = TensorMarginClassifierCV | BaseSearchCV | FrozenEstimator
+    for wrapper in chain.wrappers:
+        if not isinstance(wrapper, searches):
             raise TypeError(
-                f"cannot export {type(inner).__name__}: a model must be TensorMarginClassifier or "
-                "TensorMarginClassifierCV, or a Pipeline or scikit-learn search that ends in one"
+                f"cannot export {type(wrapper).__name__}, which changes the decisions of its classifier: export the "
+                "classifier inside it"
             )
-    check_is_fitted(inner)
-    return steps, inner if last is None else last, inner
+    own = [one for one in chain.wrappers if isinstance(one, TensorMarginClassifierCV)]
+    classifier = classifier_of(model)
+    return chain.steps, classifier, own[-1] if own else classifier
 
 
 def _labels(classes: Array) -> Array:

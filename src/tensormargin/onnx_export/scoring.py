@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ..affine import AffineForm, pulled_back
+from ..affine import AffineForm, form_of_chain
+from ..chains import Chain
 from ..estimators import TensorMarginClassifier
 from ..formats import FORMATS, Weight
 from ..preparation import Crop, Mask, Resize, Tensorize, TensorScaler
@@ -36,7 +37,7 @@ def scoring_graph(steps: Sequence[Any], classifier: TensorMarginClassifier) -> t
 
     Raises NotAffineError for a step that a weight cannot be taken back through.
     """
-    form = _affine_form(steps, classifier)
+    form = form_of_chain(Chain(tuple(steps), classifier))
     far = bool(np.any(np.abs(form.offsets) > _FAR)) or any(map(_centres_from_afar, steps))
     ways = [_folded(form, far)]
     if all(type(step) in _OPERATORS for step in steps):
@@ -83,16 +84,8 @@ def _dense_scores(graph: Graph, samples: str, weights: Array, offsets: Array) ->
     return graph.add("Gemm", graph.add("Flatten", samples, axis=1), weights.reshape(len(weights), -1).T, offsets)
 
 
-def _affine_form(steps: Sequence[Any], classifier: TensorMarginClassifier) -> AffineForm:
-    """Return weights and offsets of all binary problems on what the first of these steps takes."""
-    form = AffineForm(np.asarray(classifier.coef_, np.float64), np.asarray(classifier.intercept_, np.float64))
-    for step in reversed(steps):
-        form = pulled_back(step, form)
-    return form
-
-
 def _centres_from_afar(step: Any) -> bool:
-    """Tell whether a step centres samples that lie far from zero, as measured by their standard deviation."""
+    """Return whether a step centres samples that lie far from zero, as measured by their standard deviation."""
     if not (isinstance(step, TensorScaler) and step.with_mean):
         return False
     return float(np.mean((np.asarray(step.mean_, np.float64) / step.scale_) ** 2)) > _FAR**2

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._namespace import dtype_of, is_foreign, like, to_host
+from .._namespace import as_array, dtype_of, is_foreign, like, to_host
 from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted, samples_of_any_length
 from ..affine import NotAffineError, affine_form
@@ -377,7 +377,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
             return X
         groups = checked_groups(X, groups)
         check_groups_for(method, best[:-1], groups)
-        return transformed(best[:-1], X, groups)
+        return as_array(transformed(best[:-1], X, groups))
 
     def _answer(self, method: str, X: Any, groups: Any) -> Any:
         """Return what a method of the classifier says of prepared samples."""
@@ -423,9 +423,10 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     def _calibrated(self, method: str, X: Any, groups: Any) -> Any:
         """Return what a method of the classifier, with the search's calibration, returns for prepared samples."""
+        prepared = self._prepared(self._as_fitted(X), groups, method)
         classifier = copy(self.classifier_)
         classifier.probability, classifier.calibration_ = True, self.calibration_
-        return getattr(classifier, method)(self._prepared(self._as_fitted(X), groups, method))
+        return getattr(classifier, method)(prepared)
 
     @property
     def problems_(self) -> list[tuple[Any, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .._namespace import rows_of, to_host
+from .._namespace import as_array, rows_of, to_host
 from .._typing import Array
 from ..estimators import TensorMarginClassifier, fit_many
 from ..estimators.fit_steps import without_convergence_warnings
@@ -55,13 +55,14 @@ class Training:
         if self.preparations[which] is None:
             return train, self.part(split[1]), None
         preparation = clone(self.preparations[which])
-        prepared = fit_transformed(preparation, train[0], train[1], self.groups_of(split[0]))
+        prepared = as_array(fit_transformed(preparation, train[0], train[1], self.groups_of(split[0])))
         return (prepared, *train[1:]), self.transformed_part(preparation, split[1]), preparation
 
     def transformed_part(self, preparation: Any, rows: Array) -> Part:
         """Return the part of these rows after a fitted preparation, None for none."""
         X, y, weights = self.part(rows)
-        return X if preparation is None else transformed(preparation, X, self.groups_of(rows)), y, weights
+        X = X if preparation is None else as_array(transformed(preparation, X, self.groups_of(rows)))
+        return X, y, weights
 
     def groups_of(self, rows: Array) -> Array | None:
         """Return the groups of these rows, None where there are none."""
@@ -72,7 +73,7 @@ class Training:
         if self.preparations[which] is None:
             return self.X, None  # taking rows would copy the samples
         preparation = clone(self.preparations[which])
-        return fit_transformed(preparation, self.X, self.y, self.groups), preparation
+        return as_array(fit_transformed(preparation, self.X, self.y, self.groups)), preparation
 
 
 @dataclass(frozen=True)
