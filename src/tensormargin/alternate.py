@@ -16,7 +16,7 @@ from .blocks import block_problem
 from .formats import Block, Weight
 from .objective import Certificate, MarginProblem
 from .samples import Samples
-from .solvers import Solver, solve_small_block
+from .solvers import SOLVERS, Solver, solve_small_block
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class _State:
 
 def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solver: Solver) -> SolvedBlock:
     """Return the solution of the requested block, given its design."""
-    small = solve_small_block(design, problem, request.beta)
+    small = solve_small_block(design, problem, request.beta) if solver is SOLVERS["dual_cd"] else None
     if small is not None:
         vector, intercept, beta, certificate = small
         return SolvedBlock(request.block, vector, intercept, certificate, certificate.relative_gap, beta)

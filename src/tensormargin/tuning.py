@@ -102,8 +102,8 @@ DESCENT_TOL = 1e-7
 """Relative gap below which the exact solve on the free coordinates is faster than descent."""
 FIRST_ROUND, FIRST_ROUND_IF_SMALL = 10, 60
 """Epochs before the first exact solve; later rounds double in length."""
-SMALL_ROUNDS = 6
-"""Rounds of descent on a small problem before Newton's method is tried..."""
+SMALL_ROUNDS, SMALL_EPOCHS = 6, 60
+"""Rounds of descent on a small problem, and epochs of each, before Newton's method is tried..."""
 NEAR_GAP = 1e-2
 """...and the relative gap above which not even a second round is worth it (benchmarks/tuning.py)."""
 MOST_STALLS = 2

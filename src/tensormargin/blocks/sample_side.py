@@ -15,7 +15,7 @@ class SampleSide(BlockProblem):
     """Block problem with a whitened Cholesky factor of YY': costs N^2 d + N^3 and stores nothing of size d."""
 
     def __init__(self, signed: SignedDesign, objective: Objective) -> None:
-        rows, self._chosen = _cholesky_rows(signed.gram())
+        rows, self._chosen = cholesky_rows(signed.gram())
         super().__init__(rows.shape, objective)
         self._signed = signed
         self._triangle = rows[self._chosen]
@@ -56,7 +56,7 @@ class SampleSide(BlockProblem):
         return Recovered(*self._signed.as_block(combined), self._signed.times(combined))
 
 
-def _cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
+def cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
     """Return F with ``FF' = gram`` and the positions of the rows that form a lower triangle (pivoted Cholesky).
 
     The number of columns of F is the numerical rank of the Gram matrix. It is determined after scaling all samples to

@@ -1,4 +1,4 @@
-"""Small block problems, solved exactly by compiled code (`tensormargin._block_kernels`)."""
+"""Small block problems, solved exactly by compiled code (`tensormargin._native`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import tuning
+from .._native import solve_small
 from .._typing import FloatArray
 from ..objective import Certificate, MarginProblem
 
@@ -24,21 +25,30 @@ class SmallSolution(NamedTuple):
 
 
 def solve_small_block(design: Any, problem: MarginProblem, start: FloatArray | None) -> SmallSolution | None:
-    """Return the solution of a small block problem, None if it is not small or rounding keeps it from its gap."""
-    if not isinstance(design, np.ndarray) or design.size > tuning.SMALL_DESIGN:
-        return None
-    from .._block_kernels import solve_small
+    """Return the solution of a small block problem.
 
+    None if it is not small, if rounding keeps it from its gap, or if the code was not compiled: the general way is then
+    to be taken.
+    """
+    function = solve_small()
+    if function is None or not isinstance(design, np.ndarray) or design.size > tuning.SMALL_DESIGN:
+        return None
     objective = problem.objective
-    *solved, primal, dual, scale = solve_small(
-        np.ascontiguousarray(design, np.float64),
-        problem.signs,
-        objective.weights,
-        (objective.lam, objective.mu1, objective.mu2),
-        problem.bias_scale,
-        objective.mu2 * objective.weights if start is None else start,
-        (_GAP, tuning.DESCENT_TOL, tuning.NEAR_GAP),
-        (tuning.SMALL_ROUNDS, tuning.FIRST_ROUND_IF_SMALL, tuning.FACE_WORK_IF_SMALL),
+    design = np.ascontiguousarray(design, np.float64)
+    beta = objective.mu2 * objective.weights if start is None else start.copy()
+    vector, answer = np.empty(design.shape[1]), np.empty(4)
+    strengths = np.array([objective.lam, objective.mu1, objective.mu2])
+    limits = np.array(
+        [_GAP, tuning.DESCENT_TOL, tuning.NEAR_GAP, tuning.SMALL_ROUNDS, tuning.SMALL_EPOCHS, tuning.FACE_WORK_IF_SMALL]
     )
-    certificate = Certificate(primal, dual, scale)
-    return SmallSolution(*solved, certificate) if certificate.relative_gap <= _GAP_NEEDED else None
+    failed = function(
+        *design.shape,
+        *(array.ctypes.data for array in (design, problem.signs, objective.weights, strengths)),
+        problem.bias_scale,
+        *(array.ctypes.data for array in (limits, beta, vector, answer)),
+    )
+    intercept, *values = answer.tolist()
+    certificate = Certificate(*values)
+    if failed or not certificate.relative_gap <= _GAP_NEEDED:
+        return None
+    return SmallSolution(vector, intercept, beta, certificate)

@@ -1,0 +1,476 @@
+/* One small block problem from its design to a certified solution (Eq. 12-14 of the paper).
+ *
+ * The same algorithm as tensormargin/blocks and tensormargin/solvers/dual_cd.py have for large problems, in one call
+ * without the GIL: if samples are few, a Python call for each step takes ten times as long as the arithmetic.
+ * tests/test_small_blocks.py compares both with each other and with a general QP solver. All matrices are row-major.
+ */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_WIDTH 0.1 /* of the rounded corner of the hinge; also the factor by which it shrinks */
+#define NARROWEST 1e-10
+#define MOST_STEPS 50
+#define SHORTEST 1e-8
+#define TINY 2.2250738585072014e-308
+#define EPSILON 2.220446049250313e-16
+
+typedef struct {
+    int64_t n, k;           /* rows and columns of A */
+    const double *rows;     /* A, whitened */
+    const double *weights;  /* sum to one */
+    double lam, mu2;
+    double *lower, *upper;
+} Problem;
+
+typedef struct { /* a dual point with what follows from it */
+    double *beta, *u, *margins;
+    double gap, dual, scale;
+} Point;
+
+typedef struct {
+    double goal;        /* relative gap to reach */
+    double descent_gap; /* relative gap at which descent hands over to the exact solve */
+    double near;        /* relative gap above which a further round of descent is not worth trying */
+    int64_t rounds, epochs;
+    double work; /* multiplications of an exact solve */
+} Limits;
+
+static inline double dot(const double *restrict a, const double *restrict b, int64_t size) {
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+    int64_t i = 0;
+    for (; i + 3 < size; i += 4) {
+        s0 += a[i] * b[i];
+        s1 += a[i + 1] * b[i + 1];
+        s2 += a[i + 2] * b[i + 2];
+        s3 += a[i + 3] * b[i + 3];
+    }
+    for (; i < size; i++) s0 += a[i] * b[i];
+    return (s0 + s1) + (s2 + s3);
+}
+
+static inline void add(double *restrict a, double factor, const double *restrict b, int64_t size) {
+    for (int64_t i = 0; i < size; i++) a[i] += factor * b[i];
+}
+
+/* Write u = A'beta and the margins A u, and certify the point. */
+static void certify(const Problem *p, Point *at) {
+    double total = 0.0, mean = 0.0, hinge = 0.0;
+    memset(at->u, 0, p->k * sizeof(double));
+    for (int64_t i = 0; i < p->n; i++) {
+        total += at->beta[i] - p->lower[i];
+        if (at->beta[i] != 0.0) add(at->u, at->beta[i], p->rows + i * p->k, p->k);
+    }
+    for (int64_t i = 0; i < p->n; i++) {
+        double margin = dot(p->rows + i * p->k, at->u, p->k);
+        at->margins[i] = margin;
+        mean += p->weights[i] * margin;
+        if (margin < 1.0) hinge += p->weights[i] * (1.0 - margin);
+    }
+    double half_square = 0.5 * dot(at->u, at->u, p->k);
+    at->scale = half_square + fabs(p->mu2 * mean) + p->lam * hinge;
+    at->dual = total - half_square;
+    double gap = half_square - p->mu2 * mean + p->lam * hinge - at->dual;
+    if (!isfinite(gap))
+        at->gap = INFINITY;
+    else
+        at->gap = at->scale > 0.0 ? fmax(gap, 0.0) / at->scale : 0.0;
+}
+
+static void copy_point(const Problem *p, Point *to, const Point *from) {
+    memcpy(to->beta, from->beta, p->n * sizeof(double));
+    memcpy(to->u, from->u, p->k * sizeof(double));
+    memcpy(to->margins, from->margins, p->n * sizeof(double));
+    to->gap = from->gap, to->dual = from->dual, to->scale = from->scale;
+}
+
+/* ---- coordinate descent: tensormargin/_kernels.py, descend ---- */
+
+static void shuffle(int64_t *order, int64_t size, uint64_t *seed) {
+    uint64_t state = *seed;
+    for (int64_t last = size - 1; last > 0; last--) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        int64_t other = (int64_t)(state % (uint64_t)(last + 1)), kept = order[last];
+        order[last] = order[other], order[other] = kept;
+    }
+    *seed = state;
+}
+
+static void descend(const Problem *p, const double *squares, double *beta, double *u, int64_t *order, uint64_t *seed,
+                    double target, int64_t epochs) {
+    int64_t active = p->n;
+    double low_bar = -INFINITY, high_bar = INFINITY;
+    for (int64_t i = 0; i < p->n; i++) order[i] = i;
+    for (int64_t epoch = 0; epoch < epochs; epoch++) {
+        double gap = 0.0, lowest = 0.0, highest = 0.0;
+        shuffle(order, active, seed);
+        for (int64_t place = 0; place < active;) {
+            int64_t i = order[place];
+            const double *row = p->rows + i * p->k;
+            double gradient = dot(row, u, p->k) - 1.0, old = beta[i];
+            if ((old <= p->lower[i] && gradient > high_bar) || (old >= p->upper[i] && gradient < low_bar)) {
+                active--; /* set aside: at a bound, and pushed against it harder than any other is pulled away */
+                order[place] = order[active], order[active] = i;
+                continue;
+            }
+            place++;
+            double distance = gradient < 0.0 ? p->upper[i] - old : old - p->lower[i];
+            gap += distance * fabs(gradient);
+            if (distance > 0.0) {
+                lowest = fmin(lowest, gradient);
+                highest = fmax(highest, gradient);
+            }
+            double moved;
+            if (squares[i] > 0.0)
+                moved = fmin(fmax(old - gradient / squares[i], p->lower[i]), p->upper[i]);
+            else
+                moved = gradient < 0.0 ? p->upper[i] : p->lower[i];
+            if (moved != old) {
+                beta[i] = moved;
+                add(u, moved - old, row, p->k);
+            }
+        }
+        if (gap <= target) return;
+        low_bar = lowest < 0.0 ? lowest : -INFINITY;
+        high_bar = highest > 0.0 ? highest : INFINITY;
+    }
+}
+
+/* ---- small systems ---- */
+
+/* Replace the lower triangle of a symmetric matrix by its Cholesky factor; return whether it is definite. */
+static int factorise(double *matrix, int64_t size) {
+    for (int64_t a = 0; a < size; a++) {
+        double *row = matrix + a * size;
+        for (int64_t b = 0; b < a; b++)
+            row[b] = (row[b] - dot(row, matrix + b * size, b)) / matrix[b * size + b];
+        double square = row[a] - dot(row, row, a);
+        if (!(square > 0.0)) return 0;
+        row[a] = sqrt(square);
+    }
+    return 1;
+}
+
+static void solve_factored(const double *factor, int64_t size, const double *right, double *out) {
+    for (int64_t a = 0; a < size; a++) out[a] = (right[a] - dot(factor + a * size, out, a)) / factor[a * size + a];
+    for (int64_t a = size - 1; a >= 0; a--) {
+        out[a] /= factor[a * size + a];
+        add(out, -out[a], factor + a * size, a);
+    }
+}
+
+/* ---- the exact solve on the free coordinates ---- */
+
+/* Minimise over the free coordinates with the others fixed, fixing those that reach a bound.
+ *
+ * At the optimum every free sample has margin 1: A_F A_F' step = 1 - m_F. A tiny ridge makes equal rows share the step.
+ */
+static void minimise_on_face(const Problem *p, double *beta, double *u, int64_t *free_, int64_t size, double work,
+                             double *memory) {
+    double *gram = memory, *right = gram + size * size, *step = right + size, *more = step + size, *image = more + size;
+    while (size > 0 && work > 0.0) {
+        work -= (double)size * size * (size + p->k);
+        double trace = 0.0, share = 1.0;
+        for (int64_t a = 0; a < size; a++) {
+            const double *row = p->rows + free_[a] * p->k;
+            right[a] = 1.0 - dot(row, u, p->k);
+            for (int64_t b = 0; b <= a; b++) gram[a * size + b] = dot(row, p->rows + free_[b] * p->k, p->k);
+            trace += gram[a * size + a];
+        }
+        for (int64_t a = 0; a < size; a++) gram[a * size + a] += 1e-13 * trace + TINY;
+        if (!factorise(gram, size)) return;
+        solve_factored(gram, size, right, step);
+        memset(image, 0, p->k * sizeof(double)); /* correct the solution once */
+        for (int64_t a = 0; a < size; a++) add(image, step[a], p->rows + free_[a] * p->k, p->k);
+        for (int64_t a = 0; a < size; a++) right[a] -= dot(p->rows + free_[a] * p->k, image, p->k);
+        solve_factored(gram, size, right, more);
+        for (int64_t a = 0; a < size; a++) {
+            int64_t i = free_[a];
+            step[a] += more[a];
+            double room = step[a] > 0.0 ? p->upper[i] - beta[i] : beta[i] - p->lower[i];
+            if (fabs(step[a]) * share > room) share = room / fabs(step[a]);
+        }
+        int64_t kept = 0;
+        for (int64_t a = 0; a < size; a++) {
+            int64_t i = free_[a];
+            double old = beta[i], room = step[a] > 0.0 ? p->upper[i] - old : old - p->lower[i];
+            if (share < 1.0 && fabs(step[a]) * share >= room * (1.0 - 1e-12)) {
+                beta[i] = step[a] > 0.0 ? p->upper[i] : p->lower[i];
+            } else {
+                beta[i] = fmin(fmax(old + share * step[a], p->lower[i]), p->upper[i]);
+                free_[kept++] = i;
+            }
+            add(u, beta[i] - old, p->rows + i * p->k, p->k);
+        }
+        if (share >= 1.0 || kept == size) return;
+        size = kept;
+    }
+}
+
+/* Solve exactly on the free coordinates if that lowers the gap.
+ *
+ * At the optimum there are about as many free coordinates as columns; if there are far more, the point is not near it.
+ */
+static void finish(const Problem *p, Point *at, Point *spare, int64_t *free_, double work, double *memory) {
+    int64_t size = 0, most = p->k + p->k / 2 + 8;
+    for (int64_t i = 0; i < p->n; i++) {
+        if (p->lower[i] < at->beta[i] && at->beta[i] < p->upper[i]) {
+            if (size == most) return;
+            free_[size++] = i;
+        }
+    }
+    if (size == 0) return;
+    copy_point(p, spare, at);
+    minimise_on_face(p, spare->beta, spare->u, free_, size, work, memory);
+    certify(p, spare);
+    if (spare->gap < at->gap) copy_point(p, at, spare);
+}
+
+/* ---- Newton's method ---- */
+
+/* Return the objective with the corner of the hinge rounded off, after a part of a step. */
+static double rounded(const Problem *p, double width, const double *point, const double *margins, const double *along,
+                      const double *step, double length) {
+    double total = 0.0;
+    for (int64_t j = 0; j < p->k; j++) {
+        double moved = point[j] - length * step[j];
+        total += 0.5 * moved * moved;
+    }
+    for (int64_t i = 0; i < p->n; i++) {
+        double margin = margins[i] - length * along[i], missing = 1.0 - margin, loss = 0.0;
+        if (missing >= width)
+            loss = missing - 0.5 * width;
+        else if (missing > 0.0)
+            loss = 0.5 * missing * missing / width;
+        total += p->weights[i] * (p->lam * loss - p->mu2 * margin);
+    }
+    return total;
+}
+
+/* Make Newton steps for one width of the rounded corner; leave the dual point that follows from the margins. */
+static void newton_steps(const Problem *p, double width, double *point, double *beta, double *margins, double *memory) {
+    int64_t n = p->n, k = p->k;
+    double *curvature = memory, *gradient = curvature + k * k, *step = gradient + k, *along = step + k;
+    for (int64_t count = 0; count < MOST_STEPS; count++) {
+        memset(curvature, 0, k * k * sizeof(double));
+        memcpy(gradient, point, k * sizeof(double));
+        for (int64_t i = 0; i < n; i++) {
+            const double *row = p->rows + i * k;
+            margins[i] = dot(row, point, k);
+            double missing = (1.0 - margins[i]) / width;
+            beta[i] = p->weights[i] * (p->mu2 + p->lam * fmin(fmax(missing, 0.0), 1.0));
+            add(gradient, -beta[i], row, k);
+            if (0.0 < missing && missing < 1.0)
+                for (int64_t a = 0; a < k; a++)
+                    add(curvature + a * k, p->lam * p->weights[i] / width * row[a], row, a + 1);
+        }
+        for (int64_t a = 0; a < k; a++) curvature[a * k + a] += 1.0;
+        if (dot(gradient, gradient, k) <= 1e-20 * (1.0 + dot(point, point, k)) || !factorise(curvature, k)) return;
+        solve_factored(curvature, k, gradient, step);
+        for (int64_t i = 0; i < n; i++) along[i] = dot(p->rows + i * k, step, k);
+        double slope = dot(gradient, step, k), value = rounded(p, width, point, margins, along, step, 0.0), length = 1.0;
+        while (length > SHORTEST &&
+               !(rounded(p, width, point, margins, along, step, length) <= value - 1e-4 * length * slope))
+            length *= 0.5;
+        if (length <= SHORTEST) return;
+        add(point, -length, step, k);
+    }
+}
+
+/* Minimise by a semismooth Newton method on a hinge whose corner is rounded off less and less.
+ *
+ * Descent crawls if lambda is large and there are no margin terms; this does not.
+ */
+static void newton(const Problem *p, Point *at, Point *trial, Point *spare, const Limits *limits, int64_t *free_,
+                   double *point, double *memory) {
+    memcpy(point, at->u, p->k * sizeof(double));
+    for (double width = FIRST_WIDTH; at->gap > limits->goal && width > NARROWEST; width *= FIRST_WIDTH) {
+        newton_steps(p, width, point, trial->beta, trial->margins, memory);
+        for (int64_t i = 0; i < p->n; i++) trial->beta[i] = fmin(fmax(trial->beta[i], p->lower[i]), p->upper[i]);
+        certify(p, trial);
+        finish(p, trial, spare, free_, limits->work, memory);
+        if (trial->gap < at->gap) copy_point(p, at, trial);
+    }
+}
+
+static void optimise(const Problem *p, Point *at, Point *trial, Point *spare, const Limits *limits, double *squares,
+                     int64_t *order, double *point, double *memory) {
+    uint64_t seed = 0x9E3779B97F4A7C15u;
+    for (int64_t i = 0; i < p->n; i++) {
+        at->beta[i] = fmin(fmax(at->beta[i], p->lower[i]), p->upper[i]);
+        squares[i] = dot(p->rows + i * p->k, p->rows + i * p->k, p->k);
+    }
+    certify(p, at);
+    for (int64_t round = 0; round < limits->rounds && at->gap > limits->goal && isfinite(at->gap); round++) {
+        if (round > 0 && at->gap > limits->near) break;
+        descend(p, squares, at->beta, at->u, order, &seed, 0.5 * limits->descent_gap * at->scale, limits->epochs);
+        certify(p, at);
+        finish(p, at, spare, order, limits->work, memory);
+    }
+    if (at->gap > limits->goal && isfinite(at->gap)) newton(p, at, trial, spare, limits, order, point, memory);
+}
+
+/* ---- from the design to the whitened rows, and back ---- */
+
+/* Return F with FF' = YY' in out, and the rows that form a lower triangle: pivoted Cholesky of the scaled Gram matrix
+ * (tensormargin/blocks/sample_side.py). Returns the rank. */
+static int64_t gram_factor(const double *signed_, int64_t n, int64_t width, double *out, int64_t *chosen, double *memory) {
+    double *gram = memory, *lengths = gram + n * n, *left = lengths + n, *factor = left + n;
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t b = 0; b <= a; b++) gram[a * n + b] = gram[b * n + a] = dot(signed_ + a * width, signed_ + b * width, width);
+    for (int64_t a = 0; a < n; a++) {
+        lengths[a] = gram[a * n + a] > 0.0 ? sqrt(gram[a * n + a]) : 1.0;
+        left[a] = gram[a * n + a] / (lengths[a] * lengths[a]);
+    }
+    memset(factor, 0, n * n * sizeof(double));
+    int64_t rank = 0;
+    for (; rank < n; rank++) {
+        int64_t pivot = 0;
+        for (int64_t a = 1; a < n; a++)
+            if (left[a] > left[pivot]) pivot = a;
+        if (!(left[pivot] > n * EPSILON)) break;
+        double root = sqrt(left[pivot]);
+        const double *own = factor + pivot * n;
+        chosen[rank] = pivot;
+        left[pivot] = -1.0; /* done */
+        for (int64_t a = 0; a < n; a++) {
+            if (left[a] < 0.0 && a != pivot) continue;
+            double *row = factor + a * n;
+            if (a == pivot) continue;
+            row[rank] = (gram[a * n + pivot] / (lengths[a] * lengths[pivot]) - dot(row, own, rank)) / root;
+            left[a] = fmax(left[a] - row[rank] * row[rank], 0.0);
+        }
+        factor[pivot * n + rank] = root;
+    }
+    if (rank == 0) {
+        rank = 1, chosen[0] = 0, factor[0] = TINY; /* all samples are zero: keep the triangle invertible */
+    }
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t j = 0; j < rank; j++) out[a * rank + j] = factor[a * n + j] * lengths[a];
+    return rank;
+}
+
+/* Write L^-1 with LL' = Q = I + 2 mu1 Y'(diag(p) - pp')Y (lower triangle); return whether Q is definite. */
+static int inverse_factor(const double *rows, const double *weights, int64_t n, int64_t k, double mu1, double *inverse,
+                          double *memory) {
+    double *quadratic = memory, *mean = quadratic + k * k, *centred = mean + k;
+    memset(quadratic, 0, k * k * sizeof(double));
+    memset(mean, 0, k * sizeof(double));
+    for (int64_t i = 0; i < n; i++) add(mean, weights[i], rows + i * k, k);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < k; j++) centred[j] = rows[i * k + j] - mean[j];
+        double factor = 2.0 * mu1 * weights[i];
+        for (int64_t a = 0; a < k; a++) add(quadratic + a * k, factor * centred[a], centred, a + 1);
+    }
+    for (int64_t a = 0; a < k; a++) quadratic[a * k + a] += 1.0;
+    if (!factorise(quadratic, k)) return 0;
+    memset(inverse, 0, k * k * sizeof(double));
+    for (int64_t a = 0; a < k; a++) {
+        double *row = inverse + a * k;
+        row[a] = 1.0;
+        for (int64_t b = 0; b < a; b++) add(row, -quadratic[a * k + b], inverse + b * k, b + 1);
+        for (int64_t b = 0; b <= a; b++) row[b] /= quadratic[a * k + a];
+    }
+    return 1;
+}
+
+static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Solve Eq. 12 for one design.
+ *
+ * design     n x d
+ * signs      labels, 1 or -1
+ * weights    sum to one
+ * strengths  lam, mu1, mu2
+ * bias       zero for no intercept
+ * limits     goal, descent_gap, near, rounds, epochs, work
+ * beta       the dual point to start from; overwritten by the solution
+ * vector     d numbers, overwritten
+ * answer     intercept, primal, dual, scale: overwritten
+ *
+ * Returns 0, 1 if memory is missing, 2 if the quadratic form is not definite.
+ */
+int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const double *signs, const double *weights,
+                             const double *strengths, double bias, const double *limits, double *beta, double *vector,
+                             double *answer) {
+    double lam = strengths[0], mu1 = strengths[1], mu2 = strengths[2];
+    int64_t width = d + (bias > 0.0), wide = width > n, k = wide ? n : width, most = k + k / 2 + 8;
+    int64_t scratch = largest(most * most + 3 * most + k, k * k + 2 * k + n);
+    scratch = largest(scratch, k * k + 2 * k);
+    if (wide) scratch = largest(scratch, 2 * n * n + 2 * n);
+    int64_t size = n * width + d + n * k * (1 + wide) + k * k + 3 * n + 2 * (2 * n + k) + 2 * k + n + k + width + scratch;
+    double *memory = malloc(size * sizeof(double) + (n + k) * sizeof(int64_t));
+    if (memory == NULL) return 1;
+    double *signed_ = memory, *mean = signed_ + n * width, *rows = mean + d, *factored = rows + n * k;
+    double *inverse = factored + (wide ? n * k : 0), *lower = inverse + k * k, *upper = lower + n, *squares = upper + n;
+    Point at = {beta, squares + n, squares + n + k, 0.0, 0.0, 0.0};
+    double *next = at.margins + n;
+    Point trial = {next, next + n, next + n + k, 0.0, 0.0, 0.0};
+    next = trial.margins + n;
+    Point spare = {next, next + n, next + n + k, 0.0, 0.0, 0.0};
+    double *point = spare.margins + n, *solution = point + k, *rest = solution + width;
+    int64_t *order = (int64_t *)(memory + size), *chosen = order + n;
+
+    memset(mean, 0, d * sizeof(double));
+    if (bias > 0.0)
+        for (int64_t i = 0; i < n; i++) add(mean, weights[i], design + i * d, d);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < d; j++) signed_[i * width + j] = signs[i] * (design[i * d + j] - mean[j]);
+        if (bias > 0.0) signed_[i * width + d] = signs[i] * bias;
+    }
+    const double *base = signed_;
+    if (wide) {
+        k = gram_factor(signed_, n, width, factored, chosen, rest);
+        base = factored;
+    }
+    const double *whitened = base;
+    if (mu1 > 0.0) {
+        if (!inverse_factor(base, weights, n, k, mu1, inverse, rest)) {
+            free(memory);
+            return 2;
+        }
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t a = 0; a < k; a++) rows[i * k + a] = dot(inverse + a * k, base + i * k, a + 1);
+        whitened = rows;
+    }
+    for (int64_t i = 0; i < n; i++) lower[i] = mu2 * weights[i], upper[i] = (mu2 + lam) * weights[i];
+    Problem problem = {n, k, whitened, weights, lam, mu2, lower, upper};
+    Limits bounds = {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5]};
+    optimise(&problem, &at, &trial, &spare, &bounds, squares, order, point, rest);
+
+    memcpy(point, at.u, k * sizeof(double)); /* back: L^-T u, and for few samples the vector in the span of their rows */
+    if (mu1 > 0.0) {
+        memset(point, 0, k * sizeof(double));
+        for (int64_t a = 0; a < k; a++) add(point, at.u[a], inverse + a * k, a + 1);
+    }
+    if (wide) {
+        memset(solution, 0, width * sizeof(double));
+        for (int64_t a = k - 1; a >= 0; a--) { /* the triangle of the chosen rows, transposed */
+            const double *row = factored + chosen[a] * k;
+            point[a] /= row[a];
+            add(point, -point[a], row, a);
+            add(solution, point[a], signed_ + chosen[a] * width, width);
+        }
+    } else {
+        memcpy(solution, point, k * sizeof(double));
+    }
+    double average = 0.0, variance = 0.0, hinge = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        at.margins[i] = dot(signed_ + i * width, solution, width);
+        average += weights[i] * at.margins[i];
+        if (at.margins[i] < 1.0) hinge += weights[i] * (1.0 - at.margins[i]);
+    }
+    for (int64_t i = 0; i < n; i++) variance += weights[i] * (at.margins[i] - average) * (at.margins[i] - average);
+    double half_square = 0.5 * dot(solution, solution, width) + mu1 * variance;
+    memcpy(vector, solution, d * sizeof(double));
+    answer[0] = bias > 0.0 ? bias * solution[d] - dot(mean, solution, d) : 0.0;
+    answer[1] = half_square - mu2 * average + lam * hinge;
+    answer[2] = at.dual;
+    answer[3] = half_square + fabs(mu2 * average) + lam * hinge;
+    free(memory);
+    return 0;
+}
