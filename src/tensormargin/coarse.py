@@ -26,8 +26,11 @@ def coarse_start(
 
     The subset is drawn with a fixed seed and holds the same share of both classes.
     """
+    fewest = max(tuning.COARSE_SAMPLES, tuning.COARSE_SAMPLES_PER_PARAMETER * weight.n_parameters)
+    if len(problem) < tuning.COARSE_SHARE * fewest:
+        return Start(weight)
     rows = _draw(problem.signs)
-    if len(rows) < max(tuning.COARSE_SAMPLES, tuning.COARSE_SAMPLES_PER_PARAMETER * weight.n_parameters):
+    if len(rows) < fewest:
         return Start(weight)
     some = samples.take(rows), problem.subset(rows)
     start = coarse_start(*some, weight, solver, tol, max_iter)

@@ -28,7 +28,7 @@ def fit_specs(array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, 
     at_once = array.fits_at_once(n_jobs, len(specs))
     with worker_threads(threads if at_once == 1 else 1), one_blas_thread:
         fits = _fit_batches(array, specs, batched, solver) if batched else {}
-        if array.in_memory:
+        if at_once > 1:
             jobs = (delayed(fit_in_memory)(array.X, specs[k]) for k in alone)
             fits.update(zip(alone, Parallel(n_jobs=at_once, prefer="threads")(jobs), strict=True))
         else:

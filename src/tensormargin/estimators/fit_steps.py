@@ -95,6 +95,8 @@ def _check_classes(classes: Array, counts: Array) -> None:
 
 def _class_weights(class_weight: Any, classes: Array, codes: Array, weights: Array) -> Array:
     """Return one factor per class; "balanced" counts weighted samples, so that a weight of 2 counts as two samples."""
+    if class_weight is None:
+        return np.ones(len(classes))
     if class_weight == "balanced":
         return weights.sum() / (len(classes) * np.bincount(codes, weights=weights))
     factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])

@@ -46,6 +46,9 @@ class CPWeight(Weight):
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
         count = cls.valid_rank(rank, tensor.shape)
+        if len(tensor.shape) == 2:  # the leading singular vectors are the best approximation
+            left, lengths, right = np.linalg.svd(tensor, full_matrices=False)
+            return cls(lengths[:count], [left[:, :count], np.ascontiguousarray(right[:count].T)])
         factors = []
         for mode, size in enumerate(tensor.shape):
             vectors = leading_vectors(tensor, mode, min(count, size))
@@ -119,10 +122,7 @@ class CPWeight(Weight):
         return sum(factor.size for factor in self.factors)
 
     def block(self, index: int) -> Block:
-        others = [factor for mode, factor in enumerate(self.factors) if mode != index]
-        values, vectors = np.linalg.eigh(_gram(others) if others else np.ones((len(self.scales),) * 2))
-        kept = values > _NULL * values[-1]
-        roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+        vectors, roots = self._gauge(index)
         free = (self.factors[index] * self.scales) @ (vectors * roots)
 
         def replace(vector: Array) -> CPWeight:
@@ -130,6 +130,15 @@ class CPWeight(Weight):
             return type(self)(scales, [factor if k == index else f for k, f in enumerate(self.factors)])
 
         return Block(free.ravel(), self._contraction(index, vectors / roots), replace)
+
+    def _gauge(self, mode: int) -> tuple[Array, Array]:
+        """Return eigenvectors and roots of the eigenvalues of the other factors' inner products, those that vanish left out."""
+        others = [factor for k, factor in enumerate(self.factors) if k != mode]
+        if len(self.scales) == 1:  # unit columns
+            return np.ones((1, 1)), np.ones(1)
+        values, vectors = np.linalg.eigh(_gram(others) if others else np.ones((len(self.scales),) * 2))
+        kept = values > _NULL * values[-1]
+        return vectors[:, kept], np.sqrt(values[kept])
 
     def _contraction(self, mode: int, whitening: Array) -> Contraction:
         """Contract the half without this mode with its rank-one columns, the rest of the other half with the kernel."""
