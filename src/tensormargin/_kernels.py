@@ -2,7 +2,7 @@
 
 A separate module, so that importing the package does not import numba; the compiled code is cached on disk. The
 functions have no annotations (see mypy in pyproject.toml): numba infers the types and compiles one version per
-signature.
+signature. Arrays are copied in loops: one assignment to a slice takes three seconds to compile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def add_moments(samples, pivot, weights, signed_weights, sums):
     n_samples, n_columns = samples.shape
     last = n_samples - 1
     w, s = np.zeros(n_samples + 3), np.zeros(n_samples + 3)
-    w[:n_samples], s[:n_samples] = weights, signed_weights
+    for i in range(n_samples):
+        w[i], s[i] = weights[i], signed_weights[i]
     total = 0.0
     for start in range(0, n_columns, _TILE):
         tile = slice(start, min(start + _TILE, n_columns))
@@ -59,13 +60,14 @@ def multiply(rows, vector, out):
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def combine(rows, weights, out):
     """Add ``weights @ rows`` to ``out`` in float64; four rows at a time, so ``out`` is written a quarter as often."""
-    last = rows.shape[0] - 1
-    w = np.zeros(rows.shape[0] + 3)
-    w[: rows.shape[0]] = weights
-    for i in range(0, rows.shape[0], 4):
-        a, b, c, d = rows[i], rows[min(i + 1, last)], rows[min(i + 2, last)], rows[min(i + 3, last)]
+    n_rows = rows.shape[0]
+    for i in range(0, n_rows - 3, 4):
+        a, b, c, d = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
         for k in range(out.size):
-            out[k] += w[i] * a[k] + w[i + 1] * b[k] + w[i + 2] * c[k] + w[i + 3] * d[k]
+            out[k] += a * rows[i, k] + b * rows[i + 1, k] + c * rows[i + 2, k] + d * rows[i + 3, k]
+    for i in range(n_rows - n_rows % 4, n_rows):
+        for k in range(out.size):
+            out[k] += weights[i] * rows[i, k]
 
 
 @njit(cache=True, nogil=True)
