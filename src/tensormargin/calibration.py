@@ -193,13 +193,13 @@ def class_probabilities(scores: Array, calibration: Array, scheme: str) -> Float
 
 
 def logarithms(probabilities: FloatArray) -> FloatArray:
-    """Return logarithms of probabilities, minus infinity for zero."""
+    """Return the logarithms of probabilities; minus infinity for zero."""
     with np.errstate(divide="ignore"):
         return np.log(probabilities)
 
 
 def _most_probable_is(predicted: Array, probabilities: FloatArray) -> FloatArray:
-    """Return the probabilities with the predicted class made the most probable one; cyclic votes may differ."""
+    """Return the probabilities, swapped if cyclic votes make another class than the predicted one most probable."""
     rows, most = np.arange(len(predicted)), probabilities.argmax(axis=1)
     swapped = probabilities.copy()
     swapped[rows, most], swapped[rows, predicted] = probabilities[rows, predicted], probabilities[rows, most]
@@ -217,7 +217,7 @@ def _pairwise(positive: FloatArray) -> FloatArray:
 
 
 def couple(pairwise: FloatArray) -> FloatArray:
-    """Return class probabilities from pairwise ones, by the second method of Wu, Lin and Weng 2004 (JMLR 5).
+    """Return class probabilities computed from pairwise ones by the second method of Wu, Lin and Weng 2004 (JMLR 5).
 
     Minimises ``sum_ij (r_ji p_i - r_ij p_j)^2`` with ``sum_i p_i = 1``; one linear system per sample.
 
