@@ -423,9 +423,10 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     def _calibrated(self, method: str, X: Any, groups: Any) -> Any:
         """Return what a method of the classifier, with the search's calibration, returns for prepared samples."""
+        prepared = self._prepared(self._as_fitted(X), groups, method)  # first: it checks that there was a fit
         classifier = copy(self.classifier_)
         classifier.probability, classifier.calibration_ = True, self.calibration_
-        return getattr(classifier, method)(self._prepared(self._as_fitted(X), groups, method))
+        return getattr(classifier, method)(prepared)
 
     @property
     def problems_(self) -> list[tuple[Any, Any]]:
