@@ -423,7 +423,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     def _calibrated(self, method: str, X: Any, groups: Any) -> Any:
         """Return the result of a method of the classifier for the prepared samples, with the search's calibration."""
-        prepared = self._prepared(self._as_fitted(X), groups, method)
+        prepared = self._prepared(self._as_fitted(X), groups, method)  # first: it checks that there was a fit
         classifier = copy(self.classifier_)
         classifier.probability, classifier.calibration_ = True, self.calibration_
         return getattr(classifier, method)(prepared)
