@@ -107,6 +107,7 @@ def _check(
     X = np.stack([size * rng.standard_normal(shape) for size in _MAGNITUDES])
     try:
         changed = transformed(step, X)
+    # Somebody else's step may raise anything for random samples; it ends in one clear message.
     except Exception as error:
         raise NotAffineError(
             f"cannot take a weight back through {type(step).__name__}: it fails on random samples of shape {shape} "
