@@ -15,6 +15,7 @@ from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, make_
 from tensormargin.calibration import calibrate, class_probabilities
 from tensormargin.estimators.probabilities import _folds
 from tensormargin.leakage import content_ranks
+from tensormargin.report.statements import describe_model, describe_strengths
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +134,15 @@ class TestStrengthsAreNumbers:
         both = [TensorMarginClassifier("full", lam=lam).fit(X, y) for lam in (1, 1.0)]
         np.testing.assert_array_equal(both[0].coef_, TensorMarginClassifier("full").fit(X, y).coef_)
         np.testing.assert_array_equal(both[0].coef_, both[1].coef_)
+
+
+class TestWhatIsSaidOfThem:
+    @pytest.mark.parametrize(("decomposition", "said"), [("cp", "rank 4"), ("tucker", "rank 4"), ("tt", "rank 4")])
+    def test_the_rank_that_was_used(self, decomposition, said):
+        X, y = low_rank_classes(0, 40, (4, 5), 3.0)
+        assert describe_model(TensorMarginClassifier(decomposition, 99, tol=0.1).fit(X, y)).endswith(said)
+
+    def test_the_axis_of_the_strengths(self):
+        assert describe_strengths(TensorMarginClassifier(lam=10)) == "λ = 10, μ1 = 1, μ2 = 1 (scale-free)"
+        paper = describe_strengths(TensorMarginClassifier(mu1=0, mu2=2, scale_free=False))
+        assert paper.startswith("λ = 1, μ1 = 0, μ2 = 2 (as in the paper")
