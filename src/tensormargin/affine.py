@@ -114,17 +114,17 @@ def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = Non
 def sample_shape(model: Any) -> tuple[int | None, ...]:
     """Return the sample shape that a fitted model expects, with None for a mode of any length."""
     chain = chain_of(model)
-    first = _remembered_shape(chain.steps[0] if chain.steps else chain.classifier)
+    first = remembered_shape(chain.steps[0] if chain.steps else chain.classifier)
     if first is not None:
         return first
     try:
         return tuple(form_of_chain(chain).weights.shape[1:])
     except NotAffineError:  # such as a function of each entry: use the first step that stores a shape
-        shapes = map(_remembered_shape, (*chain.steps, chain.classifier))
+        shapes = map(remembered_shape, (*chain.steps, chain.classifier))
         return next((shape for shape in shapes if shape is not None), ())
 
 
-def _remembered_shape(step: Any) -> tuple[int | None, ...] | None:
+def remembered_shape(step: Any) -> tuple[int | None, ...] | None:
     """Return the sample shape that a step or classifier expects, or None if it does not store one."""
     if is_masker(step) and getattr(step, "mask_img_", None) is not None:
         return tuple(step.mask_img_.shape)

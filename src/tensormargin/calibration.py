@@ -11,6 +11,9 @@ from scipy.stats import chi2
 from ._typing import Array, FloatArray
 from .multiclass import binary_problems, combine_scores, predicted_codes
 
+CERTAIN = 1e-7
+"""Pairwise probabilities stay this far from 0 and 1: certainty would make the system of `couple` singular."""
+
 # Slope per spread of the scores: probabilities are almost constant, but still increase with the score.
 _FLATTEST = 1e-6
 _SMALLEST, _ROUNDING = 1e-290, 1e-12  # numbers, and relative differences of numbers, below these count as zero
@@ -211,7 +214,7 @@ def _pairwise(positive: FloatArray) -> FloatArray:
     n_classes = round((1 + np.sqrt(1 + 8 * positive.shape[1])) / 2)
     first, second = np.triu_indices(n_classes, 1)
     pairwise = np.zeros((len(positive), n_classes, n_classes))
-    pairwise[:, second, first] = np.clip(positive, 1e-7, 1 - 1e-7)  # certainty would make the system singular
+    pairwise[:, second, first] = np.clip(positive, CERTAIN, 1 - CERTAIN)
     pairwise[:, first, second] = 1 - pairwise[:, second, first]
     return pairwise
 

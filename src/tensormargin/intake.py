@@ -99,8 +99,7 @@ def unmasked(X: Any) -> Array:
             f"samples that are objects cannot be masked; got {int(np.ma.getmaskarray(X).sum())} masked ones. Leave "
             "them out, e.g. with X.compressed()"
         )
-    floating = X.dtype if X.dtype.kind in "fc" else np.result_type(X.dtype, np.float32)
-    return np.asarray(X.astype(floating).filled(np.nan))
+    return _filled(X, _holding_nan(X.dtype))
 
 
 def mode_names(X: Any) -> tuple[tuple[str, ...], ...] | None:
@@ -124,12 +123,16 @@ def _library(X: Any) -> str:
 def _lazily_unmasked(X: Any) -> Any:
     if not isinstance(X._meta, np.ma.MaskedArray):
         return X
-    floating = X.dtype if X.dtype.kind in "fc" else np.result_type(X.dtype, np.float32)
-    return X.map_blocks(_unmasked_as, floating, dtype=floating, meta=np.empty((0,) * X.ndim, floating))
+    dtype = _holding_nan(X.dtype)  # in all chunks, whether they are masked or not
+    return X.map_blocks(_filled, dtype, dtype=dtype, meta=np.empty((0,) * X.ndim, dtype))
 
 
-def _unmasked_as(block: Any, dtype: np.dtype[Any]) -> Array:
-    masked: Any = np.ma.asarray(block)
+def _holding_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.kind in "fc" else np.result_type(dtype, np.float32)
+
+
+def _filled(X: Any, dtype: np.dtype[Any]) -> Array:
+    masked: Any = np.ma.asarray(X)
     return np.asarray(masked.astype(dtype).filled(np.nan))
 
 

@@ -204,8 +204,12 @@ def samples_for_classifier(model: Any, X: Any, groups: Array | None = None) -> A
     return named_as_fitted(classifier_of(model), _through(steps, _at_the_door(steps, X), groups))
 
 
+def original_samples(model: Any, X: Any) -> Any:
+    """Return what a fitted model takes as an array or a data frame; unchanged if its first step takes images."""
+    return _at_the_door(all_steps(model), X)
+
+
 def _at_the_door(steps: Sequence[Any], X: Any) -> Any:
-    """Return the samples as an array or a data frame; unchanged if the first step takes images."""
     first = steps[0] if steps else None
     return X if is_masker(first) else as_samples(X, ragged=takes_ragged(first))
 

@@ -28,7 +28,7 @@ def has_probabilities(classifier: Any) -> bool:
 
 def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
     """Set ``calibration_``, the sigmoids fitted to the scores of held-out samples."""
-    from .many_fits import fit_many
+    from .many_fits import fit_many  # not above: it imports the classifier, which imports this module
 
     X, weights = training.array.X, training.weights
     classes, codes = np.unique(training.labels, return_inverse=True)

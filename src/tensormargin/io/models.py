@@ -22,7 +22,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from ..affine import sample_shape
+from ..affine import remembered_shape, sample_shape
 from ..chains import chain_of, is_masker
 from ..estimators import to_device
 from .arrays import BadFileError
@@ -117,9 +117,8 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     import skops.io
 
     check_is_fitted(model)
-    model = _without_distributions(
-        to_device(model)
-    )  # PyTorch and CuPy arrays become NumPy arrays, which load everywhere
+    model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
+    model = _without_distributions(model)
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -215,15 +214,9 @@ def _structure(model: Any) -> dict[str, Any]:
     try:
         steps, shape = list(chain_of(model).steps), list(sample_shape(model))
     except TypeError:  # a scikit-learn model, or calibrated models after steps that are not affine
-        first = outer[0][1]
-        known = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
-        shape = None if known is None else _sizes(known)
+        known = remembered_shape(outer[0][1])
+        shape = None if known is None else list(known)
     return {"model": name, "steps": [repr(step) for step in steps], "sample_shape": shape}
-
-
-def _sizes(shape: Any) -> list[int | None]:
-    """Return a shape as JSON types, with None for any length."""
-    return [None if size is None else int(size) for size in shape]
 
 
 def _foreign(names: set[str]) -> list[str]:

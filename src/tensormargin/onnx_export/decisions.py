@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from .._typing import Array
+from ..calibration import CERTAIN
 from ..multiclass import binary_problems
 from .graph import FLOAT, INT64, Graph
 
-_CERTAIN = 1e-7  # as in the calibration: pairwise probabilities stay this far from 0 and 1
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -80,9 +80,7 @@ def _coupled(graph: Graph, arguments: str, negative: str, n_classes: int) -> str
     places = np.pad(_pair_places(n_classes), ((0, 0), (0, 1)))  # one more column for e
     others = np.pad(1.0 - np.eye(n_classes), ((0, 0), (0, 1)))
     own = np.eye(n_classes, n_classes + 1)
-    sides = graph.add(
-        "Clip", graph.add("Sigmoid", _by_class(graph, arguments, negative, places)), _CERTAIN, 1 - _CERTAIN
-    )
+    sides = graph.add("Clip", graph.add("Sigmoid", _by_class(graph, arguments, negative, places)), CERTAIN, 1 - CERTAIN)
     sides = graph.add("Mul", sides, others)  # r_ij: probability of i given i or j
     against = graph.add("Sub", others, sides)  # r_ji
     diagonal = graph.add("ReduceSum", graph.add("Mul", against, against), np.array([2]), keepdims=1)
