@@ -200,3 +200,9 @@ def low_rank_classes(seed: int, n: int, shape: tuple[int, ...], delta: float, ra
 
     bunch = make_low_rank_classes(n, shape, rank, delta, random_state=seed)
     return bunch.data, bunch.target.astype(float)
+
+
+def shifted_classes(n: int, shape: tuple[int, ...]):
+    """Return (X, y) of two classes, "yes" and "no", whose samples are neither centred nor of unit variance."""
+    X, signs = low_rank_classes(0, n, shape, 3.0)
+    return 5.0 + 3.0 * X, np.where(signs > 0, "yes", "no")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import low_rank_classes
+from conftest import shifted_classes
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA, FastICA, IncrementalPCA, TruncatedSVD
@@ -123,8 +123,7 @@ BINARY_MODELS = {
 
 @pytest.fixture(scope="module")
 def binary():
-    X, y = low_rank_classes(0, 60, SHAPE, 3.0)
-    return 5.0 + 3.0 * X, np.where(y > 0, "yes", "no")
+    return shifted_classes(60, SHAPE)
 
 
 @pytest.fixture(scope="module")

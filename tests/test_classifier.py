@@ -31,7 +31,11 @@ DECOMPOSITIONS = sorted(FORMATS)
 
 
 @parametrize_with_checks(
-    [*(TensorMarginClassifier(name) for name in DECOMPOSITIONS), TensorMarginClassifier("cp", probability=True)]
+    [
+        *(TensorMarginClassifier(name) for name in DECOMPOSITIONS),
+        TensorMarginClassifier("cp", probability=True),
+        TensorMarginClassifier("full", multi_class="ovr", probability=True),
+    ]
 )
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)

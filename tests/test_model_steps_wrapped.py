@@ -11,7 +11,7 @@ import nibabel
 import numpy as np
 import pytest
 import sklearn
-from conftest import low_rank_classes, run
+from conftest import run, shifted_classes
 from joblib import Memory
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -63,8 +63,7 @@ def search(**parameters):
 
 @pytest.fixture(scope="module")
 def binary():
-    X, y = low_rank_classes(0, 60, SHAPE, 3.0)
-    return 5.0 + 3.0 * X, np.where(y > 0, "yes", "no")
+    return shifted_classes(60, SHAPE)
 
 
 @pytest.fixture(scope="module")

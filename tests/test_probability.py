@@ -1,4 +1,4 @@
-"""Probabilities of a classifier, ranks as upper bounds, strengths as plain numbers: as other libraries use them."""
+"""Probabilities of a classifier, ranks as upper bounds, strengths as plain numbers: see also test_scikit_learn.py."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from conftest import low_rank_classes
 from sklearn.base import clone
-from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import load_digits
-from sklearn.ensemble import VotingClassifier
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, ValidationCurveDisplay, cross_val_score
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, make_method
 from tensormargin.calibration import calibrate, class_probabilities
 from tensormargin.estimators.probabilities import _folds
 from tensormargin.leakage import content_ranks
+from tensormargin.report.statements import describe_model, describe_strengths
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +61,6 @@ class TestProbabilities:
                 getattr(clf, method)
             assert "probability=True" in str(caught.value.__cause__ or caught.value)
         assert hasattr(TensorMarginClassifier(probability=True), "predict_proba")
-
-    def test_scorers_voting_and_displays_take_it(self, digits):
-        X, y = digits
-        clf = TensorMarginClassifier("cp", 1, probability=True, random_state=0)
-        for scoring in ("neg_log_loss", "roc_auc_ovr"):
-            assert np.all(np.isfinite(cross_val_score(clf, X, y, cv=2, scoring=scoring)))
-        voting = VotingClassifier([("cp", clf), ("full", clone(clf).set_params(decomposition="full"))], voting="soft")
-        assert voting.fit(X, y).score(X, y) > 0.8
-        display = CalibrationDisplay.from_estimator(clf.fit(X, y == "one"), X, y == "one")
-        assert len(display.prob_true) > 1
 
     def test_weights_count_as_copies_of_samples_and_zero_as_none(self, digits):
         X, y = digits
@@ -129,14 +117,6 @@ class TestRanksAreUpperBounds:
         exact = TensorMarginClassifier(decomposition, used, random_state=0, tol=0.1).fit(X, y)
         np.testing.assert_array_equal(clf.coef_, exact.coef_)
 
-    def test_a_grid_over_decompositions_and_ranks_has_no_failing_cells(self):
-        X, y = low_rank_classes(0, 40, (3, 4), 3.0)
-        grid = {"decomposition": ["full", "cp", "tucker", "tt"], "rank": [1, 4, 16]}
-        search = GridSearchCV(TensorMarginClassifier(tol=0.1, random_state=0), grid, cv=2, error_score="raise").fit(
-            X, y
-        )
-        assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
-
 
 class TestStrengthsAreNumbers:
     def test_every_entry_has_the_same_axis(self, digits):
@@ -155,9 +135,14 @@ class TestStrengthsAreNumbers:
         np.testing.assert_array_equal(both[0].coef_, TensorMarginClassifier("full").fit(X, y).coef_)
         np.testing.assert_array_equal(both[0].coef_, both[1].coef_)
 
-    def test_validation_curves_are_drawn(self, digits):
-        X, y = digits
-        display = ValidationCurveDisplay.from_estimator(
-            TensorMarginClassifier("cp", 1), X, y, param_name="lam", param_range=[0.01, 0.1, 1, 10], cv=2
-        )
-        assert display.ax_.get_xscale() == "log"
+
+class TestWhatIsSaidOfThem:
+    @pytest.mark.parametrize(("decomposition", "said"), [("cp", "rank 4"), ("tucker", "rank 4"), ("tt", "rank 4")])
+    def test_the_rank_that_was_used(self, decomposition, said):
+        X, y = low_rank_classes(0, 40, (4, 5), 3.0)
+        assert describe_model(TensorMarginClassifier(decomposition, 99, tol=0.1).fit(X, y)).endswith(said)
+
+    def test_the_axis_of_the_strengths(self):
+        assert describe_strengths(TensorMarginClassifier(lam=10)) == "λ = 10, μ1 = 1, μ2 = 1 (scale-free)"
+        paper = describe_strengths(TensorMarginClassifier(mu1=0, mu2=2, scale_free=False))
+        assert paper.startswith("λ = 1, μ1 = 0, μ2 = 2 (as in the paper")

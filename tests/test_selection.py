@@ -51,7 +51,12 @@ def search(**parameters) -> TensorMarginClassifierCV:
     return TensorMarginClassifierCV(**{**SMALL, **parameters})
 
 
-@parametrize_with_checks([TensorMarginClassifierCV(("cp", "full"), lams=(1,), mus=(0, 1), ranks=(1,), cv=2)])
+@parametrize_with_checks(
+    [
+        TensorMarginClassifierCV(("cp", "full"), lams=(1,), mus=(0, 1), ranks=(1,), cv=2),
+        TensorMarginClassifierCV(("full",), lams=(1,), mus=(1,), ranks=(1,), cv=2, preparation=Tensorize()),
+    ]
+)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 

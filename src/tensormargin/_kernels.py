@@ -2,7 +2,7 @@
 
 A separate module, so that importing the package does not import numba; the compiled code is cached on disk. The
 functions have no annotations (see mypy in pyproject.toml): numba infers the types and compiles one version per
-signature.
+signature. Arrays are copied in loops: one assignment to a slice takes three seconds to compile.
 """
 
 from __future__ import annotations

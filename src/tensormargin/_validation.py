@@ -21,9 +21,8 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
     """Return X as validated samples, or raise ValueError.
 
     X is converted to an array first (`tensormargin.intake`). NumPy arrays and data frames go through scikit-learn's
-    checks. A Dask array
-    stays lazy: nothing is computed, and it is chunked along the samples only. An array of another library stays on its
-    device.
+    checks. A Dask array stays lazy: nothing is computed, and it is chunked along the samples only. An array of another
+    library stays on its device.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""The affine form of a whole model: weights and offsets on the original samples, through all steps.
+"""The affine form of a model: weights and offsets on the original samples, pulled back through all steps.
 
-Maps, explanations and exports all read a model in this way.
+Maps, explanations and exports use it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class AffineForm(NamedTuple):
 def affine_form(model: Any, sample_shape: Sequence[int] | None = None) -> AffineForm:
     """Return the weights and offsets that give a model's binary scores on the original samples.
 
-    ``form.scores(X)``, that is ``<W, x> + b``, equals ``binary_scores`` to rounding; so it equals ``decision_function``
-    for two classes and for "ovr". Weights are taken back through the transformers of pipelines and searches
-    (`register_pull_back`). scikit-learn's searches, calibrators, thresholds and FrozenEstimator are looked into: they
-    leave the scores as they are.
+    ``form.scores(X)``, that is ``<W, x> + b``, equals ``binary_scores`` up to rounding, and therefore
+    ``decision_function`` for two classes and for "ovr". Weights are pulled back through the transformers of pipelines
+    and searches (`register_pull_back`). scikit-learn's searches, calibrators, thresholds and FrozenEstimator are
+    unwrapped, since they do not change the scores.
 
     Parameters
     ----------
     model : estimator
-        Fitted: TensorMarginClassifier or TensorMarginClassifierCV, in pipelines, searches and calibrators in any order.
-        For a CalibratedClassifierCV with several models the form is the mean over them: it gives their mean score.
+        Fitted TensorMarginClassifier or TensorMarginClassifierCV, in pipelines, searches and calibrators in any order.
+        For a CalibratedClassifierCV with several models, the form is the mean over them and gives their mean score.
     sample_shape : sequence of int, optional
-        Shape of an original sample. Needed only where the first step is a FunctionTransformer that flattens samples of
-        three or more modes, whose shape no step remembers; without it they are taken for matrices.
+        Shape of an original sample. Needed only if the first step is a FunctionTransformer that flattens samples of
+        three or more modes: no step stores their shape, and they would be assumed to be matrices.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def affine_form(model: Any, sample_shape: Sequence[int] | None = None) -> Affine
     Raises
     ------
     NotAffineError
-        Names the step that is not affine, or not known to be.
+        If a step is not affine, or not known to be; the message names it.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def affine_form(model: Any, sample_shape: Sequence[int] | None = None) -> Affine
 
 
 def form_of_chain(chain: Chain, sample_shape: tuple[int, ...] | None = None) -> AffineForm:
-    """Return the affine form on the samples that a chain takes."""
+    """Return the affine form on the input samples of a chain."""
     form = _own_form(chain.classifier) if chain.classifier is not None else mean_form(chain.copies)
     for place, step in reversed(list(enumerate(chain.steps))):
         shape = getattr(chain.steps[place - 1], "sample_shape_out_", None) if place else sample_shape
@@ -86,7 +86,7 @@ def form_of_chain(chain: Chain, sample_shape: tuple[int, ...] | None = None) -> 
 
 
 def mean_form(copies: Sequence[Chain]) -> AffineForm:
-    """Return the form that gives the mean of the scores of several models."""
+    """Return the form whose scores are the mean of the scores of several models."""
     forms = [form_of_chain(one) for one in copies]
     if len({form.weights.shape for form in forms}) > 1:
         raise NotAffineError(
@@ -97,14 +97,14 @@ def mean_form(copies: Sequence[Chain]) -> AffineForm:
 
 
 def _own_form(classifier: TensorMarginClassifier) -> AffineForm:
-    classifier = to_device(classifier)  # forms are for reading, wherever the model works
+    classifier = to_device(classifier)  # forms are NumPy arrays, wherever the model is
     return AffineForm(classifier.coef_.astype(np.float64), classifier.intercept_.astype(np.float64))
 
 
 def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = None) -> AffineForm:
-    """Return the form on the input of a fitted step; raise NotAffineError if the step has none.
+    """Return the form on the input of a fitted step; raise NotAffineError if there is none.
 
-    ``shape`` is that of a sample on the input, where another step tells.
+    ``shape`` is the shape of an input sample, if another step stores it.
     """
     step = to_device(step) if isinstance(step, KeepsTensors) else step
     weights, constants = pull_back(step, form.weights, shape)
@@ -112,23 +112,23 @@ def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = Non
 
 
 def sample_shape(model: Any) -> tuple[int | None, ...]:
-    """Return the sample shape that a fitted model expects; None in it for any length."""
+    """Return the sample shape that a fitted model expects, with None for a mode of any length."""
     chain = chain_of(model)
-    first = _remembered_shape(chain.steps[0] if chain.steps else chain.classifier)
+    first = remembered_shape(chain.steps[0] if chain.steps else chain.classifier)
     if first is not None:
         return first
     try:
         return tuple(form_of_chain(chain).weights.shape[1:])
-    except NotAffineError:  # such as a function of each entry: the first step that remembers a shape tells
-        shapes = map(_remembered_shape, (*chain.steps, chain.classifier))
+    except NotAffineError:  # such as a function of each entry: use the first step that stores a shape
+        shapes = map(remembered_shape, (*chain.steps, chain.classifier))
         return next((shape for shape in shapes if shape is not None), ())
 
 
-def _remembered_shape(step: Any) -> tuple[int | None, ...] | None:
+def remembered_shape(step: Any) -> tuple[int | None, ...] | None:
     """Return the sample shape that a step or classifier expects, or None if it does not store one."""
     if is_masker(step) and getattr(step, "mask_img_", None) is not None:
         return tuple(step.mask_img_.shape)
-    for attribute in ("sample_shape_in_", "sample_shape_", "features_shape_"):  # the last one is MNE's
+    for attribute in ("sample_shape_in_", "sample_shape_", "features_shape_"):  # the last is MNE's
         if hasattr(step, attribute):
             return tuple(None if size is None else int(size) for size in getattr(step, attribute))
     return None

@@ -11,6 +11,9 @@ from scipy.stats import chi2
 from ._typing import Array, FloatArray
 from .multiclass import binary_problems, combine_scores, predicted_codes
 
+CERTAIN = 1e-7
+"""Pairwise probabilities stay this far from 0 and 1: certainty would make the system of `couple` singular."""
+
 # Slope per spread of the scores: probabilities are almost constant, but still increase with the score.
 _FLATTEST = 1e-6
 _SMALLEST, _ROUNDING = 1e-290, 1e-12  # numbers, and relative differences of numbers, below these count as zero
@@ -193,13 +196,13 @@ def class_probabilities(scores: Array, calibration: Array, scheme: str) -> Float
 
 
 def logarithms(probabilities: FloatArray) -> FloatArray:
-    """Return logarithms of probabilities, minus infinity for zero."""
+    """Return the logarithms of probabilities; minus infinity for zero."""
     with np.errstate(divide="ignore"):
         return np.log(probabilities)
 
 
 def _most_probable_is(predicted: Array, probabilities: FloatArray) -> FloatArray:
-    """Return the probabilities with the predicted class made the most probable one; cyclic votes may differ."""
+    """Return the probabilities, swapped if cyclic votes make another class than the predicted one most probable."""
     rows, most = np.arange(len(predicted)), probabilities.argmax(axis=1)
     swapped = probabilities.copy()
     swapped[rows, most], swapped[rows, predicted] = probabilities[rows, predicted], probabilities[rows, most]
@@ -211,13 +214,13 @@ def _pairwise(positive: FloatArray) -> FloatArray:
     n_classes = round((1 + np.sqrt(1 + 8 * positive.shape[1])) / 2)
     first, second = np.triu_indices(n_classes, 1)
     pairwise = np.zeros((len(positive), n_classes, n_classes))
-    pairwise[:, second, first] = np.clip(positive, 1e-7, 1 - 1e-7)  # certainty would make the system singular
+    pairwise[:, second, first] = np.clip(positive, CERTAIN, 1 - CERTAIN)
     pairwise[:, first, second] = 1 - pairwise[:, second, first]
     return pairwise
 
 
 def couple(pairwise: FloatArray) -> FloatArray:
-    """Return class probabilities from pairwise ones, by the second method of Wu, Lin and Weng 2004 (JMLR 5).
+    """Return class probabilities computed from pairwise ones by the second method of Wu, Lin and Weng 2004 (JMLR 5).
 
     Minimises ``sum_ij (r_ji p_i - r_ij p_j)^2`` with ``sum_i p_i = 1``; one linear system per sample.
 

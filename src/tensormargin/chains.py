@@ -1,6 +1,6 @@
-"""What a fitted model is made of, out of whatever it is wrapped in: transformers, and the classifier behind them.
+"""The transformers and the classifier of a fitted model, unwrapped from searches, calibrators and other wrappers.
 
-Searches, calibrators, thresholds and the like keep the fitted model in an attribute of theirs; `_HOLDERS` knows which.
+Wrappers keep the fitted model in an attribute, which `_HOLDERS` lists.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .estimators import TensorMarginClassifier
 from .preparation import TensorScaler
 
-# Where estimators keep the fitted model that predicts for them. Names, so that nothing need be installed or imported.
+# The attribute in which a wrapper keeps its fitted model. By name, so that no library has to be installed or imported.
 _HOLDERS = {
     "tensormargin.TensorMarginClassifierCV": "best_estimator_",
     "sklearn.BaseSearchCV": "best_estimator_",
@@ -36,18 +36,19 @@ _HOLDERS = {
 
 @dataclass(frozen=True)
 class Chain:
-    """The steps of a fitted model in their order, and what follows them.
+    """The steps of a fitted model in order, and the classifier or classifiers after them.
 
     Attributes
     ----------
     steps : tuple of transformer
-        Without pipelines, "passthrough" and what does nothing when predicting (imbalanced-learn's samplers).
+        Pipelines are flattened; "passthrough" and steps that do nothing when predicting (imbalanced-learn's samplers)
+        are left out.
     classifier : TensorMarginClassifier or None
-        None where there are copies.
+        None if there are copies.
     copies : tuple of Chain
-        The chains of a `CalibratedClassifierCV` that holds several models, each fitted on one training set.
+        The chains of a `CalibratedClassifierCV` with several models, each fitted on one training set.
     wrappers : tuple of estimator
-        What the model was wrapped in, from the outside in; pipelines are not among them.
+        The wrappers of the model, outermost first, without pipelines.
     """
 
     steps: tuple[Any, ...]
@@ -57,7 +58,7 @@ class Chain:
 
 
 def chain_of(model: Any) -> Chain:
-    """Return the chain of a fitted model; raise TypeError for one that does not end in a classifier of this library."""
+    """Return the chain of a fitted model; raise TypeError if it does not end in a classifier of this library."""
     steps, wrappers = list[Any](), list[Any]()
     while True:
         if isinstance(model, Pipeline):
@@ -74,7 +75,7 @@ def chain_of(model: Any) -> Chain:
 
 
 def _held(estimator: Any) -> list[Any]:
-    """Return the fitted models that an estimator holds, mostly one; none for one that is the model itself."""
+    """Return the fitted models inside a wrapper, usually one; an empty list for an estimator that is not a wrapper."""
     attribute = next((_HOLDERS[name] for name in kind_names(estimator) if name in _HOLDERS), None)
     if attribute is None:
         return []
@@ -114,27 +115,27 @@ def named_steps(steps: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _thawed(step: Any) -> Any:
-    """Return what scikit-learn's FrozenEstimator keeps."""
+    """Return the estimator inside a FrozenEstimator, or the step itself."""
     while "sklearn.FrozenEstimator" in kind_names(step):
         step = step.estimator
     return step
 
 
 def is_sampler(step: Any) -> bool:
-    """Return whether a step only chooses or makes training samples (imbalanced-learn's), and predictions pass it by."""
+    """Return whether a step only resamples the training set (imbalanced-learn) and is skipped when predicting."""
     return hasattr(step, "fit_resample") and not hasattr(step, "transform")
 
 
 def is_masker(step: Any) -> bool:
-    """Return whether a step takes images and gives vectors: nilearn's maskers."""
+    """Return whether a step is a nilearn masker, which turns images into vectors."""
     return "nilearn.BaseMasker" in kind_names(step)
 
 
 def scales_by_group(step: Any) -> bool:
-    """Return whether a step treats every group by itself, so that it needs groups and is not affine."""
+    """Return whether a step scales each group separately, so that it needs groups and is not affine."""
     return isinstance(step, TensorScaler) and step.by_group
 
 
 def kind_names(thing: Any) -> list[str]:
-    """Return the types of an object, its own first, as top-level package and name: "sklearn.GridSearchCV"."""
+    """Return the type of an object and its base classes, as top-level package and name: "sklearn.GridSearchCV"."""
     return [f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}" for kind in type(thing).__mro__]

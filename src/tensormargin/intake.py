@@ -1,7 +1,8 @@
-"""What people have, made an array of samples: the one door for everything that is passed as X.
+"""Conversion of everything that is passed as X to an array of samples.
 
-Arrays pass as they are. Lists, object arrays and data frames of arrays are stacked; images of nibabel, epochs of MNE
-and arrays of xarray give up their values. A library is known by the module of an object's class: none is imported here.
+Arrays are returned unchanged. Lists, object arrays and data frames of arrays are stacked; nibabel images, MNE epochs
+and xarray arrays are replaced by their values. Libraries are recognised by the module of an object's class, so that
+none has to be imported here.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ from ._namespace import as_array, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
 
 Shape = tuple[int | None, ...]
-"""Shape of the samples; None for a mode in which they differ."""
+"""Shape of the samples; None for a mode in which their lengths differ."""
 
 
 def as_samples(X: Any, ragged: bool = False) -> Any:
-    """Return what people have as an array of samples; what is one, or cannot be made one, is returned as it is.
+    """Return X as an array of samples; arrays, and objects that cannot be converted, are returned unchanged.
 
     Parameters
     ----------
     X : object
         One of
 
-        - an array of NumPy, Dask or the array API standard, or a data frame of numbers: returned as it is;
-        - a NumPy masked array: masked entries become NaN, so that nobody reads the values underneath;
+        - a NumPy, Dask or array API array, or a data frame of numbers: returned unchanged;
+        - a NumPy masked array: masked entries become NaN, so that the values underneath are never used;
         - a list, tuple, object array or pandas Series of equally shaped arrays: stacked, one sample each;
-        - a data frame of arrays: one column is stacked as a Series is; several become a mode of their size after the
-          samples (channels x time of sktime's nested frames);
-        - a data frame with several column levels: every level becomes a mode, in the order in which its values appear;
+        - a data frame of arrays: a single column is stacked like a Series; several columns become the first mode of a
+          sample (channels x time for sktime's nested frames);
+        - a data frame with several column levels: each level becomes a mode, in the order in which its values appear;
         - a NIfTI image (nibabel) with four axes, samples along the last; a list of images with three axes, one sample
-          each; a list of images with four axes, such as runs, whose samples follow each other;
-        - `mne.Epochs` (all of their channels), or a list of them, whose samples follow each other; a list of
-          `mne.Evoked`, one sample each;
-        - an xarray DataArray with the samples along its first dimension; a Dask array in it stays lazy.
+          each; a list of images with four axes, such as runs, whose samples are concatenated;
+        - `mne.Epochs` (all channels), or a list of them, whose samples are concatenated; a list of `mne.Evoked`, one
+          sample each;
+        - an xarray DataArray with the samples along its first dimension; a Dask array inside stays lazy.
     ragged : bool, default=False
-        Whether samples may differ in the length of a mode. They are then returned as a vector of objects, one NumPy
-        array per sample.
+        Whether samples may differ in the length of a mode. If they do, they are returned as a 1-D object array with one
+        NumPy array per sample.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def as_samples(X: Any, ragged: bool = False) -> Any:
     Raises
     ------
     ValueError
-        For samples that differ in shape, with their lengths and the remedy.
+        If samples differ in shape; the message gives their lengths and a remedy.
     """
     if type(X) is np.ndarray and X.dtype.kind != "O":
         return X
@@ -67,12 +68,12 @@ def as_samples(X: Any, ragged: bool = False) -> Any:
 
 
 def is_ragged(X: Any) -> bool:
-    """Return whether X is what `as_samples` makes of samples of different lengths."""
+    """Return whether X is an object array of ragged samples, as returned by `as_samples`."""
     return isinstance(X, np.ndarray) and X.dtype.kind == "O" and X.ndim == 1 and _holds_arrays(X)
 
 
 def shape_of_samples(X: Any) -> Shape:
-    """Return the shape of the samples in an array; None for a mode in which ragged samples differ."""
+    """Return the shape of a sample, with None for a mode in which ragged samples differ."""
     if not is_ragged(X):
         return tuple(int(size) for size in X.shape[1:])
     sizes = zip(*(sample.shape for sample in X), strict=True)
@@ -80,17 +81,17 @@ def shape_of_samples(X: Any) -> Shape:
 
 
 def shape_in_words(shape: Sequence[int | None]) -> str:
-    """Return the sizes of a shape, "any" for a mode in which samples differ."""
+    """Return a shape as text, with "any" for a mode in which samples differ."""
     return " x ".join("any" if size is None else str(size) for size in shape)
 
 
 def as_mask(mask: Any) -> Array:
-    """Return what people have as a mask, an array or a NIfTI image with three axes, as a NumPy array of bool."""
+    """Return a mask, given as an array-like or a NIfTI image with three axes, as a NumPy array of bool."""
     return to_host(_one_volume(mask) if _library(mask) == "nibabel" else as_samples(mask)).astype(bool)
 
 
 def unmasked(X: Any) -> Array:
-    """Return a masked array as an ordinary one, NaN where it is masked (integers then become floating)."""
+    """Return a masked array as an ordinary array with NaN for masked entries (integers then become floats)."""
     if not np.ma.is_masked(X):
         return np.asarray(X.data)
     if X.dtype.kind == "O":
@@ -98,12 +99,11 @@ def unmasked(X: Any) -> Array:
             f"samples that are objects cannot be masked; got {int(np.ma.getmaskarray(X).sum())} masked ones. Leave "
             "them out, e.g. with X.compressed()"
         )
-    floating = X.dtype if X.dtype.kind in "fc" else np.result_type(X.dtype, np.float32)
-    return np.asarray(X.astype(floating).filled(np.nan))
+    return _filled(X, _holding_nan(X.dtype))
 
 
 def mode_names(X: Any) -> tuple[tuple[str, ...], ...] | None:
-    """Return the names along the first modes that a data frame of tensors gives them, None for everything else."""
+    """Return the names along the first modes, from the columns of a data frame of tensors; None for other input."""
     if _library(X) != "pandas" or getattr(X, "ndim", 0) != 2:
         return None
     if X.columns.nlevels > 1:
@@ -112,7 +112,7 @@ def mode_names(X: Any) -> tuple[tuple[str, ...], ...] | None:
 
 
 def _library(X: Any) -> str:
-    """Return which of the known libraries an object, or a class that it inherits from, comes from."""
+    """Return the known library that defines the type of an object or one of its base classes; "" if there is none."""
     for kind in type(X).__mro__:
         name = kind.__module__.partition(".")[0]
         if name in _READERS:
@@ -123,30 +123,34 @@ def _library(X: Any) -> str:
 def _lazily_unmasked(X: Any) -> Any:
     if not isinstance(X._meta, np.ma.MaskedArray):
         return X
-    floating = X.dtype if X.dtype.kind in "fc" else np.result_type(X.dtype, np.float32)
-    return X.map_blocks(_unmasked_as, floating, dtype=floating, meta=np.empty((0,) * X.ndim, floating))
+    dtype = _holding_nan(X.dtype)  # in all chunks, whether they are masked or not
+    return X.map_blocks(_filled, dtype, dtype=dtype, meta=np.empty((0,) * X.ndim, dtype))
 
 
-def _unmasked_as(block: Any, dtype: np.dtype[Any]) -> Array:
-    masked: Any = np.ma.asarray(block)
+def _holding_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.kind in "fc" else np.result_type(dtype, np.float32)
+
+
+def _filled(X: Any, dtype: np.dtype[Any]) -> Array:
+    masked: Any = np.ma.asarray(X)
     return np.asarray(masked.astype(dtype).filled(np.nan))
 
 
 def _is_array(cell: Any) -> bool:
-    """Return whether an object is, or holds, an array: no number, text or mapping."""
+    """Return whether an object is an array or a container of one, not a number, a string or a mapping."""
     if isinstance(cell, np.ndarray):
         return cell.ndim > 0
     return isinstance(cell, list | tuple) or bool(_library(cell)) or is_lazy(cell) or is_foreign(cell)
 
 
 def _holds_arrays(X: Any) -> bool:
-    """Return whether the first of some objects is an array."""
+    """Return whether the first element is an array."""
     first = next(iter(X.flat if isinstance(X, np.ndarray) else X), None)
     return _is_array(first)
 
 
 def _stacked(X: Any, ragged: bool) -> Any:
-    """Return arrays in a list, tuple or object array as one array; anything else as it is."""
+    """Return a list, tuple or object array of arrays as one array; anything else unchanged."""
     if len(X) == 0 or not _holds_arrays(X):
         return X
     if isinstance(X, np.ndarray) and X.ndim > 1:
@@ -157,7 +161,7 @@ def _stacked(X: Any, ragged: bool) -> Any:
 
 
 def _row_samples(cells: Array) -> list[Array]:
-    """Return one array per row of an object array of arrays, whose further axes come first."""
+    """Return one array per row of an object array; the axes of the row come before those of its arrays."""
     samples = []
     for row, own in enumerate(cells):
         arrays = [to_host(_one(cell, row)) for cell in own.flat]
@@ -172,7 +176,7 @@ def _row_samples(cells: Array) -> list[Array]:
 
 
 def _one(cell: Any, position: int) -> Any:
-    """Return one sample as an array of its library."""
+    """Return one sample as an array in its own library."""
     if isinstance(cell, np.ma.MaskedArray):
         return unmasked(cell)
     if isinstance(cell, np.ndarray):
@@ -201,7 +205,7 @@ def _stack(arrays: Sequence[Any], ragged: bool) -> Any:
 
 
 def vector_of(arrays: Sequence[Array]) -> Array:
-    """Return arrays of any shapes as a vector of objects; NumPy would stack those that are alike."""
+    """Return arrays of any shape as a 1-D object array; ``np.array`` would stack arrays of equal shape."""
     vector = np.empty(len(arrays), dtype=object)
     for position, array in enumerate(arrays):
         vector[position] = array
@@ -219,7 +223,7 @@ def _check_orders(shapes: Sequence[tuple[int, ...]]) -> None:
 
 
 def _differ(shapes: Sequence[tuple[int, ...]]) -> str:
-    """Say in which modes samples differ, how much, and what to do."""
+    """Return an error message: the modes in which samples differ, by how much, and a remedy."""
     _check_orders(shapes)
     order = len(shapes[0])
     modes = [mode for mode in range(order) if len({shape[mode] for shape in shapes}) > 1]
@@ -245,12 +249,12 @@ def _some(items: Sequence[Any], most: int = 3) -> str:
 
 
 def _from_pandas(X: Any, ragged: bool) -> Any:
-    if getattr(X, "ndim", 0) != 2:  # a Series, an Index or an array of pandas
+    if getattr(X, "ndim", 0) != 2:  # a Series, an Index or a pandas array
         cells = X.to_numpy() if hasattr(X, "to_numpy") else X
         return _stacked(cells, ragged) if getattr(cells, "dtype", None) == np.dtype(object) else X
     nested = _columns_of_arrays(X)
     if X.columns.nlevels == 1 and not nested:
-        return X  # a table: scikit-learn reads it, and notes the names of its columns
+        return X  # a table: scikit-learn reads it and stores its column names
     shape: tuple[int, ...] = () if X.columns.nlevels == 1 and X.shape[1] == 1 else (X.shape[1],)
     if X.columns.nlevels > 1:
         X, shape = _by_levels(X)
@@ -262,7 +266,7 @@ def _from_pandas(X: Any, ragged: bool) -> Any:
 
 
 def _columns_of_arrays(frame: Any) -> bool:
-    """Return whether the columns of a frame hold arrays; raise ValueError where only some of them do."""
+    """Return whether the columns of a frame hold arrays; raise ValueError if only some of them do."""
     if len(frame) == 0 or frame.shape[1] == 0:
         return False
     kinds = [dtype == np.dtype(object) and _is_array(frame.iloc[0, place]) for place, dtype in enumerate(frame.dtypes)]
@@ -280,7 +284,7 @@ def _levels(columns: Any) -> list[Any]:
 
 
 def _by_levels(frame: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return a frame with its columns in the order of a tensor, and the shape of that tensor."""
+    """Return the frame with its columns in the C order of a tensor, and the shape of that tensor."""
     columns, levels = frame.columns, _levels(frame.columns)
     whole = type(columns).from_product(levels)
     if columns.has_duplicates:
@@ -300,14 +304,14 @@ def _by_levels(frame: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _numbers(frame: Any) -> Array:
-    """Return a frame's values; missing ones of pandas' own types are NaN."""
+    """Return the values of a frame, with NaN for missing values of pandas' own types."""
     values = frame.to_numpy()
     if values.dtype != object:
         return np.asarray(values)
     try:
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     except (TypeError, ValueError):
-        return np.asarray(values)  # text, which is refused later
+        return np.asarray(values)  # text, which is rejected later
 
 
 def _from_nifti(image: Any, ragged: bool) -> Array:
@@ -339,7 +343,7 @@ def _one_volume(image: Any) -> Array:
 
 
 def _runs_of_images(images: Sequence[Any]) -> list[Array] | None:
-    """Return the samples of each of several images with four axes; None where they are one sample each."""
+    """Return the samples of each image if all images have four axes; None if each image is one sample."""
     alike = [image for image in images if hasattr(image, "affine")]
     elsewhere = sum(not np.allclose(image.affine, alike[0].affine) for image in alike)
     if elsewhere:
@@ -382,7 +386,7 @@ def _one_recording(X: Any) -> Array:
 
 
 def _runs_of_epochs(X: Sequence[Any]) -> list[Array] | None:
-    """Return the samples of each of several Epochs; None for anything else."""
+    """Return the samples of each of several Epochs; None for other objects."""
     return _alike([_from_mne(one, False) for one in X], "Epochs") if all(map(_is_epochs, X)) else None
 
 

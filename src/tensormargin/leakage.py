@@ -69,10 +69,10 @@ def _same_rows(rows: Iterable[int], keys: Iterable[Hashable]) -> list[Array]:
 
 
 def content_ranks(X: Any) -> Array:
-    """Return a number per sample that depends on its entries, not on its place: copies of a sample share it.
+    """Return an integer per sample that depends on its entries, not on its position, and is equal for copies.
 
-    A few entries are looked at, so samples that differ may share one, too. Of a Dask array nothing is read: the numbers
-    are those of its rows.
+    Only a few entries are compared, so different samples may share an integer. A Dask array is not read: the row
+    numbers are returned.
     """
     if is_lazy(X):
         return np.arange(X.shape[0])

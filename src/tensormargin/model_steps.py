@@ -1,4 +1,4 @@
-"""The steps of a model: transformers that prepare samples, and the classifier that holds the weight.
+"""Functions of a model's steps: the transformers that prepare samples, and the classifier that holds the weight.
 
 A model is a `TensorMarginClassifier` or a `TensorMarginClassifierCV`, alone or in scikit-learn's pipelines, searches,
 calibrators, thresholds and FrozenEstimator, in any order.
@@ -42,7 +42,7 @@ def last_estimator(model: Any) -> Any:
 def all_steps(model: Any) -> list[Any]:
     """Return all fitted transformers before the classifier in order, including those inside searches.
 
-    Those inside a CalibratedClassifierCV with several models, each of which has its own, are not included.
+    Steps inside a CalibratedClassifierCV with several models are not included, since each model has its own.
     """
     return list(chain_of(model).steps)
 
@@ -50,27 +50,27 @@ def all_steps(model: Any) -> list[Any]:
 def classifier_of(model: Any) -> TensorMarginClassifier:
     """Return the fitted classifier that holds the weight; raise TypeError for a model without one.
 
-    For a CalibratedClassifierCV with several models it is an `AveragedClassifier`.
+    For a CalibratedClassifierCV with several models, this is an `AveragedClassifier`.
     """
     chain = chain_of(model)
     return chain.classifier or AveragedClassifier.of(chain.copies)
 
 
 def wrappers_of(model: Any) -> list[Any]:
-    """Return the searches, calibrators and the like that a fitted model is wrapped in, from the outside in."""
+    """Return the wrappers of a fitted model (searches, calibrators, ...), outermost first."""
     return list(chain_of(model).wrappers)
 
 
 def search_of(model: Any) -> Any:
-    """Return the fitted TensorMarginClassifierCV in a model, None where there is none."""
+    """Return the fitted TensorMarginClassifierCV in a model, or None if there is none."""
     name = "tensormargin.TensorMarginClassifierCV"
     return next((one for one in wrappers_of(model) if name in kind_names(one)), None)
 
 
 class AveragedClassifier(TensorMarginClassifier):
-    """The mean of several fitted classifiers, for models that hold copies: it gives the mean of their binary scores.
+    """The mean of several fitted classifiers, which gives the mean of their binary scores.
 
-    Its weights are full tensors on the samples that reach the copies, whose own steps are part of them.
+    Its weights are full tensors; they include the steps of the individual models.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class AveragedClassifier(TensorMarginClassifier):
 
     @classmethod
     def of(cls, copies: Sequence[Chain]) -> AveragedClassifier:
-        """Return the mean of the classifiers of several chains; raise NotAffineError where a step is not affine."""
+        """Return the mean of the classifiers of several chains; raise NotAffineError if a step is not affine."""
         first = copies[0].classifier or cls.of(copies[0].copies)
         form = mean_form(copies)
         one = cls(**{**first.get_params(deep=False), "decomposition": "full", "rank": None})
@@ -99,13 +99,13 @@ def needs_groups(model: Any) -> bool:
     """Return whether preparing samples requires their groups."""
     try:
         steps = all_steps(model)
-    except (NotFittedError, TypeError):  # nothing to look into, or somebody else's model
+    except (NotFittedError, TypeError):  # not fitted, or a model of another library
         steps = pipeline_steps(model)
     return any(scales_by_group(step) for step in steps)
 
 
 def fit_model(model: Any, X: Array, y: Array, groups: Array | None = None, **of_last: Any) -> Any:
-    """Fit a model and return it; groups go to every step that takes them, further arguments to the final `fit`."""
+    """Fit a model and return it; groups are passed to all steps that take them, other arguments to the final `fit`."""
     steps = [step for _, step in named_steps(model.steps[:-1])] if isinstance(model, Pipeline) else []
     for step in steps:
         if is_sampler(step):
@@ -132,7 +132,7 @@ def _resampled(step: Any, X: Array, y: Array, groups: Array | None) -> tuple[Arr
 
 
 def fit_transformed(transformer: Any, X: Any, y: Any, groups: Array | None) -> Any:
-    """Fit a transformer and return the samples, changed; groups go to every step of a Pipeline that takes them."""
+    """Fit a transformer and return the transformed samples; groups are passed to all steps that take them."""
     if not works_by_group(transformer):
         return transformer.fit_transform(X, y)
     if not isinstance(transformer, Pipeline):
@@ -143,7 +143,7 @@ def fit_transformed(transformer: Any, X: Any, y: Any, groups: Array | None) -> A
 
 
 def transformed(transformer: Any, X: Any, groups: Array | None) -> Any:
-    """Return samples changed by a fitted transformer; groups go to every step of a Pipeline that takes them."""
+    """Return the samples after a fitted transformer; groups are passed to all steps that take them."""
     if not works_by_group(transformer):
         return transformer.transform(X)
     if not isinstance(transformer, Pipeline):
@@ -152,7 +152,7 @@ def transformed(transformer: Any, X: Any, groups: Array | None) -> Any:
 
 
 def check_groups_for(method: str, transformer: Any, groups: Array | None) -> None:
-    """Raise ValueError where a transformer, None for none, works by group and there are no groups."""
+    """Raise ValueError if a transformer (or None) works by group and there are no groups."""
     if groups is None and works_by_group(transformer):
         raise ValueError(
             f"by_group=True needs groups, one per sample: the preparation scales every group by itself. Pass them to "
@@ -161,15 +161,15 @@ def check_groups_for(method: str, transformer: Any, groups: Array | None) -> Non
 
 
 def works_by_group(transformer: Any) -> bool:
-    """Return whether a transformer, or a step of it, works by group; None does not."""
+    """Return whether a transformer or one of its steps works by group; False for None."""
     return any(scales_by_group(step) for _, step in named_steps([("", transformer)]))
 
 
 def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Array:
     """Return the samples in the space that the maps are drawn in.
 
-    This is the space of the original samples, or that after the last step that scales by group or equalises different
-    lengths. For images behind a nilearn masker, all voxels outside its mask are zero.
+    This is the space of the original samples, or the space after the last step that scales by group or equalises
+    different lengths. If the first step is a nilearn masker, voxels outside its mask are zero.
     """
     steps = all_steps(model)
     if steps and is_masker(steps[0]):
@@ -178,15 +178,15 @@ def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Array:
 
 
 def _map_space(steps: Sequence[Any]) -> int:
-    """Return the number of steps before the maps' space: those up to the last one that no weight goes back through."""
+    """Return the number of steps up to the last one through which no weight can be pulled back."""
     one_way = [scales_by_group(step) or None in getattr(step, "sample_shape_in_", ()) for step in steps]
     return max((place + 1 for place, stops in enumerate(one_way) if stops), default=0)
 
 
 def groups_for_last_step(model: Any, groups: Array | None) -> dict[str, Any]:
-    """Return the keyword arguments with which a fitted model's last estimator is asked for its answers.
+    """Return the keyword arguments for `predict` and similar methods of a fitted model's last estimator.
 
-    That is groups, where a preparation inside of it scales by group.
+    These are the groups if a preparation inside it scales by group, otherwise nothing.
     """
     last = last_estimator(model)
     takes = "groups" in signature(last.predict).parameters
@@ -204,8 +204,12 @@ def samples_for_classifier(model: Any, X: Any, groups: Array | None = None) -> A
     return named_as_fitted(classifier_of(model), _through(steps, _at_the_door(steps, X), groups))
 
 
+def original_samples(model: Any, X: Any) -> Any:
+    """Return what a fitted model takes as an array or a data frame; unchanged if its first step takes images."""
+    return _at_the_door(all_steps(model), X)
+
+
 def _at_the_door(steps: Sequence[Any], X: Any) -> Any:
-    """Return samples as an array or a data frame, unless the first step takes images."""
     first = steps[0] if steps else None
     return X if is_masker(first) else as_samples(X, ragged=takes_ragged(first))
 
@@ -215,8 +219,8 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Array:
 
     Scores are ``<map, Z> + constant``: the steps of the model are undone on the weight (`affine_form`). Group-wise
     scaling and the equalising of different lengths cannot be undone; the map then refers to the samples after that
-    step. Behind a nilearn masker it refers to the images returned by the masker's `inverse_transform`. For a
-    CalibratedClassifierCV with several models the map is the mean over them.
+    step. After a nilearn masker it refers to the images returned by the masker's `inverse_transform`. For a
+    CalibratedClassifierCV with several models, the map is the mean over them.
 
     Parameters
     ----------

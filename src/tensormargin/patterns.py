@@ -11,7 +11,7 @@ from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
-from .model_steps import classifier_of, samples_for_classifier, samples_for_map
+from .model_steps import classifier_of, original_samples, samples_for_classifier, samples_for_map
 from .multiclass import binary_problems, class_codes
 from .samples import sample_array
 
@@ -52,6 +52,7 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
         In the order of ``clf.coef_``. Zero for a problem whose samples all have the same score.
     """
     clf = classifier_of(model)
+    X = original_samples(model, X)  # once: it is used twice
     loadings = _loadings(clf, to_host(clf.binary_scores(samples_for_classifier(model, X, groups))), y)
     shown = samples_for_map(model, X, groups)
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))

@@ -1,7 +1,7 @@
-"""How a weight goes back through a step: from the step's output to its input.
+"""Pulling a weight back through a step, from the output of the step to its input.
 
-A registry has a rule for each kind of transformer that is affine: those of this library, scikit-learn's, MNE's and
-nilearn's; `register_pull_back` adds others.
+A registry holds a rule for each affine transformer of this library, scikit-learn, MNE and nilearn;
+`register_pull_back` adds others.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PullBack = Callable[[Any, Array], tuple[Array, Array]]
 """Takes a fitted step and weights on its output, of shape (n_problems, *output shape); returns weights on its input and
 one constant per problem, with ``<W, step(x)> = <W', x> + constant``."""
 
-_MOST_PROBED = 2**26  # entries of a Jacobian that is found with unit samples: a second or so
-_PROBED_AT_ONCE = 2**20  # entries of the unit samples in memory
-_MAGNITUDES = (1e-3, 1.0, 1e3, 1e6)  # of random samples: clipping or a logarithm shows at one of them
+_MOST_PROBED = 2**26  # largest Jacobian, in entries, computed from unit samples: takes about a second
+_PROBED_AT_ONCE = 2**20  # entries of the unit samples held in memory at a time
+_MAGNITUDES = (1e-3, 1.0, 1e3, 1e6)  # of random samples: clipping or a logarithm shows up at one of them
 _ROUNDING, _SINGLE_ROUNDING = 1e-9, 1e-4  # of a score, relative to the sum of its absolute terms
 
 
 class NotAffineError(TypeError):
-    """A step of a model is not affine, or it is not known how a weight goes back through it."""
+    """Raised if a step of a model is not affine, or if there is no rule to pull a weight back through it."""
 
 
 _BY_TYPE: dict[type, PullBack] = {}
@@ -38,19 +38,18 @@ _BY_NAME: dict[str, PullBack] = {}
 
 
 def register_pull_back(kind: type | str, pull_back: PullBack) -> None:
-    """Say how a weight goes back through steps of a type and its subclasses.
+    """Register a rule that pulls weights back through steps of a type and its subclasses.
 
-    The rule registered last counts. What a rule returns is checked on random samples where the step takes arrays.
+    A later rule replaces an earlier one. If the step takes arrays, the result of a rule is checked on random samples.
 
     Parameters
     ----------
     kind : type or str
-        A type, or ``"package.ClassName"`` (its top-level package and its name), for libraries that need not be
-        installed.
+        A type, or ``"package.ClassName"`` (top-level package and class name) for libraries that need not be installed.
     pull_back : callable
-        ``pull_back(step, weights)`` gets weights on the step's output, of shape (n_problems, *output shape). It returns
-        weights on the step's input and one constant per problem, with ``<W, step.transform(x)> = <W', x> + constant``
-        for every sample x; it may raise `NotAffineError`.
+        ``pull_back(step, weights)`` takes weights on the step's output, of shape (n_problems, *output shape), and
+        returns weights on the step's input and one constant per problem, with
+        ``<W, step.transform(x)> = <W', x> + constant`` for every sample x. It may raise `NotAffineError`.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def register_pull_back(kind: type | str, pull_back: PullBack) -> None:
 def pull_back(step: Any, weights: Array, shape: tuple[int, ...] | None = None) -> tuple[Array, Array]:
     """Return weights on the input of a fitted step and one constant per weight; raise NotAffineError if there are none.
 
-    ``shape`` is that of a sample on the input, where another step tells; a FunctionTransformer remembers none.
+    ``shape`` is the shape of an input sample, if another step stores it; a FunctionTransformer stores none.
     """
     rule = _rule(step)
     back, constants = _through_function(step, weights, shape) if rule is _through_function else rule(step, weights)
@@ -103,11 +102,12 @@ def _check(
     shape: tuple[int, ...],
     transformed: Callable[[Any, Array], Array],
 ) -> None:
-    """Raise NotAffineError unless random samples get the same scores before and after a step."""
+    """Raise NotAffineError unless random samples have the same scores before and after a step."""
     rng = np.random.default_rng(0)
     X = np.stack([size * rng.standard_normal(shape) for size in _MAGNITUDES])
     try:
         changed = transformed(step, X)
+    # Somebody else's step may raise anything for random samples; it ends in one clear message.
     except Exception as error:
         raise NotAffineError(
             f"cannot take a weight back through {type(step).__name__}: it fails on random samples of shape {shape} "
@@ -117,7 +117,7 @@ def _check(
     after, after_terms = _scores(weights, changed)
     rounding = _ROUNDING if changed.dtype.itemsize >= 8 else _SINGLE_ROUNDING
     apart = np.abs(after - before - constants)
-    if not np.all(apart <= rounding * (before_terms + after_terms + np.abs(constants))):  # also where it is NaN
+    if not np.all(apart <= rounding * (before_terms + after_terms + np.abs(constants))):  # also true for NaN
         raise NotAffineError(
             f"cannot take a weight back through {type(step).__name__}: it is not affine, as random samples show"
         )
@@ -132,11 +132,11 @@ def _scores(weights: Array, X: Array) -> tuple[FloatArray, FloatArray]:
 
 def _transformed(step: Any, X: Array) -> Array:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of missing feature names, logarithms of negative numbers
+        warnings.simplefilter("ignore")  # about missing feature names, logarithms of negative numbers
         return np.asarray(step.transform(X))
 
 
-# ---- this library's ----
+# ---- this library ----
 
 
 def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
@@ -154,14 +154,14 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
 
 
 def _constants(step: Any, weights: Array, shape: tuple[int, ...]) -> FloatArray:
-    """Return the scores that the output for a sample of zeros gets."""
+    """Return the scores of the step's output for a sample of zeros."""
     return _scores(weights, _transformed(step, np.zeros((1, *shape))))[0][0]
 
 
 register_pull_back(KeepsTensors, _through_our_own)
 
 
-# ---- scikit-learn's ----
+# ---- scikit-learn ----
 
 
 def _divided(step: Any, weights: Array) -> tuple[Array, Array]:
@@ -184,7 +184,7 @@ def _left_as_they_are(step: Any, weights: Array) -> tuple[Array, Array]:
 def _through_components(step: Any, weights: Array) -> tuple[Array, Array]:
     components = step.components_
     if getattr(step, "whiten", False) and hasattr(step, "explained_variance_"):
-        # As the transformer does: a variance of zero must not divide.
+        # As in the transformer: avoid a division by zero variance.
         tiny = np.finfo(components.dtype).eps
         components = components / np.sqrt(np.maximum(step.explained_variance_, tiny))[:, None]
     return weights @ components, _constants(step, weights, components.shape[1:])
@@ -201,7 +201,7 @@ register_pull_back("sklearn.StandardScaler", _divided)
 register_pull_back("sklearn.MaxAbsScaler", _divided)
 register_pull_back("sklearn.RobustScaler", _divided)
 register_pull_back("sklearn.MinMaxScaler", _multiplied)
-register_pull_back("sklearn.SimpleImputer", _left_as_they_are)  # of samples without missing values
+register_pull_back("sklearn.SimpleImputer", _left_as_they_are)  # for samples without missing values
 register_pull_back("sklearn._BasePCA", _through_components)
 register_pull_back("sklearn.TruncatedSVD", _through_components)
 register_pull_back("sklearn.FastICA", _through_components)
@@ -214,9 +214,9 @@ register_pull_back(SelectorMixin, _through_selector)
 def _through_function(
     step: FunctionTransformer, weights: Array, shape: tuple[int, ...] | None = None
 ) -> tuple[Array, Array]:
-    """Go back through a function that is affine: one that moves and scales entries, or any that takes few of them.
+    """Return weights and constants for an affine function that moves and scales entries, or takes few of them.
 
-    Nothing is known of a function but what it does to samples, so it is given some.
+    The function is a black box, so it is evaluated on probe samples.
     """
     shape = _taken_shape(step, weights) if shape is None else shape
     constants = _transformed_alone(step, np.zeros((1, *shape)), weights)[0] @ weights.reshape(len(weights), -1).T
@@ -231,10 +231,10 @@ def _through_function(
 
 
 def _taken_shape(step: Any, weights: Array) -> tuple[int, ...]:
-    """Return the shape of the samples that a function was fitted to, as far as scikit-learn has noted it.
+    """Return the shape of the samples that a function was fitted to, as far as it can be inferred.
 
-    That is the size of the first mode. So it may keep the shape, or take vectors, or matrices: the first of these that
-    the function turns into what the next step takes.
+    scikit-learn stores only the size of the first mode. Candidates are the output shape, vectors and matrices; the
+    first one that the function turns into the input shape of the next step is returned.
     """
     if step.inverse_func is not None:
         return tuple(np.shape(step.inverse_transform(weights))[1:])
@@ -249,12 +249,12 @@ def _taken_shape(step: Any, weights: Array) -> tuple[int, ...]:
 def _fits(step: Any, shape: tuple[int, ...], weights: Array) -> bool:
     try:
         return _transformed(step, np.zeros((1, *shape))).shape[1:] == weights.shape[1:]
-    except Exception:  # noqa: BLE001 - a function raises whatever it likes for samples of another shape
+    except Exception:  # noqa: BLE001 - a function may raise anything for samples of another shape
         return False
 
 
 def _through_moved_entries(step: Any, weights: Array, shape: tuple[int, ...]) -> Array:
-    """Return the weights for a function of which each output is one input times a factor, plus a constant."""
+    """Return the weights for a function whose outputs are each one input times a factor, plus a constant."""
     size = prod(shape)
     probes = np.stack([np.zeros(size), np.ones(size), np.arange(size, dtype=np.float64)]).reshape(3, *shape)
     at_zero, at_one, at_place = _transformed_alone(step, probes, weights)
@@ -276,7 +276,7 @@ def _through_moved_entries(step: Any, weights: Array, shape: tuple[int, ...]) ->
 
 
 def _transformed_alone(step: Any, X: Array, weights: Array) -> Array:
-    """Return each sample's output as a row, of which a weight has as many entries."""
+    """Return the output for each sample as a row; raise NotAffineError if its shape is not that of a weight."""
     changed = _transformed(step, X)
     if changed.shape != (len(X), *weights.shape[1:]) or changed.dtype.kind not in "biuf":
         raise NotAffineError(
@@ -293,7 +293,7 @@ def _transformed_alone(step: Any, X: Array, weights: Array) -> Array:
 
 
 def _through_jacobian(step: Any, weights: Array, shape: tuple[int, ...]) -> Array:
-    """Return the weights by way of a unit sample for each entry."""
+    """Return the weights from the Jacobian, computed with one unit sample per entry."""
     size = prod(shape)
     columns = weights.reshape(len(weights), -1).T
     at_zero = _transformed_alone(step, np.zeros((1, *shape)), weights)
@@ -308,11 +308,11 @@ def _through_jacobian(step: Any, weights: Array, shape: tuple[int, ...]) -> Arra
 register_pull_back(FunctionTransformer, _through_function)
 
 
-# ---- MNE's ----
+# ---- MNE ----
 
 
 def _through_channel_scaler(step: Any, weights: Array) -> tuple[Array, Array]:
-    inner = step.scaler_  # scikit-learn's, or one of MNE's own that divides by constants
+    inner = step.scaler_  # scikit-learn's, or one of MNE's that divides by constants
     scale = getattr(inner, "std_", getattr(inner, "scale_", None))
     back = weights if scale is None else weights / scale[:, None]
     return back, _constants(step, weights, weights.shape[1:])
@@ -326,16 +326,16 @@ register_pull_back("mne.Scaler", _through_channel_scaler)
 register_pull_back("mne.Vectorizer", _through_vectorizer)
 
 
-# ---- nilearn's ----
+# ---- nilearn ----
 
 
 def painted(step: Any, weights: Array) -> Array:
-    """Return weights on a masker's signals as weights on the images that its `inverse_transform` makes of signals.
+    """Return weights on a masker's signals as weights on the images returned by its `inverse_transform`.
 
-    Signals are the least-squares solution for such images: of voxels, of means of regions, or of maps. So the transpose
-    of a masker is its inverse, applied to the solution of the normal equations.
+    The signals (of voxels, region means or maps) are the least-squares fit to such an image. The transpose of a masker
+    is therefore its inverse, applied to the solution of the normal equations.
     """
-    if "nilearn.NiftiMasker" not in kind_names(step):  # whose images are orthonormal
+    if "nilearn.NiftiMasker" not in kind_names(step):  # its images are orthonormal
         regions = volumes(step.inverse_transform(np.eye(weights.shape[1]))).reshape(weights.shape[1], -1)
         weights = np.linalg.lstsq(regions @ regions.T, weights.T)[0].T
     return volumes(step.inverse_transform(weights))
@@ -369,7 +369,7 @@ def _through_masker(step: Any, weights: Array) -> tuple[Array, Array]:
 
 
 def volumes(image: Any) -> Array:
-    """Return the data of a NIfTI image with four axes, the samples first."""
+    """Return the data of a NIfTI image with four axes, with the samples along the first."""
     return np.moveaxis(np.asarray(image.dataobj, np.float64), -1, 0)
 
 

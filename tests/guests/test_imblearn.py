@@ -1,12 +1,14 @@
-"""Samplers of imbalanced-learn before our classifiers: they act in fits and do nothing when predicting."""
+"""imbalanced-learn: samplers for rare classes.
+
+Samplers act in `fit` and do nothing when predicting, so weights, patterns and reports pass through them. They take
+vectors only: flatten before them and fold back after them. `class_weight="balanced"` needs no sampler: it weights
+classes inversely to their frequency.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import StandardScaler
 
 pytest.importorskip("imblearn", reason="needs imbalanced-learn: pip install imbalanced-learn")
 
@@ -14,6 +16,9 @@ from imblearn.combine import SMOTETomek
 from imblearn.over_sampling import SMOTE, RandomOverSampler
 from imblearn.pipeline import make_pipeline
 from imblearn.under_sampling import RandomUnderSampler
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 
 from tensormargin import (
     Tensorize,
@@ -54,6 +59,33 @@ def test_models_with_samplers(sampler, imbalanced, tmp_path):
     assert margin_report(theirs, X, y).n_samples == 60
     save_model(tmp_path / "model.skops", theirs)
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").model.predict(X), theirs.predict(X))
+
+
+def test_tensors_are_flattened_and_folded_back(imbalanced):
+    X, y = imbalanced[0].reshape(60, 4, 5), imbalanced[1]
+    # page: SMOTE on samples of shape (4, 5):
+    from imblearn.over_sampling import SMOTE
+    from imblearn.pipeline import make_pipeline
+
+    from tensormargin import Tensorize, TensorMarginClassifier
+
+    model = make_pipeline(Tensorize((-1,)), SMOTE(random_state=0), Tensorize((4, 5)), TensorMarginClassifier("cp"))
+    model.fit(X, y)
+    # page ends
+    assert model[-1].sample_shape_ == (4, 5)
+    assert weight_maps(model).shape == (1, 4, 5)
+    np.testing.assert_allclose(affine_form(model).scores(X)[:, 0], model.decision_function(X), rtol=1e-6)
+    for sampler in SAMPLERS:
+        with pytest.raises(ValueError, match="dim 3"):
+            sampler.fit_resample(X, y)
+
+
+def test_ensembles_with_balanced_samples(imbalanced):
+    from imblearn.ensemble import BalancedBaggingClassifier
+
+    X, y = imbalanced
+    folded = make_pipeline(Tensorize((4, 5)), TensorMarginClassifier("cp", 1))
+    assert BalancedBaggingClassifier(folded, n_estimators=2, random_state=0).fit(X, y).score(X, y) > 0.7
 
 
 def test_groups_follow_samples_that_are_taken_as_they_are(imbalanced):

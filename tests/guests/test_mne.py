@@ -1,29 +1,86 @@
-"""MNE: Epochs go into fit and predict as they are."""
+"""MNE-Python: decoding of EEG and MEG epochs.
+
+`fit` and `predict` take `Epochs`, with all their channels: pick the ones to use first. `SlidingEstimator` and
+`GeneralizingEstimator` pass on one time point at a time: a vector of channels or, if there is one more mode such as
+frequencies, a matrix. `Scaler` and `Vectorizer` can come before a classifier; weights, patterns and reports are mapped
+back through them. After `Vectorizer` samples are vectors and the weight is flat. `LinearModel` needs vectors; the
+classifiers do not.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler
-from tensormargin.intake import as_samples
-
 mne = pytest.importorskip("mne", reason="needs MNE: pip install mne")
 
-CHANNELS, SFREQ = ["Cz", "Fz", "Oz", "Pz"], 50.0
+from mne.decoding import LinearModel, Scaler, SlidingEstimator, Vectorizer, get_coef
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from tensormargin import (
+    TensorMarginClassifier,
+    TensorMarginClassifierCV,
+    TensorScaler,
+    activation_pattern,
+    affine_form,
+    load_model,
+    margin_report,
+    save_model,
+    weight_maps,
+)
+from tensormargin.intake import as_samples
+from tensormargin.model_steps import sample_shape
+
+CHANNELS, TIMES, SFREQ = 4, 6, 50.0
+INFO = mne.create_info(["Cz", "Fz", "Oz", "Pz"], SFREQ, "eeg")
 
 
-def epochs_array(n=24, seed=0):
-    rng = np.random.default_rng(seed)
-    codes = np.arange(n) % 2 + 1
-    data = 1e-6 * (rng.standard_normal((n, 4, 30)) + codes[:, None, None])
-    events = np.column_stack([np.arange(n) * 40, np.zeros(n, int), codes])
-    info = mne.create_info(CHANNELS, SFREQ, "eeg")
-    return mne.EpochsArray(data, info, events, event_id={"left": 1, "right": 2}, verbose="error")
+@pytest.fixture(autouse=True)
+def quiet():
+    with mne.utils.use_log_level("error"):
+        yield
 
 
-EPOCHS = epochs_array()
-LABELS = EPOCHS.events[:, 2]
+@pytest.fixture(scope="module")
+def recorded():
+    """Return 24 epochs of 4 channels and 30 time points, of two classes."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(24) % 2 + 1
+    data = 1e-6 * (rng.standard_normal((24, CHANNELS, 30)) + codes[:, None, None])
+    events = np.column_stack([np.arange(24) * 40, np.zeros(24, int), codes])
+    return mne.EpochsArray(data, INFO, events, event_id={"left": 1, "right": 2}, verbose="error")
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Return samples of 4 channels and 6 time points, in volts."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 2], 20)
+    X = 1e-6 * (rng.normal(size=(40, CHANNELS, TIMES)) + 5 * np.arange(CHANNELS)[:, None])
+    X[y == 2, 1:3, 2:4] += 1e-6
+    return X, y
+
+
+def search(**parameters):
+    return TensorMarginClassifierCV(("cp", "full"), (1,), (1,), (0,), cv=2, random_state=0, **parameters)
+
+
+# ---- epochs are samples ----
+
+
+def test_epochs_as_in_its_tutorials(recorded):
+    epochs = recorded
+    # page: Epochs are samples:
+    from tensormargin import TensorMarginClassifier, activation_pattern
+
+    epochs = epochs.copy().pick("eeg")
+    clf = TensorMarginClassifier("cp", rank=1).fit(epochs, epochs.events[:, 2])
+    clf.predict(epochs["left"])
+    pattern = activation_pattern(clf, epochs)  # (1, channels, times): where the classes differ
+    # page ends
+    assert np.mean(clf.predict(epochs["left"]) == 1) > 0.9
+    assert pattern.shape == (1, CHANNELS, 30)
 
 
 @pytest.mark.parametrize(
@@ -31,33 +88,139 @@ LABELS = EPOCHS.events[:, 2]
     [TensorMarginClassifier("cp", 1), TensorMarginClassifierCV(lams=(1,), cv=2, random_state=0)],
     ids=["one", "CV"],
 )
-def test_epochs_go_into_fit_and_predict(model):
-    fitted = model.fit(EPOCHS, LABELS)
+def test_epochs_go_into_fit_and_predict(model, recorded):
+    fitted = model.fit(recorded, recorded.events[:, 2])
     assert fitted.sample_shape_ == (4, 30)
-    predicted = fitted.predict(EPOCHS)
-    np.testing.assert_array_equal(predicted, fitted.predict(EPOCHS.get_data(copy=False)))
-    assert fitted.score(EPOCHS["left"], np.ones(12, int)) > 0.9
-    np.testing.assert_allclose(TensorScaler(0).fit_transform(EPOCHS).mean(axis=(0, 2)), 0, atol=1e-9)
+    predicted = fitted.predict(recorded)
+    np.testing.assert_array_equal(predicted, fitted.predict(recorded.get_data(copy=False)))
+    assert fitted.score(recorded["left"], np.ones(12, int)) > 0.9
+    np.testing.assert_allclose(TensorScaler(0).fit_transform(recorded).mean(axis=(0, 2)), 0, atol=1e-9)
 
 
 def test_epochs_cut_from_a_recording():
-    info = mne.create_info(CHANNELS, SFREQ, "eeg")
-    raw = mne.io.RawArray(np.random.default_rng(0).standard_normal((4, 1000)), info, verbose="error")
+    raw = mne.io.RawArray(np.random.default_rng(0).standard_normal((4, 1000)), INFO, verbose="error")
     events = np.column_stack([np.arange(50, 950, 50), np.zeros(18, int), np.arange(18) % 2 + 1])
     for preload in (True, False):
         epochs = mne.Epochs(raw, events, tmin=0, tmax=0.5, baseline=None, preload=preload, verbose="error")
         assert as_samples(epochs).shape == (18, 4, 26)
     with pytest.raises(ValueError, match=r"must be Epochs; got RawArray.*mne\.Epochs\(raw, events\)"):
-        TensorMarginClassifier().fit(raw, LABELS)
+        TensorMarginClassifier().fit(raw, events[:, 2])
 
 
-def test_several_epochs_follow_each_other_and_evoked_are_one_sample_each():
-    both = as_samples([EPOCHS["left"], EPOCHS["right"]])
-    np.testing.assert_array_equal(both, np.concatenate([EPOCHS["left"].get_data(), EPOCHS["right"].get_data()]))
-    means = [EPOCHS["left"].average(), EPOCHS["right"].average()]
+def test_several_epochs_follow_each_other_and_evoked_are_one_sample_each(recorded):
+    left, right = recorded["left"], recorded["right"]
+    np.testing.assert_array_equal(as_samples([left, right]), np.concatenate([left.get_data(), right.get_data()]))
+    means = [left.average(), right.average()]
     np.testing.assert_array_equal(as_samples(means), [mean.data for mean in means])
 
 
-def test_power_of_epochs():
-    spectrum = EPOCHS.compute_psd(fmax=20.0, verbose="error")
+def test_power_of_epochs(recorded):
+    spectrum = recorded.compute_psd(fmax=20.0, verbose="error")
     np.testing.assert_array_equal(as_samples(spectrum), spectrum.get_data())
+
+
+# ---- decoding ----
+
+
+def test_decoding_over_time(small):
+    X, y = small
+    # page: One score per time point, and per pair of time points:
+    from mne.decoding import GeneralizingEstimator, SlidingEstimator, cross_val_multiscore
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from tensormargin import TensorMarginClassifier
+
+    clf = make_pipeline(StandardScaler(), TensorMarginClassifier())
+    scores = cross_val_multiscore(SlidingEstimator(clf, scoring="roc_auc"), X, y, cv=3)
+    both = cross_val_multiscore(GeneralizingEstimator(clf, scoring="roc_auc"), X, y, cv=3)
+    # page ends
+    assert scores.shape == (3, TIMES)
+    assert both.shape == (3, TIMES, TIMES)
+    assert scores[:, 2:4].mean() > 0.7
+
+
+def test_matrices_at_each_time_point():
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    power = rng.normal(size=(24, 3, CHANNELS, 2)) + 2 * y[:, None, None, None]
+    X = power
+    # page: With power as `X`, of shape (samples, frequencies, channels, times), each time point has a matrix:
+    from mne.decoding import SlidingEstimator
+
+    from tensormargin import TensorMarginClassifier
+
+    sliding = SlidingEstimator(TensorMarginClassifier("cp", rank=1), scoring="accuracy").fit(X, y)
+    sliding.estimators_[0].coef_.shape  # (1, frequencies, channels)
+    # page ends
+    assert [one.sample_shape_ for one in sliding.estimators_] == [(3, CHANNELS)] * 2
+    assert np.all(sliding.score(X, y) > 0.8)
+
+
+def test_linear_models_as_in_its_tutorials(small):
+    X, y = small
+    # page: Patterns from MNE's own functions:
+    from mne.decoding import LinearModel, Vectorizer, get_coef
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from tensormargin import TensorMarginClassifier
+
+    model = make_pipeline(Vectorizer(), StandardScaler(), LinearModel(TensorMarginClassifier())).fit(X, y)
+    patterns = get_coef(model, "patterns_", inverse_transform=True)
+    # page ends
+    assert patterns.size == CHANNELS * TIMES
+    with pytest.raises(ValueError, match=r"3|2D|vector"):
+        LinearModel(TensorMarginClassifier()).fit(X, y)
+
+
+STEPS = {
+    "scaled by type": [Scaler(INFO)],
+    "by the mean": [Scaler(scalings="mean")],
+    "only centred": [Scaler(scalings="mean", with_std=False)],
+    "by the median": [Scaler(scalings="median"), Vectorizer()],
+    "vectors": [Vectorizer(), StandardScaler()],
+    "both": [Scaler(scalings="mean"), Vectorizer(), StandardScaler()],
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("last", [TensorMarginClassifier("full"), search(), LinearModel(search())], ids=type)
+def test_weights_go_back_through_transformers(steps, last, small):
+    X, y = small
+    flattened = [] if any(isinstance(step, Vectorizer) for step in steps) else [Vectorizer()]
+    model = make_pipeline(*steps, *(flattened if isinstance(last, LinearModel) else []), last).fit(X, y)
+    form = affine_form(model)
+    np.testing.assert_allclose(form.scores(X)[:, 0], model.decision_function(X), rtol=1e-6, atol=1e-8)
+    assert sample_shape(model) == (CHANNELS, TIMES)
+    assert weight_maps(model).shape == activation_pattern(model, X, y).shape == (1, CHANNELS, TIMES)
+    assert margin_report(model, X, y).n_samples == 40
+
+
+def test_models_with_transformers_are_saved(small, tmp_path):
+    X, y = small
+    model = make_pipeline(Scaler(scalings="mean"), Vectorizer(), LinearModel(TensorMarginClassifier("full"))).fit(X, y)
+    save_model(tmp_path / "model.skops", model)
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").model.predict(X), model.predict(X))
+    with pytest.raises(TypeError, match=r"step 'scaler' \(Scaler\) holds .*Info"):
+        save_model(tmp_path / "info.skops", make_pipeline(Scaler(INFO), TensorMarginClassifier()).fit(X, y))
+
+
+def test_linear_models_have_filters_and_patterns(small):
+    X, y = small
+    model = make_pipeline(Vectorizer(), StandardScaler(), LinearModel(search()))
+    model.fit(X, y)
+    np.testing.assert_array_equal(model[-1].filters_, model[-1].model_.coef_[0])
+    for attribute in ("filters_", "patterns_"):
+        assert get_coef(model, attribute, inverse_transform=False).shape == (CHANNELS * TIMES,)
+    theirs = get_coef(model, "patterns_") * model[1].scale_  # in the samples' own unit, up to the variance of the score
+    ours = activation_pattern(model, X)[0].ravel()
+    np.testing.assert_allclose(ours / np.linalg.norm(ours), theirs / np.linalg.norm(theirs), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [TensorMarginClassifier("cp", 1), search()], ids=type)
+def test_coefficients_are_found(model, small):
+    X, y = small
+    np.testing.assert_array_equal(get_coef(model.fit(X, y), "coef_"), model.coef_)
+    sliding = SlidingEstimator(search(), scoring="accuracy", verbose=False).fit(1e6 * X, y)
+    assert get_coef(sliding, "coef_").shape[-1] == TIMES

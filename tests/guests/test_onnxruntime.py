@@ -1,9 +1,19 @@
-"""Exported models in onnxruntime: the labels, scores and probabilities of the models that they were written from."""
+"""onnxruntime: predictions without Python.
+
+`export_onnx` (`pip install "tensormargin[onnx]"`) and the command `tensormargin export` write a model with its
+preparation; labels are those of the model and scores agree to 1e-5 of their scale. Samples are float32, in any number.
+Steps that are not affine, thresholds, calibrators and ensembles around a classifier are refused by name.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
+REASON = "needs onnx and onnxruntime: pip install 'tensormargin[onnx]' onnxruntime"
+pytest.importorskip("onnx", reason=REASON)
+onnxruntime = pytest.importorskip("onnxruntime", reason=REASON)
+
 from conftest import run, sparse_product
 from sklearn.pipeline import make_pipeline
 
@@ -19,10 +29,6 @@ from tensormargin import (
 )
 from tensormargin.datasets.catalogue import CATALOGUE, is_at_hand
 from tensormargin.formats import FORMATS
-
-REASON = "needs onnx and onnxruntime: pip install 'tensormargin[onnx,guests]'"
-pytest.importorskip("onnx", reason=REASON)
-onnxruntime = pytest.importorskip("onnxruntime", reason=REASON)
 
 PREPARATIONS = (
     None,
@@ -61,6 +67,26 @@ def letters():
     codes = np.arange(160) % 4
     X = 2.0 + rng.normal(size=(160, 6, 5, 4)) + 0.7 * rng.normal(size=(4, 6, 5, 4))[codes]
     return X, codes, np.array(["a", "b", "c", "d"])[codes]
+
+
+def test_export_and_run(letters, tmp_path, monkeypatch):
+    X, _, y = letters
+    X_new = X[:9]
+    monkeypatch.chdir(tmp_path)
+    # page: Export a model and run it:
+    import onnxruntime
+    from sklearn.pipeline import make_pipeline
+
+    from tensormargin import TensorMarginClassifier, TensorScaler, export_onnx
+
+    model = make_pipeline(TensorScaler(), TensorMarginClassifier("cp", probability=True, random_state=0)).fit(X, y)
+    export_onnx(model, "model.onnx")
+    session = onnxruntime.InferenceSession("model.onnx")
+    labels, scores, probabilities = session.run(None, {"samples": X_new.astype("float32")})
+    # page ends
+    assert labels.tolist() == model.predict(X_new).tolist()
+    np.testing.assert_allclose(scores, model.decision_function(X_new), atol=1e-4)
+    np.testing.assert_allclose(probabilities, model.predict_proba(X_new), atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,26 @@
-"""sktime: its containers of time series are samples; where it hands over flattened ones, Tensorize folds them back."""
+"""sktime: pipelines for time series.
+
+sktime's panels (`numpy3D`, nested frames, lists of frames) are samples; in a list of frames they are time × channels.
+Pipelines that end in a scikit-learn classifier flatten panels silently, and the weight is then flat.
+`Tensorize((channels, times))` before the classifier folds them back, in `SklearnClassifierPipeline` and in
+`TSCGridSearchCV`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
+pytest.importorskip("sktime", reason="needs sktime: pip install sktime")
+
 from sklearn.pipeline import make_pipeline
+from sktime.classification.compose import SklearnClassifierPipeline
+from sktime.datatypes import convert_to
+from sktime.transformations.panel.reduce import Tabularizer
 
 from tensormargin import EqualLength, Tensorize, TensorMarginClassifier
 from tensormargin.intake import as_samples
 from tensormargin.report import describe_model
-
-pytest.importorskip("sktime", reason="needs sktime: pip install sktime")
-
-from sktime.classification.compose import SklearnClassifierPipeline
-from sktime.datatypes import convert_to
-from sktime.transformations.panel.reduce import Tabularizer
 
 Y = np.arange(20) % 2
 X = np.random.default_rng(0).standard_normal((20, 3, 12)) + Y[:, None, None]
@@ -51,3 +57,30 @@ def test_samples_that_were_flattened_are_folded_back():
     assert model.classifier_[-1].sample_shape_ == (3, 12)
     plain = TensorMarginClassifier("cp", 1).fit(X, Y)
     np.testing.assert_allclose(model.classifier_[-1].coef_, plain.coef_, rtol=1e-6)
+
+
+def test_pipelines_as_in_its_tutorials():
+    y, X_new = Y, X
+    # page: Samples with 3 channels and 12 time points; `*` creates a `SklearnClassifierPipeline`:
+    import numpy as np
+    from sklearn.pipeline import make_pipeline
+    from sktime.transformations.series.func_transform import FunctionTransformer
+
+    from tensormargin import Tensorize, TensorMarginClassifier
+
+    folded = make_pipeline(Tensorize((3, 12)), TensorMarginClassifier("cp", rank=1, probability=True))
+    model = FunctionTransformer(np.tanh) * folded
+    model.fit(X, y).predict_proba(X_new)
+    # page ends
+    assert model.classifier_[-1].sample_shape_ == (3, 12)
+    assert model.score(X, y) > 0.8
+    np.testing.assert_allclose(model.predict_proba(X_new), model.classifier_.predict_proba(np.tanh(X.reshape(20, -1))))
+
+
+def test_searches():
+    from sktime.classification.model_selection import TSCGridSearchCV
+
+    folded = make_pipeline(Tensorize((3, 12)), TensorMarginClassifier("cp", 1))
+    model = SklearnClassifierPipeline(folded, [Tabularizer()])
+    search = TSCGridSearchCV(model, {"classifier__tensormarginclassifier__lam": [0.1, 1]}, cv=2).fit(X, Y)
+    assert search.best_score_ > 0.7

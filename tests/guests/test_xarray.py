@@ -1,17 +1,35 @@
-"""xarray: the values of a DataArray are samples, and what is lazy stays lazy."""
+"""xarray: labelled arrays.
+
+The values of a `DataArray` are samples, along its first dimension; an array backed by Dask stays lazy. Names and
+coordinates are not kept, but can be added to the coefficients.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+xarray = pytest.importorskip("xarray", reason="needs xarray: pip install xarray")
+
 from tensormargin import TensorMarginClassifier, TensorScaler
 from tensormargin.intake import as_samples
 
-xarray = pytest.importorskip("xarray", reason="needs xarray: pip install xarray")
-
 Y = np.arange(30) % 2
 X = np.random.default_rng(0).standard_normal((30, 4, 3)) + Y[:, None, None]
+
+
+def test_names_are_given_to_coefficients():
+    X, y = xarray.DataArray(np.random.default_rng(0).standard_normal((30, 4, 3)), dims=("trial", "channel", "time")), Y
+    # page: Here `X` is a `DataArray` with the dimensions trial, channel and time:
+    import xarray as xr
+
+    from tensormargin import TensorMarginClassifier
+
+    X = X.transpose("trial", ...)
+    clf = TensorMarginClassifier("cp", rank=1).fit(X, y)
+    weight = xr.DataArray(clf.coef_[0], coords=X[0].drop_vars("trial", errors="ignore").coords, dims=X.dims[1:])
+    # page ends
+    np.testing.assert_allclose((X * weight).sum(weight.dims) + clf.intercept_, clf.decision_function(X), rtol=1e-6)
 
 
 def test_values():

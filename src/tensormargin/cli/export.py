@@ -13,8 +13,8 @@ _EXAMPLES = """
 Example:
   tensormargin export eeg.skops -o eeg.onnx
 
-The file takes original samples (input "samples", float32, any number of them) and gives "label", "scores" and, where
-MODEL has them, "probabilities". It needs neither Python nor tensormargin to run.
+The ONNX model takes original samples (input "samples", float32, any number of them) and returns "label", "scores" and,
+if MODEL has them, "probabilities". It needs neither Python nor tensormargin to run.
 """
 
 
@@ -23,7 +23,7 @@ MODEL has them, "probabilities". It needs neither Python nor tensormargin to run
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="ONNX file to write.")
 @json_option
 def export_command(model: Path, out: Path, as_json: bool) -> None:
-    """Write a MODEL that `tensormargin fit` saved as an ONNX file, for onnxruntime and other programs."""
+    """Export a MODEL saved by `tensormargin fit` as an ONNX file, for onnxruntime and other programs."""
     from ..io import load_model
     from ..onnx_export import export_onnx
 

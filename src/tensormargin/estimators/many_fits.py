@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from .._namespace import as_array, is_foreign, rows_of, to_host
+from .._namespace import as_array, rows_of, to_host
 from .._typing import Array
 from ..intake import as_samples
+from ..samples import sample_array
 from .binary_fit import NotFiniteError
 from .classifier import TensorMarginClassifier
 from .engine import fit_specs
@@ -62,9 +63,10 @@ def fit_many(
         )
     y, sample_weight = (part if part is None else as_array(part) for part in (y, sample_weight))
     X = as_samples(X)
-    X = X if hasattr(X, "columns") else as_array(X)  # a table keeps the names of its columns
+    is_table = hasattr(X, "columns")  # which keeps the names of its columns
+    X = X if is_table else as_array(X)
     parts = [None if own is None else _row_numbers(own, int(X.shape[0])) for own in rows]
-    if not is_foreign(X):
+    if is_table or not sample_array(X).fits_in_batches:
         return [_fit_one(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)]
     return _fit_on_device(classifiers, X, y, parts, sample_weight) if classifiers else []
 

@@ -1,4 +1,4 @@
-"""Probabilities of a classifier that was fitted by itself: calibrated on folds of its own training set."""
+"""Probabilities of a single classifier, calibrated by cross-validation on its training set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDS = 5
 
 
 def has_probabilities(classifier: Any) -> bool:
-    """Return whether a classifier has `predict_proba`; raise AttributeError with the remedy where it has not."""
+    """Return True if a classifier has `predict_proba`; otherwise raise AttributeError with the remedy."""
     if not classifier.probability:
         raise AttributeError(
             f"{type(classifier).__name__} has probabilities only with probability=True; set it before fit"
@@ -27,17 +27,17 @@ def has_probabilities(classifier: Any) -> bool:
 
 
 def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
-    """Set ``calibration_``: sigmoids fitted to the scores of samples that folds leave out."""
-    from .many_fits import fit_many
+    """Set ``calibration_``, the sigmoids fitted to the scores of held-out samples."""
+    from .many_fits import fit_many  # not above: it imports the classifier, which imports this module
 
     X, weights = training.array.X, training.weights
     classes, codes = np.unique(training.labels, return_inverse=True)
-    present = np.flatnonzero(weights > 0)  # a sample without weight is as good as none
+    present = np.flatnonzero(weights > 0)  # samples of weight zero are ignored
     folds = np.full(len(weights), -1)
     folds[present] = _folds(classes, codes[present], content_ranks(X)[present], classifier.random_state)
     tests = [np.flatnonzero(folds == fold) for fold in range(folds.max() + 1)]
     models = [clone(classifier).set_params(probability=False, warm_start=False) for _ in tests]
-    with without_convergence_warnings():  # the fit to all samples has told
+    with without_convergence_warnings():  # the fit to all samples has already warned
         fit_many(models, X, training.labels, [np.setdiff1d(present, test) for test in tests], weights)
     scores = np.concatenate(
         [to_host(one.binary_scores(rows_of(X, own))) for one, own in zip(models, tests, strict=True)]
@@ -48,10 +48,10 @@ def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
 
 
 def _folds(classes: Array, codes: Array, contents: Array, random_state: Any) -> Array:
-    """Return the stratified fold of each sample, -1 for the only sample of a class, which is never left out.
+    """Return the stratified fold of each sample; -1 for the only sample of a class, which is never held out.
 
-    Copies of a sample share a fold. That makes a weight of two the same as two copies, whatever the order of the
-    samples, and no copy of a left-out sample is trained on.
+    Copies of a sample share a fold. A weight of two is then the same as two copies, in any order of the samples, and
+    no copy of a held-out sample is in the training set.
     """
     rng = check_random_state(random_state)
     distinct = [np.unique(contents[codes == code]) for code in range(len(classes))]

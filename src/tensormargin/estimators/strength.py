@@ -1,4 +1,4 @@
-"""Strengths of the terms of Eq. 7: scale-free, or the paper's."""
+"""Strengths of the terms of Eq. 7: scale-free, or as in the paper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Strength:
     relative: bool
 
     def on_samples(self, mean_square: float) -> tuple[float, float, float]:
-        """Return (lam, mu1, mu2) of Eq. 7 for samples of this mean squared (centred) norm."""
+        """Return lam, mu1 and mu2 of Eq. 7 for samples with this mean squared (centred) norm."""
         unit = mean_square if self.relative and mean_square > 0 else 1.0
         lam, mu1, mu2 = self.lam / unit, self.mu1 / unit, self.mu2 / unit
         if not isfinite(lam + mu1 + mu2):
@@ -37,9 +37,9 @@ class Strength:
 
 
 def strength_of(estimator: Any) -> Strength:
-    """Return what the parameters ``lam``, ``mu1``, ``mu2`` and ``scale_free`` of a classifier stand for.
+    """Return the strengths set by the parameters ``lam``, ``mu1``, ``mu2`` and ``scale_free`` of a classifier.
 
-    Scale-free strengths count in units of `SCALE_LAM` and `SCALE_MU` over the mean squared norm of the centred samples:
+    Scale-free strengths are in units of `SCALE_LAM` and `SCALE_MU` over the mean squared norm of the centred samples:
     under X -> sX the same classifier needs all three divided by s^2.
     """
     lam, mu1, mu2 = float(estimator.lam), float(estimator.mu1), float(estimator.mu2)
@@ -49,7 +49,7 @@ def strength_of(estimator: Any) -> Strength:
 
 
 def reject_old_spelling(lam: Any) -> None:
-    """Raise ValueError for ``lam="10*scale"``, as version 0.1 wrote scale-free strengths; say how it is written now."""
+    """Raise ValueError for ``lam="10*scale"``, the notation of version 0.1; the message gives the present one."""
     if isinstance(lam, str):
         factor = number_before_scale(lam)
         now = "lam=1.0" if factor is None else f"lam={factor:g}"
@@ -69,6 +69,6 @@ def number_before_scale(text: str) -> float | None:
 
 
 def parameters_since(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a classifier that version 0.1 saved, with the parameters of this version."""
+    """Return the attributes of a classifier saved by version 0.1, with its parameters converted to this version."""
     lam, factor = state["lam"], number_before_scale(str(state["lam"]))
     return {**state, "lam": lam if factor is None else factor, "scale_free": factor is not None, "probability": False}

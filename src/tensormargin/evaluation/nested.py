@@ -216,14 +216,19 @@ def _score_of(model: Any) -> str:
 
 
 def _check_reference(model: Any) -> None:
-    """Raise ValueError where the reference, which gets no groups, could not be prepared as the model is."""
-    alternatives = getattr(last_estimator(model), "preparation", None)
-    for one in alternatives if isinstance(alternatives, list | tuple) else [alternatives]:
+    """Raise ValueError if the reference, which gets no groups, cannot be prepared like the model."""
+    for one in _alternatives(last_estimator(model)):
         if works_by_group(one):
             raise ValueError(
                 "model and flat reference are given samples that were scaled by group before; got a search whose "
                 f"preparation does that, {one!r}. Put it in front: make_pipeline(TensorScaler(by_group=True), search)"
             )
+
+
+def _alternatives(search: Any) -> Sequence[Any]:
+    """Return the preparations that a search chooses from; None stands for no preparation."""
+    preparation = getattr(search, "preparation", None)
+    return preparation if isinstance(preparation, list | tuple) else [preparation]
 
 
 def _check_can_choose(y: Array, groups: Array | None, seed: int) -> None:
@@ -280,10 +285,7 @@ def _test(
 def _reference(held_out: HeldOut, y: Array, groups: Array | None, seed: int, score: str) -> Tuned:
     """Return the flat LinearSVC, tuned and fitted on the training set as transformed for the model's last step."""
     model = held_out.estimator
-    alternatives = getattr(model, "preparation", None)
-    flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None)).behind(
-        *(alternatives if isinstance(alternatives, list | tuple) else [alternatives])
-    )
+    flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None)).behind(*_alternatives(model))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         chosen = tuned(flat, held_out.training, y, 5, seed, groups, getattr(model, "n_jobs", None), score)

@@ -120,6 +120,13 @@ def whole_number_rank(rank: Rank, what: str) -> None:
             raise ValueError(f"rank must be {what}, all at least 1; got rank={rank!r}")
 
 
+def plain_rank(rank: Rank) -> Rank:
+    """Return a rank with equal numbers written as one, in Python's integers."""
+    if isinstance(rank, tuple):
+        return int(rank[0]) if len(set(rank)) == 1 else tuple(int(one) for one in rank)
+    return rank if rank is None else int(rank)
+
+
 def numpy_backend() -> Any:
     """Return a context in which TensorLy uses NumPy, whatever backend the user has chosen."""
     import tensorly

@@ -71,7 +71,7 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, r
     for position, name in enumerate(names[1:], start=1):
         sample, its_affine = _read_one(folder / name, size)
         if ragged and sample.ndim == first.ndim and sample.shape != first.shape:
-            return _read_ragged(folder, names, size)
+            return _read_ragged(folder, names, size, [*data[:position], sample])
         _check_shape(folder / names[0], first.shape, folder / name, sample.shape)
         if not np.can_cast(sample.dtype, data.dtype):
             data = data.astype(np.promote_types(sample.dtype, data.dtype))
@@ -87,9 +87,9 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, r
     return Stack(data, affine, notes)
 
 
-def _read_ragged(folder: Path, names: Sequence[str], size: Sequence[int] | None) -> Stack:
-    """Return files that differ in length as a vector of arrays; an affine would not fit them all."""
-    samples = [_read_one(folder / name, size)[0] for name in names]
+def _read_ragged(folder: Path, names: Sequence[str], size: Sequence[int] | None, known: list[Array]) -> Stack:
+    """Return files that differ in length, the first of them known, as a vector; an affine would not fit them all."""
+    samples = [*known, *(_read_one(folder / name, size)[0] for name in names[len(known) :])]
     for name, sample in zip(names, samples, strict=True):
         if sample.ndim != samples[0].ndim:
             _check_shape(folder / names[0], samples[0].shape, folder / name, sample.shape)

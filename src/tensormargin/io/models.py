@@ -1,4 +1,4 @@
-"""Save and load models with their metadata, in the format of skops: loading a file runs none of its code."""
+"""Save and load models with their metadata, in the format of skops: loading a file runs no code from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from ..affine import sample_shape
+from ..affine import remembered_shape, sample_shape
 from ..chains import chain_of, is_masker
 from ..estimators import to_device
 from .arrays import BadFileError
@@ -32,12 +32,11 @@ from .versions import software_versions
 FORMAT = 2
 """Version of the file format: an archive written by skops, with the member `FACTS` added.
 
-Format 1 is that of version 0.1 and can still be read. In format 2 the calibration of a search has an offset besides
-the slope.
+Format 1, of version 0.1, can still be read. In format 2 the calibration of a search has an offset as well as a slope.
 """
 FACTS = "tensormargin.json"
 
-# Types that a model may hold besides those that skops trusts by default. All others are refused, except those of
+# Types that a model may contain besides those that skops trusts by default. All others are rejected, except those of
 # `public_types`, whose state is restored without running anything from the file.
 TRUSTED = frozenset(
     {
@@ -63,7 +62,7 @@ TRUSTED = frozenset(
         "tensorly.cp_tensor.CPTensor",
         "tensorly.tucker_tensor.TuckerTensor",
         "tensorly.tt_tensor.TTTensor",
-        "joblib.memory.Memory",  # one without a folder, which nilearn's maskers have; its folder would be another type
+        "joblib.memory.Memory",  # as in nilearn's maskers, without a folder, which would be another type
         "nibabel.fileholders.FileHolder",
         "nibabel.nifti1.Nifti1Extensions",
         "nibabel.nifti1.Nifti1Header",
@@ -71,7 +70,7 @@ TRUSTED = frozenset(
     }
 )
 
-# Modules of which all that is public and has this attribute, or one of these endings, may be in a model.
+# Modules whose public members with this attribute, or one of these name endings, may be in a model.
 _PUBLIC = (
     ("sklearn.model_selection", "split", ()),
     ("sklearn.metrics", None, ("_score", "_loss", "corrcoef")),
@@ -103,8 +102,8 @@ class ModelFile:
 def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = None) -> None:
     """Save a fitted model atomically.
 
-    scikit-learn's pipelines, searches and calibrators are saved with their contents. A distribution that a search drew
-    from is saved as the list of values drawn.
+    scikit-learn's pipelines, searches and calibrators are saved with their contents. A distribution that a search
+    sampled from is saved as the list of sampled values.
 
     Parameters
     ----------
@@ -118,9 +117,8 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     import skops.io
 
     check_is_fitted(model)
-    model = _without_distributions(
-        to_device(model)
-    )  # PyTorch and CuPy arrays become NumPy arrays, which load everywhere
+    model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
+    model = _without_distributions(model)
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -140,7 +138,7 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
 def load_model(path: str | Path) -> ModelFile:
     """Return a model saved by `save_model`, with its metadata.
 
-    Loading runs no code from the file; unexpected types are refused.
+    Loading runs no code from the file; unexpected types are rejected.
     """
     import skops.io
 
@@ -210,31 +208,25 @@ def _untrusted(path: str | Path) -> list[str]:
 
 
 def _structure(model: Any) -> dict[str, Any]:
-    """Return what a model is made of, in words, and the shape of the samples that it takes; None where no step says."""
+    """Return the name and steps of a model, and the sample shape it expects (None if no step stores one)."""
     outer = getattr(model, "steps", [(None, model)])
     name, steps, shape = type(outer[-1][1]).__name__, [step for _, step in outer[:-1]], None
     try:
         steps, shape = list(chain_of(model).steps), list(sample_shape(model))
-    except TypeError:  # scikit-learn's own model, or calibrated ones behind steps that are not affine
-        first = outer[0][1]
-        known = getattr(first, "sample_shape_in_", getattr(first, "sample_shape_", None))
-        shape = None if known is None else _sizes(known)
+    except TypeError:  # a scikit-learn model, or calibrated models after steps that are not affine
+        known = remembered_shape(outer[0][1])
+        shape = None if known is None else list(known)
     return {"model": name, "steps": [repr(step) for step in steps], "sample_shape": shape}
 
 
-def _sizes(shape: Any) -> list[int | None]:
-    """Return a shape as JSON types; None for any length."""
-    return [None if size is None else int(size) for size in shape]
-
-
 def _foreign(names: set[str]) -> list[str]:
-    """Return the types that a model may not hold, out of those that skops does not know."""
+    """Return those of the given types that a model may not contain."""
     rest = names - TRUSTED
     return sorted(rest - public_types(rest))
 
 
 def public_types(names: set[str]) -> set[str]:
-    """Return those that are public classes or functions of `_PUBLIC`; libraries that are not named are not imported."""
+    """Return the names that are public members of `_PUBLIC`; only libraries that occur in ``names`` are imported."""
     return {name for name in names if any(_is_public(name, *one) for one in _PUBLIC)}
 
 
@@ -247,13 +239,13 @@ def _is_public(name: str, module_name: str, attribute: str | None, endings: tupl
         return False
     try:
         thing = getattr(module, own)
-    except ImportError:  # what is experimental must be enabled first
+    except ImportError:  # experimental features must be enabled first
         return False
     return f"{thing.__module__}.{thing.__qualname__}" == name and (attribute is None or hasattr(thing, attribute))
 
 
 def _check_types(model: Any, untrusted: set[str]) -> None:
-    """Raise TypeError where load_model would refuse what a model holds; name the step, and what to do instead."""
+    """Raise TypeError, with the step and a remedy, if a model contains types that `load_model` would reject."""
     if not _foreign(untrusted):
         return
     name, holder = _holder("", model)
@@ -266,7 +258,7 @@ def _check_types(model: Any, untrusted: set[str]) -> None:
 
 
 def _holder(name: str, part: Any) -> tuple[str, Any]:
-    """Return the innermost step that holds a type which is refused, and its name."""
+    """Return the name of the innermost step that contains a rejected type, and the step."""
     for inner, one in _parts(part):
         if _foreign(_untrusted_in(one)):
             return _holder(f"{name}__{inner}".removeprefix("__"), one)
@@ -274,7 +266,7 @@ def _holder(name: str, part: Any) -> tuple[str, Any]:
 
 
 def _parts(part: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the estimators that an estimator holds and what they are called in it: fitted ones first."""
+    """Yield the names and estimators inside an estimator, fitted ones first."""
     if hasattr(part, "steps"):
         yield from ((name, step) for name, step in part.steps if not isinstance(step, str))
         return
@@ -301,9 +293,9 @@ def _advice(holder: Any, foreign: list[str]) -> str:
 
 
 def _without_distributions(model: Any) -> Any:
-    """Return a model in which no search holds a distribution of SciPy, whose files could hold code.
+    """Return a model whose searches hold the sampled values instead of SciPy distributions.
 
-    In its place come the values that the search drew.
+    A file with a distribution could contain code.
     """
     if isinstance(model, list | tuple):
         return type(model)(map(_without_distributions, model)) if type(model) in (list, tuple) else model

@@ -1,4 +1,4 @@
-"""Fitted models as ONNX files, which run without Python or this library."""
+"""Export of fitted models as ONNX files, which run without Python or this library."""
 
 from .export import export_onnx
 

@@ -1,6 +1,6 @@
-"""From the scores of all binary problems to decisions, classes and probabilities, as a graph.
+"""ONNX operators that turn the scores of all binary problems into decisions, classes and probabilities.
 
-What `tensormargin.multiclass` and the calibration compute with arrays, in operators of float32.
+They compute in float32 what `tensormargin.multiclass` and `tensormargin.calibration` compute with arrays.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 import numpy as np
 
 from .._typing import Array
+from ..calibration import CERTAIN
 from ..multiclass import binary_problems
 from .graph import FLOAT, INT64, Graph
 
-_CERTAIN = 1e-7  # as in the calibration: the probabilities of a pair stay that far from 0 and 1
 _LOWEST = float(np.finfo(np.float32).min)
 
 
 def decide(graph: Graph, scores: str, n_classes: int, scheme: str) -> tuple[str, str]:
-    """Return the names of the decision function, and of the predicted classes' indices.
+    """Return the names of the decision function and of the indices of the predicted classes.
 
-    Votes are compared before the sums that break their ties. Adding both up, as the decision function does, would leave
-    float32 too few digits for the sums.
+    Votes are compared first, and ties are broken by the sums of scores. Adding the two, as the decision function does,
+    would leave too few float32 digits for the sums.
     """
     if n_classes == 2:
         scores = graph.add("Reshape", scores, np.array([-1], np.int64))
@@ -37,7 +37,7 @@ def decide(graph: Graph, scores: str, n_classes: int, scheme: str) -> tuple[str,
 
 
 def _summed(graph: Graph, later: str, earlier: str, n_classes: int) -> str:
-    """Return for each class the sum over its pairs of what they give to it, to the later or to the earlier one."""
+    """Return the sum over the pairs of each class, with the values of each pair for its later and its earlier class."""
     places = _pair_places(n_classes)[~np.eye(n_classes, dtype=bool)].reshape(n_classes, -1)
     return graph.add("ReduceSum", _by_class(graph, later, earlier, places), np.array([2]), keepdims=0)
 
@@ -47,7 +47,7 @@ def _by_class(graph: Graph, later: str, earlier: str, places: Array) -> str:
 
 
 def _pair_places(n_classes: int) -> Array:
-    """Return where entry (i, j) finds the score of i against j among those of all pairs and their negatives."""
+    """Return, as entry (i, j), the index of the score of i against j among those of all pairs and their negatives."""
     pairs = binary_problems(np.empty(0, int), n_classes, "ovo")
     places = np.zeros((n_classes, n_classes), np.int32)
     for number, pair in enumerate(pairs):
@@ -71,24 +71,22 @@ def probabilities(graph: Graph, scores: str, predicted: str, calibration: Array,
 
 
 def _coupled(graph: Graph, arguments: str, negative: str, n_classes: int) -> str:
-    """Return class probabilities from those of all pairs, Wu, Lin and Weng's second method.
+    """Return class probabilities computed from pairwise ones by Wu, Lin and Weng's second method.
 
-    They minimise p'Qp with sum(p) = 1, so that Qp is the same for all classes, and so is (Q + ee')p with e all ones:
-    they are its solution for e, normalised. Q is often singular, Q + ee' never is, and it is so far from it that
-    elimination without pivots in float32 gives six digits (40 classes: 2e-6).
+    The probabilities p minimise p'Qp subject to sum(p) = 1, so all entries of Qp are equal, and so are those of
+    (Q + ee')p with e all ones: p is the normalised solution of (Q + ee')p = e. Q is often singular; Q + ee' never is,
+    and it is so well conditioned that float32 elimination without pivoting gives six digits (40 classes: 2e-6).
     """
-    places = np.pad(_pair_places(n_classes), ((0, 0), (0, 1)))  # one more column, for e
+    places = np.pad(_pair_places(n_classes), ((0, 0), (0, 1)))  # one more column for e
     others = np.pad(1.0 - np.eye(n_classes), ((0, 0), (0, 1)))
     own = np.eye(n_classes, n_classes + 1)
-    sides = graph.add(
-        "Clip", graph.add("Sigmoid", _by_class(graph, arguments, negative, places)), _CERTAIN, 1 - _CERTAIN
-    )
-    sides = graph.add("Mul", sides, others)  # r_ij: i if it is i or j
+    sides = graph.add("Clip", graph.add("Sigmoid", _by_class(graph, arguments, negative, places)), CERTAIN, 1 - CERTAIN)
+    sides = graph.add("Mul", sides, others)  # r_ij: probability of i given i or j
     against = graph.add("Sub", others, sides)  # r_ji
     diagonal = graph.add("ReduceSum", graph.add("Mul", against, against), np.array([2]), keepdims=1)
     system = graph.add("Sub", 1.0, graph.add("Mul", sides, against))
     system = graph.add("Add", system, graph.add("Mul", diagonal, own))
-    for k in range(n_classes):  # Gauss and Jordan: the columns become those of the identity
+    for k in range(n_classes):  # Gauss-Jordan elimination: the columns become those of the identity
         row = graph.add("Gather", system, np.array([k]), axis=1)
         row = graph.add("Div", row, graph.add("Gather", row, np.array([k]), axis=2))
         column = graph.add("Sub", graph.add("Gather", system, np.array([k]), axis=2), own[:, k : k + 1])
@@ -98,7 +96,7 @@ def _coupled(graph: Graph, arguments: str, negative: str, n_classes: int) -> str
 
 
 def _most_probable_is(graph: Graph, predicted: str, found: str, n_classes: int) -> str:
-    """Let the predicted and the most probable class change places."""
+    """Return the probabilities with those of the predicted and the most probable class swapped."""
     classes = np.arange(n_classes)
     is_predicted = graph.add("Equal", graph.add("Unsqueeze", predicted, np.array([1])), classes)
     is_most = graph.add("Equal", graph.add("ArgMax", found, axis=1, keepdims=1), classes)

@@ -1,4 +1,4 @@
-"""Write a fitted model as an ONNX file."""
+"""Export of a fitted model as an ONNX file."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def export_onnx(model: Any, path: str | Path) -> None:
     makes the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON), ``multi_class``, ``tensormargin``
     (version).
 
-    Computations are in float32, and in float64 if means or offsets show that samples lie far from zero: scores agree
-    with those of the model to 1e-5 of their scale. Convert samples of other types to float32.
+    Computations are in float32, or in float64 if means or offsets show that samples lie far from zero. Scores agree
+    with those of the model to 1e-5 of their scale. Samples of other types must be converted to float32.
 
     Parameters
     ----------
     model : TensorMarginClassifier, TensorMarginClassifierCV, or a Pipeline or scikit-learn search that ends in one
-        Fitted; its preparation must be affine. A model on a device is copied to memory first.
+        Fitted model; its preparation must be affine. A model on a device is copied to the host first.
     path : str or Path
-        File to write, ``.onnx`` by custom.
+        File to write; the usual extension is ``.onnx``.
 
     Raises
     ------
     NotAffineError
-        For a step that is not affine, or not known to be (`register_pull_back`), by its name.
+        If a step is not affine, or not known to be (`register_pull_back`); the message names it.
     """
     require_onnx()
     steps, classifier, last = _exported(model)
@@ -83,9 +83,9 @@ def _add_outputs(graph: Graph, scores: str, labels: Array, calibration: Any, sch
 
 
 def _exported(model: Any) -> tuple[Sequence[Any], TensorMarginClassifier, Any]:
-    """Return the steps of a model, its classifier, and the estimator with the probabilities.
+    """Return the steps of a model, its classifier, and the estimator that has the probabilities.
 
-    Wrappers that change the decisions of the classifier (thresholds, calibrators, ensembles) are refused.
+    Wrappers that change the decisions of the classifier (thresholds, calibrators, ensembles) are rejected.
     """
     try:
         chain = chain_of(model)
@@ -104,7 +104,7 @@ def _exported(model: Any) -> tuple[Sequence[Any], TensorMarginClassifier, Any]:
 
 
 def _labels(classes: Array) -> Array:
-    """Return classes as ONNX has them: int64, or an array of str; raise TypeError for others."""
+    """Return the classes as an array of int64 or str, as ONNX requires; raise TypeError for others."""
     names = classes.tolist()
     if all(isinstance(name, str) for name in names):
         return np.array(names, object)

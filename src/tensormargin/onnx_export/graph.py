@@ -1,4 +1,4 @@
-"""A graph of ONNX operators in the making; the only module that knows the package `onnx`."""
+"""Builder for graphs of ONNX operators; the only module that imports `onnx`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from .._typing import Array
 
 OPSET = 13
-"""The oldest set of operators with every one used here in its present form; runtimes since 2020 have it."""
+"""The oldest operator set that has all operators used here in their present form; runtimes since 2020 support it."""
 FLOAT, INT64, DOUBLE = 1, 7, 11
-"""Numbers of types, for Cast."""
-_IR_VERSION = 7  # what belongs to that set: newer files are refused by runtimes of its time
-_LARGEST = 2**31 - 2**20  # bytes of constants: a file of Protocol Buffers holds 2 GiB
-_SHARED = 64  # numbers: constants up to this size are stored once however often they are used
+"""ONNX type codes, for Cast."""
+_IR_VERSION = 7  # the version of that operator set; runtimes of its time reject newer files
+_LARGEST = 2**31 - 2**20  # bytes of constants: a Protocol Buffers file holds at most 2 GiB
+_SHARED = 64  # entries: constants up to this size are stored only once
 
 
 def require_onnx() -> Any:
-    """Return the package; raise ImportError that says how to install it."""
+    """Return the package `onnx`; raise ImportError with installation instructions if it is missing."""
     try:
         import onnx
         import onnx.checker
@@ -30,15 +30,15 @@ def require_onnx() -> Any:
 
 
 class Graph:
-    """Nodes and constants of a graph whose one input is a batch of samples.
+    """Nodes and constants of a graph whose only input is a batch of samples.
 
     Attributes
     ----------
     sample_shape : tuple of int
     real : type
-        Of constants that are not whole numbers: float32, or float64 where more digits are needed.
+        Type of non-integer constants: float32, or float64 if more digits are needed.
     nbytes : int
-        Size of the constants: next to all of the file, unless that is small.
+        Size of the constants, which is almost that of the file unless it is small.
     """
 
     def __init__(self, sample_shape: tuple[int, ...]) -> None:
@@ -59,7 +59,7 @@ class Graph:
     def add(self, operator: str, *inputs: Any, **attributes: Any) -> str:
         """Append an operator and return the name of its result.
 
-        Inputs are names of other results, or arrays and numbers, which become constants, real ones of the type `real`.
+        Inputs are names of other results, or arrays and numbers, which become constants (floats of type `real`).
         """
         name = f"{operator.lower()}{len(self._nodes)}"
         names = [one if isinstance(one, str) else self._constant(np.asarray(one)) for one in inputs]
@@ -67,12 +67,12 @@ class Graph:
         return name
 
     def output(self, name: str, result: str, kind: str, shape: tuple[Any, ...]) -> None:
-        """Give a result the name of an output, of a type such as "FLOAT" and with a batch of this shape."""
+        """Add an output with this name, type (such as "FLOAT") and shape, the latter without the batch axis."""
         self._nodes.append(self._onnx.helper.make_node("Identity", [result], [name]))
         self._outputs.append(self._value(name, kind, shape))
 
     def model(self, description: str, version: str, metadata: dict[str, str]) -> Any:
-        """Return the checked model; raise ValueError where it is too large for a file."""
+        """Return the checked model; raise ValueError if it is too large for a file."""
         if self.nbytes > _LARGEST:
             raise ValueError(
                 f"an ONNX file holds at most 2 GiB; the weights take {self.nbytes / 2**30:.1f} GiB. Use a low-rank "

@@ -1,11 +1,11 @@
-"""From samples to the score of each binary problem, as a graph.
+"""ONNX operators that compute the score of each binary problem from samples.
 
-There are two ways to write a model with a preparation. Folded: one dense weight on the original samples per problem.
-In steps: the preparation's operators, then the weight on prepared samples, by its factors where they are smaller. The
-smaller file is taken.
+A model with a preparation can be written in two ways. Folded: one dense weight per problem on the original samples.
+In steps: the operators of the preparation, then the weight on the prepared samples, as factors if these are smaller.
+The way that gives the smaller file is used.
 
-Where samples lie far from zero, <W, x> + b is a small difference of large numbers, for which float32 has too few
-digits. Scores are then computed in float64, and only their result is float32 again.
+If samples lie far from zero, <W, x> + b is a small difference of large numbers, for which float32 has too few digits.
+Scores are then computed in float64, and only the result is cast to float32.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ..preparation import Crop, Mask, Resize, Tensorize, TensorScaler
 from .graph import DOUBLE, FLOAT, Graph
 
 _FAR = 16.0
-"""How far from zero float32 is enough: in standard deviations of the samples, and in margins for offsets.
+"""Distance from zero up to which float32 is used: in standard deviations of the samples, and in margins for offsets.
 
-It costs about four of the 24 bits; errors stay below 1e-5 of the scores (at 100 standard deviations, 7e-5).
+This costs about four of the 24 bits; errors stay below 1e-5 of the scores (at 100 standard deviations, 7e-5).
 """
-_MODES = ascii_lowercase[:13]  # letters of the modes; those from n on, and capitals, mean other things
+_MODES = ascii_lowercase[:13]  # subscripts of the modes; letters from n on and capitals have other meanings
 
 
 def scoring_graph(steps: Sequence[Any], classifier: TensorMarginClassifier) -> tuple[Graph, str]:
     """Return a graph and the name of its scores, of shape (n_samples, n_problems).
 
-    Raises NotAffineError for a step that a weight cannot be taken back through.
+    Raises NotAffineError if a weight cannot be pulled back through a step.
     """
     form = form_of_chain(Chain(tuple(steps), classifier))
     far = bool(np.any(np.abs(form.offsets) > _FAR)) or any(map(_centres_from_afar, steps))
@@ -65,7 +65,7 @@ def _in_steps(
 
 
 def _begun(form: AffineForm, far: bool) -> tuple[Graph, str]:
-    """Return a graph and the name of the samples in the type to compute in."""
+    """Return a graph and the name of the samples, cast to float64 if needed."""
     graph = Graph(form.weights.shape[1:])
     if far:
         graph.real = np.float64
@@ -85,7 +85,7 @@ def _dense_scores(graph: Graph, samples: str, weights: Array, offsets: Array) ->
 
 
 def _centres_from_afar(step: Any) -> bool:
-    """Return whether a step centres samples that lie far from zero, as measured by their standard deviation."""
+    """Return whether a step centres samples that lie many standard deviations from zero."""
     if not (isinstance(step, TensorScaler) and step.with_mean):
         return False
     return float(np.mean((np.asarray(step.mean_, np.float64) / step.scale_) ** 2)) > _FAR**2
@@ -126,12 +126,12 @@ _OPERATORS: dict[type, Callable[[Graph, str, Any], str]] = {
     Tensorize: _tensorize,
 }
 
-# One contraction of all problems' weights: an Einstein summation, and its array.
+# A contraction with the weights of all problems: the Einsum equation and its array.
 _Product = tuple[str, Array]
 
 
 def _factored(classifier: TensorMarginClassifier) -> list[_Product] | None:
-    """Return the contractions that make scores of samples, None where weights have no factors."""
+    """Return the contractions that turn samples into scores, or None if the weights have no factors."""
     stored = classifier.weight_ if isinstance(classifier.weight_, list) else [classifier.weight_]
     form = next((one for one in FORMATS.values() if one.wrote(stored[0])), None)
     shape = tuple(classifier.sample_shape_)
@@ -141,12 +141,12 @@ def _factored(classifier: TensorMarginClassifier) -> list[_Product] | None:
     return _contractions(_TERMS[form.name](weights, _MODES[: len(shape)]), len(shape))
 
 
-# A contraction's subscripts and array, and the subscripts that it leaves besides sample and modes.
+# Subscripts and array of a contraction, and the subscripts that remain besides those of the samples and modes.
 _Term = tuple[str, Array, str]
 
 
 def _contractions(terms: list[_Term], order: int) -> list[_Product]:
-    """Return the equations of contractions that take the modes from the last to the first."""
+    """Return the equations and arrays of the contractions, from the last mode to the first."""
     products, state = [], "n" + _MODES[:order]
     for place, (subscripts, array, rest) in enumerate(terms, 1):
         left = f"n{_MODES[: max(order - place, 0)]}{rest}"
@@ -176,7 +176,7 @@ def _tt_terms(weights: list[Any], modes: str) -> list[_Term]:
     terms = []
     for mode in reversed(range(len(modes))):
         cores = np.stack([one.cores[mode].transpose(1, 0, 2) for one in weights], axis=1)
-        left, right = modes[mode].upper(), modes[mode + 1 : mode + 2].upper()  # the bonds, but for the outer ones
+        left, right = modes[mode].upper(), modes[mode + 1 : mode + 2].upper()  # the bonds, except the outer ones
         if not mode:
             cores, left = cores[:, :, 0], ""
         cores = cores if right else cores[..., 0]

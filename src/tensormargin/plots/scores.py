@@ -269,7 +269,7 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
 def _candidate(decomposition: Any, rank: Any, lam: Any, score: float, error: float, n_parameters: int) -> _Candidate:
     return _Candidate(
         decomposition=str(decomposition),
-        rank=None if rank is np.ma.masked else rank,  # scikit-learn masks what a list of grids leaves out
+        rank=None if rank is np.ma.masked else rank,  # scikit-learn masks parameters missing from a grid of the list
         lam=float(lam),
         score=float(score),
         error=float(error),

@@ -27,14 +27,14 @@ def check_sizes(shape: Any) -> None:
 
 
 def takes_ragged(model: Any) -> bool:
-    """Return whether a transformer or model, that is its first step, takes samples of different lengths."""
+    """Return whether a transformer or model takes samples of different lengths; its first step decides."""
     while isinstance(model, Pipeline):
         model = next((step for _, step in model.steps if step not in (None, "passthrough")), None)
     return bool(getattr(model, "_takes_ragged", False))
 
 
 def _makes_vectors(transformer: Any) -> bool:
-    """Return whether transformed samples are vectors, whose columns can have names; True before the fit."""
+    """Return whether the transformed samples are vectors, which can have feature names; True before `fit`."""
     return len(getattr(transformer, "sample_shape_out_", (1,))) == 1
 
 
@@ -52,7 +52,7 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     After ``set_output(transform="pandas")`` vectors are returned as a data frame; tensors stay arrays.
     """
 
-    sample_shape_in_: tuple[Any, ...]  # sizes; None if samples differ
+    sample_shape_in_: tuple[Any, ...]  # sizes; None for a mode in which samples differ
     sample_shape_out_: tuple[int, ...]
     _takes_ragged: ClassVar[bool] = False  # whether samples may differ in length
     _seen: Any = np.empty(0)  # empty array in the library and on the device of the training samples
@@ -86,33 +86,33 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         return self._change_lazily(X, groups) if is_lazy(X) else self._change(X, groups)
 
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Array:
-        """Fit, and return the transformed samples."""
+        """Fit to the samples and return them transformed."""
         return self.fit(X, y, groups).transform(X, groups)
 
     def _as_fitted(self, X: Any) -> Any:
         return samples_as_fitted(self, X, self.sample_shape_in_)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Say what `transform` returns, as in scikit-learn; samples that are no vectors stay arrays.
+        """Set the output container of `transform`, as in scikit-learn; tensors stay arrays.
 
         Parameters
         ----------
         transform : {"default", "pandas", "polars"}, optional
-            None leaves it as it is.
+            None leaves the setting unchanged.
         """
-        # scikit-learn's own has the same effect, but is not there once a fit has made tensors.
+        # scikit-learn's method has the same effect, but is unavailable once a fit has returned tensors.
         if transform is not None:
             self._sklearn_output_config = {"transform": transform}
         return self
 
     @available_if(_makes_vectors)
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return a name for each entry of the changed samples; there is no such method where they are no vectors.
+        """Return the feature names of the transformed samples; available only if these are vectors.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the entries of samples that come as vectors; by default those of the fit, or x0, x1, ...
+            Names of the input features if samples are vectors; by default those seen in `fit`, or x0, x1, ...
         """
         check_is_fitted(self)
         if len(self.sample_shape_in_) == 1 and None not in self.sample_shape_in_:
@@ -122,7 +122,7 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         return np.array(self._new_names(), dtype=object)
 
     def _names_kept(self, names: Array) -> Array | None:
-        """Return the names of the entries where each is one of those that came in, None for new ones."""
+        """Return the output names if every output feature is an input feature, otherwise None."""
         return names if self.sample_shape_out_ == self.sample_shape_in_ else None
 
     def _new_names(self) -> list[str]:

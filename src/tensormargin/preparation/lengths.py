@@ -1,4 +1,4 @@
-"""One length for samples of many: recordings, sentences, gestures."""
+"""Equalising the length of samples such as recordings, sentences or gestures."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ METHODS = ("resample", "constant", "edge", "mean")
 class EqualLength(KeepsTensors):
     """Give samples of different lengths one length, by resampling or by padding.
 
-    Takes a list, an object array, a Series or a nested data frame of arrays that differ in the length of one mode, and
-    ordinary arrays as well. It must be the first step: no other takes such samples.
+    Takes a list, object array, Series or nested data frame of arrays that differ in the length of one mode, as well as
+    ordinary arrays. It must be the first step, since no other transformer takes such samples.
 
     Parameters
     ----------
     length : int or None, default=None
-        The common length. None: the median of the training samples for resampling, the longest one for padding.
+        The common length. None means the median length of the training samples for resampling, and their maximum
+        length for padding.
     method : {"resample", "constant", "edge", "mean"}, default="resample"
-        "resample" stretches or shrinks samples: linear interpolation, averaging where they shrink. The others add
-        entries at the end: ``value``, the last entry, or the mean along the mode (of each channel by itself). A sample
-        that is longer, which new samples may be, is then cut at the end.
+        "resample" stretches samples by linear interpolation or shrinks them by averaging. The other methods pad samples
+        at the end: with ``value`` ("constant"), the last entry ("edge"), or the mean along the mode ("mean", separately
+        for each channel). Longer samples are then cut at the end.
     value : float, default=0.0
-        What "constant" adds.
+        Padding value of "constant".
     mode : int, default=-1
         The mode in which the samples differ, counted from 0; negative numbers count from the last.
 
@@ -42,8 +43,8 @@ class EqualLength(KeepsTensors):
     length_ : int
         The common length.
     sample_shape_in_ : tuple of int or None
-        Shape of the training samples, None for the mode in which they differed. New samples may have any length. (Only
-        a table, that is a 2-D array, must have the columns of the table it was fitted on.)
+        Shape of the training samples, with None for the mode in which they differed. New samples may have any length,
+        except that a table (2-D array) must have the columns of the training table.
     sample_shape_out_ : tuple of int
 
     Examples
@@ -87,7 +88,7 @@ class EqualLength(KeepsTensors):
             raise ValueError(f"value must be a finite number; got value={self.value!r}")
 
     def _place(self, shape: Shape) -> int:
-        """Return the mode, counted from 0."""
+        """Return the mode as a non-negative index."""
         if not _is_whole(self.mode) or not -len(shape) <= self.mode < len(shape):
             raise ValueError(
                 f"mode must be one of the {len(shape)} modes of the samples, from {-len(shape)} to {len(shape) - 1}; "
@@ -117,7 +118,7 @@ class EqualLength(KeepsTensors):
         return changed
 
     def _equalised(self, X: Any) -> Any:
-        """Return samples that have one length with the common one."""
+        """Return samples of equal length, resampled or padded to the common length."""
         axis = self._place(self.sample_shape_in_) + 1
         before = X.shape[axis]
         X = cast(X, self._dtype(X))
@@ -130,7 +131,7 @@ class EqualLength(KeepsTensors):
         return xp.concat([X, xp.broadcast_to(self._added(X, axis), shape)], axis=axis)
 
     def _dtype(self, X: Any) -> np.dtype[Any]:
-        """Return the type of changed samples: their own where it holds what is made or added, whatever their length."""
+        """Return the dtype of the output: that of X if it can hold the result for samples of any length."""
         own = dtype_of(X)
         if self.method == "edge":
             return own
@@ -148,9 +149,9 @@ class EqualLength(KeepsTensors):
         return xp.full_like(last, self.value) if self.method == "constant" else xp.mean(X, axis=axis, keepdims=True)
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight on samples of the length that all training samples had.
+        """Return the weight on samples of the training samples' length.
 
-        Raises TypeError where they had several: every length then has a weight of its own.
+        Raises TypeError if their lengths differed, since each length would then have its own weight.
         """
         shape = self.sample_shape_in_
         mode = self._place(shape)
@@ -163,7 +164,7 @@ class EqualLength(KeepsTensors):
         return apply_matrices(as_array(weight), [self._linear(before).T], mode)
 
     def _linear(self, before: int) -> Array:
-        """Return the matrix of the map along the mode (which with "constant" also adds a constant)."""
+        """Return the matrix of the linear part of the map along the mode ("constant" also adds an offset)."""
         if self.method == "resample":
             return resizing_matrix(before, self.length_)
         matrix = np.eye(self.length_, before)
@@ -174,7 +175,7 @@ class EqualLength(KeepsTensors):
         return matrix
 
     def words(self) -> str:
-        """Return what is done to the samples."""
+        """Return a description of the resampling or padding."""
         length = f"length {getattr(self, 'length_', self.length)}"
         if not hasattr(self, "length_") and self.length is None:
             length = f"the {'median' if self.method == 'resample' else 'largest'} length of the training samples"
@@ -193,5 +194,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _along(axis: int, first: int, last: int) -> tuple[Any, ...]:
-    """Return the index of a part of one axis, whole in all others."""
+    """Return the index of a range along one axis, with all other axes complete."""
     return (*(slice(None) for _ in range(axis)), slice(first, last), ...)

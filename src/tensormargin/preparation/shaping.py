@@ -1,4 +1,4 @@
-"""Folding, masking and cropping of samples."""
+"""Reshaping, masking and cropping of samples."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Tensorize(CanBeUndone):
         return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_in_))
 
     def _new_names(self) -> list[str]:
-        """Return the place that each entry of a vector had in the tensor."""
+        """Return one name per entry of a vector, with its index in the tensor."""
         return ["x" + "_".join(map(str, place)) for place in np.ndindex(*self.sample_shape_in_)]
 
     def pull_back(self, weight: Any) -> Array:
@@ -68,7 +68,7 @@ class Tensorize(CanBeUndone):
         return namespace(weight).reshape(weight, self.sample_shape_in_)
 
     def words(self) -> str:
-        """Return a description of the folding."""
+        """Return a description of the reshaping."""
         return f"samples were folded to {shape_in_words(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
@@ -78,7 +78,7 @@ class _HasMask(KeepsTensors):
     mask: Any
 
     def __getstate__(self) -> Any:
-        """Return the state with an image replaced by an array, which can be loaded anywhere."""
+        """Return the state with an image mask replaced by an array, which can be loaded without nibabel."""
         state = super().__getstate__()
         return {**state, "mask": state["mask"] if isinstance(state["mask"], str) else as_mask(state["mask"])}
 
@@ -89,9 +89,10 @@ class Mask(_HasMask):
     Parameters
     ----------
     mask : "varying", "bright", array of bool or NIfTI image, default="varying"
-        Entries to keep: those that are not constant over the training samples; those whose mean over the training
-        samples is bright, by Otsu's threshold (the brain in a volume with a dark background); or those given, which in
-        an image (of nibabel) are the voxels that are not zero. A copy, or a saved model, has the array of an image.
+        Entries to keep. "varying": entries that are not constant over the training samples. "bright": entries whose
+        mean over the training samples exceeds Otsu's threshold (the brain in a volume with a dark background).
+        Otherwise, the true entries of an array or the non-zero voxels of a nibabel image. In copies and saved models
+        an image is replaced by its array.
 
     Attributes
     ----------
@@ -234,7 +235,7 @@ def _added(one: tuple[Any], other: tuple[Any]) -> tuple[Any]:
 
 
 def _bright(mean: Array) -> Array:
-    """Return where the mean sample is above Otsu's threshold, which best separates two kinds of entries."""
+    """Return a mask of the entries above Otsu's threshold, which best separates two classes of entries."""
     counts, edges = np.histogram(mean, bins=256)
     centres = (edges[:-1] + edges[1:]) / 2
     below = np.cumsum(counts)[:-1]

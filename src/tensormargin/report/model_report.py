@@ -36,6 +36,7 @@ from .statements import (
     describe_model,
     describe_rule,
     describe_steps,
+    describe_strengths,
     describe_wrappers,
     difference_in_words,
     evaluation_lines,
@@ -163,7 +164,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
     facts = [
         ("weight", describe_model(classifier)),
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
-        ("λ, μ1, μ2", f"{classifier.lam:g}, {classifier.mu1:g}, {classifier.mu2:g} (on the scale-free axis)"),
+        ("strengths", describe_strengths(classifier)),
         ("preparation", "; ".join(describe_steps(model)) or "none"),
         ("binary problems", str(len(classifier.coef_))),
     ]

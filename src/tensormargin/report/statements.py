@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..estimators import TensorMarginClassifier
+from ..formats.base import plain_rank
 from ..intake import shape_in_words
 from ..model_steps import AveragedClassifier, all_steps, classifier_of, search_of, wrappers_of
 from ..preparation import KeepsTensors
@@ -40,9 +41,16 @@ def describe_rule(search: Any) -> str:
 
 
 def _rank(classifier: TensorMarginClassifier) -> str:
+    if hasattr(classifier, "rank_"):  # what was used: the parameter is an upper bound
+        return str(plain_rank(classifier.rank_))
     weight = classifier.weight_[0] if isinstance(classifier.weight_, list) else classifier.weight_
-    rank = classifier.rank if classifier.rank is not None else getattr(weight, "rank", None)
-    return str(rank)
+    return str(classifier.rank if classifier.rank is not None else weight.rank)  # saved by version 0.1
+
+
+def describe_strengths(classifier: TensorMarginClassifier) -> str:
+    """Return lambda, mu1 and mu2, and the axis that they are on."""
+    axis = "scale-free" if classifier.scale_free else "as in the paper, for samples that are not rescaled"
+    return f"λ = {classifier.lam:g}, μ1 = {classifier.mu1:g}, μ2 = {classifier.mu2:g} ({axis})"
 
 
 def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
@@ -87,8 +95,7 @@ def _model(model: Any) -> str:
     weighted = f" Class weights: {classifier.class_weight}." if classifier.class_weight else ""
     return (
         f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with a {describe_model(classifier)}, "
-        f"lambda = {classifier.lam:g}, mu1 = mu2 = {classifier.mu1:g} in units of the scale-free default, tolerance "
-        f"{classifier.tol:g}.{several}{weighted}"
+        f"{describe_strengths(classifier)}, tolerance {classifier.tol:g}.{several}{weighted}"
     )
 
 

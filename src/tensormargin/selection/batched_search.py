@@ -1,4 +1,4 @@
-"""The search on a device, with all values of lambda on all folds as one batch."""
+"""The search on a device, which fits all values of lambda on all folds as one batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .splits import Split
 
 
 def run_batched(training: Training, jobs: Sequence[PathJob], splits: Sequence[Split]) -> Iterator[PathResults]:
-    """Yield the results of the jobs; those of one path are fitted together, unless a preparation is fitted per fold."""
+    """Yield the results of the jobs; jobs of one path are fitted together unless a preparation is fitted per fold."""
     for _, of_path in groupby(jobs, key=lambda job: job.number):
         same = list(of_path)
         if training.preparations[same[0].path.preparation] is None:

@@ -23,7 +23,7 @@ def tabulate(
 ) -> dict[str, Any]:
     """Return a ``cv_results_`` as in scikit-learn, with one row per path and lambda.
 
-    ``n_parameters`` is the maximum over the splits, since a preparation may give each split another sample shape.
+    ``n_parameters`` is the maximum over the splits, since a preparation may give each split a different sample shape.
     """
     scores, bounds, fit_seconds, score_seconds = (np.empty((len(paths), len(lams), n_splits)) for _ in range(4))
     n_parameters = np.zeros(len(paths), int)
@@ -64,7 +64,7 @@ def _objects(values: Sequence[Any]) -> Array:
 
 
 def lowered_on_splits(paths: Sequence[LambdaPath], done: Sequence[PathResults]) -> list[tuple[str, Rank, Rank]]:
-    """Return decomposition, requested rank and used rank of the fits whose training samples were too small."""
+    """Return decomposition, requested rank and used rank of the fits whose samples were too small for the rank."""
     used = ((paths[one.path], result.rank) for one in done for result in one.results)
     lowered = ((path, rank) for path, rank in used if rank != path.rank)
     notes = ((path.decomposition, path.rank if path.asked is None else path.asked, rank) for path, rank in lowered)
@@ -75,7 +75,7 @@ DEFAULT_RULE = "best"
 """The default rule of `select_candidate` in the search and in ``tensormargin fit``.
 
 Measured by benchmarks/rules.py on 22 data sets (benchmarks/results/rules.md): no rule is significantly better than
-another, and this is the one that people expect.
+another, and this is the one that users expect.
 """
 
 

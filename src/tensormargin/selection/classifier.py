@@ -97,8 +97,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         The classifier inside ``best_estimator_``.
     coef_, intercept_ : ndarray of shape (n_problems, I_1, ..., I_M) and (n_problems,)
         As in `TensorMarginClassifier`, for the original samples: ``<coef_, Z> + intercept_`` are the binary scores.
-        They do not exist if the preparation is not affine (see `tensormargin.affine_form`); those for prepared
-        samples are in ``classifier_``.
+        Not available if the preparation is not affine (see `tensormargin.affine_form`); ``classifier_`` has those for
+        the prepared samples.
     weight_ : as in `TensorMarginClassifier`; ndarray, or a list of them, if there is a preparation
     problems_ : list of (negative, positive)
         The two classes of each row of ``coef_``, as in `TensorMarginClassifier`.
@@ -125,7 +125,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     'cp'
     """
 
-    # Under scikit-learn's metadata routing, groups reach these methods without being asked for.
+    # Under scikit-learn's metadata routing, groups reach these methods without a request.
     __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None}
     __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"groups": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
@@ -200,7 +200,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M)
-            Samples may differ in length where all of ``preparation`` takes that (`EqualLength` as its first step).
+            Samples may differ in length if every ``preparation`` has `EqualLength` as its first step.
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), optional
             Samples of one group (subject, session, run) are never on both sides of a split. A preparation that scales
@@ -256,7 +256,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     @property
     def _takes_ragged(self) -> bool:
-        """Whether samples may differ in length: every alternative of the preparation takes such samples."""
+        """Whether samples may differ in length, that is, whether every alternative preparation takes such samples."""
         return all(map(takes_ragged, self._alternatives()))
 
     def _check_grid(self) -> None:
@@ -280,7 +280,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     def _in_batches(self, template: TensorMarginClassifier, array: SampleArray) -> TensorMarginClassifier:
         """Return a template that is fitted in batches, as in the search, even for a single binary problem.
 
-        On a device a single problem would start from some of the samples and could reach another optimum.
+        On a device, a single problem would start from a subset of the samples and could reach another optimum.
         """
         alone = self.solver == "auto" and not array.on_processor and self.classes_.shape[0] == 2
         return clone(template).set_params(solver="device") if alone else template
@@ -366,12 +366,12 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     def _as_fitted(self, X: Any) -> Any:
         check_is_fitted(self)
-        if takes_ragged(self.best_estimator_):  # whose first step then says which lengths it takes
+        if takes_ragged(self.best_estimator_):  # its first step then checks the lengths
             return samples_of_any_length(self, X)
         return samples_as_fitted(self, X, self.sample_shape_)
 
     def _prepared(self, X: Any, groups: Any, method: str) -> Any:
-        """Return samples as the classifier takes them."""
+        """Return the samples transformed for the classifier."""
         best = self.best_estimator_
         if not isinstance(best, Pipeline):
             return X
@@ -380,14 +380,14 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         return as_array(transformed(best[:-1], X, groups))
 
     def _answer(self, method: str, X: Any, groups: Any) -> Any:
-        """Return what a method of the classifier says of prepared samples."""
+        """Return the result of a method of the classifier for the prepared samples."""
         prepared = self._prepared(self._as_fitted(X), groups, method)
         return getattr(self.classifier_, method)(prepared)
 
     def decision_function(self, X: Any, groups: Any = None) -> Any:
-        """Return the scores of the chosen classifier; see `TensorMarginClassifier.decision_function`.
+        """Return the scores of the selected classifier; see `TensorMarginClassifier.decision_function`.
 
-        Here and below, ``groups`` is needed where the preparation scales by group, and is not used otherwise.
+        Here and in the other methods, ``groups`` is required if the preparation scales by group, and ignored otherwise.
         """
         return self._answer("decision_function", X, groups)
 
@@ -422,8 +422,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         return self._calibrated("predict_log_proba", X, groups)
 
     def _calibrated(self, method: str, X: Any, groups: Any) -> Any:
-        """Return what a method of the classifier, with the search's calibration, returns for prepared samples."""
-        prepared = self._prepared(self._as_fitted(X), groups, method)
+        """Return the result of a method of the classifier for the prepared samples, with the search's calibration."""
+        prepared = self._prepared(self._as_fitted(X), groups, method)  # first: it checks that there was a fit
         classifier = copy(self.classifier_)
         classifier.probability, classifier.calibration_ = True, self.calibration_
         return getattr(classifier, method)(prepared)
@@ -436,24 +436,24 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        """The weights as dense tensors, on the samples before the preparation where that is affine."""
+        """The weights as dense tensors on the samples before the preparation, which must be affine."""
         return self._on_original_samples("coef_")
 
     @property
     def intercept_(self) -> Any:
-        """The intercepts, for samples before the preparation where that is affine."""
+        """The intercepts for the samples before the preparation, which must be affine."""
         return self._on_original_samples("intercept_")
 
     @property
     def weight_(self) -> Any:
-        """The weights as the classifier writes them; as dense tensors where there is an affine preparation."""
+        """The weights in the classifier's format; dense tensors if there is a preparation, which must be affine."""
         weights = self._on_original_samples("weight_")
         if not isinstance(self.best_estimator_, Pipeline):
             return weights
         return weights[0, ...] if weights.shape[0] == 1 else [weights[k, ...] for k in range(weights.shape[0])]
 
     def _on_original_samples(self, attribute: str) -> Any:
-        """Return an attribute of the classifier as it is for samples that are not prepared."""
+        """Return an attribute of the classifier for the original samples; raise AttributeError if there is none."""
         check_is_fitted(self)
         own = getattr(self.classifier_, attribute)
         if not isinstance(self.best_estimator_, Pipeline):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..formats import FORMATS
-from ..formats.base import Rank
+from ..formats.base import Rank, plain_rank
 
 DECOMPOSITIONS = ("full", "cp", "tucker", "tt")
 RANKS = (1, 2, 4)
@@ -44,7 +44,7 @@ class LambdaPath:
         """
         if self.rank is None:
             return self
-        return replace(self, rank=_plain(FORMATS[self.decomposition].valid_rank(self.rank, shape)))
+        return replace(self, rank=plain_rank(FORMATS[self.decomposition].valid_rank(self.rank, shape)))
 
     def parameters(self, lam: float) -> dict[str, Any]:
         """Return parameters of `TensorMarginClassifier` for one value of lambda."""
@@ -83,7 +83,7 @@ def weights(
         for asked in ranks:
             rank = FORMATS[decomposition].valid_rank(asked, shape)
             key = _meaning(decomposition, rank, shape)
-            found.setdefault(key, (decomposition, _plain(rank), None if rank is None else _plain(asked)))
+            found.setdefault(key, (decomposition, plain_rank(rank), None if rank is None else plain_rank(asked)))
     return list(found.values())
 
 
@@ -92,7 +92,7 @@ def lowered_ranks(
 ) -> list[tuple[str, Rank, Rank]]:
     """Return each decomposition whose rank is lowered, with the requested rank and the rank used."""
     every = (
-        (decomposition, _plain(asked), _plain(FORMATS[decomposition].valid_rank(asked, shape)))
+        (decomposition, plain_rank(asked), plain_rank(FORMATS[decomposition].valid_rank(asked, shape)))
         for shape in shapes
         for decomposition in decompositions
         for asked in ranks
@@ -109,10 +109,3 @@ def _meaning(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Any:
     if largest == 1 or len(shape) == 2:
         return largest
     return decomposition, rank
-
-
-def _plain(rank: Rank) -> Rank:
-    """Return a rank as Python integers; a tuple of equal numbers becomes one number."""
-    if isinstance(rank, tuple):
-        return int(rank[0]) if len(set(rank)) == 1 else tuple(int(one) for one in rank)
-    return rank if rank is None else int(rank)

@@ -21,7 +21,7 @@ from .splits import Split
 
 
 class NeedsOtherSplitsError(RuntimeError):
-    """Probabilities were requested before the scores of the other splits were available."""
+    """Raised if probabilities are requested before the scores of the other splits are available."""
 
 
 class SplitClassifier(TensorMarginClassifier):

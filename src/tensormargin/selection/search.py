@@ -59,17 +59,17 @@ class Training:
         return (prepared, *train[1:]), self.transformed_part(preparation, split[1]), preparation
 
     def transformed_part(self, preparation: Any, rows: Array) -> Part:
-        """Return the part of these rows after a fitted preparation, None for none."""
+        """Return the part of these rows after a fitted preparation (None for no preparation)."""
         X, y, weights = self.part(rows)
         X = X if preparation is None else as_array(transformed(preparation, X, self.groups_of(rows)))
         return X, y, weights
 
     def groups_of(self, rows: Array) -> Array | None:
-        """Return the groups of these rows, None where there are none."""
+        """Return the groups of these rows, or None if there are no groups."""
         return None if self.groups is None else self.groups[rows]
 
     def prepared_whole(self, which: int) -> tuple[Any, Any]:
-        """Return all samples after a preparation that learns from them, as they lie for None, and the preparation."""
+        """Return all samples after a preparation fitted to them, and the preparation; the original samples for None."""
         if self.preparations[which] is None:
             return self.X, None  # taking rows would copy the samples
         preparation = clone(self.preparations[which])
@@ -151,7 +151,7 @@ def run_path(
 ) -> PathResults:
     """Fit a path on the training rows and return the job's results for each fit on the test rows.
 
-    The arrays are separate arguments, so that joblib recognises them: a cluster holds the samples, a job does not.
+    The arrays are separate arguments, so that joblib recognises them: the samples are on the cluster, not in each job.
     """
     training = Training(sample_array(X), y, weights, job.preparations, groups)
     fitted, tested, preparation = training.prepared((train, test), job.path.preparation)

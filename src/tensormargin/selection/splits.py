@@ -18,8 +18,8 @@ _ORDERS = 10  # shuffles to try before dropping a fold whose training set lacks 
 def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> list[Split]:
     """Return the splits of a cross-validation.
 
-    An integer ``cv`` means shuffled stratified folds, which keep groups together if there are any, and at most as many
-    as the smallest class has samples (groups).
+    An integer ``cv`` means shuffled stratified folds, which keep groups together if there are any. There are at most as
+    many folds as the smallest class has samples (groups).
     """
     rows = np.zeros(len(y))
     if cv is not None and not isinstance(cv, int | np.integer):
