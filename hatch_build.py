@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 NATIVE = Path(__file__).parent / "src" / "tensormargin" / "_native"
-FLAGS = ("-O3", "-std=c99", "-fPIC", "-shared", "-ffp-contract=fast", "-fno-math-errno")
+FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno")
 
 
 def compile_native() -> Path | None:
     """Return the compiled library, or None if there is no compiler or it fails."""
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
     found = [[path, *compiler[1:]] for name in (compiler[0], "cc", "gcc", "clang") if (path := shutil.which(name))]
-    out = NATIVE / "small_block.so"
+    out = NATIVE / "small.so"
     for command in found[:1]:
         done = subprocess.run(
-            [*command, *FLAGS, "-o", str(out), str(NATIVE / "small_block.c"), "-lm"], capture_output=True, text=True
+            [*command, *FLAGS, "-o", str(out), *map(str, sorted(NATIVE.glob("*.c"))), "-lm"], capture_output=True, text=True
         )
         if done.returncode == 0:
             return out
-        print(f"tensormargin: small_block.c was not compiled: {done.stderr.strip()[:500]}", file=sys.stderr)  # noqa: T201
+        print(f"tensormargin: _native/*.c was not compiled: {done.stderr.strip()[:500]}", file=sys.stderr)  # noqa: T201
     out.unlink(missing_ok=True)
     return None
 

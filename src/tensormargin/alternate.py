@@ -13,10 +13,12 @@ import numpy as np
 from . import tuning
 from ._typing import FloatArray
 from .blocks import block_problem
-from .formats import Block, Weight
+from .designs import side_by_side
+from .formats import Block, Tangent, Weight
 from .objective import Certificate, MarginProblem
 from .samples import Samples
-from .solvers import SOLVERS, Solver, solve_small_block
+from .small_sweeps import SmallSweeps, small_sweeps
+from .solvers import Solver, solve_dual_cd, solve_small_block
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Record of one pass over all blocks.
+    """Record of one pass over all blocks, or of one step that changes all of them together.
 
     Attributes
     ----------
     objectives : tuple of float
-        Eq. 7 after each block.
+        Eq. 7 after each block; equal numbers if all were changed together.
     gaps : tuple of float
-        Relative duality gap of each block's solve.
+        Relative duality gap of each block's solve, or the largest one.
     change : float
         ``||W_t - W_(t-1)|| / ||W_(t-1)||`` (Eq. 15).
     decrease : float
@@ -74,7 +76,7 @@ class Fit:
 class BlockRequest:
     """A block to solve to a relative duality gap of ``gap_tol``, with a guess of its dual point."""
 
-    block: Block
+    block: Block | Tangent
     beta: FloatArray | None
     gap_tol: float
 
@@ -96,7 +98,7 @@ class SolvedBlock:
         The dual point, if the next solve can use it.
     """
 
-    block: Block
+    block: Block | Tangent
     vector: FloatArray
     intercept: float
     certificate: Certificate
@@ -132,22 +134,32 @@ def alternate(
     report : callable, optional
         Called after each sweep with its number and record.
     """
-    sweeping = sweeps(start, tol, max_iter, report)
-    request = next(sweeping)
+    small = small_sweeps(samples, problem, start.weight, start.beta, tol) if solver is solve_dual_cd else None
+    sweeping = sweeps(start, len(problem), tol, max_iter, report, small)
+    solved: Any = None
     while True:
         try:
-            design = samples.design(request.block.contraction)
-            solved = solve_block(design, request, problem, solver)
             request = sweeping.send(solved)
         except StopIteration as finished:
             fit: Fit = finished.value
             return fit
+        design = side_by_side([one.projected(samples.design(one)) for one in request.block.contractions])
+        solved = solve_block(design, request, problem, solver)
 
 
-def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None) -> Sweeping:
+def sweeps(
+    start: Start,
+    n_samples: int,
+    tol: float,
+    max_iter: int,
+    report: Report | None = None,
+    small: SmallSweeps | None = None,
+) -> Sweeping:
     """Yield one block request after the other and return the fit: the loop of `alternate` without the solves.
 
-    A block is left unchanged if its (inexact) solve would raise the objective or give no finite value, so the objective
+    A sweep is a step in the tangent space of the weights of one rank (`_tangent_sweep`), made by compiled code if the
+    problem is ``small``; or a pass over the blocks, of a weight that has no such space and, as long as that goes fast,
+    of one with many samples, where it is cheaper. A block is left unchanged if its (inexact) solve would raise the objective or give no finite value, so the objective
     never rises (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at
     the end. A weight of one block is a convex problem: the first sweep that reaches that gap has solved it.
 
@@ -156,11 +168,17 @@ def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None
     state = _State(start)
     final_gap = tuning.GAP_SHARE * tol
     one_block = len(start.weight.block_names) == 1
-    gap_tol = max(final_gap, 0.0 if one_block else _loosest_gap(start))
+    has_tangent = not one_block and start.weight.has_tangent
+    from_start = has_tangent and _few(n_samples, start.weight)
+    gap_tol = max(final_gap, 0.0 if one_block or from_start else _loosest_gap(start))
     done: list[Sweep] = []
     converged = False
     while not converged and len(done) < max_iter and not _stalled(done, final_gap, gap_tol):
-        sweep = yield from _sweep(state, gap_tol)
+        sweep = None if small is None else _small_sweep(state, small)
+        if sweep is None:
+            small = None  # the general way from here on
+            stepping = from_start or (has_tangent and len(done) >= tuning.FAST_SWEEPS)
+            sweep = yield from _tangent_sweep(state, gap_tol, tol) if stepping else _sweep(state, gap_tol)
         if not np.isfinite(state.objective):
             raise FloatingPointError(
                 "no block has a finite objective (Eq. 7): lam, mu1 or mu2 is too large for samples of this magnitude; "
@@ -172,7 +190,15 @@ def sweeps(start: Start, tol: float, max_iter: int, report: Report | None = None
         exact = max(sweep.gaps) <= final_gap
         converged = exact and (one_block or sweep.change <= tol or _left_to_fall(done) <= tuning.REST_SHARE * tol)
         gap_tol = max(final_gap, min(gap_tol, tuning.GAP_SHARE * sweep.decrease))
+    if small is not None:
+        state.weight = small.weight()
     return Fit(state.weight, state.intercept, state.objective, tuple(done), converged)
+
+
+def _few(n_samples: int, weight: Weight) -> bool:
+    """Return whether steps in the tangent space pay from the first sweep on."""
+    few = n_samples <= tuning.SAMPLES_PER_PARAMETER * weight.n_parameters
+    return few or n_samples * prod(weight.shape) <= tuning.SMALL_SAMPLES
 
 
 def _loosest_gap(start: Start) -> float:
@@ -216,8 +242,9 @@ class _State:
     def try_block(self, solved: SolvedBlock) -> bool:
         """Accept a solved block if its objective is finite and not higher; return whether it was accepted."""
         primal = solved.certificate.primal
-        if not np.isfinite(primal) or primal > self.objective:
+        if not np.isfinite(primal) or primal > self.objective or isinstance(solved.block, Tangent):
             return False
+        self.beta = solved.beta
         self.weight = solved.block.replace(solved.vector)
         self.intercept = solved.intercept
         self.objective = primal
@@ -243,7 +270,7 @@ class _State:
 
 def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solver: Solver) -> SolvedBlock:
     """Return the solution of the requested block, given its design."""
-    small = solve_small_block(design, problem, request.beta) if solver is SOLVERS["dual_cd"] else None
+    small = solve_small_block(design, problem, request.beta, request.gap_tol) if solver is solve_dual_cd else None
     if small is not None:
         vector, intercept, beta, certificate = small
         return SolvedBlock(request.block, vector, intercept, certificate, certificate.relative_gap, beta)
@@ -256,9 +283,88 @@ def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solv
     return SolvedBlock(request.block, recovered.vector, recovered.intercept, certificate, gap, solution.beta)
 
 
+def _small_sweep(state: _State, small: SmallSweeps) -> Sweep | None:
+    """Let compiled code make a step in the tangent space; None, with its weight in the state, if it cannot."""
+    began = perf_counter()
+    made = small.sweep()
+    if made is None:
+        state.weight = small.weight()
+        return None
+    state.intercept, state.objective, state.scale = small.intercept, small.objective, small.scale
+    decrease = (made.objective_before - state.objective) / state.scale if state.scale > 0 else 0.0
+    n_blocks = small.n_blocks
+    return Sweep(
+        (state.objective,) * n_blocks, (made.gap,) * n_blocks, made.change, decrease, perf_counter() - began
+    )
+
+
+def _tangent_sweep(state: _State, gap_tol: float, tol: float) -> Generator[BlockRequest, SolvedBlock, Sweep]:
+    """Make a step in the tangent space of the weights of one rank, with the core fitted there.
+
+    The tangent space contains every block, so its problem is a block problem like the others. A point where each block
+    is optimal need not be stationary, since the hinge has corners; one where the tangent space promises no decrease is.
+    And unlike a pass over the blocks, the step does not depend on the order of the modes (EEG, 61 samples of 64x64,
+    large lambda: objectives 10 to 30 % lower than those of the best of eight starts without such steps).
+    """
+    began = perf_counter()
+    gaps = []
+    if not np.isfinite(state.objective):
+        solved = yield BlockRequest(state.weight.refit(), state.beta, gap_tol)
+        state.try_block(solved)
+        gaps.append(solved.gap)
+    before, objective_before = state.weight, state.objective
+    tangent = before.tangent()
+    best = yield BlockRequest(tangent, state.beta, gap_tol)
+    gaps.append(best.gap)
+    promised = state.objective - best.certificate.primal
+    if promised > tuning.STATIONARY_SHARE * tol * state.scale:
+        tried = yield from _search_along(state, tangent, best, promised, gap_tol)
+        if state.try_block(tried):
+            gaps.append(tried.gap)
+    n_blocks = len(before.block_names)
+    return _record(state, before, objective_before, (state.objective,) * n_blocks, (max(gaps),) * n_blocks, began)
+
+
+def _search_along(
+    state: _State, tangent: Tangent, best: SolvedBlock, promised: float, gap_tol: float
+) -> Generator[BlockRequest, SolvedBlock, SolvedBlock]:
+    """Try ever shorter steps to the solution in the tangent space, and return the first one that gains enough.
+
+    A step that gains less than half of what was promised is too long: half of it is tried as well.
+    """
+    share = 1.0
+    while True:
+        tried = []
+        for part in (share, share / 2):
+            near = tangent.retract(tangent.vector + part * (best.vector - tangent.vector))
+            solved = yield BlockRequest(near.refit(), best.beta, gap_tol)
+            tried.append(solved)
+            if state.objective - solved.certificate.primal >= tuning.GOOD_STEP * promised:
+                return solved
+        better = min(tried, key=lambda one: one.certificate.primal)
+        share /= 8
+        if better.certificate.primal <= state.objective or share < tuning.SHORTEST_STEP:
+            return better
+
+
+def _record(
+    state: _State,
+    before: Weight,
+    objective_before: float,
+    objectives: tuple[float, ...],
+    gaps: tuple[float, ...],
+    began: float,
+) -> Sweep:
+    length = float(np.linalg.norm(before.to_dense()))
+    moved = float(np.linalg.norm(state.weight.to_dense() - before.to_dense()))
+    change = moved / length if length > 0 else np.inf
+    decrease = (objective_before - state.objective) / state.scale if np.isfinite(objective_before) else 1.0
+    return Sweep(objectives, gaps, change, decrease, perf_counter() - began)
+
+
 def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock, Sweep]:
     began = perf_counter()
-    entry, before, objective_before = state.weight, state.weight.to_dense(), state.objective
+    start, entry, objective_before = state.weight, state.weight, state.objective
     objectives, gaps = [], []
 
     def solve(weight: Weight, index: int) -> Generator[BlockRequest, SolvedBlock, bool]:
@@ -280,8 +386,4 @@ def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock
         yield from solve(state.weight, index)
     if np.isfinite(objective_before):  # the scale of the start is arbitrary, so the first sweep has no direction
         state.extrapolate(entry)
-    after = state.weight.to_dense()
-    length = float(np.linalg.norm(before))
-    change = float(np.linalg.norm(after - before)) / length if length > 0 else np.inf
-    decrease = (objective_before - state.objective) / state.scale if np.isfinite(objective_before) else 1.0
-    return Sweep(tuple(objectives), tuple(gaps), change, decrease, perf_counter() - began)
+    return _record(state, start, objective_before, tuple(objectives), tuple(gaps), began)

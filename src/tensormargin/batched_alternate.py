@@ -67,14 +67,15 @@ def _go_on(k: int, loop: Sweeping, solved: SolvedBlock, waiting: dict[int, Block
 def _largest_group(waiting: dict[int, BlockRequest]) -> list[int]:
     groups: dict[object, list[int]] = {}
     for k, request in waiting.items():
-        groups.setdefault(_sizes(request.block.contraction), []).append(k)
+        groups.setdefault(tuple(map(_sizes, request.block.contractions)), []).append(k)
     return max(groups.values(), key=len)
 
 
 def _sizes(contraction: Contraction) -> object:
     """Return the sizes that two blocks must share to be solved together."""
     shapes = tuple(matrix.shape for matrix in contraction.matrices)
-    return contraction.half, shapes, contraction.size, contraction.kernel.shape
+    removed = None if contraction.removed is None else contraction.removed.shape
+    return contraction.half, shapes, contraction.size, contraction.kernel.shape, removed
 
 
 def _that_fit(
@@ -82,8 +83,10 @@ def _that_fit(
 ) -> list[list[int]]:
     """Return the group divided into parts whose designs fit into the memory that a batch may use."""
     n_rows = max(len(samples.rows[members[k].part]) for k in group)
-    contraction = waiting[group[0]].block.contraction
-    width = max(contraction.width, prod(contraction.kernel.shape[:2]) * contraction.size)
+    width = sum(
+        max(contraction.width, prod(contraction.kernel.shape[:2]) * contraction.size)
+        for contraction in waiting[group[0]].block.contractions
+    )
     step = max(
         1, int(tuning.DEVICE_MEMORY_SHARE * free_bytes(samples.like)) // (tuning.DESIGN_COPIES * 8 * n_rows * width)
     )
@@ -93,7 +96,11 @@ def _that_fit(
 def _solve(
     samples: SharedSamples, members: list[BatchedFit], requests: list[BlockRequest], solver: str
 ) -> list[SolvedBlock]:
-    designs = samples.designs([member.part for member in members], [request.block.contraction for request in requests])
+    which = [member.part for member in members]
+    designs = samples.side_by_side([
+        samples.designs(which, contractions)
+        for contractions in zip(*(request.block.contractions for request in requests), strict=True)
+    ])
     if solver == "device" or (solver == "auto" and faster_on_device(*designs.shape)):
         return _solve_there(designs, members, requests)
     return _solve_here(to_host(designs), members, requests)

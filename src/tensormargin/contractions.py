@@ -33,12 +33,16 @@ class Contraction:
         Length of the remaining axis.
     kernel : ndarray of shape (L, T, r)
         Contracts the L entries before and the T entries after that axis; the design has ``size * r`` columns.
+    removed : ndarray of shape (p, q), optional
+        Orthonormal directions to project out of the design, along its leading ``p`` of ``size * r`` entries (``p``
+        is a multiple of ``size``).
     """
 
     half: Literal["head", "tail"]
     matrices: tuple[Array, ...]
     size: int
     kernel: Array
+    removed: Array | None = None
 
     @property
     def width(self) -> int:
@@ -49,3 +53,11 @@ class Contraction:
     def is_whole(self) -> bool:
         """Whether the design is the flattened samples themselves."""
         return not self.matrices and self.kernel.size == 1 and self.kernel.item() == 1.0
+
+    def projected(self, design: Array) -> Array:
+        """Return a design without the ``removed`` directions."""
+        if self.removed is None:
+            return design
+        along = design.reshape(len(design), len(self.removed), -1)
+        removed = self.removed.astype(design.dtype, copy=False)
+        return (along - removed @ (removed.T @ along)).reshape(design.shape)

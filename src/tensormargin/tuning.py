@@ -52,7 +52,7 @@ DEVICE_MEMORY_SHARE = 0.5
 """Share of the free memory that the designs of a batch and their copies may use."""
 DESIGN_COPIES = 4
 """Number of float64 copies of the designs made by contracting and solving."""
-HERE_SECONDS, HERE_SECONDS_PER_ENTRY = 1e-3, 6e-9
+HERE_SECONDS, HERE_SECONDS_PER_ENTRY = 2e-4, 6e-9
 """Cost of a block on the host: fixed, and per entry of its design (benchmarks/results/gpu.md)."""
 THERE_SECONDS, THERE_SECONDS_PER_PRODUCT = 45e-3, 7e-13
 """Cost of a batch on a device: fixed (mostly kernel launches), and per each of the N d^2 products (same table)."""
@@ -103,9 +103,11 @@ DESCENT_TOL = 1e-7
 FIRST_ROUND, FIRST_ROUND_IF_SMALL = 10, 60
 """Epochs before the first exact solve; later rounds double in length."""
 SMALL_ROUNDS, SMALL_EPOCHS = 6, 60
-"""Rounds of descent on a small problem, and epochs of each, before Newton's method is tried..."""
+"""Rounds of descent on a small problem, and epochs of each, before the active-set method takes over..."""
 NEAR_GAP = 1e-2
 """...and the relative gap above which not even a second round is worth it (benchmarks/tuning.py)."""
+SMALL_DESCENT_TOL = 1e-2
+"""Relative gap at which descent on a small problem hands over to an exact solve: earlier than elsewhere, it is cheap."""
 MOST_STALLS = 2
 """Rounds without progress after which rounding is assumed to prevent any more."""
 PATIENCE = 200
@@ -160,3 +162,19 @@ COARSE_TOL = 1e-2
 """...to this tolerance: the rest has to be done on all samples anyway."""
 CP_REFINEMENTS = 10
 """Rounds of alternating least squares for a CP start (CP 2, AdrenalMNIST3D: 4 sweeps instead of 7)."""
+
+# Steps in the tangent space (alternate.py, _native/small_fit.c)
+
+SAMPLES_PER_PARAMETER = 8
+"""Number of samples, per parameter of a weight, up to which sweeps are such steps from the start. With more samples
+a pass over the blocks costs half as much, and mostly converges as fast..."""
+FAST_SWEEPS = 4
+"""...but if it has not after so many sweeps, steps follow (MNIST 3-8, Tucker, large lambda: 1.0 instead of 2.1 s)."""
+GOOD_STEP = 0.5
+"""Share of the decrease that the tangent space promises: a step that gains less is too long, and half of it is tried."""
+SHORTEST_STEP = 1e-3
+"""Share of a step below which none is tried any more: rounding hides what it would gain."""
+STATIONARY_SHARE = 0.01
+"""Of ``tol``: a promised decrease below it (relative to the terms of the objective) is not worth a step."""
+SMALL_SAMPLES = 2**19
+"""Entries of all samples: fits to fewer are made by compiled code, one call per sweep."""

@@ -5,17 +5,16 @@
  * tests/test_small_blocks.py compares both with each other and with a general QP solver. All matrices are row-major.
  */
 
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "small.h"
 
-#define FIRST_WIDTH 0.1 /* of the rounded corner of the hinge; also the factor by which it shrinks */
+#define FIRST_WIDTH 0.1 /* of the rounded corner of the hinge */
+#define SHRINK 0.3 /* the factor by which it gets narrower */
+#define FREED_TOGETHER 0.5 /* share of the largest violation */
+#define PIVOTS_PER_COLUMN 2
+#define ROUNDING_GAP 1e-9 /* below it, rounding may be all that is left */
 #define NARROWEST 1e-10
 #define MOST_STEPS 50
 #define SHORTEST 1e-8
-#define TINY 2.2250738585072014e-308
-#define EPSILON 2.220446049250313e-16
 
 typedef struct {
     int64_t n, k;           /* rows and columns of A */
@@ -29,31 +28,6 @@ typedef struct { /* a dual point with what follows from it */
     double *beta, *u, *margins;
     double gap, dual, scale;
 } Point;
-
-typedef struct {
-    double goal;        /* relative gap to reach */
-    double descent_gap; /* relative gap at which descent hands over to the exact solve */
-    double near;        /* relative gap above which a further round of descent is not worth trying */
-    int64_t rounds, epochs;
-    double work; /* multiplications of an exact solve */
-} Limits;
-
-static inline double dot(const double *restrict a, const double *restrict b, int64_t size) {
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
-    int64_t i = 0;
-    for (; i + 3 < size; i += 4) {
-        s0 += a[i] * b[i];
-        s1 += a[i + 1] * b[i + 1];
-        s2 += a[i + 2] * b[i + 2];
-        s3 += a[i + 3] * b[i + 3];
-    }
-    for (; i < size; i++) s0 += a[i] * b[i];
-    return (s0 + s1) + (s2 + s3);
-}
-
-static inline void add(double *restrict a, double factor, const double *restrict b, int64_t size) {
-    for (int64_t i = 0; i < size; i++) a[i] += factor * b[i];
-}
 
 /* Write u = A'beta and the margins A u, and certify the point. */
 static void certify(const Problem *p, Point *at) {
@@ -172,15 +146,16 @@ static void solve_factored(const double *factor, int64_t size, const double *rig
 static void minimise_on_face(const Problem *p, double *beta, double *u, int64_t *free_, int64_t size, double work,
                              double *memory) {
     double *gram = memory, *right = gram + size * size, *step = right + size, *more = step + size, *image = more + size;
+    double *faces = image + p->k;
     while (size > 0 && work > 0.0) {
         work -= (double)size * size * (size + p->k);
         double trace = 0.0, share = 1.0;
         for (int64_t a = 0; a < size; a++) {
-            const double *row = p->rows + free_[a] * p->k;
-            right[a] = 1.0 - dot(row, u, p->k);
-            for (int64_t b = 0; b <= a; b++) gram[a * size + b] = dot(row, p->rows + free_[b] * p->k, p->k);
-            trace += gram[a * size + a];
+            memcpy(faces + a * p->k, p->rows + free_[a] * p->k, p->k * sizeof(double));
+            right[a] = 1.0 - dot(faces + a * p->k, u, p->k);
         }
+        inner_products(faces, p->k, size, gram);
+        for (int64_t a = 0; a < size; a++) trace += gram[a * size + a];
         for (int64_t a = 0; a < size; a++) gram[a * size + a] += 1e-13 * trace + TINY;
         if (!factorise(gram, size)) return;
         solve_factored(gram, size, right, step);
@@ -230,7 +205,55 @@ static void finish(const Problem *p, Point *at, Point *spare, int64_t *free_, do
     if (spare->gap < at->gap) copy_point(p, at, spare);
 }
 
+/* Return how far a coordinate at a bound is from its optimality condition; zero for a free one. */
+static double violation(const Problem *p, const double *beta, const double *margins, int64_t i) {
+    if (beta[i] <= p->lower[i]) return fmax(1.0 - margins[i], 0.0);
+    if (beta[i] >= p->upper[i]) return fmax(margins[i] - 1.0, 0.0);
+    return 0.0;
+}
+
+/* An active-set method: free the coordinates that violate their condition most, solve exactly, and so on.
+ *
+ * The dual objective rises with every step, so that none is made twice. Descent crawls if lambda is large and there are
+ * no margin terms: the optimum then lies on a face with many free coordinates.
+ */
+static void pivot(const Problem *p, Point *at, Point *spare, const Limits *limits, int64_t *free_, double *memory) {
+    int64_t most = p->k + p->k / 2 + 8;
+    copy_point(p, spare, at);
+    for (int64_t count = 0; count < PIVOTS_PER_COLUMN * p->k + 20; count++) {
+        double worst = 0.0;
+        int64_t size = 0;
+        for (int64_t i = 0; i < p->n; i++) worst = fmax(worst, violation(p, spare->beta, spare->margins, i));
+        for (int64_t i = 0; i < p->n; i++) {
+            int is_free = p->lower[i] < spare->beta[i] && spare->beta[i] < p->upper[i];
+            if (!is_free && !(worst > 0.0 && violation(p, spare->beta, spare->margins, i) >= FREED_TOGETHER * worst))
+                continue;
+            if (size == most) break;
+            free_[size++] = i;
+        }
+        minimise_on_face(p, spare->beta, spare->u, free_, size, limits->work, memory);
+        certify(p, spare);
+        int stuck = at->gap <= ROUNDING_GAP && !(spare->gap < 0.5 * at->gap);
+        if (spare->gap < at->gap) copy_point(p, at, spare);
+        if (at->gap <= limits->goal || stuck || !isfinite(spare->gap)) return;
+    }
+}
+
 /* ---- Newton's method ---- */
+
+/* Add the outer products of rows to the lower triangle of a matrix. */
+static void add_outer_products(const double *rows, int64_t count, int64_t k, double *matrix) {
+    int64_t i = 0;
+    for (; i + 3 < count; i += 4) {
+        const double *first = rows + i * k;
+        for (int64_t a = 0; a < k; a++) {
+            double factors[4] = {first[a], first[k + a], first[2 * k + a], first[3 * k + a]};
+            add_four(matrix + a * k, factors, first, k, a + 1);
+        }
+    }
+    for (; i < count; i++)
+        for (int64_t a = 0; a < k; a++) add(matrix + a * k, rows[i * k + a], rows + i * k, a + 1);
+}
 
 /* Return the objective with the corner of the hinge rounded off, after a part of a step. */
 static double rounded(const Problem *p, double width, const double *point, const double *margins, const double *along,
@@ -254,8 +277,9 @@ static double rounded(const Problem *p, double width, const double *point, const
 /* Make Newton steps for one width of the rounded corner; leave the dual point that follows from the margins. */
 static void newton_steps(const Problem *p, double width, double *point, double *beta, double *margins, double *memory) {
     int64_t n = p->n, k = p->k;
-    double *curvature = memory, *gradient = curvature + k * k, *step = gradient + k, *along = step + k;
+    double *curvature = memory, *gradient = curvature + k * k, *step = gradient + k, *along = step + k, *bent = along + n;
     for (int64_t count = 0; count < MOST_STEPS; count++) {
+        int64_t n_bent = 0; /* samples on the rounded corner */
         memset(curvature, 0, k * k * sizeof(double));
         memcpy(gradient, point, k * sizeof(double));
         for (int64_t i = 0; i < n; i++) {
@@ -264,10 +288,13 @@ static void newton_steps(const Problem *p, double width, double *point, double *
             double missing = (1.0 - margins[i]) / width;
             beta[i] = p->weights[i] * (p->mu2 + p->lam * fmin(fmax(missing, 0.0), 1.0));
             add(gradient, -beta[i], row, k);
-            if (0.0 < missing && missing < 1.0)
-                for (int64_t a = 0; a < k; a++)
-                    add(curvature + a * k, p->lam * p->weights[i] / width * row[a], row, a + 1);
+            if (0.0 < missing && missing < 1.0) {
+                double root = sqrt(p->lam * p->weights[i] / width);
+                for (int64_t a = 0; a < k; a++) bent[n_bent * k + a] = root * row[a];
+                n_bent++;
+            }
         }
+        add_outer_products(bent, n_bent, k, curvature);
         for (int64_t a = 0; a < k; a++) curvature[a * k + a] += 1.0;
         if (dot(gradient, gradient, k) <= 1e-20 * (1.0 + dot(point, point, k)) || !factorise(curvature, k)) return;
         solve_factored(curvature, k, gradient, step);
@@ -288,7 +315,7 @@ static void newton_steps(const Problem *p, double width, double *point, double *
 static void newton(const Problem *p, Point *at, Point *trial, Point *spare, const Limits *limits, int64_t *free_,
                    double *point, double *memory) {
     memcpy(point, at->u, p->k * sizeof(double));
-    for (double width = FIRST_WIDTH; at->gap > limits->goal && width > NARROWEST; width *= FIRST_WIDTH) {
+    for (double width = FIRST_WIDTH; at->gap > fmax(limits->goal, ROUNDING_GAP) && width > NARROWEST; width *= SHRINK) {
         newton_steps(p, width, point, trial->beta, trial->margins, memory);
         for (int64_t i = 0; i < p->n; i++) trial->beta[i] = fmin(fmax(trial->beta[i], p->lower[i]), p->upper[i]);
         certify(p, trial);
@@ -311,18 +338,21 @@ static void optimise(const Problem *p, Point *at, Point *trial, Point *spare, co
         certify(p, at);
         finish(p, at, spare, order, limits->work, memory);
     }
-    if (at->gap > limits->goal && isfinite(at->gap)) newton(p, at, trial, spare, limits, order, point, memory);
+    if (at->gap > limits->goal && isfinite(at->gap)) pivot(p, at, spare, limits, order, memory);
+    if (at->gap > fmax(limits->goal, ROUNDING_GAP) && isfinite(at->gap)) newton(p, at, trial, spare, limits, order, point, memory);
 }
 
 /* ---- from the design to the whitened rows, and back ---- */
 
-/* Return F with FF' = YY' in out, and the rows that form a lower triangle: pivoted Cholesky of the scaled Gram matrix
- * (tensormargin/blocks/sample_side.py). Returns the rank. */
-static int64_t gram_factor(const double *signed_, int64_t n, int64_t width, double *out, int64_t *chosen, double *memory) {
+/* Return F with FF' = YY' in out (n x rank), and the rows that form a lower triangle: pivoted Cholesky of the scaled Gram
+ * matrix (tensormargin/blocks/sample_side.py). Returns the rank. */
+static int64_t gram_factor(const double *columns, int64_t n, int64_t width, double *out, int64_t *chosen,
+                           double *memory) {
     double *gram = memory, *lengths = gram + n * n, *left = lengths + n, *factor = left + n;
-    for (int64_t a = 0; a < n; a++)
-        for (int64_t b = 0; b <= a; b++) gram[a * n + b] = gram[b * n + a] = dot(signed_ + a * width, signed_ + b * width, width);
+    memset(gram, 0, n * n * sizeof(double));
+    add_outer_products(columns, width, n, gram);
     for (int64_t a = 0; a < n; a++) {
+        for (int64_t b = 0; b < a; b++) gram[b * n + a] = gram[a * n + b];
         lengths[a] = gram[a * n + a] > 0.0 ? sqrt(gram[a * n + a]) : 1.0;
         left[a] = gram[a * n + a] / (lengths[a] * lengths[a]);
     }
@@ -338,9 +368,8 @@ static int64_t gram_factor(const double *signed_, int64_t n, int64_t width, doub
         chosen[rank] = pivot;
         left[pivot] = -1.0; /* done */
         for (int64_t a = 0; a < n; a++) {
-            if (left[a] < 0.0 && a != pivot) continue;
+            if (left[a] < 0.0) continue;
             double *row = factor + a * n;
-            if (a == pivot) continue;
             row[rank] = (gram[a * n + pivot] / (lengths[a] * lengths[pivot]) - dot(row, own, rank)) / root;
             left[a] = fmax(left[a] - row[rank] * row[rank], 0.0);
         }
@@ -350,63 +379,94 @@ static int64_t gram_factor(const double *signed_, int64_t n, int64_t width, doub
         rank = 1, chosen[0] = 0, factor[0] = TINY; /* all samples are zero: keep the triangle invertible */
     }
     for (int64_t a = 0; a < n; a++)
-        for (int64_t j = 0; j < rank; j++) out[a * rank + j] = factor[a * n + j] * lengths[a];
+        for (int64_t b = 0; b < rank; b++) out[a * rank + b] = factor[a * n + b] * lengths[a];
     return rank;
 }
 
-/* Write L^-1 with LL' = Q = I + 2 mu1 Y'(diag(p) - pp')Y (lower triangle); return whether Q is definite. */
-static int inverse_factor(const double *rows, const double *weights, int64_t n, int64_t k, double mu1, double *inverse,
-                          double *memory) {
-    double *quadratic = memory, *mean = quadratic + k * k, *centred = mean + k;
-    memset(quadratic, 0, k * k * sizeof(double));
-    memset(mean, 0, k * sizeof(double));
-    for (int64_t i = 0; i < n; i++) add(mean, weights[i], rows + i * k, k);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < k; j++) centred[j] = rows[i * k + j] - mean[j];
-        double factor = 2.0 * mu1 * weights[i];
-        for (int64_t a = 0; a < k; a++) add(quadratic + a * k, factor * centred[a], centred, a + 1);
-    }
-    for (int64_t a = 0; a < k; a++) quadratic[a * k + a] += 1.0;
-    if (!factorise(quadratic, k)) return 0;
-    memset(inverse, 0, k * k * sizeof(double));
+/* Write L with LL' = Q = I + 2 mu1 Y'(diag(p) - pp')Y into the lower triangle of factor; return whether Q is definite. */
+static int factor_of_quadratic(const double *columns, const double *weights, int64_t n, int64_t k, double mu1,
+                               double *factor, double *memory) {
+    double *roots = memory, *centred = roots + n;
+    for (int64_t i = 0; i < n; i++) roots[i] = sqrt(2.0 * mu1 * weights[i]);
     for (int64_t a = 0; a < k; a++) {
-        double *row = inverse + a * k;
-        row[a] = 1.0;
-        for (int64_t b = 0; b < a; b++) add(row, -quadratic[a * k + b], inverse + b * k, b + 1);
-        for (int64_t b = 0; b <= a; b++) row[b] /= quadratic[a * k + a];
+        const double *column = columns + a * n;
+        double mean = dot(weights, column, n);
+        for (int64_t i = 0; i < n; i++) centred[a * n + i] = roots[i] * (column[i] - mean);
     }
-    return 1;
+    inner_products(centred, n, k, factor);
+    for (int64_t a = 0; a < k; a++) factor[a * k + a] += 1.0;
+    return factorise(factor, k);
+}
+
+/* Replace the columns of Y by those of Y L'^-1, by forward substitution. */
+static void whiten(double *columns, int64_t n, int64_t k, const double *factor) {
+    for (int64_t a = 0; a < k; a++) {
+        double *column = columns + a * n, scale = 1.0 / factor[a * k + a];
+        int64_t b = 0;
+        for (; b + 3 < a; b += 4) {
+            double factors[4];
+            for (int64_t c = 0; c < 4; c++) factors[c] = -factor[a * k + b + c];
+            add_four(column, factors, columns + b * n, n, n);
+        }
+        for (; b < a; b++) add(column, -factor[a * k + b], columns + b * n, n);
+        for (int64_t i = 0; i < n; i++) column[i] *= scale;
+    }
+}
+
+/* Replace u by the x with L'x = u. */
+static void undo_whitening(double *u, int64_t k, const double *factor) {
+    for (int64_t a = k - 1; a >= 0; a--) {
+        u[a] /= factor[a * k + a];
+        add(u, -u[a], factor + a * k, a);
+    }
 }
 
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Solve Eq. 12 for one design.
- *
- * design     n x d
- * signs      labels, 1 or -1
- * weights    sum to one
- * strengths  lam, mu1, mu2
- * bias       zero for no intercept
- * limits     goal, descent_gap, near, rounds, epochs, work
- * beta       the dual point to start from; overwritten by the solution
- * vector     d numbers, overwritten
- * answer     intercept, primal, dual, scale: overwritten
- *
- * Returns 0, 1 if memory is missing, 2 if the quadratic form is not definite.
- */
-int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const double *signs, const double *weights,
-                             const double *strengths, double bias, const double *limits, double *beta, double *vector,
-                             double *answer) {
-    double lam = strengths[0], mu1 = strengths[1], mu2 = strengths[2];
-    int64_t width = d + (bias > 0.0), wide = width > n, k = wide ? n : width, most = k + k / 2 + 8;
-    int64_t scratch = largest(most * most + 3 * most + k, k * k + 2 * k + n);
-    scratch = largest(scratch, k * k + 2 * k);
+/* Write the columns of the centred and signed design with the intercept's column; mean gets the weighted means. */
+static void sign_columns(const Task *task, int64_t d, const double *design, double *columns, double *mean) {
+    int64_t n = task->n;
+    for (int64_t j = 0; j < d; j++) {
+        mean[j] = task->bias > 0.0 ? dot(task->weights, design + j * n, n) : 0.0;
+        for (int64_t i = 0; i < n; i++) columns[j * n + i] = task->signs[i] * (design[j * n + i] - mean[j]);
+    }
+    if (task->bias > 0.0)
+        for (int64_t i = 0; i < n; i++) columns[d * n + i] = task->signs[i] * task->bias;
+}
+
+/* Write intercept and objective (Eq. 7) of a solution. */
+static void evaluate(const Task *task, int64_t d, const double *columns, const double *mean, const double *solution,
+                     double *margins, Answer *answer) {
+    int64_t n = task->n, width = d + (task->bias > 0.0);
+    double average = 0.0, variance = 0.0, hinge = 0.0;
+    memset(margins, 0, n * sizeof(double));
+    for (int64_t j = 0; j < width; j++) add(margins, solution[j], columns + j * n, n);
+    for (int64_t i = 0; i < n; i++) {
+        average += task->weights[i] * margins[i];
+        if (margins[i] < 1.0) hinge += task->weights[i] * (1.0 - margins[i]);
+    }
+    for (int64_t i = 0; i < n; i++) variance += task->weights[i] * (margins[i] - average) * (margins[i] - average);
+    double half_square = 0.5 * dot(solution, solution, width) + task->mu1 * variance;
+    answer->intercept = task->bias > 0.0 ? task->bias * solution[d] - dot(mean, solution, d) : 0.0;
+    answer->primal = half_square - task->mu2 * average + task->lam * hinge;
+    answer->scale = half_square + fabs(task->mu2 * average) + task->lam * hinge;
+}
+
+int tensormargin_solve_block(const Task *task, int64_t d, const double *design, double *beta, double *vector,
+                             Answer *answer) {
+    const double *weights = task->weights;
+    double lam = task->lam, mu1 = task->mu1, mu2 = task->mu2;
+    int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > n, k = wide ? n : width, most = k + k / 2 + 8;
+    int64_t scratch = largest(most * most + 3 * most + k + most * k, k * k + 2 * k + n + n * k);
+    scratch = largest(scratch, n + n * k);
     if (wide) scratch = largest(scratch, 2 * n * n + 2 * n);
-    int64_t size = n * width + d + n * k * (1 + wide) + k * k + 3 * n + 2 * (2 * n + k) + 2 * k + n + k + width + scratch;
+    int64_t size = n * width + d + 2 * n * k + k * k + 3 * n + 2 * (2 * n + k) + n + 2 * k + width + scratch;
+    if (wide) size += n * k;
     double *memory = malloc(size * sizeof(double) + (n + k) * sizeof(int64_t));
     if (memory == NULL) return 1;
-    double *signed_ = memory, *mean = signed_ + n * width, *rows = mean + d, *factored = rows + n * k;
-    double *inverse = factored + (wide ? n * k : 0), *lower = inverse + k * k, *upper = lower + n, *squares = upper + n;
+    double *columns = memory, *mean = columns + n * width, *rows = mean + d, *base = rows + n * k;
+    double *factored = base + n * k, *factor = factored + (wide ? n * k : 0), *lower = factor + k * k;
+    double *upper = lower + n, *squares = upper + n;
     Point at = {beta, squares + n, squares + n + k, 0.0, 0.0, 0.0};
     double *next = at.margins + n;
     Point trial = {next, next + n, next + n + k, 0.0, 0.0, 0.0};
@@ -415,62 +475,64 @@ int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const d
     double *point = spare.margins + n, *solution = point + k, *rest = solution + width;
     int64_t *order = (int64_t *)(memory + size), *chosen = order + n;
 
-    memset(mean, 0, d * sizeof(double));
-    if (bias > 0.0)
-        for (int64_t i = 0; i < n; i++) add(mean, weights[i], design + i * d, d);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < d; j++) signed_[i * width + j] = signs[i] * (design[i * d + j] - mean[j]);
-        if (bias > 0.0) signed_[i * width + d] = signs[i] * bias;
-    }
-    const double *base = signed_;
+    sign_columns(task, d, design, columns, mean);
     if (wide) {
-        k = gram_factor(signed_, n, width, factored, chosen, rest);
-        base = factored;
+        k = gram_factor(columns, n, width, factored, chosen, rest);
+        transpose(factored, n, k, base);
+    } else {
+        memcpy(base, columns, n * width * sizeof(double));
     }
-    const double *whitened = base;
     if (mu1 > 0.0) {
-        if (!inverse_factor(base, weights, n, k, mu1, inverse, rest)) {
+        if (!factor_of_quadratic(base, weights, n, k, mu1, factor, rest)) {
             free(memory);
             return 2;
         }
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t a = 0; a < k; a++) rows[i * k + a] = dot(inverse + a * k, base + i * k, a + 1);
-        whitened = rows;
+        whiten(base, n, k, factor);
     }
+    transpose(base, k, n, rows);
     for (int64_t i = 0; i < n; i++) lower[i] = mu2 * weights[i], upper[i] = (mu2 + lam) * weights[i];
-    Problem problem = {n, k, whitened, weights, lam, mu2, lower, upper};
-    Limits bounds = {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5]};
-    optimise(&problem, &at, &trial, &spare, &bounds, squares, order, point, rest);
+    Problem problem = {n, k, rows, weights, lam, mu2, lower, upper};
+    optimise(&problem, &at, &trial, &spare, &task->limits, squares, order, point, rest);
 
-    memcpy(point, at.u, k * sizeof(double)); /* back: L^-T u, and for few samples the vector in the span of their rows */
-    if (mu1 > 0.0) {
-        memset(point, 0, k * sizeof(double));
-        for (int64_t a = 0; a < k; a++) add(point, at.u[a], inverse + a * k, a + 1);
-    }
+    memcpy(point, at.u, k * sizeof(double)); /* back: L'^-1 u, and for few samples the vector in the span of their rows */
+    if (mu1 > 0.0) undo_whitening(point, k, factor);
     if (wide) {
         memset(solution, 0, width * sizeof(double));
-        for (int64_t a = k - 1; a >= 0; a--) { /* the triangle of the chosen rows, transposed */
+        memset(spare.margins, 0, n * sizeof(double)); /* coefficients of the samples */
+        for (int64_t a = k - 1; a >= 0; a--) {        /* the triangle of the chosen rows, transposed */
             const double *row = factored + chosen[a] * k;
             point[a] /= row[a];
             add(point, -point[a], row, a);
-            add(solution, point[a], signed_ + chosen[a] * width, width);
+            spare.margins[chosen[a]] = point[a];
         }
+        for (int64_t j = 0; j < width; j++) solution[j] = dot(columns + j * n, spare.margins, n);
     } else {
         memcpy(solution, point, k * sizeof(double));
     }
-    double average = 0.0, variance = 0.0, hinge = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        at.margins[i] = dot(signed_ + i * width, solution, width);
-        average += weights[i] * at.margins[i];
-        if (at.margins[i] < 1.0) hinge += weights[i] * (1.0 - at.margins[i]);
-    }
-    for (int64_t i = 0; i < n; i++) variance += weights[i] * (at.margins[i] - average) * (at.margins[i] - average);
-    double half_square = 0.5 * dot(solution, solution, width) + mu1 * variance;
+    evaluate(task, d, columns, mean, solution, at.margins, answer);
+    answer->dual = at.dual;
     memcpy(vector, solution, d * sizeof(double));
-    answer[0] = bias > 0.0 ? bias * solution[d] - dot(mean, solution, d) : 0.0;
-    answer[1] = half_square - mu2 * average + lam * hinge;
-    answer[2] = at.dual;
-    answer[3] = half_square + fabs(mu2 * average) + lam * hinge;
     free(memory);
     return 0;
+}
+
+/* Solve Eq. 12 for one n x d design: tensormargin_solve_block with arrays of plain numbers.
+ *
+ * strengths  lam, mu1, mu2
+ * limits     goal, descent_gap, near, rounds, epochs, work
+ * numbers    intercept, primal, dual, scale: overwritten
+ */
+int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const double *signs, const double *weights,
+                             const double *strengths, double bias, const double *limits, double *beta, double *vector,
+                             double *numbers) {
+    Task task = {n, signs, weights, strengths[0], strengths[1], strengths[2], bias,
+                 {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5]}};
+    Answer answer = {0.0, 0.0, 0.0, 0.0};
+    double *columns = malloc(n * d * sizeof(double));
+    if (columns == NULL) return 1;
+    transpose(design, n, d, columns);
+    int failed = tensormargin_solve_block(&task, d, columns, beta, vector, &answer);
+    numbers[0] = answer.intercept, numbers[1] = answer.primal, numbers[2] = answer.dual, numbers[3] = answer.scale;
+    free(columns);
+    return failed;
 }

@@ -46,7 +46,7 @@ def fit_batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> li
 def _members(spec: FitSpec, part: int, moments: Moments) -> list[BatchedFit]:
     problem, settings = spec.margin_problem(moments), spec.settings
     return [
-        BatchedFit(part, problem, sweeps(Start(weight), settings.tol, settings.max_iter, spec.report))
+        BatchedFit(part, problem, sweeps(Start(weight), len(problem), settings.tol, settings.max_iter, spec.report))
         for weight in spec.first_weights(moments)
     ]
 

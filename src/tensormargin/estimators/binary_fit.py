@@ -18,6 +18,10 @@ from ..solvers import SOLVERS
 from .strength import Strength
 
 
+_SYMMETRIC = 1e-6  # relative: samples in float32 are symmetric up to rounding
+_TILT = 0.1  # 0.1 to 2 do equally well
+
+
 class NotFiniteError(ValueError):
     """The samples or their squares are not finite."""
 
@@ -82,7 +86,7 @@ class FitSpec:
                 weights.append(self.last.weight)
                 continue
             random = attempt > 0 or settings.init == "random"
-            direction = rng.standard_normal(moments.signed_mean.shape) if random else moments.signed_mean
+            direction = rng.standard_normal(moments.signed_mean.shape) if random else _tilted(moments.signed_mean)
             weights.append(settings.format.from_dense(direction, settings.rank, rng))
         return weights
 
@@ -107,6 +111,22 @@ def fit_binary(array: SampleArray, spec: FitSpec) -> Fit:
             start = coarse_start(samples, problem, weight, solver, settings.tol, settings.max_iter)
         fits.append(alternate(samples, problem, start, solver, settings.tol, settings.max_iter, spec.report))
     return best_fit(fits, samples.pivot)
+
+
+def _tilted(direction: Array) -> Array:
+    """Return a start for symmetric matrices with an antisymmetric part, which no such sample can tell; others as given.
+
+    Every step from a symmetric start leads to a symmetric weight, although others of the same rank can be better: their
+    symmetric parts have twice the rank (schizo_fnc, 86 matrices of 28x28: objectives 5 to 50 % lower).
+    """
+    if direction.ndim != 2 or direction.shape[0] != direction.shape[1]:
+        return direction
+    length = float(np.linalg.norm(direction))
+    if np.linalg.norm(direction - direction.T) > _SYMMETRIC * length:
+        return direction
+    random = np.random.RandomState(0).standard_normal(direction.shape)
+    turned = random - random.T
+    return direction + _TILT * length * turned / (float(np.linalg.norm(turned)) or 1.0)
 
 
 def best_fit(fits: list[Fit], pivot: Array | None) -> Fit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Block, Weight
+from .base import Block, Tangent, Weight
 from .cp import CPWeight
 from .full import FullWeight
 from .tt import TTWeight
@@ -10,4 +10,4 @@ from .tucker import TuckerWeight
 
 FORMATS: dict[str, type[Weight]] = {"full": FullWeight, "cp": CPWeight, "tucker": TuckerWeight, "tt": TTWeight}
 
-__all__ = ["FORMATS", "Block", "Weight"]
+__all__ = ["FORMATS", "Block", "Tangent", "Weight"]

@@ -36,6 +36,38 @@ class Block:
     contraction: Contraction
     replace: Callable[[Array], Weight]
 
+    @property
+    def contractions(self) -> tuple[Contraction, ...]:
+        """The contraction, as in `Tangent`."""
+        return (self.contraction,)
+
+    def seen_as(self, other: Callable[[Weight], Weight]) -> Block:
+        """Return the block of the same weight in another format, given the conversion to it."""
+        return Block(self.vector, self.contraction, lambda vector: other(self.replace(vector)))
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """The tangent space of all weights of one rank at a weight, in an orthonormal basis.
+
+    Attributes
+    ----------
+    vector : ndarray of shape (d,)
+        The weight itself, which lies in the space.
+    contractions : tuple of Contraction
+        Turn samples into parts of the N x d design, side by side.
+    retract : callable
+        Returns a weight of the same rank close to the one with a new vector.
+    """
+
+    vector: FloatArray
+    contractions: tuple[Contraction, ...]
+    retract: Callable[[Array], Weight]
+
+    def seen_as(self, other: Callable[[Weight], Weight]) -> Tangent:
+        """Return the tangent space of the same weight in another format, given the conversion to it."""
+        return Tangent(self.vector, self.contractions, lambda vector: other(self.retract(vector)))
+
 
 class Weight(ABC):
     """A weight tensor in some format; immutable and independent of labels."""
@@ -100,6 +132,26 @@ class Weight(ABC):
     @abstractmethod
     def block(self, index: int) -> Block:
         """Return a block, in its gauge."""
+
+    has_tangent: bool = False  # whether the format has an orthonormal basis for the tangent space of its weights
+
+    def tangent(self) -> Tangent:
+        """Return the tangent space at this weight."""
+        raise NotImplementedError  # for formats with `has_tangent`
+
+    has_core: bool = False  # whether weights of this rank are Tucker weights of one rank
+
+    def core_and_factors(self) -> tuple[Array, list[Array]]:
+        """Return the weight as a core and orthonormal factors."""
+        raise NotImplementedError  # for formats with `has_core`
+
+    def with_core(self, core: Array, factors: list[Array]) -> Weight:
+        """Return the weight with this core and these orthonormal factors."""
+        raise NotImplementedError  # for formats with `has_core`
+
+    def refit(self) -> Block:
+        """Return the block to solve after a step in the tangent space."""
+        return self.block(0)
 
     @property
     @abstractmethod

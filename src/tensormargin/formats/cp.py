@@ -18,7 +18,9 @@ from scipy.linalg import khatri_rao
 from .. import tuning
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_number_rank
+from .base import Block, Rank, Tangent, Weight, leading_vectors, numpy_backend, whole_number_rank
+
+from .tucker import TuckerWeight
 
 _DEFAULT_RANK = 2
 _NULL = 1e-10
@@ -130,6 +132,41 @@ class CPWeight(Weight):
             return type(self)(scales, [factor if k == index else f for k, f in enumerate(self.factors)])
 
         return Block(free.ravel(), self._contraction(index, vectors / roots), replace)
+
+    @property
+    def has_tangent(self) -> bool:  # type: ignore[override]
+        """Whether there is a core: for other CP weights the directions of the factors are not orthonormal."""
+        return self.has_core
+
+    @property
+    def has_core(self) -> bool:  # type: ignore[override]
+        """Whether the weights of this rank are Tucker weights of one rank: matrices, and tensors of rank one."""
+        return len(self.shape) == 2 or len(self.scales) == 1
+
+    def tangent(self) -> Tangent:
+        return self._tucker().tangent().seen_as(self._from_tucker)
+
+    def refit(self) -> Block:
+        return self._tucker().refit().seen_as(self._from_tucker)
+
+    def core_and_factors(self) -> tuple[Array, list[Array]]:
+        return self._tucker().core_and_factors()
+
+    def with_core(self, core: Array, factors: list[Array]) -> CPWeight:
+        if len(self.scales) == 1:
+            sign = np.sign(core.item()) or 1.0
+            return type(self)(np.abs(core.ravel()), [sign * factors[0], *factors[1:]])
+        left, scales, right = np.linalg.svd(core)
+        return type(self)(scales, [factors[0] @ left, factors[1] @ right.T])
+
+    def _from_tucker(self, weight: Weight) -> CPWeight:
+        return self.with_core(*weight.core_and_factors())
+
+    def _tucker(self) -> TuckerWeight:
+        """Return the same weight as a Tucker weight."""
+        if len(self.scales) == 1:
+            return TuckerWeight(self.scales.reshape((1,) * len(self.shape)), self.factors)
+        return TuckerWeight.from_tensorly((np.diag(self.scales), self.factors), self.shape)
 
     def _gauge(self, mode: int) -> tuple[Array, Array]:
         """Return eigenvectors and roots of the eigenvalues of the other factors' inner products, those that vanish left out."""

@@ -7,6 +7,7 @@ Moving the centre by one takes a QR decomposition and changes only two neighbour
 
 from __future__ import annotations
 
+from dataclasses import replace as replaced
 from functools import reduce
 from typing import Any, Literal, Self
 
@@ -15,7 +16,9 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Weight, numpy_backend, whole_number_rank
+from .base import Block, Rank, Tangent, Weight, numpy_backend, whole_number_rank
+
+from .tucker import TuckerWeight
 
 _DEFAULT_RANK = 4
 
@@ -95,6 +98,70 @@ class TTWeight(Weight):
 
         return Block(weight.cores[index].transpose(1, 0, 2).ravel(), weight._contraction(), replace)
 
+    def refit(self) -> Block:
+        if self.has_core:
+            return self._tucker().refit().seen_as(self._from_tucker)
+        return self.block(self.centre)
+
+    @property
+    def has_tangent(self) -> bool:  # type: ignore[override]
+        """Whether there is more than one core."""
+        return len(self.cores) > 1
+
+    @property
+    def has_core(self) -> bool:  # type: ignore[override]
+        """Whether the weight is a matrix, which is a Tucker weight as well."""
+        return len(self.cores) == 2
+
+    def tangent(self) -> Tangent:
+        """Return the tangent space: changes of each core away from its span, and any last core."""
+        if self.has_core:
+            return self._tucker().tangent().seen_as(self._from_tucker)
+        weights = [self._centred_at(k) for k in range(len(self.cores))]
+        left = weights[-1].cores  # orthonormal as columns, but for the last
+        parts = [
+            replaced(weight._contraction(), removed=core.transpose(1, 0, 2).reshape(-1, core.shape[2]))
+            for weight, core in zip(weights, left[:-1], strict=False)
+        ]
+        sizes = [core.size for core in left]
+
+        def retract(vector: Array) -> TTWeight:
+            changes = [
+                part.reshape(core.shape[1], core.shape[0], core.shape[2]).transpose(1, 0, 2)
+                for part, core in zip(np.split(vector, np.cumsum(sizes)[:-1]), left, strict=True)
+            ]
+            return self._rounded(_sum_of_changes(left, changes, weights[0].cores))
+
+        vector = np.concatenate([np.zeros(sum(sizes[:-1])), left[-1].transpose(1, 0, 2).ravel()])
+        return Tangent(vector, (*parts, weights[-1]._contraction()), retract)
+
+    def _rounded(self, cores: list[Array]) -> TTWeight:
+        """Return a weight of this rank near a longer chain."""
+        cores = list(cores)
+        for k in range(len(cores) - 1, 0, -1):
+            basis, triangle = np.linalg.qr(cores[k].reshape(len(cores[k]), -1).T)
+            cores[k] = basis.T.reshape(-1, *cores[k].shape[1:])
+            cores[k - 1] = np.tensordot(cores[k - 1], triangle.T, 1)
+        for k, count in enumerate(self.rank):
+            left, values, right = np.linalg.svd(cores[k].reshape(-1, cores[k].shape[2]), full_matrices=False)
+            cores[k] = left[:, :count].reshape(*cores[k].shape[:2], -1)
+            cores[k + 1] = np.tensordot(values[:count, None] * right[:count], cores[k + 1], 1)
+        return type(self)(cores, len(cores) - 1)
+
+    def core_and_factors(self) -> tuple[Array, list[Array]]:
+        return self._tucker().core_and_factors()
+
+    def with_core(self, core: Array, factors: list[Array]) -> TTWeight:
+        return type(self)([factors[0][None], (core @ factors[1].T)[:, :, None]], 1)
+
+    def _from_tucker(self, weight: Weight) -> TTWeight:
+        return self.with_core(*weight.core_and_factors())
+
+    def _tucker(self) -> TuckerWeight:
+        """Return a matrix as a Tucker weight."""
+        first, last = self.cores
+        return TuckerWeight.from_tensorly((np.eye(first.shape[2]), [first[0], last[:, :, 0].T]), self.shape)
+
     def _contraction(self) -> Contraction:
         """Contract every mode but the centre's with the interfaces left and right of it."""
         split, k = best_split(self.shape), self.centre
@@ -135,6 +202,18 @@ class TTWeight(Weight):
         cores[centre + 1] = basis.T.reshape(-1, *old.shape[1:])
         cores[centre] = np.tensordot(new, triangle.T, 1)
         return type(self)(cores, centre)
+
+
+def _sum_of_changes(left: list[Array], changes: list[Array], right: list[Array]) -> list[Array]:
+    """Return the chain of ``sum_k left_1 .. left_(k-1) changes_k right_(k+1) .. right_M``."""
+    first = np.concatenate([left[0], changes[0]], axis=2)
+    last = np.concatenate([changes[-1], right[-1]], axis=0)
+    middle = []
+    for own, change, other in zip(left[1:-1], changes[1:-1], right[1:-1], strict=True):
+        above = np.concatenate([own, change], axis=2)
+        below = np.concatenate([np.zeros((len(other), own.shape[1], own.shape[2])), other], axis=2)
+        middle.append(np.concatenate([above, below], axis=0))
+    return [first, *middle, last]
 
 
 def _left_matrix(cores: list[Array]) -> Array:

@@ -14,6 +14,7 @@ invertible, so the core can absorb any change of it (MNIST as 7x4x7x4 with rank 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace as replaced
 from math import prod
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Weight, leading_vectors, numpy_backend, whole_number_rank
+from .base import Block, Rank, Tangent, Weight, leading_vectors, numpy_backend, whole_number_rank
 
 _DEFAULT_RANK = 4
 
@@ -32,6 +33,7 @@ class TuckerWeight(Weight):
 
     name = "tucker"
     container = "TuckerTensor"
+    has_tangent = has_core = True
 
     def __init__(self, core: Array, factors: list[Array]) -> None:
         self.core = core
@@ -112,9 +114,8 @@ class TuckerWeight(Weight):
 
     def _factor_block(self, mode: int) -> Block:
         size, count = self.factors[mode].shape
-        unfolded = np.moveaxis(self.core, mode, 0).reshape(count, -1)
-        rows, lower = np.linalg.qr(unfolded.T)  # F_(m) = L Q with L = lower.T and Q = rows.T
-        others = [r for k, r in enumerate(self.core.shape) if k != mode]
+        rows, lower = np.linalg.qr(_unfolded(self.core, mode).T)  # F_(m) = L Q with L = lower.T and Q = rows.T
+        others = _without(self.core.shape, mode)
 
         def replace(vector: Array) -> TuckerWeight:
             basis, triangle = np.linalg.qr(vector.reshape(size, count))
@@ -122,6 +123,53 @@ class TuckerWeight(Weight):
             return type(self)(core, [basis if k == mode else f for k, f in enumerate(self.factors)])
 
         return Block((self.factors[mode] @ lower.T).ravel(), self._contraction(mode, rows), replace)
+
+    def core_and_factors(self) -> tuple[Array, list[Array]]:
+        return self.core, self.factors
+
+    def with_core(self, core: Array, factors: list[Array]) -> TuckerWeight:
+        return type(self)(core, factors)
+
+    def refit(self) -> Block:
+        return self._core_block()
+
+    def tangent(self) -> Tangent:
+        """Return the tangent space: any core, and changes of the factors away from their own span."""
+        free = [mode for mode, count in enumerate(self.core.shape) if count < self.shape[mode]]
+        rows = {mode: np.linalg.qr(_unfolded(self.core, mode).T)[0] for mode in free}
+        parts = (replaced(self._contraction(mode, rows[mode]), removed=self.factors[mode]) for mode in free)
+        sizes = [self.core.size, *(self.factors[mode].size for mode in free)]
+
+        def retract(vector: Array) -> TuckerWeight:
+            core, *changes = np.split(vector, np.cumsum(sizes)[:-1])
+            terms = [(None, core.reshape(self.core.shape), self.factors[0])]
+            for mode, change in zip(free, changes, strict=True):
+                folded = np.moveaxis(rows[mode].T.reshape(-1, *_without(self.core.shape, mode)), 0, mode)
+                terms.append((mode, folded, change.reshape(self.factors[mode].shape)))
+            return self._nearest(terms)
+
+        vector = np.concatenate([self.core.ravel(), np.zeros(sum(sizes[1:]))])
+        return Tangent(vector, (self._core_block().contraction, *parts), retract)
+
+    def _nearest(self, terms: list[tuple[int | None, Array, Array]]) -> TuckerWeight:
+        """Return a weight of this rank near a sum of terms: a mode, a core, and the factor that replaces the mode's.
+
+        The sum is a Tucker tensor of at most twice the rank, so that only a small core has to be decomposed.
+        """
+        changed = {mode: factor for mode, _, factor in terms if mode is not None}
+        pairs = [np.linalg.qr(np.hstack([own, changed[k]]) if k in changed else own) for k, own in enumerate(self.factors)]
+        whole: Array = np.zeros([basis.shape[1] for basis, _ in pairs])
+        for mode, core, _ in terms:
+            halves = (
+                (k, triangle[:, own.shape[1] :] if k == mode else triangle[:, : own.shape[1]])
+                for k, ((_, triangle), own) in enumerate(zip(pairs, self.factors, strict=True))
+            )
+            whole = whole + _multiply(core, halves)
+        turns = [leading_vectors(whole, k, count) for k, count in enumerate(self.core.shape)]
+        return type(self)(
+            _multiply(whole, enumerate(turn.T for turn in turns)),
+            [basis @ turn for (basis, _), turn in zip(pairs, turns, strict=True)],
+        )
 
     def _contraction(self, mode: int, rows: Array) -> Contraction:
         """Contract the half without this mode with its factors, and the rest of the other half with the kernel.
@@ -142,6 +190,14 @@ class TuckerWeight(Weight):
             size=self.shape[mode],
             kernel=kernel.reshape(prod(kernel.shape[:mode]), -1, rows.shape[1]),
         )
+
+
+def _unfolded(tensor: Array, mode: int) -> Array:
+    return np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
+
+
+def _without(sizes: tuple[int, ...], mode: int) -> tuple[int, ...]:
+    return sizes[:mode] + sizes[mode + 1 :]
 
 
 def _multiply(tensor: Array, matrices: Iterable[tuple[int, Array]]) -> Array:

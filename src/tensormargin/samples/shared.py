@@ -99,8 +99,25 @@ class SharedSamples:
         partial = self._partials(which, contractions)
         kernel = np.stack([contraction.kernel for contraction in contractions])
         if kernel.size == len(which) and np.all(kernel == 1.0):
-            return partial
-        return around(partial, contractions[0].size, like(kernel, self.like, self.dtype))
+            designs = partial
+        else:
+            designs = around(partial, contractions[0].size, like(kernel, self.like, self.dtype))
+        return self._projected(designs, [contraction.removed for contraction in contractions])
+
+    def _projected(self, designs: Any, removed: list[Array | None]) -> Any:
+        """Return designs without the removed directions, as `Contraction.projected` does for one."""
+        present = [one for one in removed if one is not None]
+        if not present:
+            return designs
+        xp = self._xp
+        directions = like(np.stack(present)[:, None], self.like, self.dtype)
+        along = xp.reshape(designs, (*designs.shape[:2], directions.shape[2], -1))
+        parts = xp.matmul(directions, xp.matmul(xp.matrix_transpose(directions), along))
+        return xp.reshape(along - parts, designs.shape)
+
+    def side_by_side(self, parts: list[Any]) -> Any:
+        """Return designs of the same problems as one."""
+        return parts[0] if len(parts) == 1 else self._xp.concat(parts, axis=2)
 
     def _partials(self, which: Sequence[int], contractions: Sequence[Contraction]) -> Any:
         """Return the samples of the problems with one half contracted, padded to the same number of rows."""

@@ -9,4 +9,4 @@ from .small import solve_small_block
 
 SOLVERS: dict[str, Solver] = {"dual_cd": solve_dual_cd, "interior_point": solve_interior_point}
 
-__all__ = ["SOLVERS", "Solution", "Solver", "solve_small_block"]
+__all__ = ["SOLVERS", "Solution", "Solver", "solve_dual_cd", "solve_small_block"]

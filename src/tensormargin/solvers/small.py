@@ -7,12 +7,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import tuning
-from .._native import solve_small
+from .._native import native_function
 from .._typing import FloatArray
-from ..objective import Certificate, MarginProblem
+from ..objective import Certificate, MarginProblem, Objective
 
 _GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
-_GAP_NEEDED = 1e-9
+
+
+def strengths(objective: Objective) -> FloatArray:
+    """Return lambda and mu as compiled code takes them."""
+    return np.array([objective.lam, objective.mu1, objective.mu2])
+
+
+def limits() -> FloatArray:
+    """Return the limits of a block's solve as compiled code takes them."""
+    return np.array(
+        [
+            _GAP,
+            tuning.SMALL_DESCENT_TOL,
+            tuning.NEAR_GAP,
+            tuning.SMALL_ROUNDS,
+            tuning.SMALL_EPOCHS,
+            tuning.FACE_WORK_IF_SMALL,
+        ]
+    )
 
 
 class SmallSolution(NamedTuple):
@@ -24,31 +42,29 @@ class SmallSolution(NamedTuple):
     certificate: Certificate
 
 
-def solve_small_block(design: Any, problem: MarginProblem, start: FloatArray | None) -> SmallSolution | None:
+def solve_small_block(
+    design: Any, problem: MarginProblem, start: FloatArray | None, gap_tol: float
+) -> SmallSolution | None:
     """Return the solution of a small block problem.
 
     None if it is not small, if rounding keeps it from its gap, or if the code was not compiled: the general way is then
     to be taken.
     """
-    function = solve_small()
+    function = native_function("tensormargin_solve_small")
     if function is None or not isinstance(design, np.ndarray) or design.size > tuning.SMALL_DESIGN:
         return None
     objective = problem.objective
     design = np.ascontiguousarray(design, np.float64)
     beta = objective.mu2 * objective.weights if start is None else start.copy()
     vector, answer = np.empty(design.shape[1]), np.empty(4)
-    strengths = np.array([objective.lam, objective.mu1, objective.mu2])
-    limits = np.array(
-        [_GAP, tuning.DESCENT_TOL, tuning.NEAR_GAP, tuning.SMALL_ROUNDS, tuning.SMALL_EPOCHS, tuning.FACE_WORK_IF_SMALL]
-    )
     failed = function(
         *design.shape,
-        *(array.ctypes.data for array in (design, problem.signs, objective.weights, strengths)),
+        *(array.ctypes.data for array in (design, problem.signs, objective.weights, strengths(objective))),
         problem.bias_scale,
-        *(array.ctypes.data for array in (limits, beta, vector, answer)),
+        *(array.ctypes.data for array in (limits(), beta, vector, answer)),
     )
     intercept, *values = answer.tolist()
     certificate = Certificate(*values)
-    if failed or not certificate.relative_gap <= _GAP_NEEDED:
+    if failed or not certificate.relative_gap <= gap_tol:
         return None
     return SmallSolution(vector, intercept, beta, certificate)

@@ -1,0 +1,111 @@
+/* What the files of this folder share: vector operations, and the solution of one block problem. */
+
+#ifndef TENSORMARGIN_SMALL_H
+#define TENSORMARGIN_SMALL_H
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TINY 2.2250738585072014e-308
+#define EPSILON 2.220446049250313e-16
+
+typedef double Pair __attribute__((vector_size(16))); /* every 64-bit processor adds and multiplies two at a time */
+
+static inline Pair load(const double *from) {
+    Pair pair;
+    memcpy(&pair, from, sizeof(Pair));
+    return pair;
+}
+
+/* The order of summation is written out, so that all compilers give the same digits. */
+static inline double dot(const double *restrict a, const double *restrict b, int64_t size) {
+    Pair s0 = {0.0, 0.0}, s1 = s0, s2 = s0, s3 = s0;
+    double rest = 0.0;
+    int64_t i = 0;
+    for (; i + 7 < size; i += 8) {
+        s0 += load(a + i) * load(b + i);
+        s1 += load(a + i + 2) * load(b + i + 2);
+        s2 += load(a + i + 4) * load(b + i + 4);
+        s3 += load(a + i + 6) * load(b + i + 6);
+    }
+    for (; i < size; i++) rest += a[i] * b[i];
+    s0 = (s0 + s1) + (s2 + s3);
+    return (s0[0] + s0[1]) + rest;
+}
+
+static inline void add(double *restrict a, double factor, const double *restrict b, int64_t size) {
+    for (int64_t i = 0; i < size; i++) a[i] += factor * b[i];
+}
+
+/* a += factors[0] b + factors[1] (b + step) + factors[2] (b + 2 step) + factors[3] (b + 3 step) */
+static inline void add_four(double *restrict a, const double *restrict factors, const double *restrict b, int64_t step,
+                            int64_t size) {
+    double f0 = factors[0], f1 = factors[1], f2 = factors[2], f3 = factors[3];
+    const double *b1 = b + step, *b2 = b1 + step, *b3 = b2 + step;
+    for (int64_t i = 0; i < size; i++) a[i] += (f0 * b[i] + f1 * b1[i]) + (f2 * b2[i] + f3 * b3[i]);
+}
+
+/* Write the inner products of the rows of a matrix into the lower triangle of out, two rows by two at a time. */
+static inline void inner_products(const double *rows, int64_t length, int64_t count, double *out) {
+    for (int64_t a = 0; a < count; a += 2)
+        for (int64_t b = 0; b <= a; b += 2) {
+            int64_t more_a = a + 1 < count, more_b = b + 1 < count;
+            const double *a0 = rows + a * length, *a1 = a0 + more_a * length;
+            const double *b0 = rows + b * length, *b1 = b0 + more_b * length;
+            Pair s00 = {0.0, 0.0}, s01 = s00, s10 = s00, s11 = s00;
+            double r00 = 0.0, r01 = 0.0, r10 = 0.0, r11 = 0.0;
+            int64_t i = 0;
+            for (; i + 1 < length; i += 2) {
+                Pair x0 = load(a0 + i), x1 = load(a1 + i), y0 = load(b0 + i), y1 = load(b1 + i);
+                s00 += x0 * y0, s01 += x0 * y1, s10 += x1 * y0, s11 += x1 * y1;
+            }
+            if (i < length) r00 = a0[i] * b0[i], r01 = a0[i] * b1[i], r10 = a1[i] * b0[i], r11 = a1[i] * b1[i];
+            out[a * count + b] = (s00[0] + s00[1]) + r00;
+            if (more_b) out[a * count + b + 1] = (s01[0] + s01[1]) + r01;
+            if (more_a) out[(a + 1) * count + b] = (s10[0] + s10[1]) + r10;
+            if (more_a && more_b) out[(a + 1) * count + b + 1] = (s11[0] + s11[1]) + r11;
+        }
+}
+
+static inline void transpose(const double *from, int64_t rows, int64_t columns, double *to) {
+    for (int64_t a = 0; a < rows; a++)
+        for (int64_t b = 0; b < columns; b++) to[b * rows + a] = from[a * columns + b];
+}
+
+typedef struct {
+    double goal;        /* relative gap to reach */
+    double descent_gap; /* relative gap at which descent hands over to the exact solve */
+    double near;        /* relative gap above which a further round of descent is not worth trying */
+    int64_t rounds, epochs;
+    double work; /* multiplications of an exact solve */
+} Limits;
+
+typedef struct { /* Eq. 7 without its samples */
+    int64_t n;
+    const double *signs;   /* labels, 1 or -1 */
+    const double *weights; /* sum to one */
+    double lam, mu1, mu2;
+    double bias; /* zero for no intercept */
+    Limits limits;
+} Task;
+
+typedef struct {
+    double intercept, primal, dual, scale;
+} Answer;
+
+static inline double relative_gap(const Answer *answer) {
+    double gap = answer->primal - answer->dual;
+    if (!isfinite(gap)) return INFINITY;
+    return answer->scale > 0.0 ? fmax(gap, 0.0) / answer->scale : 0.0;
+}
+
+/* Solve Eq. 12 for one design, given by its d columns of n numbers. beta is the dual point to start from, and is overwritten by the solution.
+ *
+ * Returns 0, 1 if memory is missing, 2 if the quadratic form is not definite.
+ */
+int tensormargin_solve_block(const Task *task, int64_t d, const double *design, double *beta, double *vector,
+                             Answer *answer);
+
+#endif

@@ -1,0 +1,506 @@
+/* One sweep of a small fit: a step in the tangent space of the weights of one rank, and a fit of the core there.
+ *
+ * The same steps as tensormargin/alternate.py takes with tensormargin/formats/tucker.py, in one call without the GIL.
+ * tests/test_small_fits.py compares both. The weight is a Tucker tensor with orthonormal factors; all arrays are
+ * row-major.
+ */
+
+#include "small.h"
+
+#define MOST_MODES 16
+
+typedef struct {
+    int64_t order, entries, core_size;
+    const int64_t *sizes, *ranks;
+} Shape;
+
+typedef struct { /* a core, and one size x rank factor per mode */
+    double *core, *factors[MOST_MODES];
+    double intercept, primal, dual, scale;
+    double *beta;
+} Weight;
+
+typedef struct {
+    const Shape *shape;
+    const Task *task;
+    const double *samples;
+    double *rows[MOST_MODES];  /* orthonormal basis of the core's unfolding: (core_size / rank) x rank */
+    double *here, *there;      /* contracted samples */
+    double *design, *vector;   /* of the tangent space */
+    double *bases[MOST_MODES]; /* size x (rank + added): a factor, and the directions in which it changes */
+    double *triangles[MOST_MODES];
+    int64_t wide[MOST_MODES]; /* rank + added */
+    double *whole, *part;     /* core in these bases */
+    double *gram, *axes;      /* of an unfolding of it */
+    double *dense[2];
+} Memory;
+
+/* ---- small matrices ---- */
+
+/* out[o, a, i] = sum_s matrix[s, a] tensor[o, s, i] for a size x rows matrix (matrix[a, s] for a rows x size one) */
+static void multiply_mode(const double *tensor, int64_t outer, int64_t size, int64_t inner, const double *matrix,
+                          int64_t rows, int transposed, double *out) {
+    int64_t step = transposed ? rows : 1, next = transposed ? 1 : size;
+    memset(out, 0, outer * rows * inner * sizeof(double));
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t a = 0; a < rows; a++) {
+            double *to = out + (o * rows + a) * inner;
+            const double *from = tensor + o * size * inner, *entry = matrix + a * next;
+            int64_t s = 0;
+            for (; s + 3 < size; s += 4) {
+                double factors[4] = {entry[s * step], entry[(s + 1) * step], entry[(s + 2) * step], entry[(s + 3) * step]};
+                add_four(to, factors, from + s * inner, inner, inner);
+            }
+            for (; s < size; s++) add(to, entry[s * step], from + s * inner, inner);
+        }
+}
+
+/* Diagonalise a symmetric matrix by Jacobi rotations; the columns of axes are its eigenvectors, largest value first. */
+static void eigenvectors(double *matrix, int64_t size, double *axes) {
+    for (int64_t a = 0; a < size; a++)
+        for (int64_t b = 0; b < size; b++) axes[a * size + b] = a == b;
+    for (int64_t round = 0; round < 60; round++) {
+        double off = 0.0, all = 0.0;
+        for (int64_t a = 0; a < size; a++)
+            for (int64_t b = 0; b < size; b++) {
+                all += matrix[a * size + b] * matrix[a * size + b];
+                if (a != b) off += matrix[a * size + b] * matrix[a * size + b];
+            }
+        if (!(off > EPSILON * EPSILON * all)) break;
+        for (int64_t a = 0; a < size - 1; a++)
+            for (int64_t b = a + 1; b < size; b++) {
+                double corner = matrix[a * size + b];
+                if (corner == 0.0) continue;
+                double slant = (matrix[b * size + b] - matrix[a * size + a]) / (2.0 * corner);
+                double tangent = (slant < 0.0 ? -1.0 : 1.0) / (fabs(slant) + sqrt(1.0 + slant * slant));
+                double cosine = 1.0 / sqrt(1.0 + tangent * tangent), sine = tangent * cosine;
+                for (int64_t k = 0; k < size; k++) {
+                    double left = matrix[k * size + a], right = matrix[k * size + b];
+                    matrix[k * size + a] = cosine * left - sine * right;
+                    matrix[k * size + b] = sine * left + cosine * right;
+                }
+                for (int64_t k = 0; k < size; k++) {
+                    double left = matrix[a * size + k], right = matrix[b * size + k];
+                    matrix[a * size + k] = cosine * left - sine * right;
+                    matrix[b * size + k] = sine * left + cosine * right;
+                    left = axes[k * size + a], right = axes[k * size + b];
+                    axes[k * size + a] = cosine * left - sine * right;
+                    axes[k * size + b] = sine * left + cosine * right;
+                }
+            }
+    }
+    for (int64_t a = 0; a < size; a++) { /* sort */
+        int64_t best = a;
+        for (int64_t b = a + 1; b < size; b++)
+            if (matrix[b * size + b] > matrix[best * size + best]) best = b;
+        if (best == a) continue;
+        double value = matrix[a * size + a];
+        matrix[a * size + a] = matrix[best * size + best], matrix[best * size + best] = value;
+        for (int64_t k = 0; k < size; k++) {
+            value = axes[k * size + a];
+            axes[k * size + a] = axes[k * size + best], axes[k * size + best] = value;
+        }
+    }
+}
+
+/* Subtract from a column its parts along the first columns of a matrix, twice; add them to parts, if given. */
+static void remove_columns(double *column, const double *matrix, int64_t rows, int64_t width, int64_t from, int64_t to,
+                           double *parts) {
+    for (int64_t turn = 0; turn < 2; turn++)
+        for (int64_t b = from; b < to; b++) {
+            double part = 0.0;
+            for (int64_t i = 0; i < rows; i++) part += matrix[i * width + b] * column[i];
+            for (int64_t i = 0; i < rows; i++) column[i] -= part * matrix[i * width + b];
+            if (parts != NULL) parts[b] += part;
+        }
+}
+
+/* Make the columns of a tall matrix orthonormal, in place; a vanishing one is replaced by any other direction. */
+static void orthonormalise(double *matrix, int64_t rows, int64_t columns, double *column) {
+    int64_t unit = 0;
+    for (int64_t a = 0; a < columns; a++) {
+        for (int64_t i = 0; i < rows; i++) column[i] = matrix[i * columns + a];
+        double before = sqrt(dot(column, column, rows));
+        for (;;) {
+            remove_columns(column, matrix, rows, columns, 0, a, NULL);
+            double length = sqrt(dot(column, column, rows));
+            if (length > 1e-10 * before && length > 0.0) {
+                for (int64_t i = 0; i < rows; i++) matrix[i * columns + a] = column[i] / length;
+                break;
+            }
+            memset(column, 0, rows * sizeof(double));
+            column[unit++ % rows] = 1.0;
+            before = 1.0;
+        }
+    }
+}
+
+/* ---- contractions ---- */
+
+/* Contract the samples with the factors of all modes but one (-1: of all); return where the result lies. */
+static double *contract(Memory *m, double *const *factors, int64_t skipped) {
+    const Shape *shape = m->shape;
+    const double *from = m->samples;
+    double *to = m->here, *spare = m->there;
+    int64_t inner = m->task->n, outer = shape->entries;
+    for (int64_t k = shape->order - 1; k >= 0; k--) {
+        int64_t size = shape->sizes[k], rank = shape->ranks[k];
+        outer /= size;
+        if (k == skipped) {
+            inner *= size;
+            continue;
+        }
+        multiply_mode(from, outer, size, inner, factors[k], rank, 1, to);
+        inner *= rank;
+        from = to;
+        to = spare;
+        spare = (double *)from;
+    }
+    if (from == m->samples) memcpy(to, from, m->task->n * shape->entries * sizeof(double)), from = to;
+    return (double *)from;
+}
+
+/* Write the columns of the tangent space's design that change one factor away from its span. */
+static void changes_of_factor(Memory *m, const Weight *weight, int64_t mode, double *columns) {
+    const Shape *shape = m->shape;
+    int64_t n = m->task->n, size = shape->sizes[mode], rank = shape->ranks[mode], lead = 1, trail = 1;
+    for (int64_t k = 0; k < shape->order; k++) {
+        if (k < mode) lead *= shape->ranks[k];
+        if (k > mode) trail *= shape->ranks[k];
+    }
+    const double *partial = contract(m, weight->factors, mode), *factor = weight->factors[mode], *rows = m->rows[mode];
+    memset(columns, 0, size * rank * n * sizeof(double));
+    for (int64_t l = 0; l < lead; l++)
+        for (int64_t s = 0; s < size; s++)
+            for (int64_t t = 0; t < trail; t++)
+                for (int64_t a = 0; a < rank; a++) {
+                    double entry = rows[(l * trail + t) * rank + a];
+                    if (entry != 0.0)
+                        add(columns + (s * rank + a) * n, entry, partial + ((l * size + s) * trail + t) * n, n);
+                }
+    double *along = m->here; /* the contracted samples are no longer needed */
+    multiply_mode(columns, 1, size, rank * n, factor, rank, 1, along);
+    for (int64_t s = 0; s < size; s++)
+        for (int64_t b = 0; b < rank; b++)
+            add(columns + s * rank * n, -factor[s * rank + b], along + b * rank * n, rank * n);
+}
+
+static int is_free(const Shape *shape, int64_t mode) { return shape->ranks[mode] < shape->sizes[mode]; }
+
+/* Write the design of the tangent space at a weight: its core, and the changes of its factors. */
+static void tangent_design(Memory *m, const Weight *weight) {
+    const Shape *shape = m->shape;
+    double *next = m->design;
+    memcpy(next, contract(m, weight->factors, -1), shape->core_size * m->task->n * sizeof(double));
+    next += shape->core_size * m->task->n;
+    for (int64_t k = 0; k < shape->order; k++) {
+        if (!is_free(shape, k)) continue;
+        changes_of_factor(m, weight, k, next);
+        next += shape->sizes[k] * shape->ranks[k] * m->task->n;
+    }
+}
+
+/* Write an orthonormal basis of the rows of each of the core's unfoldings. */
+static void bases_of_core(Memory *m, const Weight *weight) {
+    const Shape *shape = m->shape;
+    int64_t trail = shape->core_size, lead = 1;
+    for (int64_t k = 0; k < shape->order; k++) {
+        int64_t rank = shape->ranks[k], others = shape->core_size / rank;
+        trail /= rank;
+        for (int64_t l = 0; l < lead; l++)
+            for (int64_t a = 0; a < rank; a++)
+                for (int64_t t = 0; t < trail; t++)
+                    m->rows[k][(l * trail + t) * rank + a] = weight->core[(l * rank + a) * trail + t];
+        if (others == rank) /* any basis of the whole space */
+            for (int64_t a = 0; a < rank * rank; a++) m->rows[k][a] = a % (rank + 1) == 0;
+        else if (is_free(shape, k))
+            orthonormalise(m->rows[k], others, rank, m->part);
+        lead *= rank;
+    }
+}
+
+/* ---- from the tangent space back to weights of the same rank ---- */
+
+/* Write a basis of a factor and its change, size x (rank + added), and the coordinates of the change in it. */
+static void widen(Memory *m, const double *factor, const double *change, double share, int64_t mode) {
+    int64_t size = m->shape->sizes[mode], rank = m->shape->ranks[mode], width = 2 * rank, added = 0;
+    double *basis = m->bases[mode], *triangle = m->triangles[mode], *column = m->part, *parts = m->gram;
+    memset(basis, 0, size * width * sizeof(double));
+    memset(triangle, 0, width * rank * sizeof(double));
+    for (int64_t i = 0; i < size; i++) memcpy(basis + i * width, factor + i * rank, rank * sizeof(double));
+    for (int64_t a = 0; a < rank && change != NULL; a++) {
+        for (int64_t i = 0; i < size; i++) column[i] = share * change[i * rank + a];
+        double before = sqrt(dot(column, column, size));
+        memset(parts, 0, width * sizeof(double));
+        remove_columns(column, basis, size, width, 0, rank + added, parts);
+        double length = sqrt(dot(column, column, size));
+        for (int64_t b = 0; b < added; b++) triangle[(rank + b) * rank + a] = parts[rank + b];
+        if (rank + added < size && length > 1e-12 * before) {
+            for (int64_t i = 0; i < size; i++) basis[i * width + rank + added] = column[i] / length;
+            triangle[(rank + added) * rank + a] = length;
+            added++;
+        }
+    }
+    m->wide[mode] = rank + added;
+}
+
+/* Add to the widened core the term in which one mode has changed (-1: none has; the core itself is added). */
+static void add_term(Memory *m, const double *core, int64_t changed) {
+    const Shape *shape = m->shape;
+    int64_t steps[MOST_MODES], index[MOST_MODES] = {0}, step = 1;
+    for (int64_t k = shape->order - 1; k >= 0; k--) steps[k] = step, step *= m->wide[k];
+    int64_t trail = 1, rank = changed < 0 ? 1 : shape->ranks[changed];
+    for (int64_t k = changed + 1; changed >= 0 && k < shape->order; k++) trail *= shape->ranks[k];
+    for (int64_t place = 0; place < shape->core_size; place++) {
+        int64_t where = 0;
+        for (int64_t k = 0; k < shape->order; k++)
+            if (k != changed) where += index[k] * steps[k];
+        if (changed < 0) {
+            m->whole[where] += core[place];
+        } else { /* this entry of the other modes, and direction index[changed] of the rows' basis */
+            int64_t lead = place / (trail * rank), other = lead * trail + place % trail, a = index[changed];
+            for (int64_t c = 0; c < rank; c++) {
+                double coordinate = m->rows[changed][other * rank + c];
+                if (rank + a < m->wide[changed])
+                    m->whole[where + (rank + a) * steps[changed]] +=
+                        m->triangles[changed][(rank + a) * rank + c] * coordinate;
+            }
+        }
+        for (int64_t k = shape->order - 1; k >= 0 && ++index[k] == shape->ranks[k]; k--) index[k] = 0;
+    }
+}
+
+/* Write the leading vectors of an unfolding of the widened core into axes, wide x rank. */
+static void leading_vectors(Memory *m, int64_t mode) {
+    int64_t wide = m->wide[mode], rank = m->shape->ranks[mode], lead = 1, trail = 1;
+    for (int64_t k = 0; k < m->shape->order; k++) {
+        if (k < mode) lead *= m->wide[k];
+        if (k > mode) trail *= m->wide[k];
+    }
+    double *all = m->axes + wide * rank;
+    for (int64_t a = 0; a < wide; a++)
+        for (int64_t b = 0; b <= a; b++) {
+            double sum = 0.0;
+            for (int64_t l = 0; l < lead; l++)
+                sum += dot(m->whole + (l * wide + a) * trail, m->whole + (l * wide + b) * trail, trail);
+            m->gram[a * wide + b] = m->gram[b * wide + a] = sum;
+        }
+    eigenvectors(m->gram, wide, all);
+    for (int64_t a = 0; a < wide; a++) memcpy(m->axes + a * rank, all + a * wide, rank * sizeof(double));
+}
+
+/* Write a weight of the same rank near the point of the tangent space that lies a share of the way to a vector. */
+static void retract(Memory *m, const Weight *at, const double *vector, double share, Weight *out) {
+    const Shape *shape = m->shape;
+    const double *change = vector + shape->core_size;
+    int64_t size = 1;
+    for (int64_t k = 0; k < shape->order; k++) {
+        widen(m, at->factors[k], is_free(shape, k) ? change : NULL, share, k);
+        if (is_free(shape, k)) change += shape->sizes[k] * shape->ranks[k];
+        size *= m->wide[k];
+    }
+    memset(m->whole, 0, size * sizeof(double));
+    for (int64_t c = 0; c < shape->core_size; c++)
+        out->core[c] = at->core[c] + share * (vector[c] - at->core[c]);
+    add_term(m, out->core, -1);
+    for (int64_t k = 0; k < shape->order; k++)
+        if (is_free(shape, k)) add_term(m, NULL, k);
+    for (int64_t k = 0; k < shape->order; k++) {
+        int64_t rank = shape->ranks[k];
+        if (m->wide[k] == rank) {
+            memcpy(out->factors[k], at->factors[k], shape->sizes[k] * rank * sizeof(double));
+            continue;
+        }
+        leading_vectors(m, k);
+        for (int64_t i = 0; i < shape->sizes[k]; i++) {
+            double *row = out->factors[k] + i * rank;
+            memset(row, 0, rank * sizeof(double));
+            for (int64_t b = 0; b < m->wide[k]; b++) add(row, m->bases[k][i * 2 * rank + b], m->axes + b * rank, rank);
+        }
+    }
+}
+
+/* ---- the sweep ---- */
+
+/* Fit the core of a weight whose factors are given. */
+static int fit_core(Memory *m, Weight *weight, const double *beta) {
+    Answer answer;
+    memmove(weight->beta, beta, m->task->n * sizeof(double));
+    const double *design = contract(m, weight->factors, -1);
+    int failed = tensormargin_solve_block(m->task, m->shape->core_size, design, weight->beta, weight->core, &answer);
+    weight->intercept = answer.intercept, weight->primal = answer.primal;
+    weight->dual = answer.dual, weight->scale = answer.scale;
+    return failed;
+}
+
+static double gap_of(const Weight *weight) {
+    Answer answer = {0.0, weight->primal, weight->dual, weight->scale};
+    return relative_gap(&answer);
+}
+
+static void copy_weight(const Shape *shape, Weight *to, const Weight *from, int64_t n) {
+    memcpy(to->core, from->core, shape->core_size * sizeof(double));
+    for (int64_t k = 0; k < shape->order; k++)
+        memcpy(to->factors[k], from->factors[k], shape->sizes[k] * shape->ranks[k] * sizeof(double));
+    memcpy(to->beta, from->beta, n * sizeof(double));
+    to->intercept = from->intercept, to->primal = from->primal, to->dual = from->dual, to->scale = from->scale;
+}
+
+/* Write the weight as a dense tensor; return where it lies (one of the two buffers for contracted samples). */
+static const double *expand(Memory *m, const Weight *weight) {
+    const Shape *shape = m->shape;
+    const double *from = weight->core;
+    double *to = m->here, *spare = m->there;
+    int64_t inner = 1, outer = shape->core_size;
+    for (int64_t k = shape->order - 1; k >= 0; k--) {
+        outer /= shape->ranks[k];
+        multiply_mode(from, outer, shape->ranks[k], inner, weight->factors[k], shape->sizes[k], 0, to);
+        inner *= shape->sizes[k];
+        from = to;
+        to = spare;
+        spare = (double *)from;
+    }
+    return from;
+}
+
+/* Try steps of decreasing length to the solution of the tangent space's problem; leave the best weight in trial.
+ *
+ * A step that gains less than half of what the tangent space promises is too long: half of it is tried as well.
+ */
+static int search_along(Memory *m, const Weight *at, const double *beta, double promised, const double *rules, Weight *trial,
+                        Weight *other) {
+    double gain = at->primal - promised;
+    int failed = 0;
+    for (double share = 1.0; share >= rules[0]; share *= 0.25) { /* 1, 1/2; 1/8, 1/16; ... */
+        retract(m, at, m->vector, share, trial);
+        failed = fit_core(m, trial, beta);
+        if (failed) return failed;
+        if (at->primal - trial->primal >= rules[2] * gain) return 0;
+        share *= 0.5;
+        retract(m, at, m->vector, share, other);
+        failed = fit_core(m, other, beta);
+        if (failed) return failed;
+        if (!(trial->primal <= other->primal)) copy_weight(m->shape, trial, other, m->task->n);
+        if (trial->primal <= at->primal) return 0;
+    }
+    return 0;
+}
+
+static double *take(double **memory, int64_t size) {
+    double *start = *memory;
+    *memory += size;
+    return start;
+}
+
+static void lay_out_weight(const Shape *shape, int64_t n, double **next, Weight *weight) {
+    weight->core = take(next, shape->core_size);
+    for (int64_t k = 0; k < shape->order; k++) weight->factors[k] = take(next, shape->sizes[k] * shape->ranks[k]);
+    weight->beta = take(next, n);
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Number of doubles that a sweep needs; lays them out if memory is given. */
+static int64_t lay_out(Memory *m, int64_t width, Weight *trial, Weight *other, double *memory) {
+    const Shape *shape = m->shape;
+    int64_t n = m->task->n, samples = n * shape->entries, whole = 1, longest = 1, widest = 1;
+    double *next = memory;
+    for (int64_t k = 0; k < shape->order; k++) {
+        whole *= 2 * shape->ranks[k];
+        longest = larger(longest, larger(shape->sizes[k], shape->core_size));
+        widest = larger(widest, 2 * shape->ranks[k]);
+    }
+    lay_out_weight(shape, n, &next, trial);
+    lay_out_weight(shape, n, &next, other);
+    for (int64_t k = 0; k < shape->order; k++) {
+        m->rows[k] = take(&next, shape->core_size);
+        m->bases[k] = take(&next, 2 * shape->sizes[k] * shape->ranks[k]);
+        m->triangles[k] = take(&next, 2 * shape->ranks[k] * shape->ranks[k]);
+    }
+    m->here = take(&next, larger(samples, widest * widest * n));
+    m->there = take(&next, larger(samples, widest * widest * n));
+    m->design = take(&next, n * width);
+    m->vector = take(&next, width);
+    m->whole = take(&next, whole);
+    m->part = take(&next, longest);
+    m->gram = take(&next, widest * widest);
+    m->axes = take(&next, 2 * widest * widest);
+    m->dense[0] = take(&next, shape->entries);
+    return next - memory;
+}
+
+static double distance(const double *a, const double *b, int64_t size) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < size; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sqrt(sum);
+}
+
+/* Make one sweep.
+ *
+ * n, order, sizes, ranks   of the samples and the weight
+ * samples    sizes x n
+ * signs, weights, strengths (lam, mu1, mu2), bias, limits    as in tensormargin_solve_small
+ * rules      shortest share of a step, least promised decrease (relative) for which a step is made, share of the
+ *            promised decrease that a good step gains
+ * core, factors, beta      the weight and its dual point, overwritten; the factors one after the other
+ * state      objective (infinite before the first sweep), intercept, scale: overwritten
+ * out        relative gap, relative change of the weight, objective before the sweep: overwritten
+ *
+ * Returns 0, or what tensormargin_solve_block returns.
+ */
+int tensormargin_sweep(int64_t n, int64_t order, const int64_t *sizes, const int64_t *ranks, const double *samples,
+                       const double *signs, const double *weights, const double *strengths, double bias,
+                       const double *limits, const double *rules, double *core, double *factors, double *beta,
+                       double *state, double *out) {
+    Task task = {n, signs, weights, strengths[0], strengths[1], strengths[2], bias,
+                 {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5]}};
+    Shape shape = {order, 1, 1, sizes, ranks};
+    Weight at = {.core = core, .beta = beta, .intercept = state[1], .primal = state[0], .scale = state[2]};
+    Weight trial = {.primal = INFINITY}, other = trial;
+    Memory m = {.shape = &shape, .task = &task, .samples = samples};
+    int64_t width = 0;
+    for (int64_t k = 0; k < order; k++) {
+        at.factors[k] = factors;
+        factors += sizes[k] * ranks[k];
+        shape.entries *= sizes[k], shape.core_size *= ranks[k];
+        if (is_free(&shape, k)) width += sizes[k] * ranks[k];
+    }
+    width += shape.core_size;
+    double *memory = malloc(lay_out(&m, width, &trial, &other, NULL) * sizeof(double));
+    if (memory == NULL) return 1;
+    lay_out(&m, width, &trial, &other, memory);
+
+    int failed = 0;
+    double gap = 0.0, length;
+    Answer answer;
+    out[1] = 0.0;
+    if (!isfinite(at.primal)) {
+        failed = fit_core(&m, &at, beta);
+        gap = gap_of(&at);
+    }
+    out[2] = at.primal;
+    if (!failed) {
+        memcpy(m.dense[0], expand(&m, &at), shape.entries * sizeof(double));
+        length = sqrt(dot(core, core, shape.core_size));
+        bases_of_core(&m, &at);
+        tangent_design(&m, &at);
+        memcpy(trial.beta, beta, n * sizeof(double));
+        failed = tensormargin_solve_block(&task, width, m.design, trial.beta, m.vector, &answer);
+        gap = fmax(gap, relative_gap(&answer));
+    }
+    if (!failed && at.primal - answer.primal > rules[1] * at.scale) {
+        double *promise = m.design; /* the design is no longer needed */
+        memcpy(promise, trial.beta, n * sizeof(double));
+        failed = search_along(&m, &at, promise, answer.primal, rules, &trial, &other);
+        if (!failed && trial.primal <= at.primal) {
+            gap = fmax(gap, gap_of(&trial));
+            copy_weight(&shape, &at, &trial, n);
+            double moved = distance(expand(&m, &at), m.dense[0], shape.entries);
+            out[1] = length > 0.0 ? moved / length : INFINITY;
+        }
+    }
+    state[0] = at.primal, state[1] = at.intercept, state[2] = at.scale;
+    out[0] = gap;
+    free(memory);
+    return failed;
+}

@@ -1,0 +1,114 @@
+"""Sweeps of small fits by compiled code (`tensormargin._native`), without a Python call for each step.
+
+The code makes the same steps as `tensormargin.alternate` for weights with a tangent space; whether to go on is decided
+there, for both.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from . import tuning
+from ._native import native_function
+from ._typing import Array, FloatArray
+from .formats import Weight
+from .objective import MarginProblem
+from .samples import MemorySamples, Samples
+from .solvers.small import limits, strengths
+
+_MOST_MODES = 16  # as in small_fit.c
+
+
+class SmallSweep(NamedTuple):
+    """The largest relative gap of a sweep's solves, the relative change of the weight, and the objective before it."""
+
+    gap: float
+    change: float
+    objective_before: float
+
+
+class SmallSweeps:
+    """A small fit in progress.
+
+    Attributes
+    ----------
+    objective, intercept, scale : float
+        Of the present weight.
+    beta : ndarray of shape (n_samples,)
+        Its dual point.
+    n_blocks : int
+        Number of blocks of the weight in its own format.
+    """
+
+    def __init__(
+        self, samples: Array, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
+    ) -> None:
+        objective = problem.objective
+        core, factors = weight.core_and_factors()
+        self._format = weight
+        self.n_blocks = len(weight.block_names)
+        self._problem = problem
+        self._samples = samples
+        self._sizes = np.array(weight.shape, np.int64)
+        self._ranks = np.array(core.shape, np.int64)
+        self._core = np.array(core, np.float64, order="C")
+        self._factors = np.concatenate([factor.ravel() for factor in factors])
+        self._strengths, self._limits = strengths(objective), limits()
+        self._rules = np.array([tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP])
+        self._state = np.array([np.inf, 0.0, 0.0])  # objective, intercept, scale
+        self._gap_needed = tuning.GAP_SHARE * tol
+        self.beta: FloatArray = objective.mu2 * objective.weights if beta is None else beta.copy()
+
+    @property
+    def objective(self) -> float:
+        """Eq. 7 at the present weight."""
+        return float(self._state[0])
+
+    @property
+    def intercept(self) -> float:
+        """The present intercept."""
+        return float(self._state[1])
+
+    @property
+    def scale(self) -> float:
+        """Sum of the absolute values of the terms of the objective."""
+        return float(self._state[2])
+
+    def sweep(self) -> SmallSweep | None:
+        """Make one sweep; None if rounding keeps a solve from its gap, or memory is missing."""
+        out = np.empty(3)
+        arrays = (self._sizes, self._ranks, self._samples, self._problem.signs, self._problem.objective.weights)
+        rest = (self._limits, self._rules, self._core, self._factors, self.beta, self._state, out)
+        failed = native_function("tensormargin_sweep")(
+            len(self.beta),
+            len(self._sizes),
+            *(array.ctypes.data for array in (*arrays, self._strengths)),
+            self._problem.bias_scale,
+            *(array.ctypes.data for array in rest),
+        )
+        made = SmallSweep(*out.tolist())
+        return None if failed or not made.gap <= self._gap_needed else made
+
+    def weight(self) -> Weight:
+        """Return the present weight."""
+        ends = np.cumsum(self._sizes * self._ranks)[:-1]
+        parts = zip(np.split(self._factors.copy(), ends), self._sizes, strict=True)
+        return self._format.with_core(self._core.copy(), [part.reshape(size, -1) for part, size in parts])
+
+
+def small_sweeps(
+    samples: Samples, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
+) -> SmallSweeps | None:
+    """Return the fit of a small problem by compiled code, or None if it is not small or the code was not compiled."""
+    if not isinstance(samples, MemorySamples) or len(samples) * prod(samples.shape) > tuning.SMALL_SAMPLES:
+        return None
+    if len(weight.shape) > _MOST_MODES or not weight.has_core or len(weight.block_names) == 1:
+        return None
+    if native_function("tensormargin_sweep") is None:
+        return None
+    # samples last: every step then runs over all samples in one go
+    return SmallSweeps(np.ascontiguousarray(samples.matrix().T, np.float64), problem, weight, beta, tol)
+
