@@ -25,7 +25,9 @@ def compile_native() -> Path | None:
     out = NATIVE / "small.so"
     for command in found[:1]:
         done = subprocess.run(
-            [*command, *FLAGS, "-o", str(out), *map(str, sorted(NATIVE.glob("*.c"))), "-lm"], capture_output=True, text=True
+            [*command, *FLAGS, "-o", str(out), *map(str, sorted(NATIVE.glob("*.c"))), "-lm"],
+            capture_output=True,
+            text=True,
         )
         if done.returncode == 0:
             return out

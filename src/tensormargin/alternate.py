@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from . import tuning
-from ._typing import FloatArray
+from ._typing import Array, FloatArray
 from .blocks import block_problem
-from .designs import side_by_side
+from .designs import Design
 from .formats import Block, Tangent, Weight
 from .objective import Certificate, MarginProblem
 from .samples import Samples
@@ -143,8 +143,16 @@ def alternate(
         except StopIteration as finished:
             fit: Fit = finished.value
             return fit
-        design = side_by_side([one.projected(samples.design(one)) for one in request.block.contractions])
+        design = _design(samples, request.block)
         solved = solve_block(design, request, problem, solver)
+
+
+def _design(samples: Samples, block: Block | Tangent) -> Array | Design:
+    """Return the design of a block, or of a tangent space, whose parts are always in memory."""
+    if isinstance(block, Block):
+        return samples.design(block.contraction)
+    parts = ((one, samples.design(one)) for one in block.contractions)
+    return np.hstack([one.projected(part if isinstance(part, np.ndarray) else part.here()) for one, part in parts])
 
 
 def sweeps(
@@ -159,7 +167,9 @@ def sweeps(
 
     A sweep is a step in the tangent space of the weights of one rank (`_tangent_sweep`), made by compiled code if the
     problem is ``small``; or a pass over the blocks, of a weight that has no such space and, as long as that goes fast,
-    of one with many samples, where it is cheaper. A block is left unchanged if its (inexact) solve would raise the objective or give no finite value, so the objective
+    of one with many samples, where it is cheaper.
+
+    A block is left unchanged if its (inexact) solve would raise the objective or give no finite value, so the objective
     never rises (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at
     the end. A weight of one block is a convex problem: the first sweep that reaches that gap has solved it.
 
@@ -293,9 +303,7 @@ def _small_sweep(state: _State, small: SmallSweeps) -> Sweep | None:
     state.intercept, state.objective, state.scale = small.intercept, small.objective, small.scale
     decrease = (made.objective_before - state.objective) / state.scale if state.scale > 0 else 0.0
     n_blocks = small.n_blocks
-    return Sweep(
-        (state.objective,) * n_blocks, (made.gap,) * n_blocks, made.change, decrease, perf_counter() - began
-    )
+    return Sweep((state.objective,) * n_blocks, (made.gap,) * n_blocks, made.change, decrease, perf_counter() - began)
 
 
 def _tangent_sweep(state: _State, gap_tol: float, tol: float) -> Generator[BlockRequest, SolvedBlock, Sweep]:

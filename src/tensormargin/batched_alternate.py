@@ -97,10 +97,12 @@ def _solve(
     samples: SharedSamples, members: list[BatchedFit], requests: list[BlockRequest], solver: str
 ) -> list[SolvedBlock]:
     which = [member.part for member in members]
-    designs = samples.side_by_side([
-        samples.designs(which, contractions)
-        for contractions in zip(*(request.block.contractions for request in requests), strict=True)
-    ])
+    designs = samples.side_by_side(
+        [
+            samples.designs(which, contractions)
+            for contractions in zip(*(request.block.contractions for request in requests), strict=True)
+        ]
+    )
     if solver == "device" or (solver == "auto" and faster_on_device(*designs.shape)):
         return _solve_there(designs, members, requests)
     return _solve_here(to_host(designs), members, requests)

@@ -88,8 +88,3 @@ class Matrix:
             return total
 
         return sum_over_parts(add_up, width, self._array.nbytes)
-
-
-def side_by_side(parts: list[Any]) -> Any:
-    """Return designs of the same samples as one; a single one may stay where it is."""
-    return parts[0] if len(parts) == 1 else np.hstack(parts)

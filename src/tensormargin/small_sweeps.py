@@ -111,4 +111,3 @@ def small_sweeps(
         return None
     # samples last: every step then runs over all samples in one go
     return SmallSweeps(np.ascontiguousarray(samples.matrix().T, np.float64), problem, weight, beta, tol)
-

@@ -107,7 +107,7 @@ SMALL_ROUNDS, SMALL_EPOCHS = 6, 60
 NEAR_GAP = 1e-2
 """...and the relative gap above which not even a second round is worth it (benchmarks/tuning.py)."""
 SMALL_DESCENT_TOL = 1e-2
-"""Relative gap at which descent on a small problem hands over to an exact solve: earlier than elsewhere, it is cheap."""
+"""Relative gap at which descent on a small problem hands over to an exact solve: early, since that is cheap."""
 MOST_STALLS = 2
 """Rounds without progress after which rounding is assumed to prevent any more."""
 PATIENCE = 200
@@ -171,7 +171,7 @@ a pass over the blocks costs half as much, and mostly converges as fast..."""
 FAST_SWEEPS = 4
 """...but if it has not after so many sweeps, steps follow (MNIST 3-8, Tucker, large lambda: 1.0 instead of 2.1 s)."""
 GOOD_STEP = 0.5
-"""Share of the decrease that the tangent space promises: a step that gains less is too long, and half of it is tried."""
+"""Share of the decrease that the tangent space promises: half of a step that gains less is tried as well."""
 SHORTEST_STEP = 1e-3
 """Share of a step below which none is tried any more: rounding hides what it would gain."""
 STATIONARY_SHARE = 0.01

@@ -17,7 +17,6 @@ from ..samples import Moments, SampleArray, Samples, working_dtype
 from ..solvers import SOLVERS
 from .strength import Strength
 
-
 _SYMMETRIC = 1e-6  # relative: samples in float32 are symmetric up to rounding
 _TILT = 0.1  # 0.1 to 2 do equally well
 

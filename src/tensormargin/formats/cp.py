@@ -19,7 +19,6 @@ from .. import tuning
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
 from .base import Block, Rank, Tangent, Weight, leading_vectors, numpy_backend, whole_number_rank
-
 from .tucker import TuckerWeight
 
 _DEFAULT_RANK = 2
@@ -169,7 +168,7 @@ class CPWeight(Weight):
         return TuckerWeight.from_tensorly((np.diag(self.scales), self.factors), self.shape)
 
     def _gauge(self, mode: int) -> tuple[Array, Array]:
-        """Return eigenvectors and roots of the eigenvalues of the other factors' inner products, those that vanish left out."""
+        """Return eigenvectors of the other factors' inner products, and roots of the eigenvalues that do not vanish."""
         others = [factor for k, factor in enumerate(self.factors) if k != mode]
         if len(self.scales) == 1:  # unit columns
             return np.ones((1, 1)), np.ones(1)

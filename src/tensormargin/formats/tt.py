@@ -17,7 +17,6 @@ import numpy.typing as npt
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
 from .base import Block, Rank, Tangent, Weight, numpy_backend, whole_number_rank
-
 from .tucker import TuckerWeight
 
 _DEFAULT_RANK = 4

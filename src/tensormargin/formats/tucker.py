@@ -142,7 +142,7 @@ class TuckerWeight(Weight):
 
         def retract(vector: Array) -> TuckerWeight:
             core, *changes = np.split(vector, np.cumsum(sizes)[:-1])
-            terms = [(None, core.reshape(self.core.shape), self.factors[0])]
+            terms: list[tuple[int | None, Array, Array]] = [(None, core.reshape(self.core.shape), self.factors[0])]
             for mode, change in zip(free, changes, strict=True):
                 folded = np.moveaxis(rows[mode].T.reshape(-1, *_without(self.core.shape, mode)), 0, mode)
                 terms.append((mode, folded, change.reshape(self.factors[mode].shape)))
@@ -157,7 +157,9 @@ class TuckerWeight(Weight):
         The sum is a Tucker tensor of at most twice the rank, so that only a small core has to be decomposed.
         """
         changed = {mode: factor for mode, _, factor in terms if mode is not None}
-        pairs = [np.linalg.qr(np.hstack([own, changed[k]]) if k in changed else own) for k, own in enumerate(self.factors)]
+        pairs = [
+            np.linalg.qr(np.hstack([own, changed[k]]) if k in changed else own) for k, own in enumerate(self.factors)
+        ]
         whole: Array = np.zeros([basis.shape[1] for basis, _ in pairs])
         for mode, core, _ in terms:
             halves = (

@@ -1,0 +1,222 @@
+"""Tests of compiled code for small problems: the same answers as the general way, to rounding."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+from reference import box_qp
+
+from tensormargin import TensorMarginClassifier
+from tensormargin import _native as native
+from tensormargin import alternate as alternate_module
+from tensormargin import small_sweeps as sweeps_module
+from tensormargin.alternate import Start, alternate
+from tensormargin.blocks import block_problem
+from tensormargin.formats import FORMATS
+from tensormargin.objective import MarginProblem, Objective
+from tensormargin.samples import MemorySamples
+from tensormargin.solvers import SOLVERS, solve_dual_cd, solve_small_block
+from tensormargin.solvers import small as small_module
+
+compiled = pytest.mark.skipif(
+    native.native_function("tensormargin_sweep") is None, reason="compiled code is missing: there was no C compiler"
+)
+pytestmark = pytest.mark.numerical
+
+
+def margin_problem(n, seed=0, lam=10.0, mu1=1.0, mu2=1.0, bias=1.0):
+    rng = np.random.RandomState(seed)
+    weights = rng.rand(n) + 0.1
+    signs = np.where(rng.permutation(n) < max(1, n // 3), 1.0, -1.0)
+    return MarginProblem(signs, Objective(lam, mu1, mu2, weights / weights.sum()), bias)
+
+
+CASES = {
+    "tall": ((120, 10), {}),
+    "wide": ((30, 200), {}),
+    "square": ((40, 39), {}),
+    "hinge only": ((200, 8), {"mu1": 0.0, "mu2": 0.0}),
+    "hinge only, wide, large lambda": ((40, 60), {"mu1": 0.0, "mu2": 0.0, "lam": 1e4}),
+    "hinge only, tall, large lambda": ((150, 20), {"mu1": 0.0, "mu2": 0.0, "lam": 1e3}),
+    "variance only": ((100, 8), {"mu1": 10.0, "mu2": 0.0}),
+    "strong variance": ((100, 8), {"mu1": 1e4}),
+    "strong mean": ((100, 8), {"mu2": 1e3}),
+    "tiny lambda": ((100, 8), {"lam": 1e-6}),
+    "no intercept": ((50, 8), {"bias": 0.0}),
+    "two samples": ((2, 3), {}),
+    "one column": ((60, 1), {}),
+}
+
+
+@compiled
+@pytest.mark.parametrize("case", CASES)
+class TestBlocks:
+    def solve(self, case, **changes):
+        (n, d), strengths = CASES[case]
+        problem = margin_problem(n, **{**strengths, **changes})
+        design = np.random.RandomState(1).standard_normal((n, d)) + 0.5 * problem.signs[:, None]
+        return design, problem, solve_small_block(design, problem, None, 1e-9)
+
+    def test_the_general_way_ends_at_the_same_vector(self, case):
+        design, problem, solution = self.solve(case)
+        block = block_problem(design, problem, 1e-10)
+        general = solve_dual_cd(block, tol=1e-12, max_epochs=100000)
+        recovered = block.recover(general.u, general.margins)
+        scale = np.abs(recovered.vector).max()
+        np.testing.assert_allclose(solution.vector, recovered.vector, atol=2e-5 * scale)
+        assert solution.intercept == pytest.approx(recovered.intercept, abs=2e-5 * (scale + abs(recovered.intercept)))
+
+    def test_a_general_qp_solver_finds_the_same_dual(self, case):
+        design, problem, solution = self.solve(case)
+        block = block_problem(design, problem, 1e-10)
+        rows = np.asarray(block.rows, np.float64)
+        reference = np.clip(
+            box_qp(rows @ rows.T, -np.ones(len(rows)), block.lower, block.upper), block.lower, block.upper
+        )
+        u = reference @ rows
+        best = block.certify(u, reference, rows @ u)
+        assert abs(solution.certificate.dual - best.dual) <= 1e-7 * solution.certificate.scale
+
+    def test_the_certificate_is_that_of_the_vector(self, case):
+        design, problem, solution = self.solve(case)
+        centre = problem.objective.weights @ design
+        bias = (solution.intercept + solution.vector @ centre) / problem.bias_scale if problem.bias_scale else 0.0
+        margins = problem.signs * (design @ solution.vector + solution.intercept)
+        value = problem.objective.value(solution.vector @ solution.vector + bias**2, margins)
+        assert value == pytest.approx(solution.certificate.primal, rel=1e-9, abs=1e-12)
+        assert 0 <= solution.certificate.relative_gap <= 1e-9
+
+    def test_any_start_leads_there(self, case):
+        design, problem, solution = self.solve(case)
+        start = np.random.RandomState(3).standard_normal(len(design))
+        other = solve_small_block(design, problem, start, 1e-9)
+        assert other.certificate.primal == pytest.approx(solution.certificate.primal, rel=1e-8)
+
+    def test_nothing_is_written_to_its_input(self, case):
+        design, problem, _ = self.solve(case)
+        start = problem.objective.weights.copy()
+        for array in (design, start, problem.signs, problem.objective.weights):
+            array.flags.writeable = False
+        assert solve_small_block(design, problem, start, 1e-9) is not None
+
+
+@compiled
+def test_nothing_is_solved_from_what_is_not_a_number():
+    problem = margin_problem(20)
+    design = np.random.RandomState(0).standard_normal((20, 4))
+    design[3, 1] = np.nan
+    assert solve_small_block(design, problem, None, 1e-9) is None
+
+
+FITS = [
+    ("cp", (8, 7), 1),
+    ("cp", (8, 7), 2),
+    ("tt", (8, 7), 3),
+    ("tucker", (8, 7), 2),
+    ("tucker", (3, 7), (3, 3)),
+    ("cp", (4, 5, 6), 1),
+    ("tucker", (4, 5, 6), 2),
+    ("tucker", (4, 5, 6), (1, 2, 2)),
+    ("tucker", (3, 2, 4, 3), 2),
+]
+
+
+def both_ways(name, X, signs, rank, tol=1e-6, **strengths):
+    """Return the fit by compiled code and the one by Python, from the same start."""
+    shape = X.shape[1:]
+    problem = MarginProblem(
+        signs, Objective(*strengths["lam_mu"], np.full(len(X), 1 / len(X))), strengths.get("bias", 2.0)
+    )
+    start = FORMATS[name].from_dense(
+        (signs[:, None] * X.reshape(len(X), -1)).mean(axis=0).reshape(shape),
+        FORMATS[name].valid_rank(rank, shape),
+        np.random.RandomState(0),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        compiled_fit = alternate(MemorySamples(X), problem, Start(start), SOLVERS["dual_cd"], tol, 60)
+        patch.setattr(alternate_module, "small_sweeps", lambda *_: None)
+        python_fit = alternate(MemorySamples(X), problem, Start(start), SOLVERS["dual_cd"], tol, 60)
+    return compiled_fit, python_fit
+
+
+@compiled
+@pytest.mark.parametrize(("name", "shape", "rank"), FITS, ids=str)
+@pytest.mark.parametrize("lam_mu", [(1.0, 1.0, 1.0), (50.0, 0.0, 0.0), (5.0, 10.0, 0.0)], ids=str)
+class TestSweeps:
+    def test_both_ways_make_the_same_sweeps(self, name, shape, rank, lam_mu):
+        X, signs = low_rank_classes(1, 40, shape, 1.0)
+        one, other = both_ways(name, X, signs, rank, lam_mu=lam_mu)
+        n_sweeps = min(len(one.sweeps), len(other.sweeps), 6)  # rounding grows from sweep to sweep
+        for a, b in zip(one.sweeps[:n_sweeps], other.sweeps[:n_sweeps], strict=True):
+            assert a.objectives[-1] == pytest.approx(b.objectives[-1], rel=1e-6, abs=1e-9)
+        assert one.objective == pytest.approx(other.objective, rel=1e-3, abs=1e-9)
+        assert type(one.weight) is type(other.weight)
+        assert one.weight.rank == other.weight.rank
+
+    def test_the_objective_is_that_of_the_weight_and_never_rises(self, name, shape, rank, lam_mu):
+        X, signs = low_rank_classes(2, 25, shape, 1.0)
+        fit, _ = both_ways(name, X, signs, rank, lam_mu=lam_mu)
+        weight = fit.weight.to_dense()
+        bias = (fit.intercept + np.sum(weight * X.mean(axis=0))) / 2.0
+        margins = signs * (X.reshape(25, -1) @ weight.ravel() + fit.intercept)
+        value = Objective(*lam_mu, np.full(25, 1 / 25)).value(np.sum(weight**2) + bias**2, margins)
+        assert value == pytest.approx(fit.objective, rel=1e-9)
+        assert np.all(np.diff([sweep.objectives[-1] for sweep in fit.sweeps]) <= 0)
+
+
+@compiled
+def test_single_precision_and_offsets_make_no_difference():
+    X, y = low_rank_classes(0, 40, (6, 7), 1.0)
+    clf = TensorMarginClassifier("cp", 2).fit(X, y)
+    for other, tolerance in ((X.astype(np.float32), 1e-4), (X + 1e5, 1e-6)):
+        again = TensorMarginClassifier("cp", 2).fit(other, y)
+        np.testing.assert_allclose(again.coef_, clf.coef_, atol=tolerance * np.abs(clf.coef_).max())
+
+
+@compiled
+def test_a_gap_that_is_not_reached_hands_over_to_the_general_way(monkeypatch):
+    X, y = low_rank_classes(0, 40, (6, 7), 1.0)
+    expected = TensorMarginClassifier("cp", 2).fit(X, y)
+    sweeps = alternate_module.SmallSweeps.sweep
+    made = []
+
+    def second_fails(self):
+        made.append(sweeps(self))
+        return made[0] if len(made) == 1 else None
+
+    monkeypatch.setattr(alternate_module.SmallSweeps, "sweep", second_fails)
+    clf = TensorMarginClassifier("cp", 2).fit(X, y)
+    assert len(made) == 2
+    assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "rank"), [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)])
+def test_without_a_compiler_everything_works(name, rank, monkeypatch):
+    X, y = low_rank_classes(0, 40, (6, 7), 2.0)
+    expected = TensorMarginClassifier(name, rank).fit(X, y)
+    for module in (small_module, sweeps_module):
+        monkeypatch.setattr(module, "native_function", lambda _: None)
+    clf = TensorMarginClassifier(name, rank).fit(X, y)
+    assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-4)
+
+
+@compiled
+def test_fits_in_threads_are_those_of_one():
+    """The compiled code runs without the GIL and shares no memory between calls."""
+    X, y = low_rank_classes(0, 60, (8, 9), 1.0)
+    lams = [0.1, 1.0, 10.0, 100.0] * 4
+    found = [None] * len(lams)
+
+    def fit(k):
+        found[k] = TensorMarginClassifier("cp", 2, lam=lams[k]).fit(X, y).coef_
+
+    threads = [threading.Thread(target=fit, args=(k,)) for k in range(len(lams))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k, lam in enumerate(lams):
+        np.testing.assert_array_equal(found[k], TensorMarginClassifier("cp", 2, lam=lam).fit(X, y).coef_)
