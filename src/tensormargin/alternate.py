@@ -327,8 +327,8 @@ def _tangent_sweep(state: _State, gap_tol: float, tol: float) -> Generator[Block
     promised = state.objective - best.certificate.primal
     if promised > tuning.STATIONARY_SHARE * tol * state.scale:
         tried = yield from _search_along(state, tangent, best, promised, gap_tol)
-        if state.try_block(tried):
-            gaps.append(tried.gap)
+        state.try_block(tried)
+        gaps.append(tried.gap)
     n_blocks = len(before.block_names)
     return _record(state, before, objective_before, (state.objective,) * n_blocks, (max(gaps),) * n_blocks, began)
 
