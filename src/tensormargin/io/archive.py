@@ -1,4 +1,4 @@
-"""Read models from archives of skops without importing skops, which loads all of scikit-learn, and PyTorch if it can.
+"""Read models from archives of skops without skops, whose import loads all of scikit-learn and any PyTorch.
 
 An archive holds ``schema.json``, a tree of nodes that each name a loader and a type, and one ``.npy`` file per array.
 Reading goes over the whole tree first and returns a function that builds the object. A file that is damaged, or was
@@ -116,7 +116,7 @@ def _check_names(archive: zipfile.ZipFile) -> None:
 
 
 def _check_for_skops(path: Path, archive: zipfile.ZipFile, schema: Any) -> None:
-    """Raise ValueError for what is wrong with an archive whatever types it has: arrays, and loaders of `CLASSES`."""
+    """Raise an error if an array is damaged or one of `CLASSES` has another loader, whatever else the archive holds."""
     for name in archive.namelist():
         if name.endswith(".npy"):
             _read_array(path, archive, name)
