@@ -39,11 +39,11 @@ from tensormargin import (
     weight_maps,
 )
 from tensormargin.evaluation import nested_evaluation, permutation_test
-from tensormargin.evaluation.predictions import predictions_of
 from tensormargin.io import BadFileError, SampleSet
 from tensormargin.io import models as model_files
 from tensormargin.model_steps import fit_model, needs_groups, samples_for_classifier, search_of
 from tensormargin.plots import plot_convergence
+from tensormargin.predictions import predictions_of
 from tensormargin.preparation import Crop, Tensorize, TensorScaler
 from tensormargin.report import model_page, render
 

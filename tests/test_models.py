@@ -18,7 +18,7 @@ from conftest import low_rank_classes
 from matplotlib import pyplot as plt
 from PIL import Image
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
@@ -404,21 +404,16 @@ def test_a_schema_that_names_nothing_known_is_refused(saved):
         load_model(saved)
 
 
-def test_other_versions_are_told_of(saved, monkeypatch):
-    load = skops.io.load
-
-    def from_the_past(*arguments, **keywords):
-        warnings.warn(
-            InconsistentVersionWarning(
-                estimator_name="it", current_sklearn_version="9.9", original_sklearn_version="0.1"
-            ),
-            stacklevel=1,
-        )
-        return load(*arguments, **keywords)
-
-    monkeypatch.setattr(skops.io, "load", from_the_past)
+@pytest.mark.parametrize("last", [TensorMarginClassifier("cp"), LinearSVC()], ids=["read by us", "read by skops"])
+def test_other_versions_are_told_of(last, binary, tmp_path, monkeypatch):
+    path = tmp_path / "model.skops"
+    steps = [Tensorize((60,)), StandardScaler(), Tensorize((6, 10)), Tensorize((60,)), clone(last)]
+    model = make_pipeline(*steps).fit(*binary)
+    with monkeypatch.context() as patch:
+        patch.setattr("sklearn.base.__version__", "0.1")
+        save_model(path, model)
     with pytest.warns(UserWarning, match="was saved with tensormargin .*; fit it again with the versions at hand"):
-        load_model(saved)
+        load_model(path)
 
 
 # ---- maps ----

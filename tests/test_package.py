@@ -9,9 +9,12 @@ import sys
 from importlib.metadata import version
 from importlib.resources import files
 
+import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import tensormargin
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, save_model
 
 
 def test_every_public_name_is_there():
@@ -50,3 +53,38 @@ def test_the_command_line_starts_without_the_heavy_imports():
 
 def test_the_estimator_is_imported_without_the_compiler():
     assert loaded_after("from tensormargin import TensorMarginClassifier", "numba", "tensorly", "matplotlib") == []
+
+
+# Runs both commands and prints the modules that they import and `import sklearn.svm` does not.
+_COMMANDS = """
+import sys
+import sklearn.svm
+before = set(sys.modules)
+from tensormargin.cli import main
+main(["predict", {model!r}, {data!r}, "-o", {out!r}], standalone_mode=False)
+main(["inspect", {model!r}], standalone_mode=False)
+print(sorted(set(sys.modules) - before))
+"""
+_NEEDED = {"click", "scipy", "sklearn", "tensorly", "tensormargin"}  # TensorLy for the weight, and SciPy for TensorLy
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "search"])
+def test_predict_and_inspect_import_little_more_than_scikit_learn(kind, tmp_path):
+    """The processor time of both is at most 1.3 times that of `import sklearn.svm` (benchmarks/speed/startup.py)."""
+    X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
+    model = {
+        "pipeline": make_pipeline(TensorScaler(), TensorMarginClassifier("cp", 1)),
+        "search": TensorMarginClassifierCV(decompositions=("cp",), ranks=(1,), preparation=TensorScaler(), cv=2),
+    }[kind]
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    save_model(tmp_path / "model.skops", model.fit(X, y))
+    names = {"model": "model.skops", "data": "data.npz", "out": "out.csv"}
+    code = _COMMANDS.format(**{name: str(tmp_path / file) for name, file in names.items()})
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = eval(result.stdout.splitlines()[-1], {})
+    packages = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
+    assert {name for name in packages if not name.startswith("_")} <= _NEEDED
+    assert not {f"sklearn.{name}" for name in ("datasets", "ensemble", "feature_selection")} & set(imported)
+    ours = {".".join(name.split(".")[:2]) for name in imported if name.startswith("tensormargin.")}
+    assert not ours & {f"tensormargin.{name}" for name in ("_kernels", "evaluation", "plots", "report", "reproduce")}
+    assert ("tensormargin.selection" in ours) == (kind == "search")

@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensormargin import TensorMarginClassifier
 from tensormargin.preparation import Crop, KeepsTensors, Mask, Recipe, Resize, Tensorize, TensorScaler, resize
 from tensormargin.preparation.resizing import resizing_matrix
-from tensormargin.report.statements import describe_step
+from tensormargin.statements import describe_step
 
 SHAPE = (6, 5, 4)
 BRAIN = np.zeros(SHAPE, bool)

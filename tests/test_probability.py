@@ -15,7 +15,7 @@ from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, make_
 from tensormargin.calibration import calibrate, class_probabilities
 from tensormargin.estimators.probabilities import _folds
 from tensormargin.leakage import content_ranks
-from tensormargin.report.statements import describe_model, describe_strengths
+from tensormargin.statements import describe_model, describe_strengths
 
 
 @pytest.fixture(scope="module")

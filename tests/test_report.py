@@ -15,8 +15,8 @@ from tensormargin import TensorMarginClassifier
 from tensormargin.evaluation import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate
 from tensormargin.io import SampleSet, load_model, read_facts, save_model
 from tensormargin.report import comparison_page, differences_in_words, evaluation_lines, model_page, render, write_page
-from tensormargin.report.statements import fold_note
 from tensormargin.report.volumes import packed_background, packed_map
+from tensormargin.statements import fold_note
 
 EVIL = "<script>alert(1)</script>"
 EVIL_NAME = '"><img src=x onerror=alert(2)>/{{ 7 * 7 }}.npy'

@@ -9,7 +9,7 @@ from conftest import low_rank_classes
 
 from tensormargin import SampleSet, TensorMarginClassifier, activation_pattern, margin_report
 from tensormargin._validation import checked_groups, checked_labels
-from tensormargin.evaluation.predictions import predictions_of, write_predictions
+from tensormargin.predictions import predictions_of, write_predictions
 
 X = np.zeros((4, 2, 3))
 WORDS = ["b", "a", "b", "c"]

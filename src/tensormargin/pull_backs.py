@@ -12,7 +12,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from sklearn.feature_selection import SelectorMixin
 from sklearn.preprocessing import FunctionTransformer
 
 from ._typing import Array, FloatArray
@@ -205,7 +204,7 @@ register_pull_back("sklearn.SimpleImputer", _left_as_they_are)  # for samples wi
 register_pull_back("sklearn._BasePCA", _through_components)
 register_pull_back("sklearn.TruncatedSVD", _through_components)
 register_pull_back("sklearn.FastICA", _through_components)
-register_pull_back(SelectorMixin, _through_selector)
+register_pull_back("sklearn.SelectorMixin", _through_selector)
 
 
 # ---- functions ----

@@ -37,8 +37,8 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
     The CSV file has one row per sample: its name or number, the predicted class, and the probability
     (for models without probabilities, the score) of every class.
     """
-    from ..evaluation.predictions import predictions_of, write_predictions
     from ..io import load_model
+    from ..predictions import predictions_of, write_predictions
     from ..preparation import takes_ragged
 
     with refusals(ValueError):
@@ -93,7 +93,7 @@ def inspect_command(model: Path, weight_map: Path | None, as_json: bool) -> None
     """Describe a MODEL file: classes, weight, preparation, evaluation, versions."""
     from ..intake import shape_in_words
     from ..io import load_model
-    from ..report import evaluation_lines, statements
+    from ..statements import evaluation_lines, statements
 
     with refusals(ValueError, TypeError):
         check_outputs((model,), (weight_map,))

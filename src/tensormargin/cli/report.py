@@ -39,8 +39,8 @@ def report_command(source: Path, data: Path | None, out: Path, loading: dict[str
                 raise ValueError(f"a comparison needs no DATA; leave {data} out")
             page = comparison_page(read_comparison(source))
         else:
-            from ..evaluation.predictions import check_samples_fit
             from ..io import load_model
+            from ..predictions import check_samples_fit
             from ..preparation import takes_ragged
 
             loaded = load_model(source)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +68,15 @@ class _Container(NamedTuple):
     words: str
     open: Callable[[Path, str | None], AbstractContextManager[dict[str, Stored]]]
     remedy: str
+
+
+class NpyHeader(NamedTuple):
+    """What the header of a ``.npy`` file says, and where the entries begin."""
+
+    shape: tuple[int, ...]
+    in_fortran_order: bool
+    dtype: np.dtype[Any]
+    begin: int
 
 
 def read_arrays(path: str | Path, names: Sequence[str] | None = None) -> dict[str, Array]:
@@ -177,11 +187,7 @@ def _open_npz(path: Path, only: str | None) -> Iterator[dict[str, Stored]]:
 
 def _npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Stored:
     member = archive.getinfo(f"{name}.npy")
-    with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, in_fortran_order, dtype = header(file)
-        begin = file.tell()
+    shape, in_fortran_order, dtype, begin = npy_header(path, archive, member)
     packed = member.compress_type != zipfile.ZIP_STORED
 
     def get(where: tuple[slice, ...]) -> Array:
@@ -192,6 +198,20 @@ def _npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Stored:
         return np.memmap(path, dtype, "r", offset, shape, "F" if in_fortran_order else "C")[where]
 
     return _stored(path, name, shape, dtype, get, None if packed else (1,) * len(shape))
+
+
+def npy_header(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NpyHeader:
+    """Return the header of an array in an archive; raise `BadFileError` if the array is not as large as it says."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        header = NpyHeader(*read(file), file.tell())
+    if not header.dtype.hasobject and header.begin + prod(header.shape) * header.dtype.itemsize != member.file_size:
+        raise BadFileError(
+            f"{path}: an array must be as large as its header says; {member.filename} has {member.file_size} bytes and "
+            f"says {header.dtype} of shape {header.shape}. Write the file again"
+        )
+    return header
 
 
 def _offset(path: Path, member: zipfile.ZipInfo) -> int:

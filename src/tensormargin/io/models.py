@@ -6,10 +6,11 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..affine import remembered_shape, sample_shape
 from ..chains import chain_of, is_masker
 from ..estimators import to_device
+from .archive import OWN_CLASSES, OtherTypeError, read_archive
 from .arrays import BadFileError
 from .atomic import replacing
 from .versions import software_versions
@@ -38,16 +40,8 @@ FACTS = "tensormargin.json"
 
 # Types that a model may contain besides those that skops trusts by default. All others are rejected, except those of
 # `public_types`, whose state is restored without running anything from the file.
-TRUSTED = frozenset(
+TRUSTED = OWN_CLASSES | frozenset(
     {
-        "tensormargin.estimators.classifier.TensorMarginClassifier",
-        "tensormargin.selection.classifier.TensorMarginClassifierCV",
-        "tensormargin.preparation.lengths.EqualLength",
-        "tensormargin.preparation.resizing.Resize",
-        "tensormargin.preparation.scaling.TensorScaler",
-        "tensormargin.preparation.shaping.Crop",
-        "tensormargin.preparation.shaping.Mask",
-        "tensormargin.preparation.shaping.Tensorize",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
         "sklearn.calibration._TemperatureScaling",
@@ -59,9 +53,6 @@ TRUSTED = frozenset(
         "sklearn.model_selection._search_successive_halving.HalvingRandomSearchCV",
         "sklearn.utils._metadata_requests.MetadataRequest",
         "sklearn.utils._metadata_requests.MethodMetadataRequest",
-        "tensorly.cp_tensor.CPTensor",
-        "tensorly.tucker_tensor.TuckerTensor",
-        "tensorly.tt_tensor.TTTensor",
         "joblib.memory.Memory",  # as in nilearn's maskers, without a folder, which would be another type
         "nibabel.fileholders.FileHolder",
         "nibabel.nifti1.Nifti1Extensions",
@@ -140,20 +131,16 @@ def load_model(path: str | Path) -> ModelFile:
 
     Loading runs no code from the file; unexpected types are rejected.
     """
-    import skops.io
-
     facts = read_facts(path)
-    untrusted = _untrusted(path)
-    foreign = _foreign(set(untrusted))
-    if foreign:
-        raise BadFileError(
-            f"{path}: holds types that a model of tensormargin does not have, {', '.join(foreign)}; it is not loaded"
-        )
+    try:
+        build = read_archive(path)
+    except OtherTypeError:
+        build = _read_with_skops(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InconsistentVersionWarning)
         try:
-            model = skops.io.load(path, trusted=untrusted)
-        # A damaged archive can raise anything in skops; turn it into one clear message.
+            model = build()
+        # Attributes of another version, or a damaged archive, can raise anything; turn it into one clear message.
         except Exception as error:
             raise BadFileError(
                 f"{path}: cannot be loaded ({error}); it was saved with {_versions(facts)}. Fit it again, or install "
@@ -164,6 +151,19 @@ def load_model(path: str | Path) -> ModelFile:
             f"{path} was saved with {_versions(facts)}; fit it again with the versions at hand to be sure", stacklevel=2
         )
     return ModelFile(model, MappingProxyType(facts))
+
+
+def _read_with_skops(path: str | Path) -> Callable[[], Any]:
+    """Return a function that builds the object in an archive; raise `BadFileError` if it has types not trusted here."""
+    import skops.io  # imports all of scikit-learn, and PyTorch if it is installed: only where `read_archive` is no use
+
+    untrusted = _untrusted(path)
+    foreign = _foreign(set(untrusted))
+    if foreign:
+        raise BadFileError(
+            f"{path}: holds types that a model of tensormargin does not have, {', '.join(foreign)}; it is not loaded"
+        )
+    return partial(skops.io.load, path, trusted=untrusted)
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:

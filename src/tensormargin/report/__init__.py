@@ -1,9 +1,9 @@
 """HTML reports of fitted models and of comparisons, each a single self-contained file."""
 
+from ..statements import describe_model, evaluation_lines, statements
 from .comparison_report import comparison_page, differences_in_words, read_comparison
 from .model_report import model_page
 from .page import Page, render, write_page
-from .statements import describe_model, evaluation_lines, statements
 
 __all__ = [
     "Page",

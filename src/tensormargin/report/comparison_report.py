@@ -9,9 +9,9 @@ from typing import Any
 
 from ..intake import shape_in_words
 from ..io import BadFileError
+from ..statements import percent
 from .page import Page, Section, cell, table
 from .pictures import pictures_of_intervals
-from .statements import percent
 
 _PARTS = ("created", "data", "settings", "preparation", "versions", "summary", "differences")
 

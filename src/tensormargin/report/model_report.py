@@ -30,9 +30,7 @@ from ..plots import (
     plot_ranks,
     plot_search,
 )
-from .page import Page, Section, cell, table
-from .pictures import Picture, picture, pictures_of_intervals
-from .statements import (
+from ..statements import (
     describe_model,
     describe_rule,
     describe_steps,
@@ -45,6 +43,8 @@ from .statements import (
     percent,
     statements,
 )
+from .page import Page, Section, cell, table
+from .pictures import Picture, picture, pictures_of_intervals
 from .volumes import packed_background, packed_map
 
 _MOST_PICTURES = 6

@@ -1,15 +1,15 @@
-"""Sentences of the report, including those for a methods section."""
+"""A model and its evaluation in sentences, for `inspect`, the report and a methods section."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..estimators import TensorMarginClassifier
-from ..formats.base import plain_rank
-from ..intake import shape_in_words
-from ..model_steps import AveragedClassifier, all_steps, classifier_of, search_of, wrappers_of
-from ..preparation import KeepsTensors
+from .estimators import TensorMarginClassifier
+from .formats.base import plain_rank
+from .intake import shape_in_words
+from .model_steps import AveragedClassifier, all_steps, classifier_of, search_of, wrappers_of
+from .preparation import KeepsTensors
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
-from ..io import BadFileError, SampleSet, replacing
-from ..model_steps import groups_for_last_step, last_estimator, needs_groups, sample_shape, samples_for_last_step
-from ..preparation import takes_ragged
+from ._typing import Array
+from .io import BadFileError, SampleSet, replacing
+from .model_steps import groups_for_last_step, last_estimator, needs_groups, sample_shape, samples_for_last_step
+from .preparation import takes_ragged
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,320 @@
+"""Read models from archives of skops without skops, whose import loads all of scikit-learn and any PyTorch.
+
+An archive holds ``schema.json``, a tree of nodes that each name a loader and a type, and one ``.npy`` file per array.
+Reading goes over the whole tree first and returns a function that builds the object. A file that is damaged, or was
+tampered with, is thus refused before any object exists, and building takes classes from `CLASSES` only, without
+calling anything that the file names.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .._typing import Array
+from .arrays import BadFileError, npy_header
+
+OWN_CLASSES = frozenset(
+    {
+        "tensormargin.estimators.classifier.TensorMarginClassifier",
+        "tensormargin.selection.classifier.TensorMarginClassifierCV",
+        "tensormargin.preparation.lengths.EqualLength",
+        "tensormargin.preparation.resizing.Resize",
+        "tensormargin.preparation.scaling.TensorScaler",
+        "tensormargin.preparation.shaping.Crop",
+        "tensormargin.preparation.shaping.Mask",
+        "tensormargin.preparation.shaping.Tensorize",
+        "tensorly.cp_tensor.CPTensor",
+        "tensorly.tucker_tensor.TuckerTensor",
+        "tensorly.tt_tensor.TTTensor",
+    }
+)
+"""Classes of this library, and those of its weights."""
+
+CLASSES = OWN_CLASSES | {
+    "sklearn.calibration.CalibratedClassifierCV",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
+    "sklearn.frozen._frozen.FrozenEstimator",
+    "sklearn.pipeline.Pipeline",
+    "sklearn.preprocessing._data.MaxAbsScaler",
+    "sklearn.preprocessing._data.MinMaxScaler",
+    "sklearn.preprocessing._data.Normalizer",
+    "sklearn.preprocessing._data.RobustScaler",
+    "sklearn.preprocessing._data.StandardScaler",
+}
+"""All classes that are read without skops: their state is arrays, plain values and each other."""
+
+_SCHEMA = "schema.json"
+_PROTOCOLS = (0, 1, 2)  # versions of the skops format; the nodes read here are the same in all of them
+_DICTS = {"builtins.dict": dict, "collections.OrderedDict": OrderedDict}
+_TRUTH = {"true": True, "false": False}  # keys of a dict are text in JSON; bool("false") would be True
+_NUMPY_TYPES: tuple[type[np.generic], ...] = (
+    np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, np.float32, np.float64, np.str_,
+)  # fmt: skip
+_SCALARS = {f"numpy.{kind.__name__}": kind for kind in (*_NUMPY_TYPES, np.bool_)}
+_KEYS: Mapping[str, Callable[[str], Any]] = {
+    "builtins.str": str,
+    "builtins.int": int,
+    "builtins.float": float,
+    "builtins.bool": _TRUTH.__getitem__,
+    **{f"numpy.{kind.__name__}": kind for kind in _NUMPY_TYPES},
+}
+
+Build = Callable[[], Any]
+T = TypeVar("T")
+
+
+class OtherTypeError(Exception):
+    """Raised for an archive with types that only skops can read."""
+
+
+def read_archive(path: str | Path) -> Build:
+    """Return a function that builds the object in an archive.
+
+    Raises
+    ------
+    OtherTypeError
+        If the archive contains more than arrays, plain values, their containers and `CLASSES`. It may then be given to
+        skops, after its own check of the types: what can be told of any archive has been checked here.
+    BadFileError
+        If the archive is damaged, or not one that skops writes.
+    """
+    path = Path(path)
+    # A damaged archive can raise anything in zipfile, json and NumPy; turn it into one clear message.
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_names(archive)
+            schema = _checked(json.loads(archive.read(_SCHEMA)), dict)
+            try:
+                return _Reader(path, archive).plan_schema(schema)
+            except OtherTypeError:
+                _check_for_skops(path, archive, schema)
+                raise
+    except (BadFileError, OtherTypeError):
+        raise
+    except Exception as error:
+        raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
+
+
+def _check_names(archive: zipfile.ZipFile) -> None:
+    """Raise ValueError unless the members have different names without folders, as skops gives them."""
+    counts = Counter(archive.namelist())
+    wrong = sorted(name for name, count in counts.items() if count > 1 or not name or set(name) & set("/\\:"))
+    if wrong:
+        raise ValueError(f"its members must have different names, without folders; got {', '.join(wrong[:5])}")
+
+
+def _check_for_skops(path: Path, archive: zipfile.ZipFile, schema: Any) -> None:
+    """Raise an error if an array is damaged or one of `CLASSES` has another loader, whatever else the archive holds."""
+    for name in archive.namelist():
+        if name.endswith(".npy"):
+            _read_array(path, archive, name)
+    for node in _nodes(schema):
+        if _name(node) in CLASSES and node["__loader__"] != "ObjectNode":
+            raise ValueError(f"{_name(node)} is stored as {node['__loader__']}, must be ObjectNode")
+
+
+def _read_array(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
+    npy_header(path, archive, archive.getinfo(name))  # before NumPy allocates what the header says
+    with archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _nodes(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        if "__loader__" in part:
+            yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            yield from _nodes(one)
+
+
+class _Reader:
+    """Plans how to build the objects of an archive.
+
+    Attributes
+    ----------
+    planned : dict of int to callable
+        The functions that build objects, by ``__id__``; None while the parts of an object are being planned.
+    """
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self.path = path
+        self.archive = archive
+        self.planned: dict[int, Build | None] = {}
+
+    def plan_schema(self, schema: dict[str, Any]) -> Build:
+        """Return a function that builds the object of the archive."""
+        protocol = _field(schema, "protocol", int)
+        if protocol not in _PROTOCOLS:
+            raise OtherTypeError(f"protocol {protocol}")
+        return self.plan(schema)
+
+    def plan(self, node: Any) -> Build:
+        """Return a function that builds the object of a node; nodes with the same ``__id__`` are one object."""
+        node = _checked(node, dict)
+        planner = _PLANNERS.get(_field(node, "__loader__", str))
+        if planner is None:
+            raise OtherTypeError(node["__loader__"])
+        number = _field(node, "__id__", int)
+        if number not in self.planned:
+            self.planned[number] = None
+            self.planned[number] = cache(planner(self, node))
+        build = self.planned[number]
+        if build is None:
+            raise ValueError(f"{_name(node)} contains itself")
+        return build
+
+
+def _plain(reader: _Reader, node: dict[str, Any]) -> Build:
+    """Plan a number, text, truth value or None."""
+    _require(node, "builtins.str")
+    value = json.loads(_field(node, "content", str))
+    if not (value is None or isinstance(value, str | int | float)):
+        raise ValueError(f"a plain value must be a number or text, got {type(value).__name__}")
+    return lambda: value
+
+
+def _list(reader: _Reader, node: dict[str, Any]) -> Build:
+    _require(node, "builtins.list")
+    items = _items(reader, node)
+    return lambda: [build() for build in items]
+
+
+def _tuple(reader: _Reader, node: dict[str, Any]) -> Build:
+    _require(node, "builtins.tuple")
+    items = _items(reader, node)
+    return lambda: tuple(build() for build in items)
+
+
+def _items(reader: _Reader, node: dict[str, Any]) -> list[Build]:
+    return [reader.plan(one) for one in _field(node, "content", list)]
+
+
+def _dict(reader: _Reader, node: dict[str, Any]) -> Build:
+    kind = _DICTS[_require(node, *_DICTS)]
+    content = _field(node, "content", dict)
+    keys = [convert(key) for convert, key in zip(_key_types(node), content, strict=True)]
+    values = [reader.plan(value) for value in content.values()]
+    return lambda: kind((key, build()) for key, build in zip(keys, values, strict=True))
+
+
+def _key_types(node: dict[str, Any]) -> list[Callable[[str], Any]]:
+    """Return the functions that convert the keys of a dictionary, which are text in JSON."""
+    kinds = _field(node, "key_types", dict)
+    _require(kinds, "builtins.list")
+    return [_KEYS[_require(_checked(one, dict), *_KEYS)] for one in _field(kinds, "content", list)]
+
+
+def _array(reader: _Reader, node: dict[str, Any]) -> Build:
+    """Plan an array, or a NumPy scalar, which is stored as an array."""
+    name = _require(node, "numpy.ndarray", *_SCALARS)
+    if _field(node, "type", str) == "json":
+        return _objects(reader, node)
+    array = _read_array(reader.path, reader.archive, _field(node, "file", str))
+    if name == "numpy.ndarray":
+        return lambda: array
+    if array.shape != () or array.dtype.type is not _SCALARS[name]:
+        raise ValueError(f"{name} is stored as an array of {array.dtype} of shape {array.shape}")
+    return lambda: array[()]
+
+
+def _objects(reader: _Reader, node: dict[str, Any]) -> Build:
+    """Plan a vector of objects, such as labels of different types."""
+    _require(node, "numpy.ndarray")
+    if len(_field(_field(node, "shape", dict), "content", list)) != 1:
+        raise OtherTypeError("array of objects")
+    items = _items(reader, node)
+
+    def build() -> Array:
+        array = np.empty(len(items), object)
+        for place, item in enumerate(items):  # one by one: NumPy would turn a list of lists into a matrix
+            array[place] = item()
+        return array
+
+    return build
+
+
+def _masked(reader: _Reader, node: dict[str, Any]) -> Build:
+    _require(node, "numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray")
+    content = _field(node, "content", dict)
+    data, mask = reader.plan(content.get("data")), reader.plan(content.get("mask"))
+    return lambda: np.ma.MaskedArray(data(), mask())
+
+
+def _random_state(reader: _Reader, node: dict[str, Any]) -> Build:
+    _require(node, "numpy.random.mtrand.RandomState")
+    state = reader.plan(node.get("content"))
+
+    def build() -> np.random.RandomState:
+        generator = np.random.RandomState(0)
+        generator.set_state(state())
+        return generator
+
+    return build
+
+
+def _instance(reader: _Reader, node: dict[str, Any]) -> Build:
+    """Plan an instance of one of `CLASSES`: a new object without a call of ``__init__``, then its attributes."""
+    module, _, name = _require(node, *CLASSES).rpartition(".")
+    content = _field(node, "content", dict)
+    if content.get("__loader__") != "DictNode" or any(kind is not str for kind in _key_types(content)):
+        raise ValueError(f"the state of {name} must be a dict of attributes")
+    state = reader.plan(content)
+
+    def build() -> Any:
+        kind = getattr(import_module(module), name)
+        instance = kind.__new__(kind)
+        if hasattr(instance, "__setstate__"):  # scikit-learn's warns of other versions, ours reads earlier formats
+            instance.__setstate__(state())
+        else:
+            vars(instance).update(state())
+        return instance
+
+    return build
+
+
+_PLANNERS: Mapping[str, Callable[[_Reader, dict[str, Any]], Build]] = {
+    "JsonNode": _plain,
+    "ListNode": _list,
+    "TupleNode": _tuple,
+    "DictNode": _dict,
+    "NdArrayNode": _array,
+    "MaskedArrayNode": _masked,
+    "RandomStateNode": _random_state,
+    "ObjectNode": _instance,
+}
+
+
+def _require(node: dict[str, Any], *names: str) -> str:
+    """Return the type of a node; raise OtherTypeError if it is none of these."""
+    name = _name(node)
+    if name not in names:
+        raise OtherTypeError(name)
+    return name
+
+
+def _name(node: dict[str, Any]) -> str:
+    return f"{node.get('__module__')}.{node.get('__class__')}"
+
+
+def _field(node: dict[str, Any], name: str, kind: type[T]) -> T:
+    return _checked(node.get(name), kind, name)
+
+
+def _checked(value: Any, kind: type[T], name: str = "a node") -> T:
+    if type(value) is not kind:
+        raise ValueError(f"{name} must be {kind.__name__}, is {type(value).__name__}")
+    return value
