@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from tensormargin import TensorMarginClassifier, tuning
+from tensormargin import alternate as alternate_module
 from tensormargin.designs import Matrix
 from tensormargin.formats import FORMATS
 from tensormargin.samples import MemorySamples, sample_array
@@ -292,6 +293,7 @@ class TestTravel:
         monkeypatch.setattr(
             MemorySamples, "_contract", lambda self, *rest: contracted.append(1) or contract(self, *rest)
         )
+        monkeypatch.setattr(alternate_module, "small_sweeps", lambda *_: None)  # compiled code would not be counted
         X, y = remote((4, 5, 6), log=tmp_path, n_chunks=8, length=10), np.arange(80) % 2
         fit(X.compute(), y, weight, max_iter=3)
         (tmp_path / "reads").unlink()

@@ -74,11 +74,15 @@ class Fit:
 
 @dataclass(frozen=True)
 class BlockRequest:
-    """A block to solve to a relative duality gap of ``gap_tol``, with a guess of its dual point."""
+    """A block to solve to a relative duality gap of ``gap_tol``, with a guess of its dual point.
+
+    ``of_few`` tells that there are few samples, so that even a large design is cheap to solve to the last digits.
+    """
 
     block: Block | Tangent
     beta: FloatArray | None
     gap_tol: float
+    of_few: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,8 @@ def sweeps(
     final_gap = tuning.GAP_SHARE * tol
     one_block = len(start.weight.block_names) == 1
     has_tangent = not one_block and start.weight.has_tangent
-    from_start = has_tangent and _few(n_samples, start.weight)
+    from_start = has_tangent and _pays_from_start(n_samples, start.weight)
+    few = _few(n_samples, start.weight)
     gap_tol = max(final_gap, 0.0 if one_block or from_start else _loosest_gap(start))
     done: list[Sweep] = []
     converged = False
@@ -188,7 +193,7 @@ def sweeps(
         if sweep is None:
             small = None  # the general way from here on
             stepping = from_start or (has_tangent and len(done) >= tuning.FAST_SWEEPS)
-            sweep = yield from _tangent_sweep(state, gap_tol, tol) if stepping else _sweep(state, gap_tol)
+            sweep = yield from _tangent_sweep(state, gap_tol, tol, few) if stepping else _sweep(state, gap_tol)
         if not np.isfinite(state.objective):
             raise FloatingPointError(
                 "no block has a finite objective (Eq. 7): lam, mu1 or mu2 is too large for samples of this magnitude; "
@@ -205,10 +210,14 @@ def sweeps(
     return Fit(state.weight, state.intercept, state.objective, tuple(done), converged)
 
 
-def _few(n_samples: int, weight: Weight) -> bool:
+def _pays_from_start(n_samples: int, weight: Weight) -> bool:
     """Return whether steps in the tangent space pay from the first sweep on."""
-    few = n_samples <= tuning.SAMPLES_PER_PARAMETER * weight.n_parameters
-    return few or n_samples * prod(weight.shape) <= tuning.SMALL_SAMPLES
+    return _few(n_samples, weight) or n_samples <= tuning.SAMPLES_PER_PARAMETER * weight.n_parameters
+
+
+def _few(n_samples: int, weight: Weight) -> bool:
+    """Return whether samples are so few that compiled code fits them, wherever they are stored."""
+    return n_samples * prod(weight.shape) <= tuning.SMALL_SAMPLES
 
 
 def _loosest_gap(start: Start) -> float:
@@ -280,7 +289,9 @@ class _State:
 
 def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solver: Solver) -> SolvedBlock:
     """Return the solution of the requested block, given its design."""
-    small = solve_small_block(design, problem, request.beta, request.gap_tol) if solver is solve_dual_cd else None
+    most = tuning.SMALL_SAMPLES if request.of_few else tuning.SMALL_DESIGN
+    may_be_small = solver is solve_dual_cd and design.shape[0] * design.shape[1] <= most
+    small = solve_small_block(design, problem, request.beta, request.gap_tol) if may_be_small else None
     if small is not None:
         vector, intercept, beta, certificate = small
         return SolvedBlock(request.block, vector, intercept, certificate, certificate.relative_gap, beta)
@@ -306,7 +317,7 @@ def _small_sweep(state: _State, small: SmallSweeps) -> Sweep | None:
     return Sweep((state.objective,) * n_blocks, (made.gap,) * n_blocks, made.change, decrease, perf_counter() - began)
 
 
-def _tangent_sweep(state: _State, gap_tol: float, tol: float) -> Generator[BlockRequest, SolvedBlock, Sweep]:
+def _tangent_sweep(state: _State, gap_tol: float, tol: float, few: bool) -> Generator[BlockRequest, SolvedBlock, Sweep]:
     """Make a step in the tangent space of the weights of one rank, with the core fitted there.
 
     The tangent space contains every block, so its problem is a block problem like the others. A point where each block
@@ -317,16 +328,16 @@ def _tangent_sweep(state: _State, gap_tol: float, tol: float) -> Generator[Block
     began = perf_counter()
     gaps = []
     if not np.isfinite(state.objective):
-        solved = yield BlockRequest(state.weight.refit(), state.beta, gap_tol)
+        solved = yield BlockRequest(state.weight.refit(), state.beta, gap_tol, few)
         state.try_block(solved)
         gaps.append(solved.gap)
     before, objective_before = state.weight, state.objective
     tangent = before.tangent()
-    best = yield BlockRequest(tangent, state.beta, gap_tol)
+    best = yield BlockRequest(tangent, state.beta, gap_tol, few)
     gaps.append(best.gap)
     promised = state.objective - best.certificate.primal
     if promised > tuning.STATIONARY_SHARE * tol * state.scale:
-        tried = yield from _search_along(state, tangent, best, promised, gap_tol)
+        tried = yield from _search_along(state, tangent, best, promised, gap_tol, few)
         state.try_block(tried)
         gaps.append(tried.gap)
     n_blocks = len(before.block_names)
@@ -334,7 +345,7 @@ def _tangent_sweep(state: _State, gap_tol: float, tol: float) -> Generator[Block
 
 
 def _search_along(
-    state: _State, tangent: Tangent, best: SolvedBlock, promised: float, gap_tol: float
+    state: _State, tangent: Tangent, best: SolvedBlock, promised: float, gap_tol: float, few: bool
 ) -> Generator[BlockRequest, SolvedBlock, SolvedBlock]:
     """Try ever shorter steps to the solution in the tangent space, and return the first one that gains enough.
 
@@ -345,7 +356,7 @@ def _search_along(
         tried = []
         for part in (share, share / 2):
             near = tangent.retract(tangent.vector + part * (best.vector - tangent.vector))
-            solved = yield BlockRequest(near.refit(), best.beta, gap_tol)
+            solved = yield BlockRequest(near.refit(), best.beta, gap_tol, few)
             tried.append(solved)
             if state.objective - solved.certificate.primal >= tuning.GOOD_STEP * promised:
                 return solved

@@ -47,11 +47,11 @@ def solve_small_block(
 ) -> SmallSolution | None:
     """Return the solution of a small block problem.
 
-    None if it is not small, if rounding keeps it from its gap, or if the code was not compiled: the general way is then
-    to be taken.
+    None if it is not in memory, if rounding keeps it from its gap, or if the code was not compiled: the general way is
+    then to be taken.
     """
     function = native_function("tensormargin_solve_small")
-    if function is None or not isinstance(design, np.ndarray) or design.size > tuning.SMALL_DESIGN:
+    if function is None or not isinstance(design, np.ndarray):
         return None
     objective = problem.objective
     design = np.ascontiguousarray(design, np.float64)
