@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 NATIVE = Path(__file__).parent / "src" / "tensormargin" / "_native"
-FLAGS = ("-O3", "-std=c99", "-fPIC", "-shared", "-ffp-contract=fast", "-fno-math-errno")
+FLAGS = ("-O3", "-std=c99", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno")
 
 
 def compile_native() -> Path | None:
