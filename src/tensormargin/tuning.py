@@ -160,3 +160,12 @@ COARSE_TOL = 1e-2
 """...to this tolerance: the rest has to be done on all samples anyway."""
 CP_REFINEMENTS = 10
 """Rounds of alternating least squares for a CP start (CP 2, AdrenalMNIST3D: 4 sweeps instead of 7)."""
+
+# ---- searches (selection/) ----
+
+KEPT_SPLITS_BYTES = 2**28
+"""Prepared training and test sets that a search keeps; others are prepared again for each rung of the race."""
+KEPT_SCORES_BYTES = 2**29
+"""Held-out scores that a search keeps for the calibration of the selected model; otherwise it is fitted again."""
+FLAT_BASIS_BYTES = 2**29
+"""Samples of at most this size (as float64) are reduced to their span for flat weights."""

@@ -3,11 +3,12 @@
 from .comparison_report import comparison_page, differences_in_words, read_comparison
 from .model_report import model_page
 from .page import Page, render, write_page
-from .statements import describe_model, evaluation_lines, statements
+from .statements import describe_chosen, describe_model, evaluation_lines, statements
 
 __all__ = [
     "Page",
     "comparison_page",
+    "describe_chosen",
     "describe_model",
     "differences_in_words",
     "evaluation_lines",
