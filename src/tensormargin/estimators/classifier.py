@@ -67,7 +67,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     max_iter : int, default=100
         Maximum number of sweeps over all blocks.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the sample weights, as in scikit-learn.
+        Factors on the sample weights, as in scikit-learn. With "ovr", "balanced" also gives each class the same total
+        weight as all others together.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One binary problem per pair of classes (as in the paper), or per class against the rest.
     probability : bool, default=False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from ..formats.base import Rank, plain_rank
 
 DECOMPOSITIONS = ("full", "cp", "tucker", "tt")
 RANKS = (1, 2, 4)
-LAMS = (0.1, 1.0)
+LAMS = (1.0, 10.0)
+"""Values of lambda: these two do what more of them do (docs/guide.md, benchmarks/results/search.md)."""
 MUS = ((0.0, 0.0), (1.0, 1.0), (10.0, 10.0), (10.0, 0.0))
+"""Pairs (mu1, mu2), from the support vector machine to strong margin terms, with and without the margin mean."""
 
 Mu = float | tuple[float, float]
 """The strength of both margin terms, or of margin variance and margin mean."""
@@ -114,11 +117,13 @@ def schemes_of(multi_class: str, class_weight: Any, n_classes: int) -> list[Sche
     return [("ovo", class_weight), ("ovr", class_weight), *balanced]
 
 
-PRIOR = {"decomposition": "cp", "rank": 2, "lam": 1.0, "mu1": 1.0, "mu2": 1.0, "multi_class": "ovo"}
+PRIOR = MappingProxyType({"decomposition": "cp", "rank": 1, "lam": 1.0, "mu1": 1.0, "mu2": 1.0, "multi_class": "ovo"})
+"""The model that is tried first. On each axis but the decomposition it has the best mean over the data sets of
+benchmarks/search.py; of decompositions, none is better than another on average, and this one has the fewest numbers."""
 
 
 def default_of(tried: Sequence[Candidate]) -> int:
-    """Return the index of the candidate that is closest to the one to try first, with the last preparation."""
+    """Return the index of the candidate that is closest to `PRIOR`; ties go to the last preparation."""
 
     def agreement(number: int) -> tuple[int, int]:
         one = tried[number]
