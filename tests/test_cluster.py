@@ -108,8 +108,8 @@ def comparison(X, y):
     ("work", "functions"),
     [
         (one_vs_one, {"fit_in_memory"}),
-        (choice, {"run_path", "fit_in_memory"}),
-        (nested, {"run_path", "fit_in_memory", "_fit_and_score"}),
+        (choice, {"run_job", "fit_in_memory"}),
+        (nested, {"run_job", "fit_in_memory", "_fit_and_score"}),
         (chance, {"_numbered_score"}),
         (comparison, {"_row"}),
     ],
@@ -383,7 +383,7 @@ def test_a_job_that_cannot_be_pickled_is_an_error(address):
         with lock:
             return model.score(X, y)
 
-    with on_cluster(address, X), pytest.raises(TypeError, match=r"must be picklable; run_path .*scoring"):
+    with on_cluster(address, X), pytest.raises(TypeError, match=r"must be picklable; run_job .*scoring"):
         search(X, y, scoring=scoring)
 
 

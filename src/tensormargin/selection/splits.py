@@ -12,7 +12,34 @@ from .._typing import Array
 Split = tuple[Array, Array]
 """Row indices of a training set and of a test set."""
 
+_FOLDS = 5  # by default
 _ORDERS = 10  # shuffles to try before dropping a fold whose training set lacks a class
+
+
+def repeated_splits(cv: Any, y: Array, groups: Array | None, random_state: int) -> tuple[list[Split], int]:
+    """Return the splits of a search, and the number of the first ones that hold out each sample once.
+
+    If classes are too small for the requested number of folds, the folds are repeated with other shuffles until there
+    are at least as many splits: two or three tiny test sets say too little about many candidates.
+    """
+    splits = splits_of(cv, y, groups, random_state)
+    n_once, wanted = len(splits), _n_folds(cv) or 0
+    known = {test.tobytes() for _, test in splits}
+    for repeat in range(1, _ORDERS):
+        if len(splits) >= wanted:
+            break
+        for train, test in splits_of(cv, y, groups, (random_state + _ORDERS * repeat) % 2**32):
+            if test.tobytes() not in known:  # few groups can be divided in few ways
+                known.add(test.tobytes())
+                splits.append((train, test))
+    return splits, n_once
+
+
+def _n_folds(cv: Any) -> int | None:
+    """Return the requested number of folds; None for a user's own splits, which are used as they are."""
+    if cv is None:
+        return _FOLDS
+    return int(cv) if isinstance(cv, int | np.integer) else None
 
 
 def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> list[Split]:
@@ -22,10 +49,11 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> lis
     many folds as the smallest class has samples (groups).
     """
     rows = np.zeros(len(y))
-    if cv is not None and not isinstance(cv, int | np.integer):
+    wanted = _n_folds(cv)
+    if wanted is None:
         return list(check_cv(cv, y, classifier=True).split(rows, y, groups))
     smallest = _smallest_class(y, groups)
-    folds = min(5 if cv is None else int(cv), smallest)
+    folds = min(wanted, smallest)
     if folds < 2:
         kind = "samples" if groups is None else "groups"
         raise ValueError(
