@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,10 @@ DATA is one of
   array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
   folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
   table.csv  table.tsv                            columns path, label and optionally group
+  digits  basic-motions  eeg  ...                 a public data set, see `tensormargin data list`
 """
+
+_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size")
 
 
 class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
@@ -98,7 +102,12 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
 
 
 def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: bool = False) -> SampleSet:
-    """Return the samples that the options describe; leakage warnings are left to `leakage_said`."""
+    """Return the samples that the options describe; leakage warnings are left to `leakage_said`.
+
+    The path may also be the name of a public data set, unless there is a file of that name.
+    """
+    if not path.exists():
+        return _of_catalogue(path, loading)
     from ..io import load_samples
     from ..leakage import LeakageWarning
 
@@ -109,6 +118,37 @@ def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: 
         options["groups"] = False
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
         return load_samples(path, **options, need_labels=need_labels, ragged=ragged)
+
+
+def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
+    """Return the public data set of this name; raise ValueError if there is none."""
+    from ..datasets import CATALOGUE, load_by_name
+    from ..io import SampleSet
+
+    name = str(path)
+    if name not in CATALOGUE:
+        raise ValueError(
+            f"{name}: no such file or folder, and no data set of that name. {_did_you_mean(path, CATALOGUE)}Give the "
+            f"path of one that exists, or one of the data sets {', '.join(CATALOGUE)}"
+        )
+    given = [f"--{option.replace('_', '-')}" for option in _FOR_FILES if loading[option] not in (None, 0)]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: for files only, and {name} is a public data set. Leave it out, or make a file of the "
+            f"data set with `tensormargin data fetch {name}`"
+        )
+    bunch = load_by_name(name)
+    groups = None if loading["no_groups"] else bunch.get("groups")
+    kind = f"public data set ({CATALOGUE[name].source})"
+    return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, ())
+
+
+def _did_you_mean(path: Path, names: Iterable[str]) -> str:
+    """Return a question with the data sets, and the files of the same folder, whose names are similar; or nothing."""
+    folder = path.parent
+    files = [str(folder / one.name) for one in folder.iterdir()] if folder.is_dir() else []
+    close = get_close_matches(str(path), [*names, *files], n=3)
+    return f"Did you mean {' or '.join(close)}? " if close else ""
 
 
 @contextmanager
