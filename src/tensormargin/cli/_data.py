@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
@@ -25,6 +25,9 @@ DATA is one of
   table.csv  table.tsv                            columns path, label and optionally group
   digits  basic-motions  eeg  ...                 a public data set, see `tensormargin data list`
 """
+
+# The keys of `datasets.CATALOGUE`, copied so that a wrong name is refused at once; a test compares the two.
+DATA_SETS = ("digits", "mnist", "orl", "haxby", "eeg", "adrenal", "basic-motions", "indian-pines")
 
 _FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size")
 
@@ -120,17 +123,29 @@ def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: 
         return load_samples(path, **options, need_labels=need_labels, ragged=ragged)
 
 
+def check_data(path: Path) -> None:
+    """Raise ValueError if there is neither a file nor a public data set of that name."""
+    if path.exists() or str(path) in DATA_SETS:
+        return
+    try:
+        files = [str(one) for one in path.parent.iterdir()]
+    except OSError:
+        files = []
+    close = get_close_matches(str(path), [*DATA_SETS, *files], n=2)
+    question = f"Did you mean {' or '.join(close)}? " if close else ""
+    raise ValueError(
+        f"{path}: no such file or folder, and no data set of that name. {question}Give the path of one that exists, or "
+        f"one of the data sets {', '.join(DATA_SETS)}"
+    )
+
+
 def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
     """Return the public data set of this name; raise ValueError if there is none."""
+    check_data(path)
     from ..datasets import CATALOGUE, load_by_name
     from ..io import SampleSet
 
     name = str(path)
-    if name not in CATALOGUE:
-        raise ValueError(
-            f"{name}: no such file or folder, and no data set of that name. {_did_you_mean(path, CATALOGUE)}Give the "
-            f"path of one that exists, or one of the data sets {', '.join(CATALOGUE)}"
-        )
     given = [f"--{option.replace('_', '-')}" for option in _FOR_FILES if loading[option] not in (None, 0)]
     if given:
         raise ValueError(
@@ -143,12 +158,17 @@ def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
     return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, ())
 
 
-def _did_you_mean(path: Path, names: Iterable[str]) -> str:
-    """Return a question with the data sets, and the files of the same folder, whose names are similar; or nothing."""
-    folder = path.parent
-    files = [str(folder / one.name) for one in folder.iterdir()] if folder.is_dir() else []
-    close = get_close_matches(str(path), [*names, *files], n=3)
-    return f"Did you mean {' or '.join(close)}? " if close else ""
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with its noun, in the plural if needed."""
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
+def in_words(samples: SampleSet) -> str:
+    """Return number and shape of the samples and the number of classes, in words."""
+    from ..intake import shape_in_words
+
+    classes = len(set(samples.labels.tolist()))
+    return f"{len(samples.data)} samples of {shape_in_words(samples.sample_shape)}, {classes} classes"
 
 
 @contextmanager

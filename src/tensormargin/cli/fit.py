@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, Shape, leakage_said, load, loading_options, preparing_options, recipe_of
+from ._data import (
+    FORMATS,
+    Shape,
+    check_data,
+    counted,
+    in_words,
+    leakage_said,
+    load,
+    loading_options,
+    preparing_options,
+    recipe_of,
+)
 from ._maps import check_maps, map_options, write_maps
 from ._options import (
     check_outputs,
@@ -15,12 +26,12 @@ from ._options import (
     jobs_option,
     json_option,
     print_json,
-    progress_bar,
     refusals,
     say_written,
     scheduler_option,
     seed_option,
 )
+from ._running import fresh_option, processes, progress_bar, unfinished
 
 if TYPE_CHECKING:
     from ..evaluation import FittedModel
@@ -76,6 +87,7 @@ Next: tensormargin predict MODEL NEWDATA -o predictions.csv
 @seed_option
 @jobs_option
 @scheduler_option
+@fresh_option
 @json_option
 def fit_command(
     data: Path,
@@ -98,13 +110,18 @@ def fit_command(
     seed: int,
     jobs: int,
     scheduler: str | None,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Fit a classifier to DATA, evaluate it by nested cross-validation, and save it with an HTML report.
 
     lambda and mu are chosen by cross-validation; with --auto also the scaling, the decomposition (including the flat
-    weight) and its rank. The reported accuracy comes from samples held out from every choice.
+    weight) and its rank. The reported accuracy comes from samples held out from every choice. To resume a run that was
+    stopped, repeat the same command.
     """
+    with refusals(ValueError):
+        check_data(data)
+    ready = click.get_current_context().with_resource(processes(jobs, scheduler, "tensormargin.selection"))
     from ..evaluation import FitPlan, check_plan, fit_and_evaluate
     from ..selection import DEFAULT_RULE
 
@@ -134,9 +151,14 @@ def fit_command(
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
         with leakage_said(samples), fits_on(scheduler, samples.data), progress_bar() as show:
-            fitted = fit_and_evaluate(samples, plan, jobs, show)
+            checkpoint = unfinished(show, fresh)
+            click.echo(f"{in_words(samples)}; {counted(sum(plan.searches()), 'search', 'searches')}", err=True)
+            ready()
+            fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
         _write(fitted, samples, out, page)
         maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
+        if checkpoint is not None:
+            checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]
     if as_json:
         print_json({**fitted.about, "written": [str(path) for path in written]})

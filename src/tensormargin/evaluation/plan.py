@@ -56,6 +56,11 @@ class FitPlan:
         """The score by which models are chosen and evaluated."""
         return "accuracy" if self.class_weight is None else "balanced_accuracy"
 
+    def searches(self) -> tuple[int, int, int]:
+        """Return the number of searches in the evaluation, the fit and the permutation test."""
+        per_permutation = self.outer_folds * self.repeats or self.folds
+        return self.outer_folds * self.repeats, 1, (self.permutations + 1) * per_permutation * (self.permutations > 0)
+
     def model(self, n_jobs: int | None) -> Any:
         """Return the unfitted model: a search, in a Pipeline if the recipe has steps that need groups."""
         common: dict[str, Any] = {

@@ -27,6 +27,7 @@ from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted, samples_of_any_length
 from ..affine import NotAffineError, affine_form
 from ..calibration import calibrate
+from ..checkpoints import Checkpoint, units_of
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
@@ -40,6 +41,7 @@ from ..samples import SampleArray, sample_array
 from .batched_search import run_batched
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, LambdaPath, lambda_paths, lowered_ranks
+from .kept import with_kept
 from .scoring import Assess, Waiting
 from .search import PathJob, PathResults, Training, lams_up_to, left_out_scores, refit, run_path
 from .splits import Split, check_training_parts, splits_of
@@ -126,7 +128,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     """
 
     # Under scikit-learn's metadata routing, groups reach these methods without a request.
-    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None}
+    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None, "checkpoint": None}
     __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"groups": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
     __metadata_request__predict_log_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
@@ -193,7 +195,13 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, progress: Progress | None = None
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Self:
         """Run the search, refit the best candidate and calibrate its probabilities.
 
@@ -209,6 +217,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
             Used for fits, scores and the calibration of probabilities.
         progress : callable, optional
             Called as ``progress(done, total, text)`` after each job of the search.
+        checkpoint : Checkpoint, optional
+            Keeps the scores of the candidates, so that an interrupted search can be resumed.
         """
         self._check_grid()
         given = y
@@ -233,7 +243,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         shapes = self._shapes(training)
         tried = lambda_paths(shapes, self.decompositions, self.ranks, self.mus)
         with sent_once(X):
-            done = self._search(training, template, tried, splits, progress)
+            done = self._search(training, template, tried, splits, progress, checkpoint)
             notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, done)]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
             number, place = divmod(self.best_index_, len(self.lams))
@@ -299,6 +309,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         tried: list[LambdaPath],
         splits: list[Split],
         progress: Progress | None,
+        checkpoint: Checkpoint | None,
     ) -> list[PathResults]:
         lams = self._rising_lams()
         assess = Assess(check_scoring(template, self.scoring))
@@ -308,9 +319,14 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
             for where in range(len(splits))
         ]
         waiting, done = Waiting(training, splits, assess), list[PathResults]()
-        for count, one in enumerate(self._results(training, jobs, splits), 1):
-            done += waiting.completed(one)
-            self._tell(progress, count, len(jobs), len(lams))
+        settings = (splits, template, tried, lams, training.preparations, self.scoring)
+        with units_of(checkpoint, "search", *training.arrays, *settings) as units:
+            kept = len(units)
+            found = with_kept(units, jobs, lambda missing: self._results(training, missing, splits))
+            for count, one in enumerate(found, 1):
+                done += waiting.completed(one)
+                if count >= kept:
+                    self._tell(progress, count, len(jobs), len(lams))
         self.n_splits_ = len(splits)
         self.cv_results_ = tabulate(tried, lams, done, training.preparations, len(splits))
         self.best_index_ = select_candidate(self.cv_results_, len(splits), self.rule)
