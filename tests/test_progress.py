@@ -12,7 +12,7 @@ from rich.console import Console
 from tensormargin import Checkpoint
 from tensormargin.cli import _running
 from tensormargin.cli._running import Display
-from tensormargin.progress import Forecast, WorkMeter
+from tensormargin.progress import EqualStages, Forecast, WorkMeter
 
 COSTS = {"SVM": 0.1, "STuM": 2.0, "LMDM": 0.5}
 
@@ -72,6 +72,25 @@ def test_the_share_goes_on_while_a_long_fit_runs():
     shares = [told.share(4 + 0.5 * step) for step in range(5)]
     assert all(first < second for first, second in pairwise(shares))
     assert shares[-1] < 0.05 + 1e-9
+
+
+def test_what_a_stage_does_not_report_is_learnt_from_the_earlier_ones(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("tensormargin.progress.perf_counter", lambda: now[0])
+    calls = []
+    stages = EqualStages(lambda *call: calls.append(call), 3)
+    for stage in range(3):
+        show = stages.begin(stage, f"fold {stage + 1}")
+        for part in (1, 2):
+            now[0] += 3
+            show(part, 2, f"{part} of 2")
+        now[0] += 2  # a quarter of the stage
+        stages.end()
+    assert [done for done, _, _ in calls] == pytest.approx([0.5, 1, 1, 1.375, 1.75, 2, 2.375, 2.75, 3])
+    assert calls[3:6] == [(1.375, 3, "fold 2, 1 of 2"), (1.75, 3, "fold 2, 2 of 2"), (2, 3, "fold 2")]
+    silent = EqualStages(None, 2)
+    assert silent.begin(0, "one") is None
+    silent.end()
 
 
 @pytest.fixture

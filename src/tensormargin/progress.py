@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp
+from time import perf_counter
 from typing import Protocol
 
 
@@ -36,6 +37,47 @@ def stage_progress(progress: Progress | None, lengths: Sequence[float], stage: i
         whole(before + done / total * lengths[stage], sum(lengths), f"{name}{text}")
 
     return show
+
+
+class EqualStages:
+    """Stages of equal length, each of which reports its progress and then goes on for a while without a report.
+
+    How much of a stage is reported is measured on the finished ones; the first one is expected to report all of it.
+
+    Parameters
+    ----------
+    progress : callable or None
+        Callback of the whole.
+    number : int
+        Number of stages.
+    """
+
+    def __init__(self, progress: Progress | None, number: int) -> None:
+        self._progress, self._number = progress, number
+        self._reported = self._all = 0.0  # seconds of the finished stages
+
+    def begin(self, stage: int, name: str) -> Progress | None:
+        """Return the callback of a stage that begins now; None if there is none for the whole."""
+        self._stage, self._name = stage, name
+        self._began = self._last = perf_counter()
+        if self._progress is None:
+            return None
+        part = stage_progress(self._progress, [1] * self._number, stage, f"{name}, ")
+        assert part is not None
+        share = self._reported / self._all if self._all > 0 else 1.0
+
+        def show(done: float, total: float, text: str) -> None:
+            self._last = perf_counter()
+            part(share * done, total, text)
+
+        return show
+
+    def end(self) -> None:
+        """Report that the stage has ended."""
+        self._reported += self._last - self._began
+        self._all += perf_counter() - self._began
+        if self._progress is not None:
+            self._progress(self._stage + 1, self._number, self._name)
 
 
 class WorkMeter:

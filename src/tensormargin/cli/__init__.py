@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ._running import ignore_while_ending, interruptible
+from ._running import end_processes, ignore_while_ending, interruptible
 from .compare import compare_command
 from .completion import completion_command
 from .data import data_command
@@ -48,7 +48,7 @@ def main() -> None:
 
     \b
     Examples:
-      tensormargin compare                            compare methods on built-in data
+      tensormargin compare                            compare methods on recordings of a watch
       tensormargin fit eeg.npz -o eeg.skops --auto    choose, evaluate and fit a model; see eeg.html
       tensormargin predict eeg.skops new.npz -o predictions.csv
     """  # noqa: D301 - click keeps lines apart after a backspace
@@ -67,3 +67,5 @@ def run(arguments: list[str] | None = None) -> None:
         if end.code == 130:
             ignore_while_ending()
         raise
+    finally:
+        end_processes()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -151,9 +152,20 @@ def processes(jobs: int, scheduler: str | None, module: str) -> Iterator[Callabl
         )
     try:
         yield lambda: list(loading)
-    finally:
-        with warnings.catch_warnings(action="ignore"):  # joblib's, that not all of them are ready
-            loading.close()
+    except KeyboardInterrupt:
+        loading.close()  # ends the processes
+        raise
+    except BaseException:
+        with suppress(Exception):
+            list(loading)  # ending processes that are about to get work makes joblib's threads fail now and then
+        raise
+
+
+def end_processes() -> None:
+    """End joblib's processes at once; otherwise this process waits at its end until they have put everything away."""
+    executor = getattr(sys.modules.get("joblib.externals.loky.reusable_executor"), "_executor", None)
+    if executor is not None:
+        executor.shutdown(wait=True, kill_workers=True)
 
 
 def _load(module: str) -> None:

@@ -121,11 +121,11 @@ def fit_command(
     """
     with refusals(ValueError):
         check_data(data)
-    ready = click.get_current_context().with_resource(processes(jobs, scheduler, "tensormargin.selection"))
-    from ..evaluation import FitPlan, check_plan, fit_and_evaluate
-    from ..selection import DEFAULT_RULE
+    started = processes(jobs, scheduler, "tensormargin.selection")
+    with progress_bar() as show, started as ready, refusals(ValueError):
+        from ..evaluation import FitPlan, check_plan, fit_and_evaluate
+        from ..selection import DEFAULT_RULE
 
-    with refusals(ValueError):
         if auto and (decomposition or rank):
             raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
         if report is not None and no_report:
@@ -150,8 +150,8 @@ def fit_command(
         samples = load(data, loading, ragged=plan.recipe.length is not None)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
-        with leakage_said(samples), fits_on(scheduler, samples.data), progress_bar() as show:
-            checkpoint = unfinished(show, fresh)
+        checkpoint = unfinished(show, fresh)
+        with leakage_said(samples), fits_on(scheduler, samples.data):
             click.echo(f"{in_words(samples)}; {counted(sum(plan.searches()), 'search', 'searches')}", err=True)
             ready()
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)

@@ -21,7 +21,7 @@ from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..model_steps import last_estimator, works_by_group
 from ..preparation import takes_ragged
-from ..progress import Progress, stage_progress
+from ..progress import EqualStages, Progress
 from ..selection import splits_of
 from .comparison import Tuned, tuned
 from .contenders import contender
@@ -270,14 +270,16 @@ def _tests(
     kept = sum(key in units for key in keys)
     if kept and progress is not None:
         progress(kept, len(splits), f"{kept} of {len(splits)} outer folds")
+    stages = EqualStages(progress, len(splits))
     for done, (key, split) in enumerate(zip(keys, splits, strict=True)):
         if key in units:
             yield split, _restored(units[key], model)
             continue
-        told = stage_progress(progress, [1] * len(splits), done, f"outer fold {done + 1} of {len(splits)}, ")
+        told = stages.begin(done, f"outer fold {done + 1} of {len(splits)}")
         inside = None if is_lazy(X) else units.below(key)  # a Dask array would be read to identify its rows
         result, alternatives = _test(model, X, y, groups, split, told, seed, score, inside)
         units.finish(key, _storable(result, alternatives))
+        stages.end()
         yield split, result
 
 
