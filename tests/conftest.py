@@ -76,6 +76,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFile(config, log)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory):
+    """Keep unfinished work of commands out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TENSORMARGIN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     folder = os.environ.get("TENSORMARGIN_DATA")

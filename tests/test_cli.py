@@ -6,10 +6,8 @@ import csv
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import nibabel
@@ -567,30 +565,6 @@ def test_the_tab_key_completes():
     command = [Path(sys.executable).parent / "tensormargin"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert result.stdout.split() == ["plain,fit"]
-
-
-def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
-    path, _ = write_npz(tmp_path)
-    arguments = ["fit", str(path), "-o", str(tmp_path / "out" / "m.skops"), "--auto", "--repeats", "50", "--jobs", "1"]
-    code = (
-        "import signal\n"
-        "import tensormargin.evaluation.workflow as workflow\n"
-        "from tensormargin.cli import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
-        "evaluate = workflow.nested_evaluation\n"
-        "workflow.nested_evaluation = lambda *rest: print('begun', flush=True) or evaluate(*rest)\n"
-        f"main({arguments!r})"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        assert process.stdout.readline() == b"begun\n"
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode not in (0, 2)
-    assert not (tmp_path / "out").exists()
 
 
 # ------------------------------------------------------------------------------------------------------- ignored groups

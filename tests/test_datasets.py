@@ -25,7 +25,7 @@ REAL = {
     datasets.load_haxby_slice: ((864, 40, 20), 8),
     datasets.load_indian_pines: ((10249, 5, 5, 200), 16),
 }
-FETCHED = [load for load in REAL if load is not datasets.load_indian_pines]
+FETCHED = [load for load in REAL if load not in (datasets.load_basic_motions, datasets.load_indian_pines)]
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_damaged_file_in_the_data_folder_is_named(mirror, nowhere, monkeypatch
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>sorry</html>", gzip.compress(b"x" * 5000, mtime=0)[:40]])
-@pytest.mark.parametrize("load", [datasets.load_eeg, datasets.load_haxby_slice, datasets.load_basic_motions])
+@pytest.mark.parametrize("load", [datasets.load_eeg, datasets.load_haxby_slice])
 def test_a_strange_answer_is_refused_and_nothing_of_it_kept(load, content, nowhere, monkeypatch):
     import io
 
@@ -175,7 +175,6 @@ def test_the_data_folder_goes_before_the_cache(data_folder, tmp_path):
     [
         ("haxby_slice/haxby2001_sub001_slice_40x20.npz", brain._HAXBY_SLICE_DIGEST),
         ("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", brain._EEG_DIGEST),
-        ("basic_motions/basic_motions_6x100.npz", sensors._BASIC_MOTIONS_DIGEST),
     ],
 )
 def test_checksums_of_converted_originals_are_those_of_the_data_at_hand(relative, expected, data_folder):
@@ -199,19 +198,27 @@ def serve(monkeypatch, nowhere, files):
     monkeypatch.setattr(_store, "download", download)
 
 
-def test_the_watch_recordings_are_read_from_the_archives_text(monkeypatch, nowhere, data_folder):
-    stored = read_arrays(data_folder / "basic_motions" / "basic_motions_6x100.npz")
-    files = {}
-    for part in ("train", "test"):
-        lines = ["@problemName BasicMotions", "@data"]
-        for recording, label in zip(stored[f"X_{part}"], stored[f"y_{part}"], strict=True):
-            channels = [",".join(repr(float(value)) for value in channel) for channel in recording]
-            lines.append(":".join([*channels, label]))
-        files[f"{part.upper()}.ts"] = "\n".join(lines).encode()
-    serve(monkeypatch, nowhere, files)
+def test_the_watch_recordings_come_with_the_package(nowhere):
     bunch = datasets.load_basic_motions()
-    assert np.array_equal(bunch.data[bunch.split == "test"], stored["X_test"])
-    assert [path.name for path in (nowhere / "cache" / "basic_motions").iterdir()] == ["basic_motions_6x100.npz"]
+    assert (bunch.data.shape, bunch.data.dtype) == ((80, 6, 100), np.float32)
+    assert dict(zip(*np.unique(bunch.target, return_counts=True), strict=True)) == {
+        "Badminton": 20,
+        "Running": 20,
+        "Standing": 20,
+        "Walking": 20,
+    }
+    assert datasets.is_at_hand(datasets.CATALOGUE["basic-motions"])
+    beside = list(sensors._BASIC_MOTIONS.parent.iterdir())
+    assert sum(path.stat().st_size for path in beside) < 200_000
+    assert any("arXiv:1811.00075" in path.read_text() for path in beside if path.suffix == ".txt")
+
+
+def test_the_watch_recordings_are_those_of_the_data_folder(data_folder, nowhere):
+    stored = read_arrays(data_folder / "basic_motions" / "basic_motions_6x100.npz")
+    bunch = datasets.load_basic_motions()
+    for part in ("train", "test"):
+        assert np.array_equal(bunch.data[bunch.split == part], stored[f"X_{part}"])
+        assert np.array_equal(bunch.target[bunch.split == part], stored[f"y_{part}"])
 
 
 def test_the_fmri_slice_is_read_from_nifti(monkeypatch, data_folder, nowhere):

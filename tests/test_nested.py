@@ -503,7 +503,9 @@ def test_samples_in_no_test_part_are_not_listed(samples, monkeypatch):
     found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, samples.groups, cv=3)
     tested = found.tested.copy()
     tested[0, :10] = False
-    monkeypatch.setattr("tensormargin.evaluation.workflow.nested_evaluation", lambda *_: replace(found, tested=tested))
+    monkeypatch.setattr(
+        "tensormargin.evaluation.workflow.nested_evaluation", lambda *_, **__: replace(found, tested=tested)
+    )
     rows = fit_and_evaluate(samples, PLANS["plain"]).about["evaluation"]["samples"]
     assert [row["sample"] for row in rows] == [f"{number}.png" for number in range(10, 72)]
     assert [row["predicted"] for row in rows] == found.predicted[0, 10:].tolist()
@@ -521,7 +523,7 @@ def test_few_groups_have_no_interval_and_json_says_null(samples, monkeypatch):
 
 def test_the_interval_of_one_fold_is_wilsons(samples, monkeypatch):
     found = nested_evaluation(search(lams=(1,)), samples.data, samples.target, cv=[(np.arange(48), np.arange(48, 72))])
-    monkeypatch.setattr("tensormargin.evaluation.workflow.nested_evaluation", lambda *_: found)
+    monkeypatch.setattr("tensormargin.evaluation.workflow.nested_evaluation", lambda *_, **__: found)
     evaluation = fit_and_evaluate(samples, PLANS["plain"]).about["evaluation"]
     assert evaluation["n_tested"] == 24
     assert evaluation["n_untested"] == 48

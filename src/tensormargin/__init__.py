@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .affine import NotAffineError as NotAffineError
     from .affine import affine_form as affine_form
     from .affine import register_pull_back as register_pull_back
+    from .checkpoints import Checkpoint as Checkpoint
     from .cluster import on_cluster as on_cluster
     from .estimators import TensorMarginClassifier as TensorMarginClassifier
     from .estimators import fit_many as fit_many
@@ -50,6 +51,7 @@ _HOMES = {
     "register_pull_back": ".affine",
     "weight_maps": ".model_steps",
     "permutation_test": ".evaluation",
+    "Checkpoint": ".checkpoints",
     "on_cluster": ".cluster",
     "TensorMarginClassifier": ".estimators",
     "fit_many": ".estimators",
@@ -81,6 +83,7 @@ __all__ = [
     "METHODS",
     "AffineForm",
     "Bound",
+    "Checkpoint",
     "Crop",
     "EqualLength",
     "LeakageWarning",

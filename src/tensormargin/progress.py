@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import exp
+from time import perf_counter
 from typing import Protocol
 
 
@@ -35,3 +37,130 @@ def stage_progress(progress: Progress | None, lengths: Sequence[float], stage: i
         whole(before + done / total * lengths[stage], sum(lengths), f"{name}{text}")
 
     return show
+
+
+class EqualStages:
+    """Stages of equal length, each of which reports its progress and then goes on for a while without a report.
+
+    How much of a stage is reported is measured on the finished ones; the first one is expected to report all of it.
+
+    Parameters
+    ----------
+    progress : callable or None
+        Callback of the whole.
+    number : int
+        Number of stages.
+    """
+
+    def __init__(self, progress: Progress | None, number: int) -> None:
+        self._progress, self._number = progress, number
+        self._reported = self._all = 0.0  # seconds of the finished stages
+
+    def begin(self, stage: int, name: str) -> Progress | None:
+        """Return the callback of a stage that begins now; None if there is none for the whole."""
+        self._stage, self._name = stage, name
+        self._began = self._last = perf_counter()
+        if self._progress is None:
+            return None
+        part = stage_progress(self._progress, [1] * self._number, stage, f"{name}, ")
+        assert part is not None
+        share = self._reported / self._all if self._all > 0 else 1.0
+
+        def show(done: float, total: float, text: str) -> None:
+            self._last = perf_counter()
+            part(share * done, total, text)
+
+        return show
+
+    def end(self) -> None:
+        """Report that the stage has ended."""
+        self._reported += self._last - self._began
+        self._all += perf_counter() - self._began
+        if self._progress is not None:
+            self._progress(self._stage + 1, self._number, self._name)
+
+
+class WorkMeter:
+    """Measures fits of several kinds, whose costs differ, and predicts how long the others take.
+
+    Parameters
+    ----------
+    fits : mapping of str to int
+        Number of fits of each kind.
+    """
+
+    def __init__(self, fits: Mapping[str, int]) -> None:
+        self._fits = {kind: number for kind, number in fits.items() if number > 0}
+        self._done = dict.fromkeys(self._fits, 0)
+        self._seconds = dict.fromkeys(self._fits, 0.0)
+
+    def add(self, kind: str, fits: int, seconds: float) -> None:
+        """Count finished fits of a kind, and the time that they took."""
+        self._done[kind] += fits
+        self._seconds[kind] += seconds
+
+    @property
+    def done(self) -> int:
+        """Number of finished fits."""
+        return sum(self._done.values())
+
+    @property
+    def fits(self) -> int:
+        """Number of fits in all."""
+        return sum(self._fits.values())
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Seconds of work done and expected in all, which is 0 until each kind has been measured."""
+        done = sum(self._seconds.values())
+        if not all(self._done.values()):
+            return done, 0.0
+        return done, sum(self._seconds[kind] / self._done[kind] * number for kind, number in self._fits.items())
+
+
+class Forecast:
+    """Predicts, from what has been reported, how far a computation is and how long it will take.
+
+    Between two reports the share goes on, slower and slower, by at most the mean of the steps so far.
+
+    Parameters
+    ----------
+    in_seconds : bool, default=False
+        Whether reports are in seconds of expected time, so that what is missing is the time left. Otherwise the time
+        left follows from the pace since the first report, whose work may be that of an earlier run.
+    """
+
+    def __init__(self, in_seconds: bool = False) -> None:
+        self._in_seconds = in_seconds
+        self._first: tuple[float, float, float] | None = None  # time, work and share of the first report
+        self._last = self._steps = 0.0
+        self._share = self._shown = 0.0
+        self._left: float | None = None
+
+    def report(self, now: float, done: float, total: float) -> None:
+        """Take in that ``done`` of ``total`` is finished at a time; a total of 0 is not known yet."""
+        if total <= 0:
+            return
+        self._share, self._last = done / total, now
+        if self._first is None:
+            self._first = now, done, self._share
+        elif done > self._first[1]:
+            self._steps += 1
+        began, before, _ = self._first
+        if self._in_seconds:
+            self._left = total - done
+        elif done > before:
+            self._left = (now - began) / (done - before) * (total - done)
+
+    def share(self, now: float) -> float:
+        """Return the expected share of finished work, between 0 and 1; it never falls."""
+        ahead = 0.0
+        if self._steps and self._first is not None and self._share < 1 and self._last > self._first[0]:
+            step, interval = (self._share - self._first[2]) / self._steps, (self._last - self._first[0]) / self._steps
+            ahead = step * (1 - exp((self._last - now) / interval))
+        self._shown = max(self._shown, min(self._share + ahead, 0.99) if self._share < 1 else 1.0)
+        return self._shown
+
+    def left(self, now: float) -> float | None:
+        """Return the expected time left in seconds, None if it is not known yet."""
+        return None if self._left is None else max(0.0, self._left - (now - self._last))

@@ -1,10 +1,12 @@
 """The command line. Commands only parse and print; heavy modules are imported when a command runs."""
 
 import os
+from typing import Any
 
 import click
 
 from .. import __version__
+from ._running import end_processes, ignore_while_ending, interruptible
 from .compare import compare_command
 from .completion import completion_command
 from .data import data_command
@@ -28,21 +30,25 @@ _COMMANDS = (
 )
 
 
-class _InOrder(click.Group):
-    """A group that lists its commands in the order in which they were added."""
+class _Commands(click.Group):
+    """A group that lists its commands in the order in which they were added; Ctrl-C ends them quietly."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        with interruptible(ctx):
+            return super().invoke(ctx)
 
-@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tensormargin")
 def main() -> None:
     """Classify tensor-valued samples with low-rank large margin distribution machines.
 
     \b
     Examples:
-      tensormargin compare                            compare methods on built-in data
+      tensormargin compare                            compare methods on recordings of a watch
       tensormargin fit eeg.npz -o eeg.skops --auto    choose, evaluate and fit a model; see eeg.html
       tensormargin predict eeg.skops new.npz -o predictions.csv
     """  # noqa: D301 - click keeps lines apart after a backspace
@@ -51,3 +57,15 @@ def main() -> None:
 
 for _command in _COMMANDS:
     main.add_command(_command)
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line and end the process."""
+    try:
+        main(arguments, prog_name="tensormargin")
+    except SystemExit as end:
+        if end.code == 130:
+            ignore_while_ending()
+        raise
+    finally:
+        end_processes()

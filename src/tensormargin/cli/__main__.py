@@ -1,5 +1,5 @@
 """Run the command line with ``python -m tensormargin.cli``."""
 
-from . import main
+from . import run
 
-main(prog_name="tensormargin")
+run()

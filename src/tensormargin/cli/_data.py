@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,13 @@ DATA is one of
   array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
   folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
   table.csv  table.tsv                            columns path, label and optionally group
+  digits  basic-motions  eeg  ...                 a public data set, see `tensormargin data list`
 """
+
+# The keys of `datasets.CATALOGUE`, copied so that a wrong name is refused at once; a test compares the two.
+DATA_SETS = ("digits", "mnist", "orl", "haxby", "eeg", "adrenal", "basic-motions", "indian-pines")
+
+_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size")
 
 
 class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
@@ -98,7 +105,12 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
 
 
 def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: bool = False) -> SampleSet:
-    """Return the samples that the options describe; leakage warnings are left to `leakage_said`."""
+    """Return the samples that the options describe; leakage warnings are left to `leakage_said`.
+
+    The path may also be the name of a public data set, unless there is a file of that name.
+    """
+    if not path.exists():
+        return _of_catalogue(path, loading)
     from ..io import load_samples
     from ..leakage import LeakageWarning
 
@@ -109,6 +121,54 @@ def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: 
         options["groups"] = False
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
         return load_samples(path, **options, need_labels=need_labels, ragged=ragged)
+
+
+def check_data(path: Path) -> None:
+    """Raise ValueError if there is neither a file nor a public data set of that name."""
+    if path.exists() or str(path) in DATA_SETS:
+        return
+    try:
+        files = [str(one) for one in path.parent.iterdir()]
+    except OSError:
+        files = []
+    close = get_close_matches(str(path), [*DATA_SETS, *files], n=2)
+    question = f"Did you mean {' or '.join(close)}? " if close else ""
+    raise ValueError(
+        f"{path}: no such file or folder, and no data set of that name. {question}Give the path of one that exists, or "
+        f"one of the data sets {', '.join(DATA_SETS)}"
+    )
+
+
+def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
+    """Return the public data set of this name; raise ValueError if there is none."""
+    check_data(path)
+    from ..datasets import CATALOGUE, load_by_name
+    from ..io import SampleSet
+
+    name = str(path)
+    given = [f"--{option.replace('_', '-')}" for option in _FOR_FILES if loading[option] not in (None, 0)]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: for files only, and {name} is a public data set. Leave it out, or make a file of the "
+            f"data set with `tensormargin data fetch {name}`"
+        )
+    bunch = load_by_name(name)
+    groups = None if loading["no_groups"] else bunch.get("groups")
+    kind = f"public data set ({CATALOGUE[name].source})"
+    return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, ())
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with its noun, in the plural if needed."""
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
+def in_words(samples: SampleSet) -> str:
+    """Return number and shape of the samples and the number of classes, in words."""
+    from ..intake import shape_in_words
+
+    classes = len(set(samples.labels.tolist()))
+    return f"{len(samples.data)} samples of {shape_in_words(samples.sample_shape)}, {classes} classes"
 
 
 @contextmanager

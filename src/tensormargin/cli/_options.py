@@ -1,22 +1,15 @@
-"""Options, output checks and progress bar shared by several commands."""
+"""Options and output checks shared by several commands."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
-
-if TYPE_CHECKING:
-    from ..progress import Progress
-
-_PLAIN_SECONDS = 30.0  # between progress lines if there is no terminal
 
 
 def nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
@@ -108,35 +101,3 @@ def fits_on(scheduler: str | None, *samples: object) -> Iterator[None]:
             stack.enter_context(on_cluster(scheduler, *samples))
         with refusals():
             yield
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Yield a function that shows progress with the time left; without a terminal it prints a line now and then."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns: Any = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    began, first, last = time.monotonic(), [-1.0], [time.monotonic()]
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(done: float, total: float, text: str) -> None:
-            now = time.monotonic()
-            if first[0] < 0:
-                first[0] = done  # work of an earlier run took none of this run's time
-            text = f"{_time_left(now - began, done - first[0], total - done)}{text}"
-            bar.update(task, completed=done, total=total, description=text)
-            if not console.is_terminal and now - last[0] >= _PLAIN_SECONDS:
-                last[0] = now
-                console.print(f"{done / (total or 1.0):4.0%}  {text}", highlight=False, soft_wrap=True)
-
-        yield show
-
-
-def _time_left(spent: float, done: float, left: float) -> str:
-    if done <= 0 or left <= 0:
-        return ""
-    seconds = spent / done * left
-    return f"{seconds:.0f} s left, " if seconds < 90 else f"{seconds / 60:.0f} min left, "

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, leakage_said, load, loading_options, preparing_options, recipe_of
+from ._data import (
+    FORMATS,
+    check_data,
+    counted,
+    in_words,
+    leakage_said,
+    load,
+    loading_options,
+    preparing_options,
+    recipe_of,
+)
 from ._options import (
     check_outputs,
     fits_on,
@@ -17,29 +26,33 @@ from ._options import (
     methods_option,
     names,
     print_json,
-    progress_bar,
     refusals,
     scheduler_option,
     seed_option,
 )
+from ._running import fresh_option, processes, progress_bar, unfinished
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..evaluation import CompareRow, CompareSettings
+    from ..evaluation import CompareSettings
     from ..io import SampleSet
 
 _EXAMPLES = f"""
 {FORMATS}
 \b
 Examples:
-  tensormargin compare                                   the built-in digits, 8x8
+  tensormargin compare                                   recordings of a smart watch, built in
+  tensormargin compare digits                            another public data set
   tensormargin compare samples.npz --report page.html    with an HTML report
   tensormargin compare faces/ --size 64x64 --methods SVM,STuM,LinearSVC,CP-PLSR
   tensormargin compare scans.nii.gz --labels-from runs.csv --by-group --json > result.json
 
 Besides the paper's methods: LinearSVC (scikit-learn, flat) and CP-PLSR (TensorLy).
 """
+
+
+_DEFAULT = Path("basic-motions")
 
 
 @click.command("compare", epilog=_EXAMPLES)
@@ -67,6 +80,7 @@ Besides the paper's methods: LinearSVC (scikit-learn, flat) and CP-PLSR (TensorL
 @seed_option
 @jobs_option
 @scheduler_option
+@fresh_option
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
 @json_option
 def compare_command(
@@ -80,34 +94,42 @@ def compare_command(
     seed: int,
     jobs: int,
     scheduler: str | None,
+    fresh: bool,
     report: Path | None,
     as_json: bool,
 ) -> None:
     """Compare the paper's methods on DATA, all tuned in the same way.
 
     Every method gets the same splits, and lambda is chosen from the same values by cross-validation on the training
-    set. Groups, if any, are never split between training and test set.
+    set. Groups, if any, are never split between training and test set. Without DATA, the recordings of a smart watch
+    that come with the package are used. To resume a run that was stopped, repeat the same command.
     """
-    from ..evaluation import CompareSettings, compare, comparison_content
-    from ..methods import METHODS
-
     with refusals(ValueError):
-        check_outputs((data, loading["labels_from"]), (report,))
-        recipe = recipe_of(preparing)
-        settings = CompareSettings(
-            methods=tuple(METHODS) if methods is None else names(methods),
-            repeats=repeats,
-            test_size=test_size,
-            folds=folds,
-            seed=seed,
-            preparation=recipe.inner(),
-        )
-        samples = _digits() if data is None else load(data, loading, ragged=recipe.length is not None)
-        X = recipe.scaled_by_group(samples.data, samples.groups)
-    with leakage_said(samples), fits_on(scheduler, X):
+        check_data(data or _DEFAULT)
+    with progress_bar(in_seconds=True) as show, processes(jobs, scheduler, "tensormargin.evaluation") as ready:
+        from ..evaluation import CompareSettings, compare, comparison_content
+        from ..methods import METHODS
+
         with refusals(ValueError):
-            results = compare(X, samples.labels, settings, jobs, samples.groups)
-        rows = _with_progress(results, len(settings.entries) * repeats)
+            check_outputs((data, loading["labels_from"]), (report,))
+            recipe = recipe_of(preparing)
+            settings = CompareSettings(
+                methods=tuple(METHODS) if methods is None else names(methods),
+                repeats=repeats,
+                test_size=test_size,
+                folds=folds,
+                seed=seed,
+                preparation=recipe.inner(),
+            )
+            samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None)
+            X = recipe.scaled_by_group(samples.data, samples.groups)
+        checkpoint = unfinished(show, fresh)
+        with leakage_said(samples), fits_on(scheduler, X):
+            with refusals(ValueError):
+                results = compare(X, samples.labels, settings, jobs, samples.groups, show, checkpoint)
+            _announce(samples, settings)
+            ready()
+            rows = list(results)
     rows.sort(key=lambda row: (settings.entries.index(row.method), row.repeat))
     content = comparison_content(samples, settings, recipe.words(), rows)
     if report is not None:
@@ -115,6 +137,8 @@ def compare_command(
 
         with refusals():
             write_page(report, comparison_page(content))
+    if checkpoint is not None:
+        checkpoint.remove()
     if as_json:
         print_json(content)
         return
@@ -123,23 +147,10 @@ def compare_command(
         click.echo(f"Wrote {report}")
 
 
-def _digits() -> SampleSet:
-    from ..datasets import load_digits_tensor
-    from ..io import SampleSet
-
-    digits = load_digits_tensor()
-    return SampleSet(digits.data, digits.target, None, None, None, "digits (built in)", "scikit-learn's digits", ())
-
-
-def _with_progress(rows: Iterable[CompareRow], total: int) -> list[CompareRow]:
-    """Return the rows as a list, with a progress bar on standard error."""
-    collected: list[CompareRow] = []
-    with progress_bar() as show:
-        show(0, total, f"0 of {total} fits")
-        for row in rows:
-            collected.append(row)
-            show(len(collected), total, f"{len(collected)} of {total} fits, {row.method}")
-    return collected
+def _announce(samples: SampleSet, settings: CompareSettings) -> None:
+    """Say on standard error how much there is to do."""
+    work = f"{counted(len(settings.methods), 'method')} x {counted(settings.repeats, 'split')}"
+    click.echo(f"{in_words(samples)}; {work}", err=True)
 
 
 def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[str, Any]) -> None:
@@ -169,13 +180,7 @@ def _table(samples: SampleSet, settings: CompareSettings, summaries: list[dict[s
     from rich.table import Table
     from rich.text import Text
 
-    from ..intake import shape_in_words
-
-    shape = shape_in_words(samples.sample_shape)
-    classes = len(set(samples.labels.tolist()))
-    title = Text(
-        f"{Path(samples.source).name}: {len(samples.data)} samples of {shape}, {classes} classes", style="table.title"
-    )
+    title = Text(f"{Path(samples.source).name}: {in_words(samples)}", style="table.title")
     table = Table(box=box.SIMPLE, title_justify="left", title=title)
     table.add_column("method")
     for heading in ("accuracy %", "fit s", "parameters", "margin mean", "variance"):

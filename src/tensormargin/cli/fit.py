@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from ._data import FORMATS, Shape, leakage_said, load, loading_options, preparing_options, recipe_of
+from ._data import (
+    FORMATS,
+    Shape,
+    check_data,
+    counted,
+    in_words,
+    leakage_said,
+    load,
+    loading_options,
+    preparing_options,
+    recipe_of,
+)
 from ._maps import check_maps, map_options, write_maps
 from ._options import (
     check_outputs,
@@ -16,12 +27,12 @@ from ._options import (
     jobs_option,
     json_option,
     print_json,
-    progress_bar,
     refusals,
     say_written,
     scheduler_option,
     seed_option,
 )
+from ._running import fresh_option, processes, progress_bar, unfinished
 
 if TYPE_CHECKING:
     from ..evaluation import FittedModel
@@ -99,6 +110,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @seed_option
 @jobs_option
 @scheduler_option
+@fresh_option
 @json_option
 def fit_command(
     data: Path,
@@ -123,18 +135,22 @@ def fit_command(
     seed: int,
     jobs: int,
     scheduler: str | None,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Fit a classifier to DATA, evaluate it by nested cross-validation, and save it with an HTML report.
 
     lambda, mu and the scheme of several classes are chosen by cross-validation; with --auto also the scaling, the
     decomposition (including the flat weight) and its rank. The reported accuracy comes from samples held out from every
-    choice.
+    choice. To resume a run that was stopped, repeat the same command.
     """
-    from ..evaluation import FitPlan, check_plan, fit_and_evaluate
-    from ..selection import DEFAULT_RULE
-
     with refusals(ValueError):
+        check_data(data)
+    started = processes(jobs, scheduler, "tensormargin.selection")
+    with progress_bar() as show, started as ready, refusals(ValueError):
+        from ..evaluation import FitPlan, check_plan, fit_and_evaluate
+        from ..selection import DEFAULT_RULE
+
         if auto and (decomposition or rank):
             raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
         if report is not None and no_report:
@@ -161,10 +177,15 @@ def fit_command(
         samples = load(data, loading, ragged=plan.recipe.length is not None)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
-        with leakage_said(samples), fits_on(scheduler, samples.data), progress_bar() as show:
-            fitted = fit_and_evaluate(samples, plan, jobs, show)
+        checkpoint = unfinished(show, fresh)
+        with leakage_said(samples), fits_on(scheduler, samples.data):
+            click.echo(f"{in_words(samples)}; {counted(sum(plan.searches()), 'search', 'searches')}", err=True)
+            ready()
+            fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
         _write(fitted, samples, out, page)
         maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
+        if checkpoint is not None:
+            checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]
     if as_json:
         print_json({**fitted.about, "written": [str(path) for path in written]})

@@ -14,12 +14,12 @@ from ._options import (
     methods_option,
     names,
     print_json,
-    progress_bar,
     refusals,
     say_written,
     scheduler_option,
     seed_option,
 )
+from ._running import processes, progress_bar
 
 if TYPE_CHECKING:
     from ..reproduce import Evaluation, Run
@@ -96,12 +96,8 @@ def reproduce_command(
         evaluations = _evaluations(table, quick, adni, adhd)
         run = Run(evaluations, settings, out / (f"{table}-quick" if quick else table))
     with refusals(BadFileError):
-        try:
-            with fits_on(scheduler, *run.data_sets()):
-                _go(run, jobs)
-        except KeyboardInterrupt:
-            click.echo("Stopped. What is done is kept: give the same command to go on.", err=True)
-            raise SystemExit(130) from None
+        with fits_on(scheduler, *run.data_sets()):
+            _go(run, jobs, scheduler)
         _print_summary(run, write_summaries(run), as_json)
 
 
@@ -121,8 +117,10 @@ def _evaluations(table: str, cut_down: bool, adni: Path | None, adhd: Path | Non
     return quick(evaluations) if cut_down else evaluations
 
 
-def _go(run: Run, jobs: int) -> None:
-    with progress_bar() as show:
+def _go(run: Run, jobs: int, scheduler: str | None) -> None:
+    with progress_bar() as show, processes(jobs, scheduler, "tensormargin.reproduce.evaluate") as ready:
+        show.kept = True
+        ready()
         for state in run.go(jobs):
             show(state.work, state.all_work, f"{state.rows} of {state.all_rows} rows, {state.doing}")
 

@@ -1,4 +1,4 @@
-"""The data sets by name, and their export to files."""
+"""The data sets by name: loaded, or exported to files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Entry:
     load : callable
         Returns a Bunch with ``data``, ``target`` and optionally ``groups``.
     files : tuple of str
-        Paths relative to TENSORMARGIN_DATA or the cache; empty for data that come with installed packages.
+        Paths relative to TENSORMARGIN_DATA or the cache; empty for data that come with this package or its
+        dependencies.
     """
 
     what: str
@@ -73,9 +74,8 @@ CATALOGUE: Mapping[str, Entry] = MappingProxyType(
         ),
         "basic-motions": Entry(
             "80 recordings, 6 channels x 100 times, 4 activities",
-            "UEA archive; aeon",
+            "UEA archive; built in",
             load_basic_motions,
-            ("basic_motions/basic_motions_6x100.npz",),
         ),
         "indian-pines": Entry(
             "10,249 patches, 5 x 5 x 200 bands, 16 classes, squares of the scene as groups",
@@ -84,7 +84,7 @@ CATALOGUE: Mapping[str, Entry] = MappingProxyType(
         ),
     }
 )
-"""Data sets that `export` writes and ``tensormargin data`` lists."""
+"""Data sets that `load_by_name` returns, `export` writes and ``tensormargin data`` lists."""
 
 
 def is_at_hand(entry: Entry) -> bool:
@@ -92,11 +92,16 @@ def is_at_hand(entry: Entry) -> bool:
     return all(found(file) is not None for file in entry.files)
 
 
-def export(name: str, path: str | Path) -> tuple[int, ...]:
-    """Write a data set as an .npz file with the arrays X, y and optionally groups; return the shape of X."""
+def load_by_name(name: str) -> Bunch:
+    """Return a data set of the catalogue, with ``data``, ``target`` and optionally ``groups``."""
     if name not in CATALOGUE:
         raise ValueError(f"unknown data set {name!r}; the data sets are {', '.join(CATALOGUE)}")
-    bunch = CATALOGUE[name].load()
+    return CATALOGUE[name].load()
+
+
+def export(name: str, path: str | Path) -> tuple[int, ...]:
+    """Write a data set as an .npz file with the arrays X, y and optionally groups; return the shape of X."""
+    bunch = load_by_name(name)
     arrays = {"X": bunch.data, "y": bunch.target}
     if bunch.get("groups") is not None:
         arrays["groups"] = bunch.groups

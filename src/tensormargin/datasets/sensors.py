@@ -9,19 +9,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.utils import Bunch
 
 from .._typing import Array
-from ..io import BadFileError, read_arrays
-from ._store import download, downloaded, found, obtain, save_checked
+from ..io import read_arrays
+from ._store import download, found, obtain
 
 _MEDMNIST = "https://zenodo.org/records/10519652/files/"
 _ADRENAL_FILES = {
     28: ("adrenalmnist3d.npz", "8ffd78c0f000265deb7cf4ee0b454136fb3170f9839ecaa7bb01adf9f88aa7d1"),
     64: ("adrenalmnist3d_64.npz", "124a53ea2c66c8ac1985a4c98ea6f34d1ab35bdab1dc50947f80d4a87e54057d"),
 }
-_AEON = tuple(
-    f"https://raw.githubusercontent.com/aeon-toolkit/aeon/{version}/aeon/datasets/data/BasicMotions/BasicMotions_"
-    for version in ("v1.0.0", "main")
-)
-_BASIC_MOTIONS_DIGEST = "a11d9e3defbe757cfde1ad16caedd68154184539501ee744f448e6b522de2bd8"
+_BASIC_MOTIONS = Path(__file__).parent / "data" / "basic_motions_6x100.npz"
 
 _ADRENAL_DESCR = """AdrenalMNIST3D (MedMNIST v2): adrenal glands from CT, {size}x{size}x{size}, values 0 or 255.
 
@@ -33,8 +29,9 @@ Yang et al.: MedMNIST v2. Scientific Data 10:41, 2023. Licence CC BY 4.0.
 
 _MOTIONS_DESCR = """BasicMotions: accelerometer and gyroscope of a watch, 6 channels x 100 time points, four activities.
 
-``split`` says "train" or "test" as published, 40 recordings each.
-Bagnall et al.: The UEA multivariate time series classification archive, 2018.
+Standing, walking, running and badminton, 20 recordings each by four students, whom the file does not identify: your own
+folds may put recordings of one student on both sides. ``split`` says "train" or "test" as published, 40 each.
+Bagnall et al.: The UEA multivariate time series classification archive, 2018. arXiv:1811.00075.
 """
 
 _PINES_DESCR = """Indian Pines: patches of {size}x{size} pixels x 200 bands around labelled pixels of an AVIRIS scene.
@@ -76,21 +73,25 @@ def load_adrenal(size: int = 28, data_home: str | Path | None = None) -> Bunch:
     )
 
 
-def load_basic_motions(data_home: str | Path | None = None) -> Bunch:
+def load_basic_motions() -> Bunch:
     """Return BasicMotions: 80 recordings of 6 channels x 100 time points, four activities.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
+    The data come with this package and need no download. They are from the UEA archive (Bagnall et al.: The UEA
+    multivariate time series classification archive, 2018, arXiv:1811.00075), in the copy of the package aeon.
 
     Returns
     -------
     Bunch
-        ``data`` of shape (80, 6, 100), ``target`` (names of the activities), ``split`` ("train", "test"), ``DESCR``.
+        ``data`` of shape (80, 6, 100) (float32), ``target`` (names of the activities), ``split`` ("train", "test"),
+        ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_basic_motions
+    >>> load_basic_motions().data.shape
+    (80, 6, 100)
     """
-    path = obtain("basic_motions/basic_motions_6x100.npz", _fetch_basic_motions, data_home, "aeon's copy")
-    stored = read_arrays(path)
+    stored = read_arrays(_BASIC_MOTIONS)
     parts = ("train", "test")
     return Bunch(
         data=np.concatenate([stored[f"X_{part}"] for part in parts]),
@@ -98,28 +99,6 @@ def load_basic_motions(data_home: str | Path | None = None) -> Bunch:
         split=np.repeat(parts, [len(stored[f"y_{part}"]) for part in parts]),
         DESCR=_MOTIONS_DESCR,
     )
-
-
-def _fetch_basic_motions(path: Path) -> None:
-    arrays: dict[str, Array] = {}
-    for part in ("train", "test"):
-        with downloaded([f"{start}{part.upper()}.ts" for start in _AEON]) as original:
-            arrays[f"X_{part}"], arrays[f"y_{part}"] = read_ts(original)
-    save_checked(path, arrays, _BASIC_MOTIONS_DIGEST)
-
-
-def read_ts(path: str | Path) -> tuple[Array, Array]:
-    """Return the recordings and labels of a .ts file of the UEA archive.
-
-    It has one recording per line, all of equal length, with channels separated by colons.
-    """
-    lines = Path(path).read_text().splitlines()
-    recordings = [line.split(":") for line in lines if line.strip() and line[0] not in "@#"]
-    try:
-        values = [[[float(value) for value in channel.split(",")] for channel in one[:-1]] for one in recordings]
-        return np.array(values, np.float32), np.array([one[-1].strip() for one in recordings])
-    except ValueError as error:
-        raise BadFileError(f"{path}: not recordings of one length in the .ts format ({error})") from error
 
 
 def load_indian_pines(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import nan
+from time import perf_counter
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
+from joblib import delayed, effective_n_jobs, parallel_config
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -20,6 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._namespace import as_array
 from .._typing import Array
 from .._validation import checked_groups, checked_labels
+from ..checkpoints import Checkpoint, Units, run_units, units_of
 from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
 from ..intake import as_samples
@@ -28,6 +32,7 @@ from ..margins import MarginReport, margin_report
 from ..methods import METHODS, check_methods
 from ..model_steps import last_estimator
 from ..preparation import takes_ragged
+from ..progress import Progress, WorkMeter
 from ..selection import splits_of
 from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, contender
 from .timing import timed_fit
@@ -96,25 +101,135 @@ class CompareRow:
 
 
 def compare(
-    X: Any, y: Any, settings: CompareSettings, n_jobs: int | None = None, groups: Any = None
+    X: Any,
+    y: Any,
+    settings: CompareSettings,
+    n_jobs: int | None = None,
+    groups: Any = None,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Iterator[CompareRow]:
     """Return an iterator over one row per method and split, in order of completion.
 
     The majority class is included (`CompareSettings.entries`). Labels or settings that rule out a comparison raise
     ValueError immediately.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+    y : array-like of shape (n_samples,)
+    settings : CompareSettings
+    n_jobs : int, optional
+        Number of processes.
+    groups : array-like of shape (n_samples,), optional
+    progress : callable, optional
+        Called as ``progress(done, total, text)``. ``done`` and ``total`` are seconds, predicted from the fits that are
+        finished; ``total`` is 0 until there is one of each method.
+    checkpoint : Checkpoint, optional
+        Keeps finished fits, so that an interrupted comparison can be resumed.
     """
     check_methods(settings.methods, (*METHODS, *PEERS, MAJORITY))
     X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     splits = comparison_splits(y, settings, groups)
-    jobs = (
-        delayed(_row)(X, y, groups, *split, name, repeat, settings)
-        for repeat, split in enumerate(splits)
-        for name in settings.entries
-    )
-    rows: Iterator[CompareRow] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
-    return rows
+    return _Comparison(X, y, groups, splits, settings).rows(n_jobs, progress, checkpoint)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The jobs of a comparison: every method's candidates on each fold, then the fits with the best ones."""
+
+    X: Array
+    y: Array
+    groups: Array | None
+    splits: Sequence[tuple[Array, Array]]
+    settings: CompareSettings
+
+    def rows(
+        self, n_jobs: int | None, progress: Progress | None, checkpoint: Checkpoint | None
+    ) -> Iterator[CompareRow]:
+        """Yield one row per method and split."""
+        meter, workers = WorkMeter(self._n_fits()), effective_n_jobs(n_jobs)
+
+        def tell(text: str) -> None:
+            if progress is not None:
+                done, total = (seconds / workers for seconds in meter.seconds)
+                progress(done, total, f"{meter.done} of {meter.fits} fits{text}")
+
+        with units_of(checkpoint, "compare", self.X, self.y, self.groups, self.settings) as units:
+            before = set(units)
+            for key in before:
+                meter.add(*_work(key, units[key]))
+            tell("")
+            for key, found in self._results(units, n_jobs):
+                if key not in before:
+                    meter.add(*_work(key, found))
+                    tell(f", {_method(key)}")
+                if "scores" not in found:
+                    yield CompareRow(**{name: value for name, value in found.items() if name != "seconds"})
+
+    @cached_property
+    def _methods(self) -> dict[str, Contender]:
+        settings = self.settings
+        return {name: contender(name, settings.lam_grid).behind(settings.preparation) for name in settings.entries}
+
+    @cached_property
+    def _folds(self) -> list[list[tuple[Array, Array]]]:
+        """The folds of each split's training set, as positions in the training set."""
+        own = [(self.y[train], None if self.groups is None else self.groups[train]) for train, _ in self.splits]
+        return [splits_of(self.settings.folds, *one, self.settings.seed) for one in own]
+
+    def _n_fits(self) -> dict[str, int]:
+        """Return the number of fits of each method."""
+        n_folds = sum(map(len, self._folds))
+        return {
+            name: len(self.splits) + one.n_candidates * n_folds * (one.n_candidates > 1)
+            for name, one in self._methods.items()
+        }
+
+    def _results(self, units: Units, n_jobs: int | None) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the key and the result of all jobs, in order of completion."""
+        scores: dict[tuple[str, int], dict[int, Array]] = defaultdict(dict)
+        for key, found in run_units(self._fitting_jobs(False, {}) | self._tuning_jobs(), units, n_jobs):
+            if "scores" in found:
+                _, name, repeat, fold = key.split("/")
+                scores[name, int(repeat)][int(fold)] = found["scores"]
+            yield key, found
+        yield from run_units(self._fitting_jobs(True, scores), units, n_jobs)
+
+    def _tuning_jobs(self) -> dict[str, Any]:
+        """Return the jobs that score a method's candidates on one fold; the first ones are of different methods."""
+        return {
+            f"tuning/{name}/{repeat}/{fold}": delayed(_fold_scores)(self.X, self.y, train, split, one)
+            for repeat, (train, _) in enumerate(self.splits)
+            for fold, split in enumerate(self._folds[repeat])
+            for name, one in self._methods.items()
+            if one.n_candidates > 1
+        }
+
+    def _fitting_jobs(
+        self, after_tuning: bool, scores: Mapping[tuple[str, int], Mapping[int, Array]]
+    ) -> dict[str, Any]:
+        """Return the jobs that fit methods on the training sets and test them: those that are tuned, or the others."""
+        jobs = {}
+        for repeat, (train, test) in enumerate(self.splits):
+            for name, one in self._methods.items():
+                if (one.n_candidates > 1) == after_tuning:
+                    of_folds = [values for _, values in sorted(scores[name, repeat].items())] if after_tuning else []
+                    row = {"method": name, "repeat": repeat, "seed": self.settings.seed}
+                    job = delayed(_row)(self.X, self.y, train, test, choose(one, of_folds), row)
+                    jobs[f"row/{name}/{repeat}"] = job
+        return jobs
+
+
+def _work(key: str, found: Mapping[str, Any]) -> tuple[str, int, float]:
+    """Return the method of a finished job, its number of fits, and the time that it took."""
+    return _method(key), len(found.get("scores", (None,))), found["seconds"]
+
+
+def _method(key: str) -> str:
+    return key.split("/")[1]
 
 
 def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[tuple[Array, Array]]:
@@ -157,38 +272,34 @@ def _check_comparable(y: Array, settings: CompareSettings) -> None:
         )
 
 
-def _row(
-    X: Array,
-    y: Array,
-    groups: Array | None,
-    train: Array,
-    test: Array,
-    name: str,
-    repeat: int,
-    settings: CompareSettings,
-) -> CompareRow:
-    own_groups = None if groups is None else groups[train]
-    one = contender(name, settings.lam_grid).behind(settings.preparation)
-    chosen = tuned(one, X[train], y[train], settings.folds, settings.seed, own_groups)
+def _fold_scores(X: Array, y: Array, train: Array, split: tuple[Array, Array], one: Contender) -> dict[str, Any]:
+    """Return the scores of a method's candidates on one fold of a training set, and the time that they took."""
+    began = perf_counter()
+    scores = candidate_scores(one, X[train], y[train], [split])
+    return {"scores": scores[:, 0], "seconds": perf_counter() - began}
+
+
+def _row(X: Array, y: Array, train: Array, test: Array, chosen: Tuned, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `CompareRow`, and the time that all of it took."""
+    began = perf_counter()
     fit = timed_fit(chosen.estimator, X[train], y[train])
     mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test])
     right = np.asarray(fit.classifier.predict(X[test]) == y[test])
-    return CompareRow(
-        method=name,
-        repeat=repeat,
-        seed=settings.seed,
-        accuracy=float(right.mean()),
-        fit_seconds=fit.seconds,
-        lam=chosen.value,
-        n_parameters=n_parameters,
-        margin_mean=mean,
-        margin_variance=variance,
-        n_train=len(train),
-        n_test=len(test),
-        converged=fit.converged,
-        test=test,
-        right=right,
-    )
+    return {
+        **row,
+        "accuracy": float(right.mean()),
+        "fit_seconds": fit.seconds,
+        "lam": chosen.value,
+        "n_parameters": n_parameters,
+        "margin_mean": mean,
+        "margin_variance": variance,
+        "n_train": len(train),
+        "n_test": len(test),
+        "converged": fit.converged,
+        "test": test,
+        "right": right,
+        "seconds": perf_counter() - began,
+    }
 
 
 @dataclass(frozen=True)
@@ -215,16 +326,36 @@ def tuned(
     scoring: str = "accuracy",
 ) -> Tuned:
     """Choose a contender's hyperparameters by cross-validated score; ties go to the first candidate."""
-    if all(len(values) == 1 for values in one.grid.values()):
-        chosen = {name: values[0] for name, values in one.grid.items()}
-    else:
-        grid = {name: list(values) for name, values in one.grid.items()}
-        splits = splits_of(folds, y, groups, seed)
-        search = GridSearchCV(one.estimator, grid, cv=splits, refit=False, scoring=scoring)
-        where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
-        with warnings.catch_warnings(), where:
-            warnings.simplefilter("ignore", ConvergenceWarning)  # irrelevant for candidates that are not selected
-            chosen = search.fit(X, y).best_params_
+    if one.n_candidates == 1:
+        return choose(one, [])
+    return choose(one, candidate_scores(one, X, y, splits_of(folds, y, groups, seed), n_jobs, scoring).T)
+
+
+def candidate_scores(
+    one: Contender,
+    X: Array,
+    y: Array,
+    splits: Sequence[tuple[Array, Array]],
+    n_jobs: int | None = None,
+    scoring: str = "accuracy",
+) -> Array:
+    """Return the validation scores of a contender's candidates, one row per candidate and one column per split."""
+    grid = {name: list(values) for name, values in one.grid.items()}
+    search = GridSearchCV(one.estimator, grid, cv=splits, refit=False, scoring=scoring)
+    where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
+    with warnings.catch_warnings(), where:
+        warnings.simplefilter("ignore", ConvergenceWarning)  # irrelevant for candidates that are not selected
+        found = search.fit(X, y).cv_results_
+    return np.column_stack([found[f"split{number}_test_score"] for number in range(len(splits))])
+
+
+def choose(one: Contender, scores: Iterable[Array]) -> Tuned:
+    """Return the candidate with the best mean score, given its scores on each split; ties go to the first one.
+
+    A contender with a single candidate needs no scores.
+    """
+    means = np.zeros(1) if one.n_candidates == 1 else np.mean(np.column_stack(list(scores)), axis=1)
+    chosen = one.candidate(int(np.argmax(np.nan_to_num(means, nan=-np.inf))))
     return Tuned(clone(one.estimator).set_params(**chosen), chosen)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
@@ -53,6 +54,19 @@ class Contender:
     name: str
     estimator: Any
     grid: Mapping[str, Sequence[Any]]
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of combinations of hyperparameters."""
+        return len(ParameterGrid(self._lists))
+
+    def candidate(self, number: int) -> dict[str, Any]:
+        """Return one combination of hyperparameters, in the order of scikit-learn's searches."""
+        return dict(ParameterGrid(self._lists)[number])
+
+    @property
+    def _lists(self) -> dict[str, list[Any]]:
+        return {name: list(values) for name, values in self.grid.items()}
 
     def behind(self, *preparations: Any) -> Contender:
         """Return a copy with a transformer in front of the estimator; given several, they are added to the grid.

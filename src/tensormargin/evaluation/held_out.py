@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 
 from .._typing import Array
+from ..checkpoints import Checkpoint
 from ..cluster import take
 from ..model_steps import fit_model, groups_for_last_step, last_estimator, samples_for_last_step
 from ..progress import Progress
@@ -60,15 +62,26 @@ class HeldOut:
 
 
 def predict_held_out(
-    model: Any, X: Array, y: Array, groups: Array | None, split: OuterSplit, progress: Progress | None = None
+    model: Any,
+    X: Array,
+    y: Array,
+    groups: Array | None,
+    split: OuterSplit,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> HeldOut:
-    """Fit a clone of a model on the training set of a split and predict its test set."""
+    """Fit a clone of a model on the training set of a split and predict its test set.
+
+    ``progress`` and ``checkpoint`` are passed to the last step's `fit`, if it takes them.
+    """
     X_train, X_test = take(X, split.train), X[split.test]
     own, other = (None, None) if groups is None else (groups[split.train], groups[split.test])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        told = {} if progress is None else {"progress": progress}
-        fitted = fit_model(clone(model), X_train, y[split.train], own, **told)
+        taken = signature(last_estimator(model).fit).parameters
+        extras = {"progress": progress, "checkpoint": checkpoint}
+        extras = {name: value for name, value in extras.items() if value is not None and name in taken}
+        fitted = fit_model(clone(model), X_train, y[split.train], own, **extras)
     last = last_estimator(fitted)
     test = samples_for_last_step(fitted, X_test, other)
     predicted = np.asarray(last.predict(test, **groups_for_last_step(fitted, other)))

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from .._namespace import as_array
+from .._namespace import as_array, is_lazy
 from .._typing import Array, FloatArray
 from .._validation import checked_groups, checked_labels
+from ..checkpoints import Checkpoint, Units, units_of
 from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..model_steps import last_estimator, works_by_group
 from ..preparation import takes_ragged
-from ..progress import Progress, stage_progress
+from ..progress import EqualStages, Progress
 from ..selection import splits_of
 from .comparison import Tuned, tuned
 from .contenders import contender
@@ -153,6 +155,7 @@ def nested_evaluation(
     seed: int = 0,
     progress: Progress | None = None,
     score: str | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> NestedEvaluation:
     """Evaluate a model, including its hyperparameter search, and a tuned flat LinearSVC on the same splits.
 
@@ -176,6 +179,9 @@ def nested_evaluation(
     score : {"accuracy", "balanced_accuracy"}, optional
         Score of the intervals and of the comparison with the reference; by default balanced accuracy if the model uses
         it as ``scoring``, otherwise accuracy.
+    checkpoint : Checkpoint, optional
+        Keeps finished outer folds and the scores of the candidates in unfinished ones, so that an interrupted
+        evaluation can be resumed.
     """
     X = as_array(as_samples(X, ragged=takes_ragged(model)))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
@@ -190,13 +196,12 @@ def nested_evaluation(
     confidence = np.full((repeats, len(y)), np.nan)
     tested = np.zeros((repeats, len(y)), bool)
     folds = []
-    for done, split in enumerate(splits):
-        told = stage_progress(progress, [1] * len(splits), done, f"outer fold {done + 1} of {len(splits)}, ")
-        result = _test(model, X, y, groups, split, told, seed, score)
-        where = split.repeat, split.test
-        predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
-        confidence[where], tested[where] = result.confidence, True
-        folds.append(result.fold)
+    with units_of(checkpoint, "evaluation", model, X, y, groups, splits, seed, score) as units:
+        for split, result in _tests(model, X, y, groups, splits, progress, seed, score, units):
+            where = split.repeat, split.test
+            predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
+            confidence[where], tested[where] = result.confidence, True
+            folds.append(result.fold)
     return NestedEvaluation(
         folds=folds,
         labels=y,
@@ -249,6 +254,58 @@ class _Tested:
     confidence: Array | float
 
 
+def _tests(
+    model: Any,
+    X: Array,
+    y: Array,
+    groups: Array | None,
+    splits: Sequence[OuterSplit],
+    progress: Progress | None,
+    seed: int,
+    score: str,
+    units: Units,
+) -> Iterator[tuple[OuterSplit, _Tested]]:
+    """Yield the outer splits with their results, from the units or computed and then added to them."""
+    keys = [f"{split.repeat}/{split.fold}" for split in splits]
+    kept = sum(key in units for key in keys)
+    if kept and progress is not None:
+        progress(kept, len(splits), f"{kept} of {len(splits)} outer folds")
+    stages = EqualStages(progress, len(splits))
+    for done, (key, split) in enumerate(zip(keys, splits, strict=True)):
+        if key in units:
+            yield split, _restored(units[key], model)
+            continue
+        told = stages.begin(done, f"outer fold {done + 1} of {len(splits)}")
+        inside = None if is_lazy(X) else units.below(key)  # a Dask array would be read to identify its rows
+        result, alternatives = _test(model, X, y, groups, split, told, seed, score, inside)
+        units.finish(key, _storable(result, alternatives))
+        stages.end()
+        yield split, result
+
+
+def _storable(result: _Tested, alternatives: Sequence[Any]) -> dict[str, Any]:
+    """Return a result as data; preparations, which are objects, are replaced by their positions."""
+    fold = dict(vars(result.fold))
+    for name in ("chosen", "reference_chosen"):
+        fold[name] = dict(fold[name])
+        if "preparation" in fold[name]:
+            value = fold[name]["preparation"]
+            places = [k for k, one in enumerate(alternatives) if one is value or (one, value) == (None, "passthrough")]
+            fold[name]["preparation"] = places[0] if places else value
+    return {**vars(result), "fold": fold}
+
+
+def _restored(stored: Mapping[str, Any], model: Any) -> _Tested:
+    """Return a result from `_storable`, for the same model."""
+    alternatives = _alternatives(last_estimator(model))
+    fold = dict(stored["fold"])
+    for name, without in (("chosen", None), ("reference_chosen", "passthrough")):
+        if "preparation" in fold[name]:
+            one = alternatives[fold[name]["preparation"]]
+            fold[name] = {**fold[name], "preparation": without if one is None else clone(one)}
+    return _Tested(**{**stored, "fold": OuterFold(**fold)})
+
+
 def _test(
     model: Any,
     X: Array,
@@ -258,10 +315,14 @@ def _test(
     progress: Progress | None,
     seed: int,
     score: str,
-) -> _Tested:
-    """Fit the model and the reference on the training set of a split and score them on its test set."""
+    checkpoint: Checkpoint | None,
+) -> tuple[_Tested, Sequence[Any]]:
+    """Fit the model and the reference on the training set of a split and score them on its test set.
+
+    Also returns the preparations that both chose from.
+    """
     began = perf_counter()
-    held_out = predict_held_out(model, X, y, groups, split, progress)
+    held_out = predict_held_out(model, X, y, groups, split, progress, checkpoint)
     own = None if groups is None else groups[split.train]
     reference = _reference(held_out, y[split.train], own, seed, score)
     reference_predicted = reference.estimator.predict(held_out.test)
@@ -279,7 +340,8 @@ def _test(
         unseen=tuple(np.setdiff1d(y_test, y[split.train]).tolist()),
         absent=tuple(np.setdiff1d(y, y_test).tolist()),
     )
-    return _Tested(fold, held_out.predicted, reference_predicted, _confidence(held_out))
+    result = _Tested(fold, held_out.predicted, reference_predicted, _confidence(held_out))
+    return result, _alternatives(held_out.estimator)
 
 
 def _reference(held_out: HeldOut, y: Array, groups: Array | None, seed: int, score: str) -> Tuned:

@@ -7,7 +7,7 @@ from math import exp, lgamma
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._namespace import as_array
 from .._typing import Array
 from .._validation import checked_groups, checked_labels
+from ..checkpoints import Checkpoint, run_units, units_of
 from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..preparation import takes_ragged
@@ -67,6 +68,7 @@ def permutation_test(
     progress: Progress | None = None,
     repeats: int = 1,
     score: str = "accuracy",
+    checkpoint: Checkpoint | None = None,
 ) -> PermutationTest:
     """Test whether a model's held-out score is above chance.
 
@@ -94,6 +96,8 @@ def permutation_test(
     repeats : int, default=1
         Number of times the cross-validation is repeated with new folds for every score.
     score : {"accuracy", "balanced_accuracy"}, default="accuracy"
+    checkpoint : Checkpoint, optional
+        Keeps the scores of finished permutations, so that an interrupted test can be resumed.
 
     Examples
     --------
@@ -116,15 +120,18 @@ def permutation_test(
     exchange = _Exchange(y, groups)
     model = clone(model)  # fitted attributes need not be sent with every job
     labels = [y, *(exchange.permuted(rng) for _ in range(n_permutations))]
-    jobs = (
-        delayed(_numbered_score)(number, model, X, one, groups, cv, repeats, seed, score)
+    jobs = {
+        str(number): delayed(_score)(model, X, one, groups, cv, repeats, seed, score)
         for number, one in enumerate(labels)
-    )
+    }
     scores = np.empty(len(labels))
-    for done, (number, value) in enumerate(Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs), start=1):
-        scores[number] = value
-        if progress is not None:
-            progress(done, len(labels), f"{done - 1} of {n_permutations} permutations")
+    content = (model, X, labels[:2], groups, cv, repeats, seed, score)  # the first permutation stands for the others
+    with units_of(checkpoint, "permutations", *content) as units:
+        kept = sum(key in units for key in jobs)
+        for done, (key, value) in enumerate(run_units(jobs, units, n_jobs), start=1):
+            scores[int(key)] = value
+            if progress is not None and done >= kept:
+                progress(done, len(labels), f"{done - 1} of {n_permutations} permutations")
     return PermutationTest(
         score=float(scores[0]),
         permuted=scores[1:],
@@ -189,11 +196,9 @@ def _log_arrangements(labels: Array) -> float:
     return lgamma(len(labels) + 1) - sum(lgamma(count + 1) for count in counts)
 
 
-def _numbered_score(
-    number: int, model: Any, X: Array, y: Array, groups: Array | None, cv: Any, repeats: int, seed: int, score: str
-) -> tuple[int, float]:
-    """Return the job's number and the pooled score of its held-out predictions."""
+def _score(model: Any, X: Array, y: Array, groups: Array | None, cv: Any, repeats: int, seed: int, score: str) -> float:
+    """Return the pooled score of a model's held-out predictions."""
     splits = outer_splits(cv, y, groups, repeats, seed)
     predicted = [predict_held_out(model, X, y, groups, split).predicted for split in splits]
     tested = np.concatenate([split.test for split in splits])
-    return number, pooled_score(score, y[tested], np.concatenate(predicted))
+    return pooled_score(score, y[tested], np.concatenate(predicted))

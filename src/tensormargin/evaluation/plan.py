@@ -63,11 +63,10 @@ class FitPlan:
         """The score by which models are chosen and evaluated."""
         return "accuracy" if self.class_weight is None else "balanced_accuracy"
 
-    @property
-    def searches(self) -> int:
-        """The number of searches: one on all samples, and one on each training set of the evaluation and the test."""
-        evaluation = self.outer_folds * self.repeats
-        return 1 + evaluation + self.permutations * (evaluation or self.folds)
+    def searches(self) -> tuple[int, int, int]:
+        """Return the number of searches in the evaluation, the fit and the permutation test."""
+        per_permutation = self.outer_folds * self.repeats or self.folds
+        return self.outer_folds * self.repeats, 1, (self.permutations + 1) * per_permutation * (self.permutations > 0)
 
     def model(self, n_jobs: int | None) -> Any:
         """Return the unfitted model: a search, in a Pipeline if the recipe has steps that need groups."""
@@ -75,7 +74,7 @@ class FitPlan:
             "cv": self.folds,
             "rule": self.rule,
             "exhaustive": self.exhaustive,
-            "budget": None if self.budget is None else self.budget / self.searches,
+            "budget": None if self.budget is None else self.budget / sum(self.searches()),
             "class_weight": self.class_weight,
             "scoring": None if self.score == "accuracy" else self.score,
             "preparation": self.recipe.inner(),

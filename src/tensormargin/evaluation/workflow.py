@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checkpoints import Checkpoint
 from ..io import SampleSet
 from ..model_steps import fit_model, last_estimator
 from ..progress import Progress, stage_progress
@@ -26,14 +27,21 @@ class FittedModel:
 
 
 def fit_and_evaluate(
-    samples: SampleSet, plan: FitPlan, n_jobs: int | None = None, progress: Progress | None = None
+    samples: SampleSet,
+    plan: FitPlan,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> FittedModel:
-    """Evaluate the plan on held-out samples, fit it to all samples and return the fitted model."""
+    """Evaluate the plan on held-out samples, fit it to all samples and return the fitted model.
+
+    A ``checkpoint`` keeps what is finished, so that an interrupted run can be resumed.
+    """
     X, y, groups = samples.data, samples.labels, samples.groups
     if plan.recipe.by_group and groups is None:
         raise ValueError(f"{samples.source}: scaling by group needs groups; name them with groups (--groups)")
     model = plan.model(n_jobs)
-    stages = [plan.outer_folds * plan.repeats, 1, plan.permutations]  # in units of one full search
+    stages = plan.searches()
     evaluation = None
     if plan.outer_folds:
         evaluation = nested_evaluation(
@@ -45,11 +53,12 @@ def fit_and_evaluate(
             plan.repeats,
             plan.seed,
             stage_progress(progress, stages, 0, "evaluation: "),
+            checkpoint=checkpoint,
         )
-    fit_model(model, X, y, groups, progress=stage_progress(progress, stages, 1, "fit: "))
-    test = (
-        _permuted(samples, plan, n_jobs, stage_progress(progress, stages, 2, "chance: ")) if plan.permutations else None
-    )
+    fit_model(model, X, y, groups, progress=stage_progress(progress, stages, 1, "fit: "), checkpoint=checkpoint)
+    test = None
+    if plan.permutations:
+        test = _permuted(samples, plan, n_jobs, stage_progress(progress, stages, 2, "chance: "), checkpoint)
     about: dict[str, Any] = {
         "data": data_facts(samples),
         "preparation": {"recipe": asdict(plan.recipe), "words": plan.recipe.words()},
@@ -62,7 +71,9 @@ def fit_and_evaluate(
     return FittedModel(model, about)
 
 
-def _permuted(samples: SampleSet, plan: FitPlan, n_jobs: int | None, progress: Progress | None) -> PermutationTest:
+def _permuted(
+    samples: SampleSet, plan: FitPlan, n_jobs: int | None, progress: Progress | None, checkpoint: Checkpoint | None
+) -> PermutationTest:
     """Return the permutation test of the plan, with the splits and the score of its evaluation."""
     return permutation_test(
         plan.model(1),
@@ -76,4 +87,5 @@ def _permuted(samples: SampleSet, plan: FitPlan, n_jobs: int | None, progress: P
         progress=progress,
         repeats=plan.repeats if plan.outer_folds else 1,
         score=plan.score,
+        checkpoint=checkpoint,
     )

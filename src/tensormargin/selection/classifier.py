@@ -26,6 +26,7 @@ from .._namespace import as_array, dtype_of, is_foreign, like, to_host
 from .._validation import checked_groups, checked_training, samples_as_fitted, samples_of_any_length
 from ..affine import NotAffineError, affine_form
 from ..calibration import calibrate
+from ..checkpoints import Checkpoint, units_of
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
@@ -127,7 +128,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     """
 
     # Under scikit-learn's metadata routing, groups reach these methods without a request.
-    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None}
+    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None, "checkpoint": None}
     __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"groups": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
     __metadata_request__predict_log_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
@@ -200,7 +201,13 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, progress: Progress | None = None
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Self:
         """Run the search, refit the best candidate and calibrate its probabilities.
 
@@ -216,6 +223,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
             Used for fits, scores and the calibration of probabilities.
         progress : callable, optional
             Called as ``progress(done, total, text)`` after each job of the search.
+        checkpoint : Checkpoint, optional
+            Keeps the scores of the candidates, so that an interrupted search can be resumed.
         """
         self._check_grid()
         given = y
@@ -246,7 +255,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         assess = self._assess(template, tried, len(y))
         runner = SearchRunner(training, template, tried, splits, default, assess, self.n_jobs, self.budget)
         with sent_once(X):
-            self._run(race, runner, progress)
+            with units_of(checkpoint, "search", *training.arrays, *self._settings(runner)) as runner.kept:
+                self._run(race, runner, progress)
             notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, runner.done)]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
             best = tried[self.best_index_]
@@ -256,6 +266,10 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         of_rows = None if weights is None else weights[rows]
         self.calibration_ = calibrate(left_out, codes[rows], of_rows, len(classes), best.multi_class)
         return self
+
+    def _settings(self, runner: SearchRunner) -> tuple[Any, ...]:
+        """Return everything beside the samples that determines the scores of the candidates."""
+        return runner.splits, runner.template, runner.tried, runner.training.preparations, self.scoring
 
     def _alternatives(self) -> tuple[Any, ...]:
         alternatives = tuple(self.preparation) if isinstance(self.preparation, list | tuple) else (self.preparation,)

@@ -9,6 +9,7 @@ from time import time
 from joblib import Parallel, delayed, effective_n_jobs
 
 from .._typing import Array
+from ..checkpoints import Units
 from ..estimators import TensorMarginClassifier
 from .batched_search import run_batched
 from .grid import Candidate
@@ -39,6 +40,8 @@ class SearchRunner:
         Seconds, after which only the default candidate is still fitted.
     done : dict
         The result of each unit.
+    kept : Units
+        Results of an interrupted run; those of this one are added.
     """
 
     training: Training
@@ -50,6 +53,7 @@ class SearchRunner:
     n_jobs: int | None
     budget: float | None
     done: dict[Unit, Result] = field(default_factory=dict)
+    kept: Units = field(default_factory=lambda: Units(None))
     _cache: SplitCache = field(default_factory=SplitCache)
 
     def run(self, race: Race, tell: Tell) -> bool:
@@ -58,8 +62,10 @@ class SearchRunner:
         with_probabilities = WithProbabilities(self.training, self.splits, self.assess)
         while units := race.units:
             planned = len(self.done) + race.n_planned
-            for results in self._results(units, deadline):
+            self.done.update({unit: Result(**self.kept[_key(unit)]) for unit in units if _key(unit) in self.kept})
+            for results in self._results([unit for unit in units if unit not in self.done], deadline):
                 self.done.update(results)
+                self._keep(results)
                 tell(len(self.done), planned)
             self._score(race, units, with_probabilities)
             spent = any(unit not in self.done for unit in units)
@@ -72,6 +78,12 @@ class SearchRunner:
             if spent:
                 return False
         return True
+
+    def _keep(self, results: Sequence[tuple[Unit, Result]]) -> None:
+        """Keep results for another run; those whose scores depend on the other splits hold a classifier."""
+        for unit, result in results:
+            if not result.waits:
+                self.kept.add(_key(unit), dict(vars(result)))
 
     def left_out_scores(self, number: int, n_splits: int) -> list[Array]:
         """Return the binary scores of the test rows of the first splits; fit again only if they were not kept."""
@@ -107,3 +119,7 @@ class SearchRunner:
             for split, result in own.items():
                 self.done[row, split] = result
                 race.scores[row, split] = result.score
+
+
+def _key(unit: Unit) -> str:
+    return f"{unit[0]}/{unit[1]}"

@@ -1,0 +1,257 @@
+"""Long runs: the progress bar, the processes that compute, interruption, and what an interrupted run keeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ..checkpoints import Checkpoint
+
+_PLAIN_SECONDS = 30.0  # between progress lines if there is no terminal
+_WORTH_SAYING = 5.0  # seconds left from which the first forecast gets a line of its own there
+_SAME_PRESS = 2.0  # seconds within which another Ctrl-C asks for nothing new
+_BAR = 20  # widest bar, in columns
+_DISPLAY = f"{__name__}.display"  # where the context of a command holds its display
+
+fresh_option = click.option("--fresh", is_flag=True, help="Start anew instead of resuming an interrupted run.")
+
+
+# ---- progress ----
+
+
+class Display:
+    """Shows progress on standard error: as a bar in a terminal, otherwise as a line now and then.
+
+    Attributes
+    ----------
+    kept : bool
+        Whether an interrupted run can be resumed.
+    checkpoint : Checkpoint or None
+        Where finished work is kept.
+    """
+
+    kept: bool
+    checkpoint: Checkpoint | None
+
+    def __init__(self, in_seconds: bool = False) -> None:
+        from rich.console import Console
+
+        from ..progress import Forecast
+
+        self.console = Console(stderr=True)
+        self.kept, self.checkpoint = False, None
+        self._forecast = Forecast(in_seconds)
+        self._began = self._said = time.monotonic()
+        self._doing = "starting"
+        self._reported = self._finished = self._foretold = False
+
+    def __call__(self, done: float, total: float, text: str) -> None:
+        """Show that ``done`` of ``total`` is finished."""
+        now = time.monotonic()
+        self._forecast.report(now, done, total)
+        self._doing = text
+        if not self._reported and self.checkpoint is not None and self.checkpoint.resumed:
+            click.echo(f"From an earlier run: {text}", err=True)
+        self._reported, self._finished = True, self._finished or done > 0
+        if not self.console.is_terminal:
+            self._print(now)
+
+    def when_stopped(self) -> str:
+        """Return what to say when the run is interrupted."""
+        if not self._finished:
+            return "Stopped."
+        said = f"Stopped at {self._forecast.share(time.monotonic()):.0%} ({self._doing})"
+        return said + ("; run the same command again to go on." if self.kept else ".")
+
+    def _print(self, now: float) -> None:
+        left = self._forecast.left(now)
+        news = left is not None and left >= _WORTH_SAYING and not self._foretold
+        if news or now - self._said >= _PLAIN_SECONDS:
+            self._said, self._foretold = now, left is not None
+            parts = [f"{self._forecast.share(now):4.0%}", *(() if left is None else (_time_left(left),)), self._doing]
+            self.console.print("  ".join(parts), highlight=False, markup=False, soft_wrap=True)
+
+    def __rich__(self) -> Text:
+        """Return the bar: share, time and time left are always there, the text is cut to what fits."""
+        from rich.text import Text
+
+        now, width = time.monotonic(), self.console.width
+        share, left = self._forecast.share(now), self._forecast.left(now)
+        times = f" {share:4.0%}  {_clock(now - self._began)}" + ("" if left is None else f"  {_time_left(left)}")
+        length = max(0, min(_BAR, width - len(times) - 30))
+        full = round(share * length)
+        stroke = "━" if self.console.encoding.startswith("utf") else "-"
+        line = Text(stroke * full, style="bar.complete") + Text(stroke * (length - full), style="bar.back")
+        line += Text(times, style="progress.percentage") + Text(f"  {self._doing}")
+        line.truncate(width - 1, overflow="ellipsis")
+        return line
+
+
+@contextmanager
+def progress_bar(in_seconds: bool = False) -> Iterator[Display]:
+    """Yield a display of the progress, with the time left.
+
+    Parameters
+    ----------
+    in_seconds : bool, default=False
+        Whether progress is reported in seconds of expected time.
+    """
+    from rich.live import Live
+
+    display = Display(in_seconds)
+    click.get_current_context().meta[_DISPLAY] = display
+    if display.console.is_terminal:
+        with Live(display, console=display.console, refresh_per_second=5, transient=True):
+            yield display
+    else:
+        yield display
+
+
+def _time_left(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s left"
+    return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02d}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+# ---- processes ----
+
+
+@contextmanager
+def processes(jobs: int, scheduler: str | None, module: str) -> Iterator[Callable[[], object]]:
+    """Start the processes of joblib and let them load a module; yield a function that waits until they have.
+
+    This process can load the same module meanwhile. The processes ignore Ctrl-C, which a terminal sends to them as
+    well: this process ends them. With one job, or on a cluster, there are none.
+    """
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    number = 1 if scheduler is not None else effective_n_jobs(jobs)
+    if number == 1:
+        yield lambda: None
+        return
+    with _without_interrupts():
+        loading = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")(
+            delayed(_load)(module) for _ in range(number)
+        )
+    try:
+        yield lambda: list(loading)
+    except KeyboardInterrupt:
+        loading.close()  # ends the processes
+        raise
+    except BaseException:
+        with suppress(Exception):
+            list(loading)  # ending processes that are about to get work makes joblib's threads fail now and then
+        raise
+
+
+def end_processes() -> None:
+    """End joblib's processes at once; otherwise this process waits at its end until they have put everything away."""
+    executor = getattr(sys.modules.get("joblib.externals.loky.reusable_executor"), "_executor", None)
+    if executor is not None:
+        executor.shutdown(wait=True, kill_workers=True)
+
+
+def _load(module: str) -> None:
+    """Import a module."""
+    from importlib import import_module
+
+    import_module(module)
+
+
+# ---- interruption ----
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C here, and in processes that are started here."""
+    if not _is_main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interruptible(context: click.Context) -> Iterator[None]:
+    """End a command on Ctrl-C with exit code 130; say what was finished and how to go on, without a traceback.
+
+    Further presses are ignored for a moment, in which files are closed and processes ended.
+    """
+    pressed: list[float] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        now = time.monotonic()
+        if not pressed or now - pressed[-1] >= _SAME_PRESS:
+            pressed.append(now)
+            warnings.simplefilter("ignore")  # joblib warns of jobs that are not finished
+            raise KeyboardInterrupt
+
+    ours = _is_main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        with warnings.catch_warnings():
+            yield
+    except KeyboardInterrupt:
+        _stop(context)
+    except Exception:
+        if not pressed:
+            raise
+        _stop(context)  # libraries that are being imported turn a KeyboardInterrupt into other errors
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def ignore_while_ending() -> None:
+    """Ignore Ctrl-C while this process ends, which takes a moment; if it takes longer, Ctrl-C ends it at once."""
+    began = time.monotonic()
+
+    def interrupt(number: int, frame: Any) -> None:
+        if time.monotonic() - began >= _SAME_PRESS:
+            os._exit(130)
+
+    if _is_main_thread():
+        signal.signal(signal.SIGINT, interrupt)
+
+
+def _stop(context: click.Context) -> None:
+    display: Display | None = context.meta.get(_DISPLAY)
+    click.echo("Stopped." if display is None else display.when_stopped(), err=True)
+    raise SystemExit(130) from None
+
+
+def unfinished(display: Display, fresh: bool) -> Checkpoint | None:
+    """Return the checkpoint for interrupted runs, in the user's cache; None if that cannot be written to."""
+    from ..checkpoints import Checkpoint
+    from ..datasets import cache_folder
+
+    folder = cache_folder() / "unfinished"
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if os.access(there, os.W_OK | os.X_OK):
+        display.checkpoint, display.kept = Checkpoint(folder, fresh), True
+    return display.checkpoint
