@@ -146,7 +146,8 @@ def fit_command(
     """
     with refusals(ValueError):
         check_data(data)
-    started = processes(jobs, scheduler, "tensormargin.selection")
+    # Searches use threads; only permutations use processes.
+    started = processes(jobs if permutations else 1, scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
         from ..evaluation import FitPlan, check_plan, fit_and_evaluate
         from ..selection import DEFAULT_RULE

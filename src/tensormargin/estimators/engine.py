@@ -78,7 +78,7 @@ def _threadpools() -> ThreadpoolController:
 
 def available_threads() -> int:
     """Return the number of threads that BLAS may use, which reflects the user's settings and joblib's."""
-    of_blas = [library["num_threads"] for library in _threadpools().info() if library["user_api"] == "blas"]
+    of_blas = [library.num_threads for library in _threadpools().lib_controllers if library.user_api == "blas"]
     return min(max(of_blas, default=cpu_count()), cpu_count())
 
 

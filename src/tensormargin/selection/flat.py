@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from scipy.linalg import qr
+from scipy.linalg import eigh
 
 from .. import tuning
 from .._typing import FloatArray
@@ -21,11 +21,22 @@ class FlatFeatures:
 
     A flat weight is a combination of the centred samples, and inner products in their span are those of the
     coordinates. So all strengths and all binary problems share one basis of at most as many columns as there are
-    samples, and each of their fits costs as if samples had no more entries than that.
+    samples, and each of their fits costs as if samples had no more entries than that. The basis consists of the
+    principal axes, from the eigenvectors of the samples' inner products: the axes themselves are not needed.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_entries,)
+    rows : ndarray of shape (n_samples, n_entries)
+        The centred samples.
+    shares : ndarray of shape (n_samples, n_axes)
+        Each axis as a combination of the rows.
+    coordinates : SampleArray
     """
 
     mean: FloatArray
-    basis: FloatArray
+    rows: FloatArray
+    shares: FloatArray
     coordinates: SampleArray
 
     @staticmethod
@@ -40,13 +51,17 @@ class FlatFeatures:
         rows = array.X.reshape(len(array), -1).astype(np.float64)
         mean = rows.mean(axis=0) if centred else np.zeros(rows.shape[1])
         rows -= mean
-        basis, triangle = qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
-        return cls(mean, basis, sample_array(np.ascontiguousarray(triangle.T)))
+        squares, axes = eigh(rows @ rows.T, overwrite_a=True, check_finite=False)
+        kept = squares > len(rows) * np.finfo(np.float64).eps * max(squares[-1], 0.0)
+        kept[-1] = True  # equal samples have no axis, but a classifier needs a feature
+        lengths = np.sqrt(np.maximum(squares[kept], 0.0))
+        shares = np.divide(axes[:, kept], lengths, out=np.zeros_like(axes[:, kept]), where=lengths > 0)
+        return cls(mean, rows, shares, sample_array(axes[:, kept] * lengths))
 
     def fit(self, classifier: TensorMarginClassifier, training: TrainingSet) -> TensorMarginClassifier:
         """Return the classifier fitted to the coordinates, with its weights on the samples."""
         fit_training_set(classifier, TrainingSet(self.coordinates, training.labels, training.weights), for_scoring=True)
-        coef = classifier.coef_ @ self.basis.T
+        coef = (classifier.coef_ @ self.shares.T) @ self.rows
         intercept = classifier.intercept_ - coef @ self.mean
         n_parameters = coef.shape[1] + int(classifier.fit_intercept)
         return keep_for_scoring(classifier, classifier.classes_, training.array, coef, intercept, None, n_parameters)

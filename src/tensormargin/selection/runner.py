@@ -11,6 +11,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from .._typing import Array
 from ..checkpoints import Units
 from ..estimators import TensorMarginClassifier
+from ..estimators.engine import one_blas_thread
 from .batched_search import run_batched
 from .grid import Candidate
 from .race import Race, Unit
@@ -58,6 +59,10 @@ class SearchRunner:
 
     def run(self, race: Race, tell: Tell) -> bool:
         """Make the fits of a race, rung by rung; return whether the budget allowed all of them."""
+        with one_blas_thread:  # several fits run at the same time
+            return self._run(race, tell)
+
+    def _run(self, race: Race, tell: Tell) -> bool:
         deadline = None if self.budget is None else time() + self.budget
         with_probabilities = WithProbabilities(self.training, self.splits, self.assess)
         while units := race.units:
