@@ -110,8 +110,8 @@ def comparison(X, y):
         (one_vs_one, {"fit_in_memory"}),
         (choice, {"run_path", "fit_in_memory"}),
         (nested, {"run_path", "fit_in_memory", "_fit_and_score"}),
-        (chance, {"_numbered_score"}),
-        (comparison, {"_row"}),
+        (chance, {"_score"}),
+        (comparison, {"_fold_scores", "_row"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
