@@ -107,7 +107,7 @@ def test_a_resumed_computation_gives_exactly_the_same(name, part, binary, uninte
 @pytest.mark.parametrize("name", COMPUTATIONS)
 def test_a_finished_computation_is_not_repeated(name, binary, uninterrupted, tmp_path, monkeypatch):
     COMPUTATIONS[name](binary, checkpoint=Checkpoint(tmp_path))
-    monkeypatch.setattr("tensormargin.checkpoints._keyed", None)
+    monkeypatch.setattr("tensormargin.checkpoints._Keyed", None)
     monkeypatch.setattr("tensormargin.evaluation.nested._test", None)
     assert plain(COMPUTATIONS[name](binary, checkpoint=Checkpoint(tmp_path))) == uninterrupted[0][name]
 
@@ -280,7 +280,9 @@ def test_values_come_back_exactly(value, tmp_path):
         assert repr(again) == repr(value)
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, np.array([None]), LinearSVC(), {1, 2}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), {1: 2}, np.array([None]), LinearSVC(), {1, 2}], ids=lambda value: type(value).__name__
+)
 def test_other_values_are_not_kept(value, tmp_path):
     with Units(tmp_path) as units:
         units.add("key", value)

@@ -52,7 +52,6 @@ def test_samples_enter_few_rooms_and_never_climb_back(decomposition, shape):
         "intake",
         "_namespace",
         "samples/door",
-        "estimators/engine",
         "samples/memory",
     }
     assert {caller for module, caller in calls if module == "_namespace"} <= DOOR

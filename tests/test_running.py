@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import click
 import numpy as np
@@ -41,11 +42,20 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def archive(tmp_path):
+@pytest.fixture(autouse=True, scope="module")
+def _fewer_models():
+    """Try two models, and one reference, to save time."""
+    with fewer_models("TensorMarginClassifierCV", lams=(1,), mus=(0, 1)), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensormargin.evaluation.contenders.C_GRID", (1.0,))
+        yield
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
     X, signs = low_rank_classes(0, 40, (4, 5), 3.0)
-    np.savez(tmp_path / "samples.npz", X=X, y=np.where(signs > 0, "b", "a"))
-    return tmp_path / "samples.npz"
+    path = tmp_path_factory.mktemp("archive") / "samples.npz"
+    np.savez(path, X=X, y=np.where(signs > 0, "b", "a"))
+    return path
 
 
 # ---- data by name ----
@@ -100,14 +110,12 @@ def test_options_for_files_are_refused_for_data_sets(option):
         ("samplez.npz", "samples.npz?"),
     ],
 )
-@pytest.mark.parametrize("command", ["compare", "fit", "predict"])
-def test_a_name_that_is_neither_a_file_nor_a_data_set_is_refused(command, name, meant, archive):
-    more = {"fit": ("-o", "m.skops"), "predict": ("-o", "p.csv")}.get(command, ())
-    before = ("m.skops",) if command == "predict" else ()
-    if command == "predict":
-        pytest.MonkeyPatch().undo()
-        run("fit", archive, "-o", archive.parent / "m.skops", *FIT[:4], "--folds", 2, "--outer-folds", 0, "--no-report")
-    result = run(command, *before, name, *more, cwd=archive.parent)
+@pytest.mark.parametrize("command", ["compare", "fit", "report"])
+def test_a_name_that_is_neither_a_file_nor_a_data_set_is_refused(command, name, meant, archive, monkeypatch):
+    more = {"fit": ("-o", "m.skops"), "report": ("-o", "r.html")}.get(command, ())
+    if command == "report":
+        monkeypatch.setattr("tensormargin.io.load_model", lambda path: SimpleNamespace(model=None))
+    result = run(command, *(("m.skops",) if command == "report" else ()), name, *more, cwd=archive.parent)
     said = " ".join(result.stderr.split())
     assert result.returncode == 2
     assert f"{name}: no such file or folder, and no data set of that name" in said
@@ -161,32 +169,48 @@ def commands(archive, folder):
     }
 
 
-@pytest.mark.parametrize(("command", "units"), [("compare", 1), ("compare", 8), ("fit", 1), ("fit", 12), ("fit", 18)])
-def test_an_interrupted_command_goes_on_and_gives_the_same(command, units, archive, cache, tmp_path):
+@pytest.fixture(scope="module")
+def whole(archive, tmp_path_factory):
+    """Return the output of the commands, not interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TENSORMARGIN_CACHE", str(folder / "cache"))
+        results = {name: run(*arguments) for name, arguments in commands(archive, folder).items()}
+    assert not list((folder / "cache").rglob("*"))
+    return {name: without_times(result.stdout) for name, result in results.items()}
+
+
+@pytest.mark.parametrize(
+    ("command", "units"),
+    [
+        ("compare", 1),
+        ("compare", 7),
+        ("fit", 2),
+        ("fit", 8),
+        ("fit", 13),
+        ("fit", 15),
+    ],  # an outer fold, the next, the fit, a permutation
+)
+def test_an_interrupted_command_goes_on_and_gives_the_same(command, units, archive, cache, tmp_path, whole):
     arguments = commands(archive, tmp_path)[command]
-    with fewer_models("TensorMarginClassifierCV", lams=(1,), mus=(0, 1)):
-        whole = run(*arguments)
-        assert whole.returncode == 0, whole.stderr
-        assert not list(cache.rglob("*"))
-        with pytest.MonkeyPatch.context() as patch:
-            interrupt_after(units, patch)
-            stopped = run(*arguments)
-        assert stopped.returncode == 130
-        assert "Traceback" not in stopped.stderr
-        assert stopped.stdout == ""
-        if units > 1:
-            assert stopped.stderr.endswith("; run the same command again to go on.\n")
-            assert stopped.stderr.splitlines()[-1].startswith("Stopped at ")
-        kept = {path: path.stat().st_mtime_ns for path in cache.rglob("*.json")}
-        assert kept
-        fresh = run(*arguments, "--seed", 1) if units == 8 else None
-        assert fresh is None or "From an earlier run" not in fresh.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_after(units, patch)
+        stopped = run(*arguments)
+    assert (stopped.returncode, stopped.stdout) == (130, "")
+    assert "Traceback" not in stopped.stderr
+    if units > 1:
+        assert stopped.stderr.splitlines()[-1].startswith("Stopped at ")
+        assert stopped.stderr.endswith("; run the same command again to go on.\n")
+    kept = {path: path.stat().st_mtime_ns for path in cache.rglob("*.json")}
+    assert kept
+    if command == "compare":
+        other = run(*arguments, "--seed", 1)  # neither uses nor removes what belongs to the interrupted run
+        assert "From an earlier run" not in other.stderr
         assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.json")} == kept
-        resumed = run(*arguments)
+    resumed = run(*arguments)
     assert resumed.returncode == 0, resumed.stderr
-    assert without_times(resumed.stdout) == without_times(whole.stdout)
-    if (command, units) in (("compare", 8), ("fit", 12)):
-        assert "From an earlier run: " in resumed.stderr
+    assert without_times(resumed.stdout) == whole[command]
+    assert "From an earlier run: " in resumed.stderr
     assert not list(cache.rglob("*.json"))
 
 

@@ -12,7 +12,8 @@ import json
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from pickle import PicklingError
@@ -22,7 +23,7 @@ from uuid import uuid4
 
 import joblib
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel
 from sklearn.base import BaseEstimator, clone
 
 from ._namespace import device_of, is_foreign, is_lazy, to_host
@@ -206,14 +207,25 @@ def run_units(jobs: Mapping[str, Any], units: Units, n_jobs: int | None) -> Iter
         Number of processes.
     """
     yield from ((key, units[key]) for key in jobs if key in units)
-    missing = [delayed(_keyed)(key, job[0], *job[1], **job[2]) for key, job in jobs.items() if key not in units]
+    missing = [(_Keyed(key, function), *given) for key, (function, *given) in jobs.items() if key not in units]
     for key, value in Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")(missing):
         units.add(key, value)
         yield key, value
 
 
-def _keyed(key: str, function: Any, *args: Any, **kwargs: Any) -> tuple[str, Any]:
-    return key, function(*args, **kwargs)
+@dataclass(frozen=True)
+class _Keyed:
+    """A function that returns a key besides its result, since results arrive in any order."""
+
+    key: str
+    function: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[str, Any]:
+        return self.key, self.function(*args, **kwargs)
+
+    @property
+    def __name__(self) -> str:  # shown on Dask's dashboard
+        return str(self.function.__name__)
 
 
 # ---- what identifies a computation ----
