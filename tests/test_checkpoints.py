@@ -18,6 +18,7 @@ from tensormargin import checkpoints as room
 from tensormargin.checkpoints import Units, fingerprint, run_units, units_of
 from tensormargin.evaluation import CompareSettings, compare
 from tensormargin.preparation import Mask
+from tensormargin.selection.runner import SearchRunner
 
 SEARCH = {"decompositions": ("full", "cp"), "ranks": (1,), "lams": (1,), "mus": (0, 1), "cv": 2, "random_state": 0}
 
@@ -127,14 +128,13 @@ def test_an_interrupted_search_keeps_its_scores(binary, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         search().fit(*binary, progress=Interrupt(5), checkpoint=Checkpoint(tmp_path))
     ran = []
-    results = TensorMarginClassifierCV._results
+    results = SearchRunner._results
     monkeypatch.setattr(
-        TensorMarginClassifierCV,
-        "_results",
-        lambda self, training, jobs, splits: ran.append(len(jobs)) or results(self, training, jobs, splits),
+        SearchRunner, "_results", lambda self, units, deadline: ran.append(len(units)) or results(self, units, deadline)
     )
+    fits = int(sum(whole.cv_results_["n_splits_done"]))
     resumed = search().fit(*binary, checkpoint=Checkpoint(tmp_path))
-    assert ran == [8 - 5, 2]  # four paths on two splits; then the left-out scores of the chosen path
+    assert 0 < sum(ran) <= fits - 5  # five jobs of at least one fit were finished
     for name, column in whole.cv_results_.items():
         if "time" not in name:
             assert repr(column) == repr(resumed.cv_results_[name]), name

@@ -108,17 +108,10 @@ def comparison(X, y):
     ("work", "functions"),
     [
         (one_vs_one, {"fit_in_memory"}),
-<<<<<<< HEAD
         (choice, {"run_job", "fit_in_memory"}),
         (nested, {"run_job", "fit_in_memory", "_fit_and_score"}),
-        (chance, {"_numbered_score"}),
-        (comparison, {"_row"}),
-=======
-        (choice, {"run_path", "fit_in_memory"}),
-        (nested, {"run_path", "fit_in_memory", "_fit_and_score"}),
         (chance, {"_score"}),
         (comparison, {"_fold_scores", "_row"}),
->>>>>>> f0b3591121626efe5b564de2c52f07f707f3c0c0
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -185,11 +185,11 @@ def whole(archive, tmp_path_factory):
     [
         ("compare", 1),
         ("compare", 7),
-        ("fit", 2),
-        ("fit", 8),
-        ("fit", 13),
-        ("fit", 15),
-    ],  # an outer fold, the next, the fit, a permutation
+        ("fit", 2),  # an outer fold
+        ("fit", 8),  # the next
+        ("fit", 13),  # the fit
+        ("fit", 15),  # a permutation
+    ],
 )
 def test_an_interrupted_command_goes_on_and_gives_the_same(command, units, archive, cache, tmp_path, whole):
     arguments = commands(archive, tmp_path)[command]
