@@ -180,16 +180,9 @@ def whole(archive, tmp_path_factory):
     return {name: without_times(result.stdout) for name, result in results.items()}
 
 
+# Units 2 and 8 of fit belong to the outer folds, 13 to the final search, 15 to the permutations.
 @pytest.mark.parametrize(
-    ("command", "units"),
-    [
-        ("compare", 1),
-        ("compare", 7),
-        ("fit", 2),  # an outer fold
-        ("fit", 8),  # the next
-        ("fit", 13),  # the fit
-        ("fit", 15),  # a permutation
-    ],
+    ("command", "units"), [("compare", 1), ("compare", 7), ("fit", 2), ("fit", 8), ("fit", 13), ("fit", 15)]
 )
 def test_an_interrupted_command_goes_on_and_gives_the_same(command, units, archive, cache, tmp_path, whole):
     arguments = commands(archive, tmp_path)[command]
