@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from scipy.linalg import qr
 
 from .. import tuning
 from .._typing import FloatArray
 from ..estimators import TensorMarginClassifier
 from ..estimators.fit_steps import TrainingSet, fit_training_set, keep_for_scoring
 from ..samples import SampleArray, sample_array
+
+_SMALLEST = 1e-12
+"""Directions in which the samples have less than this share of the largest squared length are left out: they are
+rounding errors of the Gram matrix."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,12 @@ class FlatFeatures:
         rows = array.X.reshape(len(array), -1).astype(np.float64)
         mean = rows.mean(axis=0) if centred else np.zeros(rows.shape[1])
         rows -= mean
-        basis, triangle = qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
-        return cls(mean, basis, sample_array(np.ascontiguousarray(triangle.T)))
+        squares, vectors = np.linalg.eigh(rows @ rows.T)
+        kept = squares > _SMALLEST * squares[-1]
+        lengths = np.sqrt(squares[kept]) if kept.any() else np.zeros(1)
+        vectors = vectors[:, kept] if kept.any() else vectors[:, -1:]
+        basis = rows.T @ (vectors / np.where(lengths > 0, lengths, 1.0))
+        return cls(mean, basis, sample_array(np.ascontiguousarray(vectors * lengths)))
 
     def fit(self, classifier: TensorMarginClassifier, training: TrainingSet) -> TensorMarginClassifier:
         """Return the classifier fitted to the coordinates, with its weights on the samples."""
