@@ -9,11 +9,12 @@ import pytest
 from conftest import low_rank_classes
 from reference import random_block
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, make_scorer
 
 import tensormargin.alternate as alternate_module
 import tensormargin.coarse as coarse
 import tensormargin.estimators.binary_fit as binary
-from tensormargin import TensorMarginClassifier, tuning
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, tuning
 from tensormargin.alternate import Sweep, _left_to_fall
 from tensormargin.blocks import block_problem
 from tensormargin.blocks.signed_design import SignedDesign
@@ -335,3 +336,58 @@ def test_the_mean_tensor_is_approximated_better_than_by_singular_vectors(monkeyp
     refined = distance()
     monkeypatch.setattr(tuning, "CP_REFINEMENTS", 0)
     assert refined < 0.5 * distance()
+
+
+class TestSearches:
+    """What a search shares between candidates changes neither their scores nor the choice."""
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    @pytest.mark.parametrize("intercept", [True, False])
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_flat_weights_in_the_span_of_the_samples(self, dtype, intercept, n_classes, monkeypatch):
+        rng = np.random.default_rng(0)
+        y = np.arange(24) % n_classes
+        X = (rng.standard_normal((24, 9, 11)) + 0.3 * y[:, None, None] + 50).astype(dtype)
+        settings = {"mus": (0, 1, (10, 0)), "lams": (1, 10), "fit_intercept": intercept, "tol": 1e-6, "random_state": 0}
+        settings |= {"scoring": _mean_margin, "exhaustive": True, "cv": 3}
+        searches = []
+        for n_bytes in (tuning.FLAT_BASIS_BYTES, 0):
+            monkeypatch.setattr(tuning, "FLAT_BASIS_BYTES", n_bytes)
+            searches.append(TensorMarginClassifierCV(("full",), **settings).fit(X, y))
+        short, long = (search.cv_results_ for search in searches)
+        np.testing.assert_allclose(short["mean_test_score"], long["mean_test_score"], rtol=2e-3)
+        np.testing.assert_array_equal(short["n_parameters"], long["n_parameters"])
+
+    @pytest.mark.parametrize("classes", [(0, 1), ("a", "b", "c")])
+    def test_accuracy_from_scores_is_that_of_the_scorer(self, classes):
+        X, _ = images(60, (5, 6))
+        y = np.array(classes)[np.arange(60) % len(classes)]
+        settings = {"lams": (1,), "mus": (0, 1), "cv": 3, "random_state": 0, "exhaustive": True}
+        short, long = (
+            TensorMarginClassifierCV(("full", "cp"), (1,), scoring=scoring, **settings).fit(X, y).cv_results_
+            for scoring in (None, make_scorer(accuracy_score))
+        )
+        np.testing.assert_array_equal(short["mean_test_score"], long["mean_test_score"])
+
+    def test_kept_splits(self, monkeypatch):
+        X, y = images(60, (5, 6))
+        searches = []
+        for n_bytes in (tuning.KEPT_SPLITS_BYTES, 0):
+            monkeypatch.setattr(tuning, "KEPT_SPLITS_BYTES", n_bytes)
+            searches.append(TensorMarginClassifierCV(preparation=[None, TensorScaler()], random_state=0).fit(X, y))
+        short, long = (search.cv_results_ for search in searches)
+        np.testing.assert_array_equal(short["mean_test_score"], long["mean_test_score"])
+        np.testing.assert_array_equal(short["dropped"], long["dropped"])
+
+    def test_kept_scores(self, monkeypatch):
+        X, y = images(60, (5, 6))
+        searches = []
+        for n_bytes in (tuning.KEPT_SCORES_BYTES, 0):
+            monkeypatch.setattr(tuning, "KEPT_SCORES_BYTES", n_bytes)
+            searches.append(TensorMarginClassifierCV(("cp",), (1,), random_state=0).fit(X, y))
+        np.testing.assert_array_equal(searches[0].calibration_, searches[1].calibration_)
+
+
+def _mean_margin(estimator, X, y):
+    """Return a score that depends on every decision value."""
+    return float(np.mean(np.tanh(estimator.decision_function(X))))

@@ -11,7 +11,7 @@ from .classifier import TensorMarginClassifierCV
 
 
 def auto_model(**parameters: Any) -> TensorMarginClassifierCV:
-    """Return a search over scaling (none or per entry), decomposition, rank, lambda and mu.
+    """Return a search over scaling (none or per entry), decomposition, rank, lambda, mu1 and mu2, and the scheme.
 
     Parameters
     ----------

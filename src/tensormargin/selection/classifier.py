@@ -48,12 +48,13 @@ from .splits import check_training_parts, repeated_splits
 
 
 class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
-    """`TensorMarginClassifier` with decomposition, rank, lambda and mu1 = mu2 selected by cross-validation.
+    """`TensorMarginClassifier` with its hyperparameters selected by cross-validation.
 
-    Every combination is scored by cross-validation, with warm starts along lambda. The best one is refitted on all
-    samples in the same way, from the smallest lambda up to its own. The candidates include the flat weight and mu = 0,
-    that is, the support vector machine. ``best_score_`` is the maximum over many candidates and therefore optimistic;
-    `tensormargin.nested_evaluation` gives an estimate without this bias.
+    These are preparation, decomposition, rank, lambda, mu1 and mu2, and for several classes the scheme. Candidates are
+    raced: a tenth of all fits, spread over candidates and splits, shows which values are promising; most candidates
+    are then dropped, and only the best few are fitted on all splits. The best one is refitted on all samples. The
+    candidates include the flat weight and mu = 0, that is, the support vector machine. ``best_score_`` is the maximum
+    over many candidates and therefore optimistic; `tensormargin.nested_evaluation` gives an estimate without this bias.
 
     Parameters
     ----------
@@ -64,31 +65,45 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         Ranks to try. An integer is lowered if samples are too small for it (``lowered_ranks_``); a tuple has one number
         per mode (Tucker) or bond (Tensor-Train), and None means the default rank, as in `TensorMarginClassifier`. Any
         rank may be lowered on a split if a preparation gives smaller samples there than on all samples (`Crop`).
-    lams : sequence of float, default=(0.01, 0.1, 1, 10)
+    lams : sequence of float, default=(1, 10)
         Values of ``lam`` of `TensorMarginClassifier`, on its scale-free axis.
-    mus : sequence of float, default=(0, 1)
-        Values of ``mu1 = mu2``, also scale-free; 0 for no margin terms.
+    mus : sequence of float or pairs of float, default=((0, 0), (1, 1), (10, 10), (10, 0))
+        Values of ``(mu1, mu2)``, also scale-free; one number stands for both, and 0 for no margin terms.
     preparation : transformer, None or a list of them, default=None
         Prepares the samples (`TensorScaler`, a Pipeline of transformers, ...); fitted on each training set. A list
         gives alternatives to choose from, with None for the original samples.
     cv : int, splitter, iterable or None, default=None
         Cross-validation splits. An integer (None: 5) means stratified folds, shuffled by ``random_state``, which keep
-        groups together if ``groups`` are passed to ``fit``.
+        groups together if ``groups`` are passed to ``fit``. If a class has fewer samples (or groups) than that, the
+        folds are as many, and repeated with other shuffles.
     scoring : str, callable or None, default=None
         Any scikit-learn scorer; None for accuracy. For a scorer that needs probabilities ("neg_log_loss",
-        "roc_auc_ovr") these are calibrated on the held-out samples of the other splits.
-    rule : {"best", "simplest", "margins"}, default="best"
+        "roc_auc_ovr") these are calibrated on the held-out samples of the other splits; as long as a candidate has no
+        others, on the same ones.
+    rule : {"best", "smoothed", "simplest", "margins"}, default="best"
         How to select the model. "best" takes the highest mean score; ties go to the fewest parameters. Among the models
         within one standard error of it, "simplest" takes the one with the fewest parameters, and "margins" the one
-        whose margins on the validation sets have the smallest Cantelli bound, ``variance / (variance + mean^2)``. On 22
-        data sets no difference between the three was significant (benchmarks/results/rules.md).
-    class_weight, multi_class, fit_intercept, tol, max_iter, solver
-        See `TensorMarginClassifier`. For samples on a device the search runs there: all values of lambda on all folds
-        are fitted as one batch (one batch per fold with a ``preparation``), without warm starts.
+        whose margins on the validation sets have the smallest Cantelli bound, ``variance / (variance + mean^2)``.
+        "smoothed" takes the highest ``smoothed_test_score``, which averages over close candidates. No difference
+        between them was significant (benchmarks/results/rules.md and search.md).
+    exhaustive : bool, default=False
+        Whether to fit all candidates on all splits, which takes four to six times as many fits.
+    budget : float or None, default=None
+        Seconds after which no further candidate is fitted; the best one so far that has been fitted on all splits is
+        taken, and ``stopped_`` says so. One candidate always is.
+    class_weight : dict, "balanced" or None, default=None
+        See `TensorMarginClassifier`.
+    multi_class : {"auto", "ovo", "ovr"}, default="auto"
+        "auto" tries one-vs-one, one-vs-rest and, unless there is a ``class_weight``, one-vs-rest with
+        ``class_weight="balanced"``.
+    fit_intercept, tol, max_iter, solver
+        See `TensorMarginClassifier`. For samples on a device the search runs there: candidates of equal decomposition
+        and rank are fitted as one batch (one batch per split with a ``preparation``).
     n_jobs : int or None, default=None
-        Number of processes. A single one is used for samples on a device or in a Dask array.
+        Number of fits at a time, in threads that share the samples. A single one for samples on a device or in a Dask
+        array.
     random_state : int, RandomState or None, default=None
-        Used for folds and random starts.
+        Used for folds, random starts, and to spread the first fits of the race.
     verbose : int, default=0
         1 writes a line for each tenth of the search to standard error.
 
@@ -107,8 +122,14 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     best_params_, best_score_, best_index_ : dict, float, int
         The selected candidate and its mean validation score.
     cv_results_ : dict of arrays
-        As in scikit-learn's GridSearchCV, with additional columns ``mean_margin_bound``, ``n_parameters`` (the maximum
-        over the splits) and ``asked_rank``, the requested rank; if it differs from ``param_rank``, it was too high.
+        As in scikit-learn's GridSearchCV, with additional columns: ``dropped`` says when and why a candidate was
+        dropped (empty for the others), ``n_splits_done`` on how many splits it was fitted. Its scores on the others
+        are NaN, means are over those that it was fitted on, and it is ranked after the candidates that were not
+        dropped. ``smoothed_test_score`` estimates the mean score from those of close candidates, too.
+        ``mean_margin_bound``, ``n_parameters`` (the maximum over the splits) and ``asked_rank``, the requested rank; if
+        it differs from ``param_rank``, it was too high.
+    stopped_ : str
+        Why the search ended early; empty if it did not.
     lowered_ranks_ : list of tuple
         Decomposition, requested rank and used rank, wherever samples were too small for the requested rank.
     calibration_ : ndarray of shape (n_problems, 2)
@@ -222,7 +243,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Used for fits, scores and the calibration of probabilities.
         progress : callable, optional
-            Called as ``progress(done, total, text)`` after each job of the search.
+            Called as ``progress(done, total, text)`` after every few fits; ``total`` falls as candidates are dropped.
         checkpoint : Checkpoint, optional
             Keeps the scores of the candidates, so that an interrupted search can be resumed.
         """

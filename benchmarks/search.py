@@ -1,0 +1,158 @@
+"""Searches: how fast they are, and what the race costs in accuracy.
+
+``TENSORMARGIN_DATA=... python -m benchmarks.search [PART ...] [--cache FOLDER] [--minutes M]``
+
+The part ``speed`` compares the processor time of searches with that of GridSearchCV over LinearSVC in the same process;
+``race`` compares the race with the exhaustive search (`benchmarks.race`) on the tables in the cache, after measuring
+more of them for so many minutes. Each part writes its section of ``results/search.md``. Broken bounds are listed, and
+the exit status is then 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.svm import LinearSVC
+
+from tensormargin import TensorMarginClassifierCV
+from tensormargin.datasets import load_basic_motions, load_eeg, make_low_rank_classes
+from tensormargin.io import replacing
+
+from . import race
+
+RESULTS = Path(__file__).parent / "results"
+ROUNDS = 3
+LARGEST_TABLE = 100  # training samples
+
+
+def planted(n_samples, shape, n_classes):
+    """Return classes whose means differ by tensors of rank one, in noise."""
+    if n_classes == 2:
+        bunch = make_low_rank_classes(n_samples, shape, random_state=0)
+        return bunch.data, bunch.target
+    rng = np.random.default_rng(0)
+    y = np.arange(n_samples) % n_classes
+    rows, columns = rng.standard_normal((n_classes, shape[0])), rng.standard_normal((n_classes, shape[1]))
+    means = np.einsum("ki,kj->kij", rows, columns)
+    means *= 4 / np.linalg.norm(means, axis=(1, 2), keepdims=True)
+    return means[y] + rng.standard_normal((n_samples, *shape)), y
+
+
+def eeg():
+    bunch = load_eeg()
+    return bunch.data, bunch.target
+
+
+def motions():
+    bunch = load_basic_motions()
+    return bunch.data, bunch.target
+
+
+CASES = {
+    "EEG, 61 of 64×64": (eeg, 1.5),
+    "BasicMotions, 80 of 6×100, 4 classes": (motions, 4.0),
+    "planted, 180 of 24×51, 6 classes": (lambda: planted(180, (24, 51), 6), 4.0),
+    "planted, 32 of 332×332": (lambda: planted(32, (332, 332), 2), 1.0),
+}
+"""Samples, and the largest ratio of a search's processor time to that of the reference."""
+
+
+def reference(X, y, splits):
+    model = LinearSVC(loss="hinge", tol=1e-3, max_iter=10_000)
+    return GridSearchCV(model, {"C": np.logspace(-3, 2, 6)}, cv=splits).fit(X.reshape(len(X), -1), y)
+
+
+def searched(X, y, splits, exhaustive=False, multi_class="ovo"):
+    return TensorMarginClassifierCV(
+        cv=splits, exhaustive=exhaustive, multi_class=multi_class, random_state=0, n_jobs=1
+    ).fit(X, y)
+
+
+def processor_time(function):
+    began = time.process_time()
+    found = function()
+    return time.process_time() - began, found
+
+
+def speed():
+    """Return the table of ratios in Markdown, and the broken bounds."""
+    warnings.simplefilter("ignore")
+    lines, broken = [_SPEED], []
+    for name, (load, bound) in CASES.items():
+        X, y = load()
+        X = np.ascontiguousarray(X, np.float64)
+        splits = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
+        searched(X[:, :4, :4], y, splits)  # compiles
+        seconds = {"reference": [], "race": [], "exhaustive": []}
+        for _ in range(ROUNDS):
+            seconds["reference"].append(processor_time(partial(reference, X, y, splits))[0])
+            took, race_search = processor_time(partial(searched, X, y, splits))
+            seconds["race"].append(took)
+        seconds["exhaustive"].append(processor_time(partial(searched, X, y, splits, True))[0])
+        unit = float(np.median(seconds["reference"]))
+        ratios = {label: float(np.median(own)) / unit for label, own in seconds.items()}
+        results = race_search.cv_results_
+        lines.append(
+            f"| {name} | {unit:.2f} | {ratios['race']:.2f} | {bound:g} | {ratios['exhaustive']:.1f} "
+            f"| {results['n_splits_done'].sum()} of {5 * len(results['params'])} |"
+        )
+        print(lines[-1], flush=True)
+        if ratios["race"] > bound:
+            broken.append(f"{name}: {ratios['race']:.2f} times the reference, more than {bound:g}")
+    return "\n".join(lines) + "\n", broken
+
+
+_SPEED = """\
+## Searches against GridSearchCV
+
+Made by `python -m benchmarks.search speed`. Processor time on one core: `GridSearchCV(LinearSVC(loss="hinge"))` over 6
+values of C in seconds, then one search of 32 models (4 decompositions, 4 pairs of μ, 2 values of λ; one-vs-one) as a
+ratio to it, both with the same 5 folds and with the refit; the search also calibrates its probabilities.
+
+| samples | GridSearchCV, s | search | bound | exhaustive | fits |
+|---|---|---|---|---|---|"""
+
+
+def raced(cache, minutes):
+    began = time.perf_counter()
+    cache.mkdir(parents=True, exist_ok=True)
+    for name in race.ALL:
+        left = 60 * minutes - (time.perf_counter() - began)
+        if left > 0:
+            race.measure(name, cache, LARGEST_TABLE, min(left, 180))
+    return race.page(race.read(cache))
+
+
+def write(sections):
+    """Replace these sections of the page, and keep the others."""
+    path = RESULTS / "search.md"
+    old = path.read_text().split("\n## ")[1:] if path.exists() else []
+    known = {part.split("\n", 1)[0]: f"## {part.rstrip()}\n" for part in old}
+    known |= {text.split("\n", 1)[0].removeprefix("## "): f"{text.rstrip()}\n" for text in sections}
+    with replacing(path) as temporary:
+        temporary.write_text("\n".join(["# Searches\n", *known.values()]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=["speed", "race"], default=["speed", "race"])
+    parser.add_argument("--cache", type=Path, default=Path("benchmarks/cache"))
+    parser.add_argument("--minutes", type=float, default=0.0)
+    options = parser.parse_args()
+    parts = {"speed": speed, "race": lambda: raced(options.cache, options.minutes)}
+    found = [parts[name]() for name in dict.fromkeys(options.parts)]
+    write([text for text, _ in found])
+    broken = [line for _, lines in found for line in lines]
+    print("\n" + ("\n".join(broken) if broken else "all bounds hold"))
+    sys.exit(bool(broken))
+
+
+if __name__ == "__main__":
+    main()
