@@ -123,7 +123,9 @@ class TestStrengthsAreNumbers:
         X, y = digits
         clf = TensorMarginClassifier("cp", 1, lam=10.0, mu1=0.5, mu2=0.5, random_state=0).fit(X, y)
         method = make_method("SPMD-LRT", lam=10.0, mu1=0.5, mu2=0.5, random_state=0).fit(X, y)
-        search = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(10.0,), mus=(0.5,), cv=2).fit(X, y)
+        search = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(10.0,), mus=(0.5,), cv=2, multi_class="ovo").fit(
+            X, y
+        )
         np.testing.assert_array_equal(method.coef_, clf.coef_)
         np.testing.assert_allclose(search.classifier_.coef_, clf.coef_, rtol=1e-10)
         params = {name: search.best_params_[name] for name in ("lam", "mu1", "mu2")}

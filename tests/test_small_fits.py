@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -101,6 +102,30 @@ class TestBlocks:
         for array in (design, start, problem.signs, problem.objective.weights):
             array.flags.writeable = False
         assert solve_small_block(design, problem, start, 1e-9) is not None
+
+
+@compiled
+def test_only_arrays_that_c_can_read_are_passed_to_it():
+    function = native.native_function("tensormargin_solve_small")
+    problem, answer = margin_problem(20), np.empty(4)
+    objective = problem.objective
+    strengths, limits = small_module.strengths(objective), small_module.limits()
+    for design in (np.ones((20, 4), np.float32), np.ones((4, 20)).T):
+        with pytest.raises(TypeError, match="contiguous arrays of float64"):
+            function(
+                20, 4, design, problem.signs, objective.weights, strengths, 1.0, limits, *[np.zeros(20)] * 2, answer
+            )
+
+
+@compiled
+def test_blocks_solved_in_threads_are_those_of_one():
+    """Every argument must live as long as the call: other threads reuse freed memory at once."""
+    cases = [(np.random.RandomState(k).standard_normal((40, 6)), margin_problem(40, k)) for k in range(200)]
+    expected = [solve_small_block(*case, None, 1e-9).vector for case in cases]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = list(pool.map(lambda case: solve_small_block(*case, None, 1e-9).vector, cases))
+            np.testing.assert_array_equal(found, expected)
 
 
 @compiled

@@ -6,6 +6,7 @@ there, for both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
@@ -44,9 +45,16 @@ class SmallSweeps:
     """
 
     def __init__(
-        self, samples: Array, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
+        self,
+        function: Callable[..., int],
+        samples: Array,
+        problem: MarginProblem,
+        weight: Weight,
+        beta: FloatArray | None,
+        tol: float,
     ) -> None:
         objective = problem.objective
+        self._function = function
         core, factors = weight.core_and_factors()
         self._format = weight
         self.n_blocks = len(weight.block_names)
@@ -80,14 +88,23 @@ class SmallSweeps:
     def sweep(self) -> SmallSweep | None:
         """Make one sweep; None if rounding keeps a solve from its gap, or memory is missing."""
         out = np.empty(3)
-        arrays = (self._sizes, self._ranks, self._samples, self._problem.signs, self._problem.objective.weights)
-        rest = (self._limits, self._rules, self._core, self._factors, self.beta, self._state, out)
-        failed = native_function("tensormargin_sweep")(
+        failed = self._function(
             len(self.beta),
             len(self._sizes),
-            *(array.ctypes.data for array in (*arrays, self._strengths)),
+            self._sizes,
+            self._ranks,
+            self._samples,
+            self._problem.signs,
+            self._problem.objective.weights,
+            self._strengths,
             self._problem.bias_scale,
-            *(array.ctypes.data for array in rest),
+            self._limits,
+            self._rules,
+            self._core,
+            self._factors,
+            self.beta,
+            self._state,
+            out,
         )
         made = SmallSweep(*out.tolist())
         return None if failed or not made.gap <= self._gap_needed else made
@@ -107,7 +124,8 @@ def small_sweeps(
         return None
     if len(weight.shape) > _MOST_MODES or not weight.has_core or len(weight.block_names) == 1:
         return None
-    if native_function("tensormargin_sweep") is None:
+    function = native_function("tensormargin_sweep")
+    if function is None:
         return None
     # samples last: every step then runs over all samples in one go
-    return SmallSweeps(np.ascontiguousarray(samples.matrix().T, np.float64), problem, weight, beta, tol)
+    return SmallSweeps(function, np.ascontiguousarray(samples.matrix().T, np.float64), problem, weight, beta, tol)

@@ -71,6 +71,7 @@ def _mean_and_spread(table: Array) -> tuple[Array, Array]:
 def _ranks(means: Array, n_done: Array) -> Array:
     """Return the ranks of the candidates by their means; those not fitted on all splits come after the others."""
     complete = n_done == n_done.max()
+    means = np.round(means, 12)  # sums in another order are no difference
     ranks = np.empty(len(means), np.int32)
     ranks[complete] = rankdata(-means[complete], method="min")
     ranks[~complete] = complete.sum() + rankdata(-np.nan_to_num(means[~complete], nan=-np.inf), method="min")

@@ -103,10 +103,14 @@ class Race:
         return min(max(FEWEST, ceil(share * len(self.scores))), len(self.scores))
 
     def advance(self) -> None:
-        """Drop candidates after the fits of a rung, and plan those of the next; nothing to do after the last one."""
-        if not self._rungs:
-            return
-        share, part = self._rungs.pop(0)
+        """Drop candidates after the fits of a rung, and plan those of the next that has any."""
+        while self._rungs:
+            self._climb(*self._rungs.pop(0))
+            if self.units:
+                return
+
+    def _climb(self, share: float, part: float) -> None:
+        """Drop candidates, and plan the fits of the others on a part of the splits."""
         self._drop(self.smoothed(), self._size(share))
         n_splits = self.scores.shape[1]
         for place in np.flatnonzero(self.alive):

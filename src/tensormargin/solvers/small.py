@@ -59,9 +59,15 @@ def solve_small_block(
     vector, answer = np.empty(design.shape[1]), np.empty(4)
     failed = function(
         *design.shape,
-        *(array.ctypes.data for array in (design, problem.signs, objective.weights, strengths(objective))),
+        design,
+        problem.signs,
+        objective.weights,
+        strengths(objective),
         problem.bias_scale,
-        *(array.ctypes.data for array in (limits(), beta, vector, answer)),
+        limits(),
+        beta,
+        vector,
+        answer,
     )
     intercept, *values = answer.tolist()
     certificate = Certificate(*values)
