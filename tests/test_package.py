@@ -55,6 +55,30 @@ def test_the_estimator_is_imported_without_the_compiler():
     assert loaded_after("from tensormargin import TensorMarginClassifier", "numba", "tensorly", "matplotlib") == []
 
 
+_SAVES = """
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, save_model
+X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
+save_model({path!r}, {model}.fit(X, y))
+"""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "TensorMarginClassifier('cp', 1)",
+        "TensorMarginClassifierCV(decompositions=('cp',), ranks=(1,), preparation=[None, TensorScaler()], cv=2)",
+        "make_pipeline(TensorScaler(), TensorMarginClassifier('tt'))",
+    ],
+    ids=["classifier", "search", "pipeline"],
+)
+def test_models_are_saved_without_skops(model, tmp_path):
+    statement = _SAVES.format(path=str(tmp_path / "model.skops"), model=model)
+    assert loaded_after(statement, "skops", "torch", "matplotlib", "jinja2") == []
+    assert (tmp_path / "model.skops").exists()
+
+
 # Runs both commands and prints the modules that they import and `import sklearn.svm` does not.
 _COMMANDS = """
 import sys
