@@ -1,4 +1,7 @@
-"""Tests of our reader of model archives: it agrees with skops, and refuses what skops would not have written."""
+"""Tests of our reader and writer of model archives.
+
+Both agree with skops, and the reader refuses what skops would not have written.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import json
 import pickle
 import warnings
 import zipfile
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, namedtuple
+from copy import deepcopy
 from importlib import import_module
 from io import BytesIO
 from itertools import count
@@ -24,9 +28,12 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from sklearn.svm import LinearSVC
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV
-from tensormargin.io import BadFileError, archive, load_model, models, save_model
+from tensormargin.io import BadFileError, archive, archive_writer, load_model, models, save_model
 from tensormargin.io.archive import OtherTypeError, read_archive
+from tensormargin.io.archive_writer import write_archive
 from tensormargin.preparation import Crop, EqualLength, Mask, Resize, Tensorize, TensorScaler
+
+pytestmark = pytest.mark.usefixtures("like_skops")
 
 SHAPE = (4, 5, 3)
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "cv": 3, "random_state": 0}
@@ -83,8 +90,16 @@ def saved(samples, tmp_path_factory):
     return path_of
 
 
+def read_by_us(path):
+    return read_archive(path)()
+
+
 def read_by_skops(path):
     return skops.io.load(path, trusted=skops.io.get_untrusted_types(file=path))
+
+
+def write_by_skops(path, model):
+    skops.io.dump(model, path)
 
 
 def assert_same(one, other, seen):
@@ -126,9 +141,13 @@ def assert_same_array(one, other, seen):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_it_reads_what_skops_reads(name, saved):
-    path = saved(name)
-    assert_same(read_archive(path)(), read_by_skops(path), {})
+def test_it_reads_and_writes_as_skops_does(name, samples, tmp_path):
+    model = fitted(name, samples)
+    write_archive(tmp_path / "ours", model)
+    write_by_skops(tmp_path / "theirs", model)
+    expected = read_by_skops(tmp_path / "theirs")
+    for loaded in (read_by_us(tmp_path / "theirs"), read_by_us(tmp_path / "ours"), read_by_skops(tmp_path / "ours")):
+        assert_same(loaded, expected, {})
 
 
 def test_our_classes_have_the_names_that_files_give_them():
@@ -136,6 +155,10 @@ def test_our_classes_have_the_names_that_files_give_them():
         module, _, own = name.rpartition(".")
         kind = getattr(import_module(module), own)
         assert f"{kind.__module__}.{kind.__qualname__}" == name
+
+
+def test_every_loader_is_read_and_written():
+    assert archive.LOADERS.keys() == archive._PLANNERS.keys() == archive_writer._CONTENTS.keys()
 
 
 def test_it_reads_scalers_of_scikit_learn(samples, tmp_path):
@@ -152,39 +175,101 @@ def test_it_reads_a_file_of_an_earlier_version():
         assert_same(read_archive(path)(), read_by_skops(path), {})
 
 
-@pytest.mark.parametrize(
-    "value",
+VALUES = [
+    {False: 1.0, True: 2.0},  # skops reads both keys as True
+    {1.5: None, np.float32(0.1): "text", "": [], np.str_("a"): (), -1: {}, np.uint8(7): {"a": {"b": 1}}},
+    {float("inf"): float("nan"), 10**30: OrderedDict(), "ä": "\n\ud800"},
+    (float("inf"), -0.0, 10**30, "ä\n", None, np.bool_(False), np.str_(""), np.float16(0.1), np.uint8(255)),
     [
-        {False: 1.0, True: 2.0},  # skops reads both keys as True
-        {1.5: None, np.float32(0.5): "text", "": [], np.str_("a"): ()},
-        (float("inf"), -0.0, 10**30, "ä\n", None, np.bool_(False), np.str_(""), np.float16(0.1), np.uint8(255)),
-        [
-            np.empty((0, 3)),
-            np.array(5.0),
-            np.asfortranarray(np.ones((2, 3), ">i2")),
-            np.array(["a", "bcd"]),
-            np.array("2000", "M8[Y]"),
-        ],
-        np.ma.MaskedArray([1.0, 2.0], [True, False]),
-        np.array([[1, 2], None, {"a": np.arange(3)}, "x"], object),
+        np.empty((0, 3)),
+        np.array(5.0),
+        np.asfortranarray(np.ones((2, 3), ">i2")),
+        np.array(["a", "bcd"]),
+        np.array("2000", "M8[Y]"),
     ],
-    ids=lambda value: type(value).__name__,
-)
+    [np.arange(12.0).reshape(3, 4)[:, ::2], np.array([1j, np.nan]), np.array([(1, "a")], "i4,U1")],
+    np.ma.MaskedArray([1.0, 2.0], [True, False]),
+    [np.ma.MaskedArray([1, "x"], [True, False], object), np.ma.MaskedArray(np.ones((2, 2)))],
+    np.array([[1, 2], None, {"a": np.arange(3)}, "x"], object),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_plain_values_come_back(value, samples, tmp_path):
     model = clone(CP).fit(*samples)
     model.remark_ = value
     save_model(tmp_path / "model", model)
-    assert_same(read_archive(tmp_path / "model")().remark_, value, {})
+    assert_same(read_by_us(tmp_path / "model").remark_, value, {})
+    if value is not VALUES[0]:
+        assert_same(read_by_skops(tmp_path / "model").remark_, value, {})
 
 
-def test_a_part_that_is_shared_stays_shared(samples, tmp_path):
+@pytest.mark.parametrize("read", [read_by_us, read_by_skops])
+@pytest.mark.parametrize("write", [write_archive, write_by_skops])
+def test_a_part_that_is_shared_stays_shared(read, write, samples, tmp_path):
     model = clone(CP).fit(*samples)
-    model.first_ = model.second_ = [1]
-    model.third_ = [1]
-    skops.io.dump(model, tmp_path / "model")
-    loaded = read_archive(tmp_path / "model")()
-    assert loaded.first_ is loaded.second_
-    assert loaded.first_ is not loaded.third_
+    parts = ([1], np.arange(3), TensorScaler(), {"a": 1}, np.random.RandomState(0), np.ma.MaskedArray([1], [True]))
+    model.first_, model.second_, model.third_ = list(parts), list(parts), list(deepcopy(parts))
+    write(tmp_path / "model", model)
+    loaded = read(tmp_path / "model")
+    assert_same(loaded, model, {})
+    assert all(one is other for one, other in zip(loaded.first_, loaded.second_, strict=True))
+    assert not any(one is other for one, other in zip(loaded.first_, loaded.third_, strict=True))
+
+
+def test_the_same_model_makes_the_same_archive(samples, tmp_path):
+    contents, model = [], fitted("tucker", samples)
+    for _ in range(2):
+        save_model(tmp_path / "model", model)
+        with zipfile.ZipFile(tmp_path / "model") as file:
+            contents.append({name: file.read(name) for name in file.namelist() if name != models.FACTS})
+    assert contents[0] == contents[1]
+
+
+class Text(str):
+    """Text of a type of its own, which JSON would lose."""
+
+
+Pair = namedtuple("Pair", "a b")
+CYCLE: list = []
+CYCLE.append(CYCLE)
+NOT_OURS = {
+    "matrix of objects": np.array([["a"]], object),
+    "objects in a structure": np.zeros(2, [("a", object)]),
+    "set": {1, 2},
+    "type": str,  # which is also the type of a key
+    "function": np.mean,
+    "complex number": 1j,
+    "complex number of NumPy": np.complex64(1),
+    "date": np.datetime64("2000"),
+    "bytes": b"a",
+    "kind of array": np.ones(3).view(np.recarray),
+    "kind of text": Text("a"),
+    "kind of tuple": Pair(1, 2),
+    "kind of dict": defaultdict(list),
+    "kind of estimator": type("Scaler", (TensorScaler,), {})(),
+    "key of another type": {(1, 2): 3},
+    "key None": {None: 1},
+    "key of NumPy's bool": {np.bool_(True): 1},
+    "keys that are the same as text": {1: "a", "1": "b"},
+    "strings of NumPy": np.array(["a", "b"], "T"),
+    "generator": np.random.default_rng(0),
+    "contains itself": CYCLE,
+}
+
+
+@pytest.mark.parametrize("value", NOT_OURS.values(), ids=NOT_OURS)
+def test_what_it_cannot_write_is_left_to_skops(value, samples, tmp_path, monkeypatch):
+    model = make_pipeline(TensorScaler(), clone(CP)).fit(*samples)
+    model[0].remark_ = [{"a": value}]
+    with pytest.raises(OtherTypeError):
+        write_archive(tmp_path / "model", model)
+    assert list(tmp_path.iterdir()) == []
+    left = []
+    monkeypatch.setattr(models, "_write_with_skops", lambda path, model: left.append(model[0].remark_[0]["a"]))
+    save_model(tmp_path / "model", model)
+    assert len(left) == 1
+    assert left[0] is value
 
 
 @pytest.mark.parametrize("value", [np.array([["a"]], object), {1, 2}, np.float32])
@@ -196,10 +281,12 @@ def test_what_it_does_not_know_is_left_to_skops(value, samples, tmp_path):
         read_archive(tmp_path / "model")
 
 
-def test_models_of_known_types_are_read_without_skops(saved, monkeypatch):
+def test_models_of_known_types_are_saved_and_read_without_skops(samples, tmp_path, monkeypatch):
+    monkeypatch.setattr(models, "_write_with_skops", None)
     monkeypatch.setattr(models, "_read_with_skops", None)
     for name in MODELS:
-        load_model(saved(name))
+        save_model(tmp_path / name, fitted(name, samples))
+        load_model(tmp_path / name)
 
 
 # ---- what skops would not have written ----
@@ -388,6 +475,7 @@ def test_a_class_is_built_without_its_constructor(saved, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("called")
 
+    path = saved("search of steps")
     for kind in (TensorMarginClassifierCV, TensorMarginClassifier, TensorScaler):
         monkeypatch.setattr(kind, "__init__", fail)
-    assert read_archive(saved("search of steps"))().best_score_ > 0.5
+    assert read_by_us(path).best_score_ > 0.5

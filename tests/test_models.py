@@ -26,9 +26,12 @@ from sklearn.svm import LinearSVC
 from tensormargin import TensorMarginClassifier
 from tensormargin.datasets import load_digits_tensor
 from tensormargin.io import BadFileError, load_model, models, read_facts, save_model
+from tensormargin.io.archive_writer import write_archive
 from tensormargin.plots.files import check_map_path, save_map
 from tensormargin.preparation import Crop, Mask, Resize, Tensorize, TensorScaler
 from tensormargin.selection import TensorMarginClassifierCV
+
+pytestmark = pytest.mark.usefixtures("like_skops")
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 3, "random_state": 0}
 SHAPE = (4, 5, 3)
@@ -196,11 +199,19 @@ def fail(*_, **__):
     raise OSError("disk full")
 
 
+@pytest.mark.parametrize("by_skops", [False, True])
 @pytest.mark.parametrize("at", ["skops.io.dump", "zipfile.ZipFile.writestr", "pathlib.Path.replace"])
-def test_a_save_that_fails_leaves_nothing(at, fitted, tmp_path, monkeypatch):
+def test_a_save_that_fails_leaves_nothing(at, by_skops, fitted, tmp_path, monkeypatch):
+    model = clone(fitted)
+    vars(model).update(vars(fitted), remark_={1, 2} if by_skops else ())
     monkeypatch.setattr(at, fail)
+    if at == "skops.io.dump" and not by_skops:
+        monkeypatch.setattr(models, "write_archive", write_archive)  # without the comparison
+        save_model(tmp_path / "model.skops", model)
+        assert only_file(tmp_path, tmp_path / "model.skops")
+        return
     with pytest.raises(OSError, match="disk full"):
-        save_model(tmp_path / "model.skops", fitted)
+        save_model(tmp_path / "model.skops", model)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -55,6 +55,53 @@ def test_the_estimator_is_imported_without_the_compiler():
     assert loaded_after("from tensormargin import TensorMarginClassifier", "numba", "tensorly", "matplotlib") == []
 
 
+_SAVES = """
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, save_model
+X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
+save_model({path!r}, {model}.fit(X, y))
+"""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "TensorMarginClassifier('cp', 1)",
+        "TensorMarginClassifierCV(decompositions=('cp',), ranks=(1,), preparation=[None, TensorScaler()], cv=2)",
+        "make_pipeline(TensorScaler(), TensorMarginClassifier('tt'))",
+    ],
+    ids=["classifier", "search", "pipeline"],
+)
+def test_models_are_saved_without_skops(model, tmp_path):
+    statement = _SAVES.format(path=str(tmp_path / "model.skops"), model=model)
+    assert loaded_after(statement, "skops", "torch", "matplotlib", "jinja2") == []
+    assert (tmp_path / "model.skops").exists()
+
+
+_FIT = """
+import sys
+from tensormargin.cli import main
+main(["fit", {data!r}, "--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report",
+      "--jobs", "2", "--fresh", "-o", {out!r}], standalone_mode=False)
+executors = sys.modules.get("joblib.externals.loky.reusable_executor")
+assert executors is None or executors._executor is None, "processes were started"
+"""
+_NOT_FOR_A_FIT = (
+    "skops", "torch", "matplotlib", "jinja2", "nibabel", "scipy.signal", "sklearn.datasets", "sklearn.ensemble",
+    "tensormargin.plots", "tensormargin.report", "tensormargin.reproduce",
+)  # fmt: skip
+
+
+def test_fit_without_evaluation_and_report_imports_and_starts_only_what_it_needs(tmp_path):
+    X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    out = tmp_path / "model.skops"
+    assert loaded_after(_FIT.format(data=str(tmp_path / "data.npz"), out=str(out)), *_NOT_FOR_A_FIT) == []
+    assert out.exists()
+    assert loaded_after("import tensormargin.datasets", *_NOT_FOR_A_FIT) == []
+
+
 # Runs both commands and prints the modules that they import and `import sklearn.svm` does not.
 _COMMANDS = """
 import sys

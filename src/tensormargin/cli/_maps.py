@@ -27,11 +27,11 @@ def map_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def check_maps(samples: SampleSet, *paths: Path | None) -> None:
     """Raise before any work is done if a map cannot be written."""
-    from ..plots import check_map_path
-
     several = samples.target is not None and len(set(samples.target.tolist())) > 2
     for path in paths:
         if path is not None:
+            from ..plots import check_map_path
+
             check_map_path(path, samples.data.ndim - 1 + several)
 
 

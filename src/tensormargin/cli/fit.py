@@ -146,7 +146,7 @@ def fit_command(
     """
     with refusals(ValueError):
         check_data(data)
-    # Searches use threads; only permutations use processes.
+    # Searches run in threads; only permutation tests need processes, whose start takes longer than a small fit.
     started = processes(jobs if permutations else 1, scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
         from ..evaluation import FitPlan, check_plan, fit_and_evaluate
@@ -206,7 +206,7 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
     from ..model_steps import classifier_of
-    from ..report import describe_chosen, describe_model, evaluation_lines
+    from ..statements import describe_chosen, describe_model, evaluation_lines
 
     classifier, search = classifier_of(fitted.model), fitted.about["search"]
     said = f"{describe_model(classifier)}, {describe_chosen(search['best'])}"

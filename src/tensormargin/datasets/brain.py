@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.signal import detrend
 from sklearn.utils import Bunch
 
 from .._typing import Array
@@ -97,6 +96,8 @@ def load_haxby_slice(
 
 def standardise_runs(data: Array, runs: Array) -> Array:
     """Return the data with each entry linearly detrended and scaled to unit variance within each run (float32)."""
+    from scipy.signal import detrend  # takes longer to import than most data sets to load
+
     standardised = np.empty(data.shape, np.float32)
     for run in np.unique(runs):
         raw = data[runs == run].astype(np.float64)

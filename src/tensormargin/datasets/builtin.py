@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
 
@@ -14,5 +13,7 @@ def load_digits_tensor() -> Bunch:
     Bunch
         ``data`` of shape (1797, 8, 8), ``target`` with the digits 0 to 9, and ``DESCR``.
     """
+    from sklearn.datasets import load_digits  # also imports what downloads other data sets
+
     bunch = load_digits()
     return Bunch(data=bunch.images, target=bunch.target, DESCR=bunch.DESCR)

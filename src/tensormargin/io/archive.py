@@ -54,8 +54,13 @@ CLASSES = OWN_CLASSES | {
 }
 """All classes that are read without skops: their state is arrays, plain values and each other."""
 
-_SCHEMA = "schema.json"
-_PROTOCOLS = (0, 1, 2)  # versions of the skops format; the nodes read here are the same in all of them
+SCHEMA = "schema.json"
+PROTOCOLS = (0, 1, 2)
+"""Versions of the skops format, the newest last; the nodes of `LOADERS` are the same in all of them."""
+
+PLAIN = (str, int, float, bool, type(None))
+"""Types of single values, which are stored as JSON."""
+
 _DICTS = {"builtins.dict": dict, "collections.OrderedDict": OrderedDict}
 _TRUTH = {"true": True, "false": False}  # keys of a dict are text in JSON; bool("false") would be True
 _NUMPY_TYPES: tuple[type[np.generic], ...] = (
@@ -63,20 +68,33 @@ _NUMPY_TYPES: tuple[type[np.generic], ...] = (
     np.float16, np.float32, np.float64, np.str_,
 )  # fmt: skip
 _SCALARS = {f"numpy.{kind.__name__}": kind for kind in (*_NUMPY_TYPES, np.bool_)}
-_KEYS: Mapping[str, Callable[[str], Any]] = {
+KEYS: Mapping[str, Callable[[str], Any]] = {
     "builtins.str": str,
     "builtins.int": int,
     "builtins.float": float,
     "builtins.bool": _TRUTH.__getitem__,
     **{f"numpy.{kind.__name__}": kind for kind in _NUMPY_TYPES},
 }
+"""Types of the keys of a dictionary, with the functions that restore them from text."""
+
+LOADERS: Mapping[str, frozenset[str]] = {
+    "JsonNode": frozenset({"builtins.str"}),  # of all `PLAIN` types, as skops names them
+    "ListNode": frozenset({"builtins.list"}),
+    "TupleNode": frozenset({"builtins.tuple"}),
+    "DictNode": frozenset(_DICTS),
+    "NdArrayNode": frozenset({"numpy.ndarray", *_SCALARS}),
+    "MaskedArrayNode": frozenset({"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}),
+    "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
+    "ObjectNode": CLASSES,
+}
+"""All types that are read and written without skops, by the loader that their nodes name."""
 
 Build = Callable[[], Any]
 T = TypeVar("T")
 
 
 class OtherTypeError(Exception):
-    """Raised for an archive with types that only skops can read."""
+    """Raised for types that only skops can read or write."""
 
 
 def read_archive(path: str | Path) -> Build:
@@ -95,7 +113,7 @@ def read_archive(path: str | Path) -> Build:
     try:
         with zipfile.ZipFile(path) as archive:
             _check_names(archive)
-            schema = _checked(json.loads(archive.read(_SCHEMA)), dict)
+            schema = _checked(json.loads(archive.read(SCHEMA)), dict)
             try:
                 return _Reader(path, archive).plan_schema(schema)
             except OtherTypeError:
@@ -158,20 +176,21 @@ class _Reader:
     def plan_schema(self, schema: dict[str, Any]) -> Build:
         """Return a function that builds the object of the archive."""
         protocol = _field(schema, "protocol", int)
-        if protocol not in _PROTOCOLS:
+        if protocol not in PROTOCOLS:
             raise OtherTypeError(f"protocol {protocol}")
         return self.plan(schema)
 
     def plan(self, node: Any) -> Build:
         """Return a function that builds the object of a node; nodes with the same ``__id__`` are one object."""
         node = _checked(node, dict)
-        planner = _PLANNERS.get(_field(node, "__loader__", str))
-        if planner is None:
-            raise OtherTypeError(node["__loader__"])
+        loader = _field(node, "__loader__", str)
+        if loader not in LOADERS:
+            raise OtherTypeError(loader)
+        _require(node, *LOADERS[loader])
         number = _field(node, "__id__", int)
         if number not in self.planned:
             self.planned[number] = None
-            self.planned[number] = cache(planner(self, node))
+            self.planned[number] = cache(_PLANNERS[loader](self, node))
         build = self.planned[number]
         if build is None:
             raise ValueError(f"{_name(node)} contains itself")
@@ -180,21 +199,18 @@ class _Reader:
 
 def _plain(reader: _Reader, node: dict[str, Any]) -> Build:
     """Plan a number, text, truth value or None."""
-    _require(node, "builtins.str")
     value = json.loads(_field(node, "content", str))
-    if not (value is None or isinstance(value, str | int | float)):
+    if type(value) not in PLAIN:
         raise ValueError(f"a plain value must be a number or text, got {type(value).__name__}")
     return lambda: value
 
 
 def _list(reader: _Reader, node: dict[str, Any]) -> Build:
-    _require(node, "builtins.list")
     items = _items(reader, node)
     return lambda: [build() for build in items]
 
 
 def _tuple(reader: _Reader, node: dict[str, Any]) -> Build:
-    _require(node, "builtins.tuple")
     items = _items(reader, node)
     return lambda: tuple(build() for build in items)
 
@@ -204,7 +220,7 @@ def _items(reader: _Reader, node: dict[str, Any]) -> list[Build]:
 
 
 def _dict(reader: _Reader, node: dict[str, Any]) -> Build:
-    kind = _DICTS[_require(node, *_DICTS)]
+    kind = _DICTS[_name(node)]
     content = _field(node, "content", dict)
     keys = [convert(key) for convert, key in zip(_key_types(node), content, strict=True)]
     values = [reader.plan(value) for value in content.values()]
@@ -215,12 +231,12 @@ def _key_types(node: dict[str, Any]) -> list[Callable[[str], Any]]:
     """Return the functions that convert the keys of a dictionary, which are text in JSON."""
     kinds = _field(node, "key_types", dict)
     _require(kinds, "builtins.list")
-    return [_KEYS[_require(_checked(one, dict), *_KEYS)] for one in _field(kinds, "content", list)]
+    return [KEYS[_require(_checked(one, dict), *KEYS)] for one in _field(kinds, "content", list)]
 
 
 def _array(reader: _Reader, node: dict[str, Any]) -> Build:
     """Plan an array, or a NumPy scalar, which is stored as an array."""
-    name = _require(node, "numpy.ndarray", *_SCALARS)
+    name = _name(node)
     if _field(node, "type", str) == "json":
         return _objects(reader, node)
     array = _read_array(reader.path, reader.archive, _field(node, "file", str))
@@ -248,14 +264,12 @@ def _objects(reader: _Reader, node: dict[str, Any]) -> Build:
 
 
 def _masked(reader: _Reader, node: dict[str, Any]) -> Build:
-    _require(node, "numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray")
     content = _field(node, "content", dict)
     data, mask = reader.plan(content.get("data")), reader.plan(content.get("mask"))
     return lambda: np.ma.MaskedArray(data(), mask())
 
 
 def _random_state(reader: _Reader, node: dict[str, Any]) -> Build:
-    _require(node, "numpy.random.mtrand.RandomState")
     state = reader.plan(node.get("content"))
 
     def build() -> np.random.RandomState:
@@ -268,7 +282,7 @@ def _random_state(reader: _Reader, node: dict[str, Any]) -> Build:
 
 def _instance(reader: _Reader, node: dict[str, Any]) -> Build:
     """Plan an instance of one of `CLASSES`: a new object without a call of ``__init__``, then its attributes."""
-    module, _, name = _require(node, *CLASSES).rpartition(".")
+    module, _, name = _name(node).rpartition(".")
     content = _field(node, "content", dict)
     if content.get("__loader__") != "DictNode" or any(kind is not str for kind in _key_types(content)):
         raise ValueError(f"the state of {name} must be a dict of attributes")

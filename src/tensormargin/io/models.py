@@ -27,12 +27,13 @@ from ..affine import remembered_shape, sample_shape
 from ..chains import chain_of, is_masker
 from ..estimators import to_device
 from .archive import OWN_CLASSES, OtherTypeError, read_archive
+from .archive_writer import write_archive
 from .arrays import BadFileError
 from .atomic import replacing
 from .versions import software_versions
 
 FORMAT = 2
-"""Version of the file format: an archive written by skops, with the member `FACTS` added.
+"""Version of the file format: an archive as skops writes it, with the member `FACTS` added.
 
 Format 1, of version 0.1, can still be read. In format 2 the calibration of a search has an offset as well as a slope.
 """
@@ -105,8 +106,6 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     about : mapping, optional
         Facts to store with the model, as JSON types: data, seed, evaluation.
     """
-    import skops.io
-
     check_is_fitted(model)
     model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
     model = _without_distributions(model)
@@ -120,10 +119,20 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
     }
     text = json.dumps(facts, indent=1, allow_nan=False)
     with replacing(path) as temporary:
-        skops.io.dump(model, temporary, compression=zipfile.ZIP_DEFLATED)
-        _check_types(model, set(_untrusted(temporary)))
+        try:
+            write_archive(temporary, model)
+        except OtherTypeError:
+            _write_with_skops(temporary, model)
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
+
+
+def _write_with_skops(path: str | Path, model: Any) -> None:
+    """Write an archive; raise TypeError if `load_model` would reject it."""
+    import skops.io  # imports all of scikit-learn, and PyTorch if it is installed: only where our own code is no use
+
+    skops.io.dump(model, path, compression=zipfile.ZIP_DEFLATED)
+    _check_types(model, set(_untrusted(path)))
 
 
 def load_model(path: str | Path) -> ModelFile:
@@ -155,7 +164,7 @@ def load_model(path: str | Path) -> ModelFile:
 
 def _read_with_skops(path: str | Path) -> Callable[[], Any]:
     """Return a function that builds the object in an archive; raise `BadFileError` if it has types not trusted here."""
-    import skops.io  # imports all of scikit-learn, and PyTorch if it is installed: only where `read_archive` is no use
+    import skops.io  # as in `_write_with_skops`
 
     untrusted = _untrusted(path)
     foreign = _foreign(set(untrusted))
