@@ -21,28 +21,30 @@ FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-ffp-contract=off", "-fno-mat
 def compile_native() -> Path | None:
     """Return the compiled library, or None if there is no compiler or it fails."""
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
-    found = [[path, *compiler[1:]] for name in (compiler[0], "cc", "gcc", "clang") if (path := shutil.which(name))]
-    out = NATIVE / "small.so"
-    for command in found[:1]:
+    out, made = NATIVE / "small.so", NATIVE / "small.so.new"
+    for name in (compiler[0], "cc", "gcc", "clang"):
+        if shutil.which(name) is None:
+            continue
         done = subprocess.run(
-            [*command, *FLAGS, "-o", str(out), *map(str, sorted(NATIVE.glob("*.c"))), "-lm"],
+            [name, *compiler[1:], *FLAGS, "-o", str(made), *map(str, sorted(NATIVE.glob("*.c"))), "-lm"],
             capture_output=True,
             text=True,
         )
         if done.returncode == 0:
-            return out
+            return made.replace(out)  # at once: a running process goes on with the library that it has loaded
         print(f"tensormargin: _native/*.c was not compiled: {done.stderr.strip()[:500]}", file=sys.stderr)  # noqa: T201
-    out.unlink(missing_ok=True)
+    for path in (made, out):
+        path.unlink(missing_ok=True)
     return None
 
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:  # run by hand
+except ImportError:  # run by hand: hatchling is only there when the package is built
     BuildHookInterface = object  # type: ignore[assignment,misc]
 
 
-class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its argument is a type for hatchling's own use
     """Adds the compiled library to a wheel, which is then one for this platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

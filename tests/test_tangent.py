@@ -16,19 +16,16 @@ from tensormargin.solvers import SOLVERS
 pytestmark = pytest.mark.numerical
 
 WEIGHTS = [
-    (name, shape, rank)
-    for name, shape, rank in [
-        *(("cp", shape, rank) for shape in ((5, 4), (4, 4)) for rank in (1, 2, 4)),
-        *(("cp", shape, 1) for shape in ((5,), (5, 4, 3), (4, 3, 5, 2))),
-        *(
-            (name, shape, rank)
-            for name in ("tucker", "tt")
-            for shape in ((5, 4), (5, 4, 3), (4, 3, 5, 2))
-            for rank in (1, 2, 4)
-        ),
-        ("tucker", (5, 4, 3), (1, 2, 2)),
-        ("tt", (5, 4, 3), (2, 3)),
-    ]
+    *(("cp", shape, rank) for shape in ((5, 4), (4, 4)) for rank in (1, 2, 4)),
+    *(("cp", shape, 1) for shape in ((5,), (5, 4, 3), (4, 3, 5, 2))),
+    *(
+        (name, shape, rank)
+        for name in ("tucker", "tt")
+        for shape in ((5, 4), (5, 4, 3), (4, 3, 5, 2))
+        for rank in (1, 2, 4)
+    ),
+    ("tucker", (5, 4, 3), (1, 2, 2)),
+    ("tt", (5, 4, 3), (2, 3)),
 ]
 
 

@@ -123,7 +123,7 @@ def alternate(
     max_iter: int,
     report: Report | None = None,
 ) -> Fit:
-    """Minimise Eq. 7 over one block after the other until the weight stops changing (Eq. 15).
+    """Minimise Eq. 7 over the blocks of a weight, one after the other or together, until it stops changing (Eq. 15).
 
     Parameters
     ----------

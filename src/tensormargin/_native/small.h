@@ -69,6 +69,8 @@ static inline void inner_products(const double *rows, int64_t length, int64_t co
         }
 }
 
+static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 static inline void transpose(const double *from, int64_t rows, int64_t columns, double *to) {
     for (int64_t a = 0; a < rows; a++)
         for (int64_t b = 0; b < columns; b++) to[b * rows + a] = from[a * columns + b];
@@ -90,6 +92,14 @@ typedef struct { /* Eq. 7 without its samples */
     double bias; /* zero for no intercept */
     Limits limits;
 } Task;
+
+/* strengths: lam, mu1, mu2; limits: those of the struct, in its order */
+static inline Task task_of(int64_t n, const double *signs, const double *weights, const double *strengths, double bias,
+                           const double *limits) {
+    Limits of_task = {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5]};
+    Task task = {n, signs, weights, strengths[0], strengths[1], strengths[2], bias, of_task};
+    return task;
+}
 
 typedef struct {
     double intercept, primal, dual, scale;

@@ -421,8 +421,6 @@ static void undo_whitening(double *u, int64_t k, const double *factor) {
     }
 }
 
-static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Write the columns of the centred and signed design with the intercept's column; mean gets the weighted means. */
 static void sign_columns(const Task *task, int64_t d, const double *design, double *columns, double *mean) {
     int64_t n = task->n;
@@ -457,9 +455,9 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
     const double *weights = task->weights;
     double lam = task->lam, mu1 = task->mu1, mu2 = task->mu2;
     int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > n, k = wide ? n : width, most = k + k / 2 + 8;
-    int64_t scratch = largest(most * most + 3 * most + k + most * k, k * k + 2 * k + n + n * k);
-    scratch = largest(scratch, n + n * k);
-    if (wide) scratch = largest(scratch, 2 * n * n + 2 * n);
+    int64_t scratch = larger(most * most + 3 * most + k + most * k, k * k + 2 * k + n + n * k);
+    scratch = larger(scratch, n + n * k);
+    if (wide) scratch = larger(scratch, 2 * n * n + 2 * n);
     int64_t size = n * width + d + 2 * n * k + k * k + 3 * n + 2 * (2 * n + k) + n + 2 * k + width + scratch;
     if (wide) size += n * k;
     double *memory = malloc(size * sizeof(double) + (n + k) * sizeof(int64_t));
@@ -518,15 +516,13 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
 
 /* Solve Eq. 12 for one n x d design: tensormargin_solve_block with arrays of plain numbers.
  *
- * strengths  lam, mu1, mu2
- * limits     goal, descent_gap, near, rounds, epochs, work
+ * strengths, limits  see task_of
  * numbers    intercept, primal, dual, scale: overwritten
  */
 int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const double *signs, const double *weights,
                              const double *strengths, double bias, const double *limits, double *beta, double *vector,
                              double *numbers) {
-    Task task = {n, signs, weights, strengths[0], strengths[1], strengths[2], bias,
-                 {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5]}};
+    Task task = task_of(n, signs, weights, strengths, bias, limits);
     Answer answer = {0.0, 0.0, 0.0, 0.0};
     double *columns = malloc(n * d * sizeof(double));
     if (columns == NULL) return 1;

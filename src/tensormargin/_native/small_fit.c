@@ -32,7 +32,7 @@ typedef struct {
     int64_t wide[MOST_MODES]; /* rank + added */
     double *whole, *part;     /* core in these bases */
     double *gram, *axes;      /* of an unfolding of it */
-    double *dense[2];
+    double *dense;            /* the weight before the sweep */
 } Memory;
 
 /* ---- small matrices ---- */
@@ -398,8 +398,6 @@ static void lay_out_weight(const Shape *shape, int64_t n, double **next, Weight 
     weight->beta = take(next, n);
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Number of doubles that a sweep needs; lays them out if memory is given. */
 static int64_t lay_out(Memory *m, int64_t width, Weight *trial, Weight *other, double *memory) {
     const Shape *shape = m->shape;
@@ -425,7 +423,7 @@ static int64_t lay_out(Memory *m, int64_t width, Weight *trial, Weight *other, d
     m->part = take(&next, longest);
     m->gram = take(&next, widest * widest);
     m->axes = take(&next, 2 * widest * widest);
-    m->dense[0] = take(&next, shape->entries);
+    m->dense = take(&next, shape->entries);
     return next - memory;
 }
 
@@ -452,8 +450,7 @@ int tensormargin_sweep(int64_t n, int64_t order, const int64_t *sizes, const int
                        const double *signs, const double *weights, const double *strengths, double bias,
                        const double *limits, const double *rules, double *core, double *factors, double *beta,
                        double *state, double *out) {
-    Task task = {n, signs, weights, strengths[0], strengths[1], strengths[2], bias,
-                 {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5]}};
+    Task task = task_of(n, signs, weights, strengths, bias, limits);
     Shape shape = {order, 1, 1, sizes, ranks};
     Weight at = {.core = core, .beta = beta, .intercept = state[1], .primal = state[0], .scale = state[2]};
     Weight trial = {.primal = INFINITY}, other = trial;
@@ -480,7 +477,7 @@ int tensormargin_sweep(int64_t n, int64_t order, const int64_t *sizes, const int
     }
     out[2] = at.primal;
     if (!failed) {
-        memcpy(m.dense[0], expand(&m, &at), shape.entries * sizeof(double));
+        memcpy(m.dense, expand(&m, &at), shape.entries * sizeof(double));
         length = sqrt(dot(core, core, shape.core_size));
         bases_of_core(&m, &at);
         tangent_design(&m, &at);
@@ -495,7 +492,7 @@ int tensormargin_sweep(int64_t n, int64_t order, const int64_t *sizes, const int
         if (!failed && trial.primal <= at.primal) {
             gap = fmax(gap, gap_of(&trial));
             copy_weight(&shape, &at, &trial, n);
-            double moved = distance(expand(&m, &at), m.dense[0], shape.entries);
+            double moved = distance(expand(&m, &at), m.dense, shape.entries);
             out[1] = length > 0.0 ? moved / length : INFINITY;
         }
     }

@@ -218,10 +218,10 @@ def interruptible(context: click.Context) -> Iterator[None]:
             yield
     except KeyboardInterrupt:
         _stop(context)
-    except Exception:
+    except Exception:  # libraries that are being imported turn a KeyboardInterrupt into other errors
         if not pressed:
             raise
-        _stop(context)  # libraries that are being imported turn a KeyboardInterrupt into other errors
+        _stop(context)
     finally:
         if ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -133,13 +133,19 @@ class Weight(ABC):
     def block(self, index: int) -> Block:
         """Return a block, in its gauge."""
 
-    has_tangent: bool = False  # whether the format has an orthonormal basis for the tangent space of its weights
+    @property
+    def has_tangent(self) -> bool:
+        """Whether there is an orthonormal basis for the tangent space of the weights of this rank."""
+        return self.has_core
 
     def tangent(self) -> Tangent:
         """Return the tangent space at this weight."""
         raise NotImplementedError  # for formats with `has_tangent`
 
-    has_core: bool = False  # whether weights of this rank are Tucker weights of one rank
+    @property
+    def has_core(self) -> bool:
+        """Whether the weights of this rank are the Tucker weights of one rank."""
+        return False
 
     def core_and_factors(self) -> tuple[Array, list[Array]]:
         """Return the weight as a core and orthonormal factors."""

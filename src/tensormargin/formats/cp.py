@@ -133,13 +133,8 @@ class CPWeight(Weight):
         return Block(free.ravel(), self._contraction(index, vectors / roots), replace)
 
     @property
-    def has_tangent(self) -> bool:  # type: ignore[override]
-        """Whether there is a core: for other CP weights the directions of the factors are not orthonormal."""
-        return self.has_core
-
-    @property
-    def has_core(self) -> bool:  # type: ignore[override]
-        """Whether the weights of this rank are Tucker weights of one rank: matrices, and tensors of rank one."""
+    def has_core(self) -> bool:
+        """Whether this is a matrix or a tensor of rank one; the factors of others have no orthonormal directions."""
         return len(self.shape) == 2 or len(self.scales) == 1
 
     def tangent(self) -> Tangent:

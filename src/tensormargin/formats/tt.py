@@ -103,12 +103,12 @@ class TTWeight(Weight):
         return self.block(self.centre)
 
     @property
-    def has_tangent(self) -> bool:  # type: ignore[override]
+    def has_tangent(self) -> bool:
         """Whether there is more than one core."""
         return len(self.cores) > 1
 
     @property
-    def has_core(self) -> bool:  # type: ignore[override]
+    def has_core(self) -> bool:
         """Whether the weight is a matrix, which is a Tucker weight as well."""
         return len(self.cores) == 2
 

@@ -33,7 +33,6 @@ class TuckerWeight(Weight):
 
     name = "tucker"
     container = "TuckerTensor"
-    has_tangent = has_core = True
 
     def __init__(self, core: Array, factors: list[Array]) -> None:
         self.core = core
@@ -123,6 +122,10 @@ class TuckerWeight(Weight):
             return type(self)(core, [basis if k == mode else f for k, f in enumerate(self.factors)])
 
         return Block((self.factors[mode] @ lower.T).ravel(), self._contraction(mode, rows), replace)
+
+    @property
+    def has_core(self) -> bool:
+        return True
 
     def core_and_factors(self) -> tuple[Array, list[Array]]:
         return self.core, self.factors
