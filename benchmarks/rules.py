@@ -33,7 +33,7 @@ from tensormargin.io import replacing
 from tensormargin.samples import sample_array
 from tensormargin.selection import splits_of
 from tensormargin.selection.candidates import select_candidate
-from tensormargin.selection.grid import LambdaPath
+from tensormargin.selection.grid import Candidate
 from tensormargin.selection.search import Training, refit
 
 RULES = ("best", "simplest", "margins")
@@ -182,17 +182,24 @@ TASKS: dict[str, Callable[[], Task]] = {
 def searched(task, train):
     decompositions = ("full", "cp") if task.X.ndim == 3 else ("full", "cp", "tucker")
     search = TensorMarginClassifierCV(
-        decompositions, (1, 2), LAMS, (0, 1), preparation=[None, TensorScaler()], random_state=0
+        decompositions,
+        (1, 2),
+        LAMS,
+        (0, 1),
+        preparation=[None, TensorScaler()],
+        rule="best",
+        exhaustive=True,
+        multi_class="ovo",
+        random_state=0,
     )
     return search.fit(task.X[train], task.y[train], None if task.groups is None else task.groups[train])
 
 
 def refitted(search, index, X, y):
     """Return a candidate of the search by its index, refitted as the search would do it."""
-    params = search.cv_results_["params"][index]
-    path = LambdaPath(0, params["decomposition"], params["rank"], params["mu1"])
-    lams = LAMS[: index % len(LAMS) + 1]
-    return refit(Training(sample_array(X), y, None, (params["preparation"],)), clone(search.classifier_), path, lams)
+    params = dict(search.cv_results_["params"][index])
+    preparation = params.pop("preparation")
+    return refit(Training(sample_array(X), y, None, (preparation,)), clone(search.classifier_), Candidate(0, **params))
 
 
 def tested(name, task, fold, split):

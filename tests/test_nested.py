@@ -46,6 +46,9 @@ SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (0.01, 1), "mus": (0,
 SHAPE = (4, 5)
 
 
+PARAMETERS = {"decomposition", "rank", "lam", "mu1", "mu2", "multi_class", "class_weight"}
+
+
 def search(**parameters) -> TensorMarginClassifierCV:
     return TensorMarginClassifierCV(**{**SMALL, **parameters})
 
@@ -142,7 +145,7 @@ def test_what_is_scaled_by_group_is_seen_after_it(binary, groups):
 def test_the_last_estimators_arguments_reach_it(binary):
     told = []
     fit_model(make_pipeline(TensorScaler(), search()), *binary, progress=lambda *call: told.append(call))
-    assert told[-1][:2] == (3, 3)
+    assert told[-1][:2] == (6, 6)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +228,7 @@ def test_every_sample_is_tested_once_a_repeat(repeats, grouped, binary, groups):
     assert done == sorted(done)
     assert done[-1] == pytest.approx(3 * repeats)
     assert {call[1] for call in told} == {3 * repeats}
-    assert all(set(fold.chosen) == {"decomposition", "rank", "lam", "mu1", "mu2"} for fold in found.folds)
+    assert all(set(fold.chosen) == PARAMETERS for fold in found.folds)
     assert all(list(fold.reference_chosen) == ["svc__C"] for fold in found.folds)
     if repeats == 2:
         assert not np.array_equal(found.confidence[0], found.confidence[1])  # new splits

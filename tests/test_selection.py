@@ -29,7 +29,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tensormargin import TensorMarginClassifier, margin_report
+from tensormargin import TensorMarginClassifier, margin_report, tuning
 from tensormargin._namespace import to_host
 from tensormargin.calibration import calibrate, class_probabilities, counted, couple, fit_sigmoid
 from tensormargin.cli import main
@@ -40,11 +40,16 @@ from tensormargin.preparation import Crop, Recipe, Resize, Tensorize, TensorScal
 from tensormargin.report.model_report import _chosen
 from tensormargin.selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model, splits_of
 from tensormargin.selection.candidates import select_candidate, tabulate
-from tensormargin.selection.grid import DECOMPOSITIONS, LambdaPath, lambda_paths, weights
-from tensormargin.selection.scoring import Result, Waiting
-from tensormargin.selection.search import PathResults
+from tensormargin.selection.grid import DECOMPOSITIONS, Candidate, candidates, schemes_of, weights
+from tensormargin.selection.race import Race
+from tensormargin.selection.runner import SearchRunner
+from tensormargin.selection.scoring import Result
 
-SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 3, "random_state": 0}
+SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 3}
+SMALL |= {"multi_class": "ovo", "random_state": 0}
+
+
+PLAIN = {"rule": "best", "exhaustive": True}
 
 
 def search(**parameters) -> TensorMarginClassifierCV:
@@ -75,19 +80,24 @@ def digits():
 
 @pytest.fixture(scope="module")
 def fitted(binary):
-    return TensorMarginClassifierCV(ranks=(1, 2), lams=(10, 0.1, 1), mus=(0, 1), cv=4, random_state=3).fit(*binary)
+    return TensorMarginClassifierCV(
+        ranks=(1, 2), lams=(10, 0.1, 1), mus=(0, 1), cv=4, random_state=3, rule="best", exhaustive=True
+    ).fit(*binary)
 
 
 # ---- results table ----
+
+PARAMETERS = ("decomposition", "rank", "lam", "mu1", "mu2", "multi_class", "class_weight")
 
 
 def test_results_have_scikit_learns_columns(fitted):
     results = fitted.cv_results_
     n_models = (1 + 2 + 1 + 1) * 2 * 3  # full; cp of rank 1 and 2; tucker and tt of rank 2
     names = {f"{kind}_{what}" for kind in ("mean", "std") for what in ("fit_time", "score_time", "test_score")}
-    names |= {f"param_{name}" for name in ("decomposition", "rank", "lam", "mu1", "mu2")}
+    names |= {f"param_{name}" for name in PARAMETERS}
     names |= {f"split{k}_test_score" for k in range(4)} | {"params", "rank_test_score"}
     names |= {"n_parameters", "mean_margin_bound", "asked_rank"}
+    names |= {"smoothed_test_score", "n_splits_done", "dropped"}
     assert set(results) == names
     assert {len(column) for column in results.values()} == {n_models}
     assert fitted.n_splits_ == 4
@@ -127,7 +137,7 @@ def test_scores_are_those_of_grid_search(binary, scoring):
     scorer = None if scoring is None else make_scorer(_brier, response_method="decision_function")
     splits = list(StratifiedKFold(3).split(X, y))
     ours = TensorMarginClassifierCV(
-        ("full",), lams=(0.01, 1), mus=(0, 1), cv=splits, scoring=scorer, tol=1e-7, max_iter=1000
+        ("full",), lams=(0.01, 1), mus=(0, 1), cv=splits, scoring=scorer, tol=1e-7, max_iter=1000, **PLAIN
     ).fit(X, y)
     theirs = GridSearchCV(
         TensorMarginClassifier("full", tol=1e-7, max_iter=1000),
@@ -159,7 +169,7 @@ def test_the_best_is_chosen_and_refitted_on_everything(fitted, binary):
     assert results["params"][fitted.best_index_] == fitted.best_params_
     best = np.flatnonzero(results["mean_test_score"] > results["mean_test_score"].max() - 1e-12)
     assert results["n_parameters"][fitted.best_index_] == results["n_parameters"][best].min()
-    by_hand = along_lambda(X, y, fitted.best_params_)
+    by_hand = TensorMarginClassifier(**fitted.best_params_).fit(X, y)
     np.testing.assert_allclose(fitted.classifier_.coef_, by_hand.coef_, rtol=1e-10)
     np.testing.assert_array_equal(fitted.decision_function(X), fitted.best_estimator_.decision_function(X))
     np.testing.assert_array_equal(fitted.predict(X), by_hand.predict(X))
@@ -170,24 +180,11 @@ def test_the_best_is_chosen_and_refitted_on_everything(fitted, binary):
     np.testing.assert_array_equal(fitted.classes_, [-1, 1])
 
 
-def along_lambda(X, y, params, lams=(0.1, 1, 10)):
-    """Return a classifier fitted along the path of lambda, up to that in ``params``, with warm starts."""
-    clf = TensorMarginClassifier(**params, warm_start=True)
-    for lam in lams[: lams.index(params["lam"]) + 1]:
-        clf.set_params(lam=lam).fit(X, y)
-    return clf
-
-
-@pytest.fixture(scope="module")
-def two_optima():
-    return low_rank_classes(10, 60, (6, 7), 1.0, rank=3)
-
-
 class TestWhatIsScoredIsWhatIsRefitted:
-    """On these samples, warm starts along lambda reach an optimum 30 % lower than a start from the class means."""
+    """Every fit starts anew, so that a candidate's scores, its calibration and its refit come from the same fits."""
 
     SETTINGS = MappingProxyType(
-        {"decompositions": ("cp",), "ranks": (2,), "lams": (0.1, 1, 10), "mus": (0,), "random_state": 0}
+        {"decompositions": ("cp",), "ranks": (2,), "lams": (0.1, 1, 10), "mus": (0,), "random_state": 0, "rule": "best"}
     )
 
     @staticmethod
@@ -195,46 +192,59 @@ class TestWhatIsScoredIsWhatIsRefitted:
         """Score by lambda and, with a much smaller effect, by every decision value."""
         return estimator.lam + _brier(y, to_host(estimator.decision_function(X)))
 
-    def test_the_refit_follows_the_path_of_the_search(self, two_optima):
-        X, y = two_optima
-        fit = TensorMarginClassifierCV(**self.SETTINGS, cv=2, scoring=self.prefer_the_last).fit(X, y)
-        assert fit.best_params_["lam"] == 10
-        path, cold = along_lambda(X, y, fit.best_params_), TensorMarginClassifier(**fit.best_params_).fit(X, y)
-        np.testing.assert_allclose(fit.classifier_.objective_, path.objective_, rtol=1e-10)
-        assert abs(fit.classifier_.objective_ / cold.objective_ - 1) > 0.05
-        assert fit.best_estimator_.get_params()["warm_start"] is False
-
     @pytest.mark.parametrize("preparation", [None, TensorScaler()], ids=["plain", "scaled"])
-    def test_calibration_uses_the_scores_of_the_search(self, two_optima, preparation, monkeypatch):
-        X, y = two_optima
-        splits = list(StratifiedKFold(4, shuffle=True, random_state=3).split(X, y))
-        seen = []
-        original = TensorMarginClassifierCV._left_out_scores
-        monkeypatch.setattr(
-            TensorMarginClassifierCV,
-            "_left_out_scores",
-            lambda self, *arguments: seen.append(original(self, *arguments)) or seen[-1],
-        )
+    def test_scores_and_refit_are_those_of_plain_classifiers(self, preparation):
+        X, y = low_rank_classes(10, 60, (6, 7), 1.0, rank=3)
+        splits = list(StratifiedKFold(2).split(X, y))
         fit = TensorMarginClassifierCV(
             **self.SETTINGS, cv=splits, scoring=self.prefer_the_last, preparation=preparation
         ).fit(X, y)
+        assert fit.best_params_["lam"] == 10
+        one = TensorMarginClassifier(**fit.best_params_)
+        plain = one if preparation is None else Pipeline([("scale", preparation), ("classifier", one)])
+        for k, (train, test) in enumerate(splits):
+            plain.fit(X[train], y[train])
+            expected = 10 + _brier(y[test], plain.decision_function(X[test]))
+            assert fit.cv_results_[f"split{k}_test_score"][2] == pytest.approx(expected, abs=1e-12)
+        np.testing.assert_array_equal(fit.decision_function(X), plain.fit(X, y).decision_function(X))
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_calibration_uses_the_scores_of_the_search(self, kept, monkeypatch):
+        if not kept:
+            monkeypatch.setattr(tuning, "KEPT_SCORES_BYTES", 0)
+        X, y = low_rank_classes(10, 60, (6, 7), 1.0, rank=3)
+        splits = list(StratifiedKFold(4, shuffle=True, random_state=3).split(X, y))
+        seen = []
+        original = SearchRunner.left_out_scores
+        monkeypatch.setattr(
+            SearchRunner, "left_out_scores", lambda self, *rest: seen.append(original(self, *rest)) or seen[-1]
+        )
+        fit = TensorMarginClassifierCV(**self.SETTINGS, cv=splits, scoring=self.prefer_the_last).fit(X, y)
         for k, ((_, test), scores) in enumerate(zip(splits, seen[0], strict=True)):
             assert 10 + _brier(y[test], scores[:, 0]) == fit.cv_results_[f"split{k}_test_score"][fit.best_index_]
 
-    def test_on_a_device_every_lambda_starts_anew_in_search_refit_and_calibration(self, two_optima, put, monkeypatch):
-        X, y = two_optima[0][:40, :4, :4], two_optima[1][:40]
-        starts = []
-        original = fit_steps._warm_starts
-        monkeypatch.setattr(
-            fit_steps, "_warm_starts", lambda *arguments: starts.append(original(*arguments)) or starts[-1]
-        )
+    @pytest.mark.parametrize("bytes_kept", [0, 2**30])
+    def test_no_fit_is_made_for_calibration_if_scores_are_kept(self, binary, monkeypatch, bytes_kept):
+        monkeypatch.setattr(tuning, "KEPT_SCORES_BYTES", bytes_kept)
+        count = fits_of(monkeypatch)
+        search(cv=3).fit(*binary)
+        assert len(count) == 3 + 1 + (3 if bytes_kept == 0 else 0)
+
+    def test_on_a_device(self, put):
+        X, y = low_rank_classes(10, 40, (4, 4), 1.0, rank=3)
         splits = list(StratifiedKFold(2).split(X, y))
         fit = TensorMarginClassifierCV(**self.SETTINGS, cv=splits, scoring=self.prefer_the_last).fit(put(X), y)
-        assert len(starts) == 3 * 2 + 1 + 2  # the search, the refit, the calibration
-        assert all(last is None for start in starts for last in start)
-        cold = TensorMarginClassifier(**fit.best_params_).fit(put(X), y)
-        np.testing.assert_allclose(to_host(fit.classifier_.objective_), to_host(cold.objective_), rtol=fit.tol)
+        plain = TensorMarginClassifier(**fit.best_params_, solver="device").fit(put(X), y)
+        np.testing.assert_allclose(to_host(fit.classifier_.objective_), to_host(plain.objective_), rtol=fit.tol)
         assert fit.classifier_.solver == "auto"
+
+
+def fits_of(monkeypatch):
+    """Return a list that grows by one entry per fit of a classifier, in a search or alone."""
+    calls = []
+    original = fit_steps.specify
+    monkeypatch.setattr(fit_steps, "specify", lambda *rest: calls.append(1) or original(*rest))
+    return calls
 
 
 def table(means, spreads, sizes):
@@ -242,6 +252,7 @@ def table(means, spreads, sizes):
         "mean_test_score": np.array(means, float),
         "std_test_score": np.array(spreads, float),
         "n_parameters": np.array(sizes),
+        "dropped": [""] * len(sizes),
     }
 
 
@@ -334,7 +345,7 @@ def test_simplest_takes_fewer_parameters_within_reach(binary):
 
 def test_of_equals_the_smallest_wins():
     X, y = low_rank_classes(1, 60, (4, 5), 20.0, rank=1)  # all predictions are correct
-    fit = TensorMarginClassifierCV(lams=(0.1, 1), cv=3, random_state=0).fit(X, y)
+    fit = TensorMarginClassifierCV(lams=(0.1, 1), cv=3, random_state=0, **PLAIN).fit(X, y)
     assert fit.best_score_ == 1.0
     assert np.sum(fit.cv_results_["mean_test_score"] == 1.0) > 8
     assert (fit.best_params_["decomposition"], fit.best_params_["rank"]) == ("cp", 1)
@@ -381,16 +392,34 @@ def test_everything_that_is_tried_can_be_fitted(shape):
         assert clf.coef_.shape == (1, *shape)
 
 
-def test_paths_cross_preparations_weights_and_mus():
-    found = lambda_paths([(4, 4), (16,)], ("full", "cp"), (1,), (0.0, 1.0))
+def test_candidates_cross_preparations_weights_mus_schemes_and_lams():
+    found = candidates([(4, 4), (16,)], ("full", "cp"), (1,), (10, 1, 1), (0, (10, 0), (0.0, 0.0)))
+    strengths = [(1.0, 0.0, 0.0), (10.0, 0.0, 0.0), (1.0, 10.0, 0.0), (10.0, 10.0, 0.0)]
     assert found == [
-        LambdaPath(0, "full", None, 0.0),
-        LambdaPath(0, "full", None, 1.0),
-        LambdaPath(0, "cp", 1, 0.0, asked=1),
-        LambdaPath(0, "cp", 1, 1.0, asked=1),
-        LambdaPath(1, "full", None, 0.0),
-        LambdaPath(1, "full", None, 1.0),
+        *(Candidate(0, "full", None, *three) for three in strengths),
+        *(Candidate(0, "cp", 1, *three, asked=1) for three in strengths),
+        *(Candidate(1, "full", None, *three) for three in strengths),
     ]
+    schemes = schemes_of("auto", None, 3)
+    found = candidates([(4, 4)], ("full",), (1,), (1,), (0,), schemes)
+    assert [(one.multi_class, one.class_weight) for one in found] == schemes
+
+
+@pytest.mark.parametrize(
+    ("multi_class", "class_weight", "n_classes", "schemes"),
+    [
+        ("auto", None, 2, [("ovo", None)]),
+        ("auto", "balanced", 2, [("ovo", "balanced")]),
+        ("ovr", None, 2, [("ovr", None)]),
+        ("auto", None, 3, [("ovo", None), ("ovr", None), ("ovr", "balanced")]),
+        ("auto", "balanced", 3, [("ovo", "balanced"), ("ovr", "balanced")]),
+        ("auto", {0: 2}, 3, [("ovo", {0: 2}), ("ovr", {0: 2})]),
+        ("ovo", None, 3, [("ovo", None)]),
+        ("ovr", None, 3, [("ovr", None)]),
+    ],
+)
+def test_schemes_that_are_tried(multi_class, class_weight, n_classes, schemes):
+    assert schemes_of(multi_class, class_weight, n_classes) == schemes
 
 
 def test_a_rank_that_is_too_large_for_prepared_samples_is_lowered(binary):
@@ -454,12 +483,12 @@ class TestAPreparationThatLeavesSmallerSamplesOnSomeSplits:
         assert fit.lowered_ranks_ == [("tucker", (4, 2, 3), (3, 2, 3))]
 
     def test_the_number_of_parameters_is_the_largest_over_the_splits_in_any_order(self):
-        path = LambdaPath(0, "full", None, 0.0)
-        done = [
-            PathResults(0, split, [Result(0.5, 0.5, 1.0, 1.0, count, None)]) for split, count in enumerate((7, 9, 8))
-        ]
+        one = Candidate(0, "full", None, 1.0, 0.0, 0.0)
+        race = Race([one.levels], 3, 0, True, np.random.RandomState(0))
+        race.scores[:] = 0.5
+        done = [((0, split), Result(0.5, 0.5, 1.0, 1.0, count, None)) for split, count in enumerate((7, 9, 8))]
         for order in permutations(done):
-            assert tabulate([path], [1.0], order, [None], 3)["n_parameters"].tolist() == [9]
+            assert tabulate([one], dict(order), race, [None])["n_parameters"].tolist() == [9]
 
 
 # ---- splits ----
@@ -531,11 +560,14 @@ def test_preparation_and_fit_see_the_training_part_only(grouped):
     def scorer(estimator, X_test, y_test):
         rows = X_test[:, 0, 0].astype(int)
         np.testing.assert_array_equal(y_test, y[rows])
-        scored.append((Spy.fitted[-1].astype(int), rows))
+        trained = next(one for one in Spy.fitted if len(one) < 48 and not set(one.astype(int)) & set(rows))
+        scored.append((trained.astype(int), rows))
         return estimator.score(X_test, y_test)
 
-    fit = search(preparation=Spy(), scoring=scorer, lams=(0.1, 1), mus=(0, 1), cv=3).fit(X, y, groups=groups)
+    settings = {"lams": (0.1, 1), "mus": (0, 1), "cv": 3, "exhaustive": True}
+    fit = search(preparation=Spy(), scoring=scorer, **settings).fit(X, y, groups=groups)
     assert len(scored) == 3 * 2 * 2
+    assert len(Spy.fitted) == 3 + 2  # once per split, whatever the number of candidates
     for train, test in scored:
         np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(48))
         if grouped:
@@ -644,14 +676,14 @@ def test_sample_weights_reach_fits_and_scores(binary):
 
 def test_progress_is_told_of_every_piece(binary, capsys):
     calls = []
-    search(lams=(0.1, 1), mus=(0, 1)).fit(*binary, progress=lambda *call: calls.append(call))
-    assert [call[:2] for call in calls] == [(done, 6) for done in range(1, 7)]
+    search(lams=(0.1, 1), mus=(0, 1), exhaustive=True).fit(*binary, progress=lambda *call: calls.append(call))
+    assert [call[:2] for call in calls] == [(done, 12) for done in range(2, 13, 2)]
     assert calls[-1][2] == "12 of 12 fits"
     assert capsys.readouterr() == ("", "")
 
 
 def test_verbose_writes_lines_to_standard_error(binary, capsys):
-    search(mus=(0, 0.5, 1, 2), cv=5, verbose=1).fit(*binary)
+    search(mus=(0, 0.5, 1, 2), cv=5, verbose=1, exhaustive=True).fit(*binary)
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
@@ -1007,7 +1039,8 @@ class TestScorersThatAskForProbabilities:
         splits = list(StratifiedKFold(3).split(X, y))
         fit = search(scoring="neg_log_loss", lams=(0.1, 1), cv=splits).fit(X, y)
         codes = np.unique(y, return_inverse=True)[1]
-        models = [along_lambda(X[train], y[train], fit.cv_results_["params"][1]) for train, _ in splits]
+        one = TensorMarginClassifier(**fit.cv_results_["params"][1])
+        models = [clone(one).fit(X[train], y[train]) for train, _ in splits]
         scores = [model.binary_scores(X[test]) for model, (_, test) in zip(models, splits, strict=True)]
         for k, (_, test) in enumerate(splits):
             others = [j for j in range(3) if j != k]
@@ -1036,35 +1069,25 @@ class TestScorersThatAskForProbabilities:
         assert -0.5 < fit.cv_results_["split1_test_score"][0] < 0
 
     def test_no_fit_is_made_for_them(self, digits, monkeypatch):
-        counts = []
-        original = TensorMarginClassifier.fit
-        for scoring in ("accuracy", "roc_auc_ovr"):
-            calls = []
-            monkeypatch.setattr(
-                TensorMarginClassifier,
-                "fit",
-                lambda self, *a, calls=calls, **k: calls.append(1) or original(self, *a, **k),
-            )
+        calls = fits_of(monkeypatch)
+        for number, scoring in enumerate(("accuracy", "roc_auc_ovr"), 1):
             search(scoring=scoring, mus=(0, 1)).fit(*digits)
-            counts.append(len(calls))
-        assert counts == [2 * 3 + 1 + 3] * 2
+            assert len(calls) == number * (2 * 3 + 1)
 
-    def test_models_are_dropped_when_their_path_is_scored(self, digits, monkeypatch):
-        kept = []
-        original = Waiting.completed
-        monkeypatch.setattr(
-            Waiting, "completed", lambda self, one: [original(self, one), kept.append(len(self._arrived))][0]
-        )
+    def test_models_are_forgotten_when_they_are_scored(self, digits, monkeypatch):
         tabulated = []
         monkeypatch.setattr(
             "tensormargin.selection.classifier.tabulate",
-            lambda *arguments: tabulated.append(arguments[2]) or tabulate(*arguments),
+            lambda *arguments: tabulated.append(dict(arguments[1])) or tabulate(*arguments),
         )
-        search(scoring="neg_log_loss", mus=(0, 1, 2), preparation=TensorScaler()).fit(*digits)
-        assert max(kept) == 1
-        for one in tabulated[0]:
-            assert one.preparation is None
-            assert all(result.classifier is None and result.left_out is None for result in one.results)
+        parameters = {"mus": (0, 1, 2), "lams": (0.1, 1), "preparation": TensorScaler()}
+        fit = search(scoring="neg_log_loss", **parameters).fit(*digits)
+        dropped = np.array([bool(reason) for reason in fit.cv_results_["dropped"]])
+        assert 0 < dropped.sum() < 6
+        for (row, _), result in tabulated[0].items():
+            assert result.classifier is None
+            assert result.preparation is None
+            assert (result.left_out is None) == dropped[row]
 
     def test_weights_reach_calibration_and_score(self, digits):
         X, y = digits

@@ -14,6 +14,7 @@ from .preparation import KeepsTensors
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
 _RULES = {
+    "smoothed": "the best after smoothing over close models",
     "best": "the best",
     "simplest": "the simplest within one standard error of the best",
     "margins": "of those within one standard error of the best the one with the smallest Cantelli bound on its "
@@ -51,6 +52,17 @@ def describe_strengths(classifier: TensorMarginClassifier) -> str:
     """Return lambda, mu1 and mu2, and the axis that they are on."""
     axis = "scale-free" if classifier.scale_free else "as in the paper, for samples that are not rescaled"
     return f"λ = {classifier.lam:g}, μ1 = {classifier.mu1:g}, μ2 = {classifier.mu2:g} ({axis})"
+
+
+def describe_chosen(chosen: Mapping[str, Any], lam: str = "lambda", mu: str = "mu") -> str:
+    """Return the strengths and the scheme that a search has chosen; one-vs-one goes without saying."""
+    mu1, mu2 = chosen["mu1"], chosen["mu2"]
+    strengths = (
+        f"{lam} {chosen['lam']:g}, {mu} {mu1:g}" if mu1 == mu2 else f"{lam} {chosen['lam']:g}, {mu} {mu1:g} and {mu2:g}"
+    )
+    if chosen.get("multi_class", "ovo") == "ovo":
+        return strengths
+    return f"{strengths}, one-vs-rest" + (", balanced" if chosen.get("class_weight") == "balanced" else "")
 
 
 def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
@@ -106,9 +118,11 @@ def _choice(model: Any, search: Mapping[str, Any] | None) -> str:
         f"{name}: {', '.join(_tried(value) for value in values)}" for name, values in search["tried"].items()
     )
     rule = describe_rule(search_of(model))
+    raced = f" {search['n_dropped']} were dropped early ({search['n_fits']} fits)." if search.get("n_dropped") else ""
+    stopped = f" The search ended early: {search['stopped']}." if search.get("stopped") else ""
     return (
         f"Choice: {search['n_models']} models by {search['n_splits']}-fold cross-validation, {rule} taken ({tried}); "
-        "refitted on all samples."
+        f"refitted on all samples.{raced}{stopped}"
     )
 
 

@@ -178,3 +178,12 @@ STATIONARY_SHARE = 0.01
 """Of ``tol``: a promised decrease below it (relative to the terms of the objective) is not worth a step."""
 SMALL_SAMPLES = 2**19
 """Entries of all samples: fits to fewer are made by compiled code, one call per sweep."""
+
+# ---- searches (selection/) ----
+
+KEPT_SPLITS_BYTES = 2**28
+"""Prepared training and test sets that a search keeps; others are prepared again for each rung of the race."""
+KEPT_SCORES_BYTES = 2**29
+"""Held-out scores that a search keeps for the calibration of the selected model; otherwise it is fitted again."""
+FLAT_BASIS_BYTES = 2**29
+"""Samples of at most this size (as float64) are reduced to their span for flat weights."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -31,6 +32,7 @@ _EXAMPLES = f"""
 \b
 Examples:
   tensormargin fit eeg.npz -o eeg.skops --auto                 choose everything by cross-validation
+  tensormargin fit eeg.npz -o eeg.skops --auto --budget 60s    the same in a minute, as far as that goes
   tensormargin fit scans/ -o scans.skops --auto --crop bright --weight-map weight.nii.gz
   tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
   tensormargin fit gestures/ -o gestures.skops --length resample    .npy files of channels x time, any duration
@@ -40,10 +42,25 @@ Next: tensormargin predict MODEL NEWDATA -o predictions.csv
 """
 
 
+class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
+    """A time in seconds, written as 90, 90s, 1.5min or 2h."""
+
+    name = "time"
+    _units: ClassVar[dict[str, float]] = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number of seconds."""
+        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|min|h|)\s*", str(value))
+        seconds = float(found[1]) * self._units[found[2]] if found else 0.0
+        if not seconds > 0:
+            self.fail(f"{value!r} is not a time of more than zero seconds; write 60s, 5min or 1h", param, ctx)
+        return seconds
+
+
 @click.command("fit", epilog=_EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Model file.")
-@click.option("--auto", is_flag=True, help="Choose scaling, decomposition, rank, lambda and mu by cross-validation.")
+@click.option("--auto", is_flag=True, help="Choose scaling, decomposition and rank by cross-validation, too.")
 @click.option(
     "--decomposition",
     type=click.Choice(["full", "cp", "tucker", "tt"]),
@@ -67,6 +84,12 @@ Next: tensormargin predict MODEL NEWDATA -o predictions.csv
     help="Number of permutations in a test against chance; the whole search is repeated for each.",
 )
 @click.option("--one-se", is_flag=True, help="Select the simplest model within one standard error of the best.")
+@click.option(
+    "--exhaustive", is_flag=True, help="Fit every model on every fold; otherwise the worst are dropped early."
+)
+@click.option(
+    "--budget", type=Duration(), help="Time for the searches, e.g. 60s or 5min; then the best so far is taken."
+)
 @click.option("--balanced", is_flag=True, help="Weight classes inversely to their size.")
 @loading_options
 @preparing_options
@@ -88,6 +111,8 @@ def fit_command(
     repeats: int,
     permutations: int,
     one_se: bool,
+    exhaustive: bool,
+    budget: float | None,
     balanced: bool,
     loading: dict[str, Any],
     preparing: dict[str, Any],
@@ -102,8 +127,9 @@ def fit_command(
 ) -> None:
     """Fit a classifier to DATA, evaluate it by nested cross-validation, and save it with an HTML report.
 
-    lambda and mu are chosen by cross-validation; with --auto also the scaling, the decomposition (including the flat
-    weight) and its rank. The reported accuracy comes from samples held out from every choice.
+    lambda, mu and the scheme of several classes are chosen by cross-validation; with --auto also the scaling, the
+    decomposition (including the flat weight) and its rank. The reported accuracy comes from samples held out from every
+    choice.
     """
     from ..evaluation import FitPlan, check_plan, fit_and_evaluate
     from ..selection import DEFAULT_RULE
@@ -127,6 +153,8 @@ def fit_command(
             repeats=repeats,
             permutations=permutations,
             rule="simplest" if one_se else DEFAULT_RULE,
+            exhaustive=exhaustive,
+            budget=budget,
             class_weight="balanced" if balanced else None,
             seed=seed,
         )
@@ -156,14 +184,15 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
     from ..model_steps import classifier_of
-    from ..report import describe_model, evaluation_lines
+    from ..report import describe_chosen, describe_model, evaluation_lines
 
-    classifier = classifier_of(fitted.model)
-    best = fitted.about["search"]["best"]
-    said = f"{describe_model(classifier)}, lambda {best['lam']:g}, mu {best['mu1']:g}"
-    if best.get("preparation"):
-        said += f", after {best['preparation']}"
-    click.echo(f"Chosen of {fitted.about['search']['n_models']} models: {said}")
+    classifier, search = classifier_of(fitted.model), fitted.about["search"]
+    said = f"{describe_model(classifier)}, {describe_chosen(search['best'])}"
+    if search["best"].get("preparation"):
+        said += f", after {search['best']['preparation']}"
+    click.echo(f"Chosen of {search['n_models']} models: {said}")
+    if search["stopped"]:
+        click.echo(f"Best so far: {search['stopped']}; --budget allows more")
     for line in evaluation_lines(fitted.about["evaluation"], fitted.about["chance"]):
         click.echo(line)
     for note in samples.notes:

@@ -19,9 +19,8 @@ from ..formats import FORMATS
 from ..multiclass import combine_scores, predicted_codes, problem_classes
 from ..samples import SampleArray, labels_at, sample_array
 from .accuracy import AccuracyMixin
-from .binary_fit import NotFiniteError
-from .engine import PLACES, fit_specs
-from .fit_steps import keep, specify, training_set
+from .engine import PLACES
+from .fit_steps import fit_training_set, training_set
 from .probabilities import calibrate_on_folds, has_probabilities
 from .strength import parameters_since, reject_old_spelling
 
@@ -212,14 +211,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
             Non-negative weights; an integer weight is equivalent to that many copies of the sample.
         """
         training = training_set(self, X, y, sample_weight)
-        array = training.array
-        spec = specify(self, array.sample_shape, training.labels, training.weights)
-        try:
-            fits = fit_specs(array, spec.fits, self.n_jobs, self.solver)
-        except NotFiniteError:
-            array.reject_not_finite(self)
-            raise
-        keep(self, spec, fits, array, y)
+        fit_training_set(self, training, y, self.n_jobs)
         if self.probability:
             calibrate_on_folds(self, training)
         return self

@@ -24,7 +24,8 @@ from ..alternate import Fit
 from ..formats import FORMATS
 from ..multiclass import binary_problems
 from ..samples import SampleArray, sample_array, working_dtype
-from .binary_fit import FitSettings, FitSpec, LastFit
+from .binary_fit import FitSettings, FitSpec, LastFit, NotFiniteError
+from .engine import fit_specs
 from .strength import strength_of
 
 
@@ -59,6 +60,32 @@ def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any) -> Trainin
     weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
     weights = weights / (weights.max() or 1.0)  # only ratios matter; huge weights would overflow the sum
     return TrainingSet(array, labels, weights)
+
+
+def fit_training_set(
+    classifier: Any, training: TrainingSet, y: Any = None, n_jobs: int | None = None, for_scoring: bool = False
+) -> Any:
+    """Fit a classifier with valid parameters to a validated training set, and return it.
+
+    Parameters
+    ----------
+    classifier : TensorMarginClassifier
+    training : TrainingSet
+    y : array, optional
+        The labels as they were given, whose library ``classes_`` is to have.
+    n_jobs : int or None
+    for_scoring : bool
+        Whether the classifier is only needed to score samples: then it has no ``weight_`` and no ``history_``, and
+        nothing is said where it has not converged.
+    """
+    array = training.array
+    spec = specify(classifier, array.sample_shape, training.labels, training.weights)
+    try:
+        fits = fit_specs(array, spec.fits, n_jobs, classifier.solver)
+    except NotFiniteError:
+        array.reject_not_finite(classifier)
+        raise
+    return _keep_fits(classifier, spec, fits, array) if for_scoring else keep(classifier, spec, fits, array, y)
 
 
 def specify(
@@ -145,22 +172,41 @@ def _warm_starts(
     return [LastFit(start, float(b)) for start, b in zip(starts, to_host(classifier.intercept_), strict=True)]
 
 
-def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray, y: Any) -> Any:
-    """Set the fitted attributes, in the library of the samples (``classes_``: of y), and return the classifier."""
+def keep_for_scoring(
+    classifier: Any, classes: Array, array: SampleArray, coef: Array, intercept: Array, rank: Any, n_parameters: int
+) -> Any:
+    """Set the fitted attributes that a classifier needs to score samples, and return it.
+
+    ``coef`` has one row per binary problem, in any shape.
+    """
     dtype = working_dtype(array.dtype)
-    classifier.classes_ = like(spec.classes, y) if is_foreign(y) else spec.classes
+    classifier.classes_ = classes
     classifier.sample_shape_ = array.sample_shape
     classifier.multi_class_ = classifier.multi_class
-    classifier.rank_ = fits[0].weight.rank
-    weights = [array.kept(fit.weight.to_tensorly(dtype)) for fit in fits]
+    classifier.rank_ = rank
+    classifier.coef_ = array.kept(coef.reshape(-1, *array.sample_shape).astype(dtype, copy=False))
+    classifier.intercept_ = array.kept(intercept.astype(dtype, copy=False))
+    classifier.n_parameters_ = n_parameters
+    return classifier
+
+
+def _keep_fits(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray) -> Any:
+    weight = fits[0].weight
+    coef, intercept = np.stack([fit.weight.to_dense() for fit in fits]), np.array([fit.intercept for fit in fits])
+    n_parameters = weight.n_parameters + int(classifier.fit_intercept)
+    return keep_for_scoring(classifier, spec.classes, array, coef, intercept, weight.rank, n_parameters)
+
+
+def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray, y: Any) -> Any:
+    """Set the fitted attributes, in the library of the samples (``classes_``: of y), and return the classifier."""
+    _keep_fits(classifier, spec, fits, array)
+    classifier.classes_ = like(spec.classes, y) if is_foreign(y) else spec.classes
+    weights = [array.kept(fit.weight.to_tensorly(working_dtype(array.dtype))) for fit in fits]
     histories = [_history(fit) for fit in fits]
     one = len(fits) == 1
     classifier.weight_ = weights[0] if one else weights
     classifier.history_ = histories[0] if one else histories
-    classifier.coef_ = array.kept(np.stack([fit.weight.to_dense() for fit in fits]).astype(dtype))
-    classifier.intercept_ = array.kept(np.array([fit.intercept for fit in fits], dtype))
     classifier.objective_ = array.kept(np.array([fit.objective for fit in fits]))
-    classifier.n_parameters_ = fits[0].weight.n_parameters + int(classifier.fit_intercept)
     classifier.n_iter_ = max(len(fit.sweeps) for fit in fits)
     unfinished = [fit for fit in fits if not fit.converged]
     if unfinished:
@@ -171,7 +217,7 @@ def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleAr
             f"and left a duality gap of {max(last.gaps):.1e}. Increase max_iter or tol, lower lam, or scale X "
             "(or, for large float64 samples, set tol below 5e-4 to compute in float64)",
             ConvergenceWarning,
-            stacklevel=4,  # the caller of fit, past scikit-learn's wrapper
+            stacklevel=5,  # the caller of fit, past `fit_training_set` and scikit-learn's wrapper
         )
     return classifier
 

@@ -67,14 +67,19 @@ def comparison_content(
 def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
     """Return the candidates of a search and the selected one."""
     results = search.cv_results_
-    names = ("decomposition", "rank", "lam", "mu1")
+    names = ("decomposition", "rank", "lam", "multi_class", "class_weight")
     tried = {name: list(dict.fromkeys(str(value) for value in results[f"param_{name}"])) for name in names}
+    pairs = zip(results["param_mu1"], results["param_mu2"], strict=True)
+    tried["mu1, mu2"] = list(dict.fromkeys(f"({mu1:g}, {mu2:g})" for mu1, mu2 in pairs))
     if "param_preparation" in results:
         tried["preparation"] = list(dict.fromkeys(str(value) for value in results["param_preparation"]))
     return {
         "tried": tried,
         "n_models": len(results["params"]),
         "n_splits": search.n_splits_,
+        "n_fits": int(results["n_splits_done"].sum()),
+        "n_dropped": int(sum(bool(reason) for reason in results["dropped"])),
+        "stopped": search.stopped_,
         "best": {name: _plain(value) for name, value in search.best_params_.items()},
         "best_score": search.best_score_,
     }

@@ -21,7 +21,8 @@ class FitPlan:
     Attributes
     ----------
     auto : bool
-        Choose scaling, decomposition, rank, lambda and mu; otherwise only lambda and mu for one decomposition.
+        Choose scaling, decomposition, rank, lambda, mu and the scheme of several classes; otherwise only the last
+        three, for one decomposition.
     decomposition, rank : str, int or tuple or None
         Decomposition and rank of the weight; ignored with ``auto``.
     recipe : Recipe
@@ -32,8 +33,12 @@ class FitPlan:
         Number of outer folds of the nested evaluation and of its repeats; 0 outer folds skip the evaluation.
     permutations : int
         Number of permutations in the test against chance, each of which repeats the whole evaluation; 0 skips the test.
-    rule : {"best", "simplest", "margins"}
+    rule : {"smoothed", "best", "simplest", "margins"}
         Which candidate to select, see `TensorMarginClassifierCV`.
+    exhaustive : bool
+        Fit all candidates on all folds instead of dropping the worst early.
+    budget : float or None
+        Seconds for all searches together, see `searches`.
     class_weight : "balanced" or None
         With "balanced", models are chosen, evaluated and compared by balanced accuracy.
     seed : int
@@ -48,6 +53,8 @@ class FitPlan:
     repeats: int = 1
     permutations: int = 0
     rule: str = DEFAULT_RULE
+    exhaustive: bool = False
+    budget: float | None = None
     class_weight: str | None = None
     seed: int = 0
 
@@ -56,11 +63,19 @@ class FitPlan:
         """The score by which models are chosen and evaluated."""
         return "accuracy" if self.class_weight is None else "balanced_accuracy"
 
+    @property
+    def searches(self) -> int:
+        """The number of searches: one on all samples, and one on each training set of the evaluation and the test."""
+        evaluation = self.outer_folds * self.repeats
+        return 1 + evaluation + self.permutations * (evaluation or self.folds)
+
     def model(self, n_jobs: int | None) -> Any:
         """Return the unfitted model: a search, in a Pipeline if the recipe has steps that need groups."""
         common: dict[str, Any] = {
             "cv": self.folds,
             "rule": self.rule,
+            "exhaustive": self.exhaustive,
+            "budget": None if self.budget is None else self.budget / self.searches,
             "class_weight": self.class_weight,
             "scoring": None if self.score == "accuracy" else self.score,
             "preparation": self.recipe.inner(),

@@ -1,6 +1,6 @@
 """HTML reports of fitted models and of comparisons, each a single self-contained file."""
 
-from ..statements import describe_model, evaluation_lines, statements
+from ..statements import describe_chosen, describe_model, evaluation_lines, statements
 from .comparison_report import comparison_page, differences_in_words, read_comparison
 from .model_report import model_page
 from .page import Page, render, write_page
@@ -8,6 +8,7 @@ from .page import Page, render, write_page
 __all__ = [
     "Page",
     "comparison_page",
+    "describe_chosen",
     "describe_model",
     "differences_in_words",
     "evaluation_lines",

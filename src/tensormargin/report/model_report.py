@@ -31,6 +31,7 @@ from ..plots import (
     plot_search,
 )
 from ..statements import (
+    describe_chosen,
     describe_model,
     describe_rule,
     describe_steps,
@@ -203,7 +204,7 @@ def _pictures_of_search(search: Any) -> list[Picture]:
 
 def _choice_in_words(chosen: Mapping[str, Any]) -> str:
     parts = [f"{chosen['decomposition']}{'' if chosen['rank'] is None else ' ' + str(chosen['rank'])}"]
-    parts += [f"λ {chosen['lam']:g}", f"μ {chosen['mu1']:g}"]
+    parts.append(describe_chosen(chosen, "λ", "μ"))
     if "preparation" in chosen:
         parts.append(chosen["preparation"] or "samples as they come")
     return ", ".join(parts)

@@ -1,37 +1,63 @@
-"""The search on a device, which fits all values of lambda on all folds as one batch."""
+"""The search on a device, which fits many candidates on many splits as one batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from time import perf_counter
+from typing import Any
 
+from sklearn.base import clone
+
+from .._typing import Array
 from ..estimators import fit_many
 from ..estimators.fit_steps import without_convergence_warnings
-from .search import PathJob, PathResults, Training, models_along, run_path
+from .grid import Candidate
+from .race import Unit
+from .search import HeldOut, Job, Training
 from .splits import Split
 
 
-def run_batched(training: Training, jobs: Sequence[PathJob], splits: Sequence[Split]) -> Iterator[PathResults]:
-    """Yield the results of the jobs; jobs of one path are fitted together unless a preparation is fitted per fold."""
-    for _, of_path in groupby(jobs, key=lambda job: job.number):
-        same = list(of_path)
-        if training.preparations[same[0].path.preparation] is None:
-            yield from _run_folds(training, same, splits)
-        else:
-            for job in same:
-                yield run_path(*training.arrays, *splits[job.split], job)
+def run_batched(training: Training, jobs: Sequence[Job], splits: Sequence[Split]) -> Iterator[list[tuple[Unit, Any]]]:
+    """Yield the results of the jobs.
+
+    Candidates of one decomposition and rank are fitted together: on all splits if there is no preparation, otherwise
+    on each split by itself. After the deadline only those that are always fitted are.
+    """
+    plain = [job for job in jobs if training.preparations[job.which] is None]
+    if plain:
+        held_out = {job.split: HeldOut(training.part(splits[job.split][1]), None) for job in plain}
+        rows = {job.split: splits[job.split][0] for job in plain}
+        yield from _fitted((training.X, training.y, training.weights), rows, held_out, plain)
+    for job in jobs:
+        if training.preparations[job.which] is not None:
+            (X, y, weights), tested, preparation = training.prepared(splits[job.split], job.which)
+            held_out = {job.split: HeldOut(tested, preparation)}
+            yield from _fitted((X, y, weights.get("sample_weight")), {}, held_out, [job])
 
 
-def _run_folds(training: Training, jobs: Sequence[PathJob], splits: Sequence[Split]) -> Iterator[PathResults]:
-    """Fit every lambda on the training rows of every split at once, then evaluate the test rows."""
-    models = [models_along(job.template, job.path, job.lams) for job in jobs]
-    rows = [splits[job.split][0] for job in jobs for _ in job.lams]
-    weights = {} if training.weights is None else {"sample_weight": training.weights}
-    began = perf_counter()
-    with without_convergence_warnings():
-        fit_many([one for of_job in models for one in of_job], training.X, training.y, rows, **weights)
-    seconds = (perf_counter() - began) / len(rows)
-    for job, of_job in zip(jobs, models, strict=True):
-        tested = training.part(splits[job.split][1])
-        yield PathResults(job.number, job.split, [job.take(one, tested, seconds) for one in of_job])
+def _fitted(
+    samples: tuple[Any, Array, Array | None],
+    rows: Mapping[int, Array],
+    held_out: Mapping[int, HeldOut],
+    jobs: Sequence[Job],
+) -> Iterator[list[tuple[Unit, Any]]]:
+    """Fit candidates to the training rows of their splits (all samples if none are given); evaluate their test sets."""
+    X, y, weights = samples
+    shape = tuple(int(size) for size in X.shape[1:])
+    units = [(number, one.within(shape), job) for job in jobs for number, one in job.candidates]
+
+    def form(unit: tuple[int, Candidate, Job]) -> str:
+        return repr((unit[1].decomposition, unit[1].rank))
+
+    for _, same in groupby(sorted(units, key=form), key=form):
+        batch = [unit for unit in same if unit[2].due(unit[0])]
+        models = [clone(job.template).set_params(**one.parameters) for _, one, job in batch]
+        began = perf_counter()
+        with without_convergence_warnings():
+            fit_many(models, X, y, [rows.get(job.split) for _, _, job in batch], weights)
+        seconds = (perf_counter() - began) / max(len(batch), 1)
+        yield [
+            ((number, job.split), job.take(model, held_out[job.split], seconds))
+            for (number, _, job), model in zip(batch, models, strict=True)
+        ]

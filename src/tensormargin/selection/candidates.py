@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,49 +10,71 @@ from scipy.stats import rankdata
 
 from .._typing import Array
 from ..formats.base import Rank
-from .grid import LambdaPath
-from .search import PathResults
+from .grid import Candidate
+from .race import Race, Unit
+from .scoring import Result
 
 
 def tabulate(
-    paths: Sequence[LambdaPath],
-    lams: Sequence[float],
-    done: Sequence[PathResults],
+    tried: Sequence[Candidate],
+    done: Mapping[Unit, Result],
+    race: Race,
     preparations: Sequence[Any],
-    n_splits: int,
 ) -> dict[str, Any]:
-    """Return a ``cv_results_`` as in scikit-learn, with one row per path and lambda.
+    """Return a ``cv_results_`` as in scikit-learn, with one row per candidate.
 
-    ``n_parameters`` is the maximum over the splits, since a preparation may give each split a different sample shape.
+    Means and standard deviations are those over the splits on which a candidate was fitted; NaN if there are none.
+    ``n_parameters`` is the maximum over these splits, since a preparation may give each of them a different sample
+    shape.
     """
-    scores, bounds, fit_seconds, score_seconds = (np.empty((len(paths), len(lams), n_splits)) for _ in range(4))
-    n_parameters = np.zeros(len(paths), int)
-    for one in done:
-        tables = ((scores, "score"), (bounds, "bound"), (fit_seconds, "fit_seconds"), (score_seconds, "score_seconds"))
-        for table, name in tables:
-            table[one.path, :, one.split] = [getattr(result, name) for result in one.results]
-        n_parameters[one.path] = max(n_parameters[one.path], one.results[-1].n_parameters)
+    n_splits = race.scores.shape[1]
+    names = {"score": "test_score", "bound": "margin_bound", "fit_seconds": "fit_time", "score_seconds": "score_time"}
+    tables = {name: np.full((len(tried), n_splits), np.nan) for name in names}
+    n_parameters = np.zeros(len(tried), int)
+    for (row, split), result in done.items():
+        for name, table in tables.items():
+            table[row, split] = getattr(result, name)
+        n_parameters[row] = max(n_parameters[row], result.n_parameters)
     params = [
-        ({"preparation": preparations[path.preparation]} if len(preparations) > 1 else {}) | path.parameters(lam)
-        for path in paths
-        for lam in lams
+        ({"preparation": preparations[one.preparation]} if len(preparations) > 1 else {}) | one.parameters
+        for one in tried
     ]
     results: dict[str, Any] = {}
-    for name, table in (("fit_time", fit_seconds), ("score_time", score_seconds)):
-        rows = table.reshape(-1, n_splits)
-        results[f"mean_{name}"], results[f"std_{name}"] = rows.mean(axis=1), rows.std(axis=1)
+    for name in ("fit_seconds", "score_seconds"):
+        results[f"mean_{names[name]}"], results[f"std_{names[name]}"] = _mean_and_spread(tables[name])
     for name in params[0]:
         column = _objects([parameters[name] for parameters in params])
         results[f"param_{name}"] = np.ma.masked_array(column, mask=False)
     results["params"] = params
-    results["asked_rank"] = _objects([path.asked for path in paths for _ in lams])
-    by_split = scores.reshape(-1, n_splits)
-    results.update({f"split{k}_test_score": by_split[:, k] for k in range(n_splits)})
-    results["mean_test_score"], results["std_test_score"] = by_split.mean(axis=1), by_split.std(axis=1)
-    results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(np.int32)
-    results["mean_margin_bound"] = bounds.reshape(-1, n_splits).mean(axis=1)
-    results["n_parameters"] = np.repeat(n_parameters, len(lams))
+    results["asked_rank"] = _objects([one.asked for one in tried])
+    scores = tables["score"]
+    results.update({f"split{k}_test_score": scores[:, k] for k in range(n_splits)})
+    results["mean_test_score"], results["std_test_score"] = _mean_and_spread(scores)
+    results["smoothed_test_score"] = race.smoothed().mean
+    results["rank_test_score"] = _ranks(results["mean_test_score"], np.isfinite(scores).sum(axis=1))
+    results["mean_margin_bound"] = _mean_and_spread(tables["bound"])[0]
+    results["n_parameters"] = n_parameters
+    results["n_splits_done"] = np.isfinite(scores).sum(axis=1)
+    results["dropped"] = _objects(race.dropped)
     return results
+
+
+def _mean_and_spread(table: Array) -> tuple[Array, Array]:
+    """Return mean and standard deviation of the known entries of each row; NaN for rows without any."""
+    known = np.isfinite(table)
+    counts = np.where(known.any(axis=1), known.sum(axis=1), np.nan)
+    means = np.where(known, table, 0.0).sum(axis=1) / counts
+    squares = np.where(known, (table - means[:, None]) ** 2, 0.0)
+    return means, np.sqrt(squares.sum(axis=1) / counts)
+
+
+def _ranks(means: Array, n_done: Array) -> Array:
+    """Return the ranks of the candidates by their means; those not fitted on all splits come after the others."""
+    complete = n_done == n_done.max()
+    ranks = np.empty(len(means), np.int32)
+    ranks[complete] = rankdata(-means[complete], method="min")
+    ranks[~complete] = complete.sum() + rankdata(-np.nan_to_num(means[~complete], nan=-np.inf), method="min")
+    return ranks
 
 
 def _objects(values: Sequence[Any]) -> Array:
@@ -63,32 +85,33 @@ def _objects(values: Sequence[Any]) -> Array:
     return column
 
 
-def lowered_on_splits(paths: Sequence[LambdaPath], done: Sequence[PathResults]) -> list[tuple[str, Rank, Rank]]:
+def lowered_on_splits(tried: Sequence[Candidate], done: Mapping[Unit, Result]) -> list[tuple[str, Rank, Rank]]:
     """Return decomposition, requested rank and used rank of the fits whose samples were too small for the rank."""
-    used = ((paths[one.path], result.rank) for one in done for result in one.results)
-    lowered = ((path, rank) for path, rank in used if rank != path.rank)
-    notes = ((path.decomposition, path.rank if path.asked is None else path.asked, rank) for path, rank in lowered)
+    used = ((tried[row], done[row, split].rank) for row, split in sorted(done))
+    lowered = ((one, rank) for one, rank in used if rank != one.rank)
+    notes = ((one.decomposition, one.rank if one.asked is None else one.asked, rank) for one, rank in lowered)
     return list(dict.fromkeys(notes))
 
 
-DEFAULT_RULE = "best"
+DEFAULT_RULE = "smoothed"
 """The default rule of `select_candidate` in the search and in ``tensormargin fit``.
 
-Measured by benchmarks/rules.py on 22 data sets (benchmarks/results/rules.md): no rule is significantly better than
-another, and this is the one that users expect.
+TODO
 """
 
 
 def select_candidate(results: dict[str, Any], n_splits: int, rule: str) -> int:
     """Return the index of the selected candidate.
 
-    "best" takes the highest mean score; ties go to the model with the fewest parameters. The other rules consider all
-    candidates within one standard error of the best mean score: "simplest" takes the one with the fewest parameters,
-    "margins" the one with the smallest ``mean_margin_bound``.
+    "smoothed" takes the highest ``smoothed_test_score``, "best" the highest mean score; ties go to the model with the
+    fewest parameters. The other rules consider all candidates within one standard error of the best mean score:
+    "simplest" takes the one with the fewest parameters, "margins" the one with the smallest ``mean_margin_bound``.
+    Candidates that were dropped are never selected.
     """
-    means = results["mean_test_score"]
+    scores = results["smoothed_test_score" if rule == "smoothed" else "mean_test_score"]
+    means = np.where([not reason for reason in results["dropped"]], scores, -np.inf)
     best = int(np.argmax(means))
-    slack = 0.0 if rule == "best" else results["std_test_score"][best] / np.sqrt(max(n_splits - 1, 1))
+    slack = 0.0 if rule in ("smoothed", "best") else results["std_test_score"][best] / np.sqrt(max(n_splits - 1, 1))
     eligible = np.flatnonzero(means >= means[best] - slack - 1e-12)
     sizes = results["n_parameters"][eligible]
     keys = (eligible, sizes, results["mean_margin_bound"][eligible]) if rule == "margins" else (eligible, sizes)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, _fit_context, clone
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
@@ -22,8 +21,8 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from .. import tuning
 from .._namespace import as_array, dtype_of, is_foreign, like, to_host
-from .._typing import Array
 from .._validation import checked_groups, checked_training, samples_as_fitted, samples_of_any_length
 from ..affine import NotAffineError, affine_form
 from ..calibration import calibrate
@@ -34,15 +33,17 @@ from ..estimators.engine import PLACES
 from ..formats import FORMATS
 from ..intake import shape_of_samples
 from ..model_steps import check_groups_for, transformed
+from ..multiclass import problem_classes
 from ..preparation import takes_ragged
 from ..progress import Progress
 from ..samples import SampleArray, sample_array
-from .batched_search import run_batched
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
-from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, LambdaPath, lambda_paths, lowered_ranks
-from .scoring import Assess, Waiting
-from .search import PathJob, PathResults, Training, lams_up_to, left_out_scores, refit, run_path
-from .splits import Split, check_training_parts, splits_of
+from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Candidate, Mu, candidates, default_of, lowered_ranks, schemes_of
+from .race import Race
+from .runner import SearchRunner
+from .scoring import Assess
+from .search import Training, refit
+from .splits import check_training_parts, repeated_splits
 
 
 class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
@@ -141,9 +142,11 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         "preparation": [HasMethods(["fit_transform", "transform"]), list, tuple, None],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
-        "rule": [StrOptions({"best", "simplest", "margins"})],
+        "rule": [StrOptions({"smoothed", "best", "simplest", "margins"})],
         "class_weight": [dict, Options(str, {"balanced"}), None],
-        "multi_class": [StrOptions({"ovo", "ovr"})],
+        "multi_class": [StrOptions({"auto", "ovo", "ovr"})],
+        "exhaustive": ["boolean"],
+        "budget": [Interval(Real, 0, None, closed="neither"), None],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -158,13 +161,15 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         decompositions: Sequence[str] = DECOMPOSITIONS,
         ranks: Sequence[int | tuple[int, ...] | None] = RANKS,
         lams: Sequence[float] = LAMS,
-        mus: Sequence[float] = MUS,
+        mus: Sequence[Mu] = MUS,
         preparation: Any = None,
         cv: Any = None,
         scoring: Any = None,
         rule: str = DEFAULT_RULE,
+        exhaustive: bool = False,
+        budget: float | None = None,
         class_weight: dict[Any, float] | str | None = None,
-        multi_class: str = "ovo",
+        multi_class: str = "auto",
         fit_intercept: bool = True,
         tol: float = 1e-3,
         max_iter: int = 100,
@@ -181,6 +186,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         self.cv = cv
         self.scoring = scoring
         self.rule = rule
+        self.exhaustive = exhaustive
+        self.budget = budget
         self.class_weight = class_weight
         self.multi_class = multi_class
         self.fit_intercept = fit_intercept
@@ -226,24 +233,28 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         for one in training.preparations:
             check_groups_for("fit", one, groups)
         rng = check_random_state(self.random_state)
-        splits = splits_of(self.cv, y, groups, rng.randint(2**31 - 1))
+        splits, n_once = repeated_splits(self.cv, y, groups, rng.randint(2**31 - 1))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = shape_of_samples(X)
         shapes = self._shapes(training)
-        tried = lambda_paths(shapes, self.decompositions, self.ranks, self.mus)
+        schemes = schemes_of(self.multi_class, self.class_weight, len(classes))
+        tried = candidates(shapes, self.decompositions, self.ranks, self.lams, self.mus, schemes)
+        default = default_of(tried)
+        spread = np.random.RandomState(rng.randint(2**31 - 1))
+        race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)
+        assess = self._assess(template, tried, len(y))
+        runner = SearchRunner(training, template, tried, splits, default, assess, self.n_jobs, self.budget)
         with sent_once(X):
-            done = self._search(training, template, tried, splits, progress)
-            notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, done)]
+            self._run(race, runner, progress)
+            notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, runner.done)]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
-            number, place = divmod(self.best_index_, len(self.lams))
-            lams = lams_up_to(place, self._rising_lams(), training.array)
-            template = self._in_batches(template, training.array)
-            self._refit(training, template, tried[number], lams)
-            left_out = np.concatenate(self._left_out_scores(training, template, tried[number], lams, splits))
-        rows = np.concatenate([test for _, test in splits])
+            best = tried[self.best_index_]
+            self._refit(training, template, best)
+            left_out = np.concatenate(runner.left_out_scores(self.best_index_, n_once))
+        rows = np.concatenate([test for _, test in splits[:n_once]])
         of_rows = None if weights is None else weights[rows]
-        self.calibration_ = calibrate(left_out, codes[rows], of_rows, len(classes), self.multi_class)
+        self.calibration_ = calibrate(left_out, codes[rows], of_rows, len(classes), best.multi_class)
         return self
 
     def _alternatives(self) -> tuple[Any, ...]:
@@ -266,7 +277,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         rules = (
             ("ranks", _may_be_rank, "whole numbers of at least 1, tuples of them or None"),
             ("lams", lambda value: _is_number(value) and 0 < value < np.inf, "positive numbers"),
-            ("mus", lambda value: _is_number(value) and 0 <= value < np.inf, "numbers of at least 0"),
+            ("mus", _may_be_mu, "numbers of at least 0, or pairs of them (mu1, mu2)"),
         )
         for name, holds, rule in rules:
             values = getattr(self, name)
@@ -274,7 +285,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
                 raise ValueError(f"{name} must be {rule}, at least one of them; got {name}={values!r}")
 
     def _template(self, seed: int) -> TensorMarginClassifier:
-        names = ("class_weight", "multi_class", "fit_intercept", "tol", "max_iter", "solver")
+        names = ("fit_intercept", "tol", "max_iter", "solver")
         return TensorMarginClassifier(random_state=seed, n_jobs=1, **{name: getattr(self, name) for name in names})
 
     def _in_batches(self, template: TensorMarginClassifier, array: SampleArray) -> TensorMarginClassifier:
@@ -285,78 +296,39 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         alone = self.solver == "auto" and not array.on_processor and self.classes_.shape[0] == 2
         return clone(template).set_params(solver="device") if alone else template
 
-    def _rising_lams(self) -> list[float]:
-        return sorted(float(lam) for lam in self.lams)
-
     def _shapes(self, training: Training) -> list[tuple[int, ...]]:
         """Return the sample shape after each alternative preparation, fitted to all samples."""
         return [tuple(training.prepared_whole(which)[0].shape[1:]) for which in range(len(training.preparations))]
 
-    def _search(
-        self,
-        training: Training,
-        template: TensorMarginClassifier,
-        tried: list[LambdaPath],
-        splits: list[Split],
-        progress: Progress | None,
-    ) -> list[PathResults]:
-        lams = self._rising_lams()
-        assess = Assess(check_scoring(template, self.scoring))
-        jobs = [
-            PathJob(number, where, training.preparations, template, path, lams, assess)
-            for number, path in enumerate(tried)
-            for where in range(len(splits))
-        ]
-        waiting, done = Waiting(training, splits, assess), list[PathResults]()
-        for count, one in enumerate(self._results(training, jobs, splits), 1):
-            done += waiting.completed(one)
-            self._tell(progress, count, len(jobs), len(lams))
-        self.n_splits_ = len(splits)
-        self.cv_results_ = tabulate(tried, lams, done, training.preparations, len(splits))
-        self.best_index_ = select_candidate(self.cv_results_, len(splits), self.rule)
+    def _run(self, race: Race, runner: SearchRunner, progress: Progress | None) -> None:
+        """Score the candidates and select one."""
+        finished = runner.run(race, lambda done, total: self._tell(progress, done, total))
+        self.stopped_ = "" if finished else f"the budget of {self.budget:g} s was spent"
+        self.n_splits_ = len(runner.splits)
+        self.cv_results_ = tabulate(runner.tried, runner.done, race, runner.training.preparations)
+        self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self.rule)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        return done
 
-    def _results(self, training: Training, jobs: list[PathJob], splits: list[Split]) -> Iterable[PathResults]:
-        """Return the results of the jobs in any order, from processes or from the device of the samples."""
-        if training.array.fits_in_batches:
-            return run_batched(training, jobs, splits)
-        calls = (delayed(run_path)(*training.arrays, *splits[job.split], job) for job in jobs)
-        n_jobs = self.n_jobs if training.array.in_memory else 1  # one fit keeps all workers of a cluster busy
-        results: Iterable[PathResults] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
-        return results
+    def _assess(self, template: TensorMarginClassifier, tried: Sequence[Candidate], n_samples: int) -> Assess:
+        n_classes = self.classes_.shape[0]
+        n_problems = max(len(problem_classes(np.arange(n_classes), one.multi_class)) for one in tried)
+        small = 8 * len(tried) * n_samples * n_problems <= tuning.KEPT_SCORES_BYTES
+        return Assess(check_scoring(template, self.scoring), self.scoring in (None, "accuracy"), small)
 
-    def _tell(self, progress: Progress | None, done: int, total: int, n_lams: int) -> None:
-        text = f"{done * n_lams} of {total * n_lams} fits"
+    def _tell(self, progress: Progress | None, done: int, total: int) -> None:
+        text = f"{done} of {total} fits"
         if progress is not None:
             progress(done, total, text)
         if self.verbose and (done * 10) // total > ((done - 1) * 10) // total:
             print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - verbose=1 prints
 
-    def _refit(
-        self, training: Training, template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]
-    ) -> None:
+    def _refit(self, training: Training, template: TensorMarginClassifier, best: Candidate) -> None:
         began = perf_counter()
-        self.best_estimator_ = refit(training, clone(template).set_params(n_jobs=self.n_jobs), path, lams)
+        template = self._in_batches(template, training.array)
+        self.best_estimator_ = refit(training, clone(template).set_params(n_jobs=self.n_jobs), best)
         self.classifier_.set_params(solver=self.solver)
         self.refit_time_ = perf_counter() - began
-
-    def _left_out_scores(
-        self,
-        training: Training,
-        template: TensorMarginClassifier,
-        path: LambdaPath,
-        lams: Sequence[float],
-        splits: list[Split],
-    ) -> list[Array]:
-        """Return the binary scores of each split's test rows, from the same fits as those scored in the search."""
-        jobs = [
-            PathJob(0, where, training.preparations, template, path, lams, left_out_scores)
-            for where in range(len(splits))
-        ]
-        found = sorted(self._results(training, jobs, splits), key=lambda one: one.split)
-        return [one.results[-1] for one in found]
 
     @property
     def classifier_(self) -> TensorMarginClassifier:
@@ -490,6 +462,11 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real)
+
+
+def _may_be_mu(value: Any) -> bool:
+    pair = [value, value] if np.ndim(value) == 0 else list(value)
+    return len(pair) == 2 and all(_is_number(one) and 0 <= one < np.inf for one in pair)
 
 
 def _may_be_rank(value: Any) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Self
 
@@ -15,8 +15,9 @@ from ..calibration import calibrate, class_probabilities
 from ..estimators import TensorMarginClassifier
 from ..formats.base import Rank
 from ..margins import cantelli_bound
-from ..multiclass import binary_problems, class_codes
-from .search import Part, PathResults, Training
+from ..multiclass import binary_problems, class_codes, combine_scores, predicted_codes
+from ..samples import sample_array
+from .search import HeldOut, Part, Training
 from .splits import Split
 
 
@@ -61,7 +62,8 @@ class SplitClassifier(TensorMarginClassifier):
 class Result:
     """The result of one fit.
 
-    ``classifier`` and ``left_out``, its scores on the test rows, are kept while the score waits for the other splits.
+    ``left_out`` are its binary scores of the test rows. ``classifier`` and ``preparation`` are kept as long as the
+    score depends on the other splits.
     """
 
     score: float
@@ -70,35 +72,70 @@ class Result:
     score_seconds: float
     n_parameters: int
     rank: Rank
-    classifier: TensorMarginClassifier | None = None
     left_out: Array | None = None
+    classifier: TensorMarginClassifier | None = None
+    preparation: Any = None
 
     @property
     def waits(self) -> bool:
-        """Whether the score waits for the other splits."""
-        return self.left_out is not None
+        """Whether the score depends on the other splits."""
+        return self.classifier is not None
+
+    @property
+    def scores(self) -> Array:
+        """The binary scores of the test rows, which must have been kept."""
+        assert self.left_out is not None
+        return self.left_out
+
+    def forgotten(self) -> Result:
+        """Return the numbers only."""
+        return replace(self, left_out=None, classifier=None, preparation=None)
 
 
 @dataclass(frozen=True)
 class Assess:
-    """Scores a fitted classifier on held-out samples."""
+    """Scores a fitted classifier on held-out samples.
+
+    ``keep_scores`` says whether results hold the scores of the held-out samples. With ``accuracy`` the scorer is not
+    called: the share of correct predictions is computed from these scores.
+    """
 
     scorer: Callable[..., float]
+    accuracy: bool = False
+    keep_scores: bool = True
 
-    def __call__(self, classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Result:
+    def __call__(self, classifier: TensorMarginClassifier, split: HeldOut, fit_seconds: float) -> Result:
         """Return the result of a fit, without a score yet if the scorer needs probabilities."""
-        scores = to_host(classifier.binary_scores(tested[0]))
-        bound = _margin_bound(scores, classifier, tested)
-        model, score = SplitClassifier.of(classifier), np.nan
         began = perf_counter()
+        X, y, weights = tested = split.tested
+        scores = to_host(sample_array(X).scores(classifier.coef_, classifier.intercept_))
+        bound = _margin_bound(scores, classifier, tested)
+        waits, score = False, np.nan
+        if self.accuracy and not weights:
+            classes = to_host(classifier.classes_)
+            codes = predicted_codes(combine_scores(scores, len(classes), classifier.multi_class_))
+            score = float(np.mean(classes[codes] == y))
+        else:
+            score, waits = self._called(classifier, tested)
+        seconds = perf_counter() - began
+        result = Result(score, bound, fit_seconds, seconds, classifier.n_parameters_, classifier.rank)
+        if waits:
+            return replace(result, left_out=scores, classifier=classifier, preparation=split.preparation)
+        return replace(result, left_out=scores) if self.keep_scores else result
+
+    def keeping_scores(self) -> Assess:
+        """Return the same, for results that hold the scores of the held-out samples."""
+        return replace(self, keep_scores=True)
+
+    def _called(self, classifier: TensorMarginClassifier, tested: Part) -> tuple[float, bool]:
+        """Return the scorer's number, and whether it has to be called again with probabilities."""
+        model = SplitClassifier.of(classifier)
         try:
-            score = self.score(model, tested)
+            return self.score(model, tested), model.asked_
         except Exception:  # a scorer may turn `NeedsOtherSplitsError` into any other error
             if not model.asked_:
                 raise
-            # It is called again when the other splits are available; an error with another cause is raised then.
-        result = Result(score, bound, fit_seconds, perf_counter() - began, classifier.n_parameters_, classifier.rank)
-        return replace(result, classifier=classifier, left_out=scores) if model.asked_ else result
+            return np.nan, True  # an error with another cause is raised when it is called again
 
     def score(self, model: SplitClassifier, tested: Part) -> float:
         """Return the score of a model; raise ValueError if it is not finite."""
@@ -136,56 +173,51 @@ def _margin_bound(scores: Array, classifier: TensorMarginClassifier, tested: Par
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """Collects the results of each path until all splits are available, then computes scores that need probabilities.
+class WithProbabilities:
+    """Scores by scorers that need probabilities.
 
-    The probabilities of a split are its own scores calibrated on the held-out scores of the other splits, so that no
-    extra fits are needed. The stored results of a path are dropped once it is scored.
+    The probabilities of a split are its own scores calibrated on the held-out scores of the candidate's other splits,
+    so that no extra fits are needed. As long as the candidate has no other splits, they are calibrated on the split
+    itself: such a score only says which candidates go on.
     """
 
     training: Training
     splits: Sequence[Split]
     assess: Assess
-    _arrived: dict[int, list[PathResults]] = field(default_factory=dict)
 
-    def completed(self, one: PathResults) -> list[PathResults]:
-        """Return the results of all splits of a path if this was the last one, otherwise an empty list."""
-        same = self._arrived.setdefault(one.path, [])
-        same.append(one)
-        if len(same) < len(self.splits):
-            return []
-        del self._arrived[one.path]
-        same.sort(key=lambda each: each.split)  # results arrive in any order, which affects sums
-        return [self._scored(own, same) for own in same]
+    def scored(self, own: Mapping[int, Result], complete: bool) -> dict[int, Result]:
+        """Return the results of a candidate with their scores; when it is complete, without their classifiers."""
+        return {split: self._scored(split, result, own, complete) for split, result in own.items()}
 
-    def _scored(self, own: PathResults, same: list[PathResults]) -> PathResults:
-        if not any(result.waits for result in own.results):
-            return own
-        tested = self.training.transformed_part(own.preparation, self.splits[own.split][1])
-        results = []
-        for place, result in enumerate(own.results):
-            if result.waits:
-                model = SplitClassifier.of(result.classifier, self._calibration(own, same, place))
-                began = perf_counter()
-                score = self.assess.score(model, tested)
-                took = result.score_seconds + perf_counter() - began
-                result = replace(result, score=score, score_seconds=took, classifier=None, left_out=None)
-            results.append(result)
-        return PathResults(own.path, own.split, results)
+    def _scored(self, split: int, result: Result, own: Mapping[int, Result], complete: bool) -> Result:
+        if result.classifier is None:
+            return result
+        tested = self.training.transformed_part(result.preparation, self.splits[split][1])
+        began = perf_counter()
+        calibration = self._calibration(split, own, result.classifier, complete)
+        model = SplitClassifier.of(result.classifier, calibration)
+        score = self.assess.score(model, tested)
+        result = replace(result, score=score, score_seconds=result.score_seconds + perf_counter() - began)
+        return replace(result, classifier=None, preparation=None) if complete else result
 
-    def _calibration(self, own: PathResults, same: list[PathResults], place: int) -> FloatArray:
+    def _calibration(
+        self, split: int, own: Mapping[int, Result], classifier: TensorMarginClassifier, complete: bool
+    ) -> FloatArray:
         """Return the calibration on the held-out samples of the other splits that this one does not hold out."""
-        others = [one for one in same if one is not own and one.results[place].waits]
-        rows = np.concatenate([np.empty(0, int), *(self.splits[one.split][1] for one in others)])
-        other = ~np.isin(rows, self.splits[own.split][1])
-        if not other.any():
+        others = [one for one in sorted(own) if one != split and own[one].waits]
+        rows = np.concatenate([np.empty(0, int), *(self.splits[one][1] for one in others)])
+        kept = ~np.isin(rows, self.splits[split][1])
+        if kept.any():
+            rows = rows[kept]
+            scores = np.concatenate([own[one].scores for one in others])[kept]
+        elif complete:
             raise ValueError(
                 "scoring asks for probabilities, which are calibrated on the samples that the other splits leave out; "
-                f"got {len(self.splits)} splits, and split {own.split} has no others. Use two or more splits with "
+                f"got {len(self.splits)} splits, and split {split} has no others. Use two or more splits with "
                 "different test sets, or a scoring by predict or decision_function, such as 'roc_auc'"
             )
-        rows, scores = rows[other], np.concatenate([one.results[place].left_out for one in others])[other]
-        classifier = own.results[place].classifier
+        else:
+            rows, scores = self.splits[split][1], own[split].scores
         classes = to_host(classifier.classes_)
         weights = None if self.training.weights is None else self.training.weights[rows]
         codes = class_codes(self.training.y[rows], classes)

@@ -1,27 +1,36 @@
-"""The fits of a search, along lambda on each split."""
+"""The fits of a search: candidates on the training sets of the splits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
-from time import perf_counter
+from dataclasses import dataclass, field
+from itertools import groupby
+from math import ceil
+from threading import Lock
+from time import perf_counter, time
 from typing import Any
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .._namespace import as_array, rows_of, to_host
+from .. import tuning
+from .._namespace import as_array, rows_of
 from .._typing import Array
-from ..estimators import TensorMarginClassifier, fit_many
-from ..estimators.fit_steps import without_convergence_warnings
+from ..estimators import TensorMarginClassifier
+from ..estimators.fit_steps import TrainingSet, fit_training_set, training_set
 from ..model_steps import fit_transformed, transformed
 from ..samples import SampleArray, sample_array
-from .grid import LambdaPath
+from .flat import FlatFeatures
+from .grid import Candidate
+from .race import Unit
 from .splits import Split
 
 Part = tuple[Any, Array, dict[str, Array]]
 """Samples, their labels, and keyword arguments for `fit` and `score`."""
+
+
+_LARGEST_JOB = 8  # fits; progress is told of after each job
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Training:
 
     @property
     def arrays(self) -> tuple[Any, Array, Array | None, Array | None]:
-        """Samples, labels, weights and groups, as `run_path` takes them."""
+        """Samples, labels, weights and groups, as `run_job` takes them."""
         return self.X, self.y, self.weights, self.groups
 
     def part(self, rows: Array) -> Part:
@@ -76,104 +85,141 @@ class Training:
         return as_array(fit_transformed(preparation, self.X, self.y, self.groups)), preparation
 
 
-@dataclass(frozen=True)
-class PathResults:
-    """The results of the fits along lambda, for one path on one split.
+@dataclass
+class HeldOut:
+    """The test set of a split after a preparation that was fitted on the training set (None for no preparation)."""
 
-    ``preparation`` is the fitted preparation, if it is needed to score the test rows later.
+    tested: Part
+    preparation: Any
+
+
+@dataclass
+class PreparedSplit(HeldOut):
+    """The validated training set of a split, and its test set, after one preparation.
+
+    Everything that all candidates on the split share is computed once: the preparation, the validation of the samples,
+    and features for flat weights.
+
+    Attributes
+    ----------
+    fitted : TrainingSet
+    template : TensorMarginClassifier
+        An unfitted classifier that has seen the training set's shape.
     """
 
-    path: int
-    split: int
-    results: list[Any]
-    preparation: Any = None
+    fitted: TrainingSet
+    template: TensorMarginClassifier
+    _flat: FlatFeatures | None = None
+
+    @classmethod
+    def of(cls, training: Training, split: Split, which: int, template: TensorMarginClassifier) -> PreparedSplit:
+        """Return a split of the samples after one of the preparations."""
+        (X, y, weights), tested, preparation = training.prepared(split, which)
+        own = clone(template)
+        return cls(tested, preparation, training_set(own, X, y, weights.get("sample_weight")), own)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the samples in memory."""
+        arrays = (self.fitted.array, sample_array(self.tested[0]))
+        return sum(array.X.nbytes for array in arrays if array.in_memory)
+
+    def fit(self, candidate: Candidate) -> TensorMarginClassifier:
+        """Return a candidate fitted to the training set; a rank that is too high for the samples is lowered."""
+        classifier = copy(self.template)
+        for name, value in candidate.within(self.fitted.array.sample_shape).parameters.items():
+            setattr(classifier, name, value)  # valid, so without the checks of `set_params`
+        if candidate.decomposition == "full" and FlatFeatures.pay(self.fitted.array):
+            self._flat = self._flat or FlatFeatures.of(self.fitted.array, classifier.fit_intercept)
+            return self._flat.fit(classifier, self.fitted)
+        return fit_training_set(classifier, self.fitted, for_scoring=True)
+
+
+@dataclass
+class SplitCache:
+    """Prepared splits, shared by the jobs of one process as long as they are small; copies of it start empty."""
+
+    _kept: dict[tuple[int, int], PreparedSplit] = field(default_factory=dict)
+    _lock: Any = field(default_factory=Lock)
+
+    def get(self, key: tuple[int, int], prepare: Callable[[], PreparedSplit]) -> PreparedSplit:
+        """Return the split and preparation with this key, from the cache or newly prepared."""
+        with self._lock:
+            if key in self._kept:
+                return self._kept[key]
+            new = prepare()
+            if new.nbytes + sum(one.nbytes for one in self._kept.values()) <= tuning.KEPT_SPLITS_BYTES:
+                self._kept[key] = new
+            return new
+
+    def __reduce__(self) -> Any:
+        return SplitCache, ()
 
 
 @dataclass(frozen=True)
-class PathJob:
-    """A path to fit on one split, with the indices of both, since results arrive in any order.
+class Job:
+    """Candidates to fit on one split after one preparation.
 
-    ``take`` is called for each lambda with the fitted classifier, the test set and the fit time in seconds.
+    ``take`` is called with each fitted classifier, the split and the fit time in seconds; its result is returned.
+    Candidates other than those in ``always`` are skipped after the ``deadline`` (as `time.time` counts).
     """
 
-    number: int
     split: int
+    which: int
+    candidates: Sequence[tuple[int, Candidate]]
     preparations: Sequence[Any]
     template: TensorMarginClassifier
-    path: LambdaPath
-    lams: Sequence[float]
-    take: Callable[[TensorMarginClassifier, Part, float], Any]
+    take: Callable[[TensorMarginClassifier, HeldOut, float], Any]
+    deadline: float | None
+    always: int
+    cache: SplitCache
+
+    def due(self, number: int) -> bool:
+        """Return whether a candidate is still to be fitted."""
+        return self.deadline is None or number == self.always or time() < self.deadline
 
 
-def follow(
-    template: TensorMarginClassifier,
-    path: LambdaPath,
-    lams: Sequence[float],
-    X: Any,
-    y: Array,
-    weights: dict[str, Array],
-) -> Iterator[tuple[TensorMarginClassifier, float]]:
-    """Fit a path for each lambda in turn; yield the fitted classifiers and the fit times in seconds.
+def jobs_of(
+    units: Sequence[Unit], tried: Sequence[Candidate], n_at_once: int, job: Callable[..., Job]
+) -> Iterator[Job]:
+    """Yield jobs for the units: a few candidates on one split after one preparation."""
 
-    Search, calibration and refit all use this function, so that the scored model is the one that is refitted. Each fit
-    is warm-started from the one before; on a device all are fitted from scratch as one batch instead. A rank that is
-    too high for these samples is lowered.
-    """
-    path = path.within(tuple(X.shape[1:]))
-    if sample_array(X).fits_in_batches:
-        models = models_along(template, path, lams)
-        began = perf_counter()
-        fit_many(models, X, y, None, **weights)
-        seconds = (perf_counter() - began) / len(models)
-        yield from ((model, seconds) for model in models)
-        return
-    classifier = clone(template).set_params(warm_start=True)
-    for lam in lams:
-        began = perf_counter()
-        classifier.set_params(**path.parameters(lam)).fit(X, y, **weights)
-        yield copy(classifier).set_params(warm_start=template.warm_start), perf_counter() - began
+    def place(unit: Unit) -> tuple[int, int]:
+        return unit[1], tried[unit[0]].preparation
+
+    most = min(_LARGEST_JOB, ceil(len(units) / (10 * n_at_once)))
+    for (split, which), same in groupby(sorted(units, key=place), key=place):
+        own = [(number, tried[number]) for number, _ in same]
+        for start in range(0, len(own), most):
+            yield job(split, which, own[start : start + most])
 
 
-def models_along(
-    template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]
-) -> list[TensorMarginClassifier]:
-    """Return one unfitted classifier per lambda."""
-    return [clone(template).set_params(**path.parameters(lam)) for lam in lams]
-
-
-def lams_up_to(place: int, lams: Sequence[float], array: SampleArray) -> Sequence[float]:
-    """Return the values of lambda to fit to obtain the one at ``place``, which is the last one."""
-    return lams[place : place + 1] if array.fits_in_batches else lams[: place + 1]
-
-
-def run_path(
-    X: Array, y: Array, weights: Array | None, groups: Array | None, train: Array, test: Array, job: PathJob
-) -> PathResults:
-    """Fit a path on the training rows and return the job's results for each fit on the test rows.
+def run_job(
+    X: Array, y: Array, weights: Array | None, groups: Array | None, train: Array, test: Array, job: Job
+) -> list[tuple[Unit, Any]]:
+    """Fit the candidates of a job and return the results of those that were due.
 
     The arrays are separate arguments, so that joblib recognises them: the samples are on the cluster, not in each job.
     """
+    if not any(job.due(number) for number, _ in job.candidates):
+        return []
     training = Training(sample_array(X), y, weights, job.preparations, groups)
-    fitted, tested, preparation = training.prepared((train, test), job.path.preparation)
-    with without_convergence_warnings():
-        fits = follow(job.template, job.path, job.lams, *fitted)
-        results = [job.take(model, tested, seconds) for model, seconds in fits]
-    needed = any(getattr(result, "waits", False) for result in results)
-    return PathResults(job.number, job.split, results, preparation if needed else None)
+    split = job.cache.get(
+        (job.split, job.which), lambda: PreparedSplit.of(training, (train, test), job.which, job.template)
+    )
+    results = []
+    for number, candidate in job.candidates:
+        if job.due(number):
+            began = perf_counter()
+            classifier = split.fit(candidate)
+            results.append(((number, job.split), job.take(classifier, split, perf_counter() - began)))
+    return results
 
 
-def refit(training: Training, template: TensorMarginClassifier, path: LambdaPath, lams: Sequence[float]) -> Any:
-    """Return the model for the last lambda, fitted to all samples: a classifier, or a Pipeline with its preparation."""
+def refit(training: Training, template: TensorMarginClassifier, candidate: Candidate) -> Any:
+    """Return a candidate fitted to all samples: a classifier, or a Pipeline with its preparation."""
     weights = {} if training.weights is None else {"sample_weight": training.weights}
-    X, preparation = training.prepared_whole(path.preparation)
-    fits = follow(template, path, lams, X, training.y, weights)
-    with without_convergence_warnings():
-        for _ in lams[:-1]:
-            next(fits)
-    classifier, _ = next(fits)  # the final fit may warn
+    X, preparation = training.prepared_whole(candidate.preparation)
+    parameters = candidate.within(tuple(X.shape[1:])).parameters
+    classifier = clone(template).set_params(**parameters).fit(X, training.y, **weights)
     return classifier if preparation is None else Pipeline([("preparation", preparation), ("classifier", classifier)])
-
-
-def left_out_scores(classifier: TensorMarginClassifier, tested: Part, fit_seconds: float) -> Array:
-    """Return the binary scores of a fitted classifier on held-out samples."""
-    return to_host(classifier.binary_scores(tested[0]))

@@ -15,6 +15,15 @@ Split = tuple[Array, Array]
 _ORDERS = 10  # shuffles to try before dropping a fold whose training set lacks a class
 
 
+def repeated_splits(cv: Any, y: Array, groups: Array | None, random_state: int) -> tuple[list[Split], int]:
+    """Return the splits of a search, and the number of the first ones that hold out each sample once.
+
+    A number of folds is repeated with other shuffles if classes are so small that single folds say little.
+    """
+    splits = splits_of(cv, y, groups, random_state)
+    return splits, len(splits)
+
+
 def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> list[Split]:
     """Return the splits of a cross-validation.
 

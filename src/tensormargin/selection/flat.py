@@ -1,0 +1,52 @@
+"""Flat weights of samples with more entries than there are samples, fitted in the span of the samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from scipy.linalg import qr
+
+from .. import tuning
+from .._typing import FloatArray
+from ..estimators import TensorMarginClassifier
+from ..estimators.fit_steps import TrainingSet, fit_training_set, keep_for_scoring
+from ..samples import SampleArray, sample_array
+
+
+@dataclass(frozen=True)
+class FlatFeatures:
+    """Coordinates of the training samples in an orthonormal basis of their span.
+
+    A flat weight is a combination of the centred samples, and inner products in their span are those of the
+    coordinates. So all strengths and all binary problems share one basis of at most as many columns as there are
+    samples, and each of their fits costs as if samples had no more entries than that.
+    """
+
+    mean: FloatArray
+    basis: FloatArray
+    coordinates: SampleArray
+
+    @staticmethod
+    def pay(array: SampleArray) -> bool:
+        """Return whether coordinates are smaller than the samples, which must be in memory."""
+        size = prod(array.sample_shape)
+        return array.in_memory and len(array) < size and 8 * len(array) * size <= tuning.FLAT_BASIS_BYTES
+
+    @classmethod
+    def of(cls, array: SampleArray, centred: bool) -> FlatFeatures:
+        """Return the coordinates of samples, relative to their mean if the weight has an intercept."""
+        rows = array.X.reshape(len(array), -1).astype(np.float64)
+        mean = rows.mean(axis=0) if centred else np.zeros(rows.shape[1])
+        rows -= mean
+        basis, triangle = qr(rows.T, mode="economic", overwrite_a=True, check_finite=False)
+        return cls(mean, basis, sample_array(np.ascontiguousarray(triangle.T)))
+
+    def fit(self, classifier: TensorMarginClassifier, training: TrainingSet) -> TensorMarginClassifier:
+        """Return the classifier fitted to the coordinates, with its weights on the samples."""
+        fit_training_set(classifier, TrainingSet(self.coordinates, training.labels, training.weights), for_scoring=True)
+        coef = classifier.coef_ @ self.basis.T
+        intercept = classifier.intercept_ - coef @ self.mean
+        n_parameters = coef.shape[1] + int(classifier.fit_intercept)
+        return keep_for_scoring(classifier, classifier.classes_, training.array, coef, intercept, None, n_parameters)

@@ -1,0 +1,151 @@
+"""Which candidate is fitted on which split: all on all, or a race that drops candidates early."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from math import ceil
+
+import numpy as np
+
+from .._typing import Array, FloatArray
+from .smoothing import Smoothed, similarity, smooth
+
+Unit = tuple[int, int]
+"""Indices of a candidate and of a split."""
+
+FIRST_SHARE = 0.1
+"""Share of all fits that are made before the first candidates are dropped. Spread over candidates and splits, so that
+the effect of each axis of the grid is judged by many samples."""
+
+RUNGS = ((1 / 8, 0.4), (1 / 16, 1.0))
+"""Then: the share of the candidates that go on, and the share of the splits that they are fitted on."""
+
+FEWEST = 3
+"""Number of candidates that always go on, unless they are significantly worse."""
+
+SIGNIFICANT = 2.0
+"""A candidate is dropped if it is this many standard errors below the leader."""
+
+
+class Race:
+    """The order of the fits of a search, and the candidates dropped on the way.
+
+    After a few fits, spread over candidates and splits, scores are smoothed over close candidates
+    (`tensormargin.selection.smoothing`). Candidates that are significantly worse than the leader are dropped, and of
+    the others all but the best few; these are fitted on more splits, and so on. A candidate with the strictly best
+    score on every split that it was fitted on stays.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_candidates, n_splits)
+        To be filled in for the `units` of each rung; NaN so far.
+    dropped : list of str
+        Why each candidate was dropped; empty for those that were not.
+
+    Parameters
+    ----------
+    levels : sequence of tuple
+        The values of each candidate on the axes of the grid.
+    n_splits : int
+    default : int
+        The candidate that is fitted on all splits first, and never dropped.
+    exhaustive : bool
+        Whether to fit all candidates on all splits instead.
+    rng : RandomState
+        Spreads the first fits.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[Sequence[Hashable]],
+        n_splits: int,
+        default: int,
+        exhaustive: bool,
+        rng: np.random.RandomState,
+    ) -> None:
+        self.scores: FloatArray = np.full((len(levels), n_splits), np.nan)
+        self.dropped = [""] * len(levels)
+        self._default = default
+        self._prior = similarity(levels)
+        self._order = rng.permutation(len(levels))
+        everyone = exhaustive or len(levels) <= FEWEST
+        self._rungs = [] if everyone else list(RUNGS)
+        self._wanted = np.ones_like(self.scores, dtype=bool) if everyone else self._spread()
+
+    def _spread(self) -> Array:
+        """Return the first fits: the default on all splits, and a share of all fits spread over the others."""
+        wanted = np.zeros(self.scores.shape, bool)
+        n_candidates, n_splits = self.scores.shape
+        for number in range(ceil(FIRST_SHARE * wanted.size)):
+            again, place = divmod(number, n_candidates)
+            wanted[self._order[place], (place + again) % n_splits] = True
+        wanted[self._default] = True
+        return wanted
+
+    @property
+    def alive(self) -> Array:
+        """Mask of the candidates that have not been dropped."""
+        return np.array([not reason for reason in self.dropped])
+
+    @property
+    def units(self) -> list[Unit]:
+        """The fits of the present rung, those of the default candidate first."""
+        missing = np.argwhere(self._wanted & np.isnan(self.scores)).tolist()
+        return [(row, split) for row, split in sorted(missing, key=lambda one: (one[0] != self._default, one))]
+
+    @property
+    def n_planned(self) -> int:
+        """The number of fits still to be made, at most: as if the best of each rung had not been fitted before."""
+        n_splits = self.scores.shape[1]
+        return len(self.units) + sum(self._size(share) * ceil(part * n_splits) for share, part in self._rungs)
+
+    def _size(self, share: float) -> int:
+        return min(max(FEWEST, ceil(share * len(self.scores))), len(self.scores))
+
+    def advance(self) -> None:
+        """Drop candidates after the fits of a rung, and plan those of the next; nothing to do after the last one."""
+        if not self._rungs:
+            return
+        share, part = self._rungs.pop(0)
+        self._drop(self.smoothed(), self._size(share))
+        n_splits = self.scores.shape[1]
+        for place in np.flatnonzero(self.alive):
+            missing = np.flatnonzero(np.isnan(self.scores[place]))
+            count = ceil(part * n_splits) - (n_splits - len(missing))
+            self._wanted[place, np.roll(missing, -place)[: max(count, 0)]] = True
+
+    def smoothed(self) -> Smoothed:
+        """Return the scores of all candidates, smoothed over close ones."""
+        return smooth(self._prior, self.scores)
+
+    def _drop(self, smoothed: Smoothed, size: int) -> None:
+        alive = self.alive
+        leader = int(np.argmax(np.where(alive, smoothed.mean, -np.inf)))
+        below, errors = smoothed.below(leader)
+        safe = self._best_so_far()
+        ranks = np.empty(len(below), int)
+        ranks[np.lexsort((below, ~alive))] = np.arange(len(below))
+        for row in np.flatnonzero(alive & ~safe):
+            done = int(np.isfinite(self.scores[row]).sum())
+            after = f"after {done} of {self.scores.shape[1]} splits"
+            if below[row] > SIGNIFICANT * errors[row]:
+                self.dropped[row] = f"{after}: significantly below the best, by about {below[row]:.2g}"
+            elif ranks[row] >= size:
+                self.dropped[row] = f"{after}: not among the best {size}, about {below[row]:.2g} below the first"
+
+    def _best_so_far(self) -> Array:
+        """Return a mask of the default and of candidates with the strictly best score on each of their splits."""
+        known = np.isfinite(self.scores)
+        filled = np.where(known, self.scores, -np.inf)
+        top = filled == filled.max(axis=0)
+        alone = top & (top.sum(axis=0) == 1) & (known.sum(axis=0) > 1)
+        best = known.any(axis=1) & np.all(alone | ~known, axis=1)
+        best[self._default] = True
+        return best
+
+    def stop(self, reason: str) -> None:
+        """End the race: drop all candidates that have not been fitted on all splits."""
+        self._rungs = []
+        for row in np.flatnonzero(self.alive & np.isnan(self.scores).any(axis=1)):
+            self.dropped[row] = reason
+        self._wanted &= np.isfinite(self.scores)

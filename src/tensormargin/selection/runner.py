@@ -1,0 +1,109 @@
+"""Runs the rungs of a search: fits in threads, on a device or on a cluster, then their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import time
+
+from joblib import Parallel, delayed, effective_n_jobs
+
+from .._typing import Array
+from ..estimators import TensorMarginClassifier
+from .batched_search import run_batched
+from .grid import Candidate
+from .race import Race, Unit
+from .scoring import Assess, Result, WithProbabilities
+from .search import Job, SplitCache, Training, jobs_of, run_job
+from .splits import Split
+
+Tell = Callable[[int, int], None]
+"""Receives the number of fits made so far, and of those planned."""
+
+
+@dataclass
+class SearchRunner:
+    """The fits of a search and their results.
+
+    Attributes
+    ----------
+    training : Training
+    template : TensorMarginClassifier
+    tried : sequence of Candidate
+    splits : sequence of Split
+    default : int
+        The candidate that is fitted whatever the budget.
+    assess : Assess
+    n_jobs : int or None
+    budget : float or None
+        Seconds, after which only the default candidate is still fitted.
+    done : dict
+        The result of each unit.
+    """
+
+    training: Training
+    template: TensorMarginClassifier
+    tried: Sequence[Candidate]
+    splits: Sequence[Split]
+    default: int
+    assess: Assess
+    n_jobs: int | None
+    budget: float | None
+    done: dict[Unit, Result] = field(default_factory=dict)
+    _cache: SplitCache = field(default_factory=SplitCache)
+
+    def run(self, race: Race, tell: Tell) -> bool:
+        """Make the fits of a race, rung by rung; return whether the budget allowed all of them."""
+        deadline = None if self.budget is None else time() + self.budget
+        with_probabilities = WithProbabilities(self.training, self.splits, self.assess)
+        while units := race.units:
+            planned = len(self.done) + race.n_planned
+            for results in self._results(units, deadline):
+                self.done.update(results)
+                tell(len(self.done), planned)
+            self._score(race, units, with_probabilities)
+            spent = any(unit not in self.done for unit in units)
+            if spent:
+                race.stop(f"the budget of {self.budget:g} s was spent")
+            race.advance()
+            for unit, result in self.done.items():
+                if race.dropped[unit[0]]:
+                    self.done[unit] = result.forgotten()
+            if spent:
+                return False
+        return True
+
+    def left_out_scores(self, number: int, n_splits: int) -> list[Array]:
+        """Return the binary scores of the test rows of the first splits; fit again only if they were not kept."""
+        units = [(number, split) for split in range(n_splits)]
+        if any(self.done[unit].left_out is None for unit in units):
+            self.assess = self.assess.keeping_scores()
+            for results in self._results(units, None):
+                self.done.update(results)
+        return [self.done[unit].scores for unit in units]
+
+    def _results(self, units: Sequence[Unit], deadline: float | None) -> Iterator[list[tuple[Unit, Result]]]:
+        """Return the results of fits in any order, from threads, a cluster, or the device of the samples."""
+        training = self.training
+        n_jobs = self.n_jobs if training.array.in_memory else 1  # one fit keeps all workers of a cluster busy
+
+        def job(split: int, which: int, own: Sequence[tuple[int, Candidate]]) -> Job:
+            common = (training.preparations, self.template, self.assess, deadline, self.default, self._cache)
+            return Job(split, which, own, *common)
+
+        jobs = jobs_of(units, self.tried, effective_n_jobs(n_jobs), job)
+        if training.array.fits_in_batches:
+            yield from run_batched(training, list(jobs), self.splits)
+            return
+        calls = (delayed(run_job)(*training.arrays, *self.splits[job.split], job) for job in jobs)
+        yield from Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")(calls)
+
+    def _score(self, race: Race, units: Sequence[Unit], with_probabilities: WithProbabilities) -> None:
+        """Enter the scores of a rung; those that need probabilities depend on all splits of a candidate."""
+        n_splits = len(self.splits)
+        for row in dict.fromkeys(row for row, _ in units):
+            own = {split: self.done[row, split] for split in range(n_splits) if (row, split) in self.done}
+            own = with_probabilities.scored(own, len(own) == n_splits)
+            for split, result in own.items():
+                self.done[row, split] = result
+                race.scores[row, split] = result.score
