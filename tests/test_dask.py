@@ -39,6 +39,14 @@ SHAPES = [(30,), (6, 7), (5, 6, 7), (3, 4, 3, 4)]
 pytestmark = pytest.mark.filterwarnings("ignore", category=ConvergenceWarning)  # equal after any number of sweeps
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _not_loaded():
+    """Keep small arrays where they are, which would be read into memory otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "LOADED_SHARE", 0.0)
+        yield
+
+
 @pytest.fixture
 def cluster(dask_cluster):
     with distributed.Client(dask_cluster) as client:

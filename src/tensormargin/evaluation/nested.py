@@ -20,6 +20,7 @@ from ..leakage import warn_of_duplicates
 from ..model_steps import last_estimator, works_by_group
 from ..preparation import takes_ragged
 from ..progress import Progress, stage_progress
+from ..samples import loaded_if_small
 from ..selection import splits_of
 from .comparison import Tuned, tuned
 from .contenders import contender
@@ -177,7 +178,7 @@ def nested_evaluation(
         Score of the intervals and of the comparison with the reference; by default balanced accuracy if the model uses
         it as ``scoring``, otherwise accuracy.
     """
-    X = as_array(as_samples(X, ragged=takes_ragged(model)))
+    X = loaded_if_small(as_array(as_samples(X, ragged=takes_ragged(model))))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     score = _score_of(model) if score is None else score

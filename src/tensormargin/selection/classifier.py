@@ -36,7 +36,7 @@ from ..model_steps import check_groups_for, transformed
 from ..multiclass import problem_classes
 from ..preparation import takes_ragged
 from ..progress import Progress
-from ..samples import SampleArray, sample_array
+from ..samples import SampleArray, loaded_if_small, sample_array
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Candidate, Mu, candidates, default_of, lowered_ranks, schemes_of
 from .race import Race
@@ -220,6 +220,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         self._check_grid()
         given = y
         X, y = checked_training(self, X, y, ragged=self._takes_ragged)
+        X = loaded_if_small(X)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
