@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import dask
@@ -125,7 +126,7 @@ class _Source:
         self.samples = LazySamples.of(array, None if used.all() else np.flatnonzero(used), dtype)
         self._member = member if used.all() else member[used]
         bounds = self.samples.bounds
-        self.counts = np.array([self._member[a:b].sum(axis=0) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]).T
+        self.counts = np.array([self._member[a:b].sum(axis=0) for a, b in pairwise(bounds)]).T
         self._known = sent(np.packbits(self._member, axis=1))
 
     def sums(self, signed: Sequence[Array], typical: Any) -> _AskedSums:
