@@ -76,8 +76,10 @@ LOADED_FROM_CLUSTER_BYTES = 2**28
 """...and from the workers of a cluster only up to this size: they arrive faster than many small tasks start."""
 ROUND_SHARE = 0.0625
 """Share of the available memory for the designs that one pass brings to the caller..."""
-ROUND_LEAST_BYTES = 2**26
+ROUND_LEAST_BYTES = 2**22
 """...and what they may use at least."""
+COORDINATE_COPIES = 4
+"""Copies of the samples' coordinates that fits of full weights make, as far as these use a quarter of the memory."""
 CHUNK_DESIGNS_BYTES = 2**27
 """Designs that a worker computes at a time."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -97,8 +97,13 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
     return wrapped
 
 
-def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: bool = False) -> SampleSet:
-    """Return the samples that the options describe; leakage warnings are left to `leakage_said`."""
+def load(
+    path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: bool = False, in_parts: bool = False
+) -> SampleSet:
+    """Return the samples that the options describe; leakage warnings are left to `leakage_said`.
+
+    With ``in_parts``, samples that would fill the memory are left in their files.
+    """
     from ..io import load_samples
     from ..leakage import LeakageWarning
 
@@ -108,7 +113,8 @@ def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: 
             raise ValueError("--groups and --no-groups contradict each other; leave one out")
         options["groups"] = False
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
-        return load_samples(path, **options, need_labels=need_labels, ragged=ragged)
+        lazy: Literal["auto", False] = "auto" if in_parts else False
+        return load_samples(path, **options, need_labels=need_labels, ragged=ragged, lazy=lazy)
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def fit_command(
             class_weight="balanced" if balanced else None,
             seed=seed,
         )
-        samples = load(data, loading, ragged=plan.recipe.length is not None)
+        samples = load(data, loading, ragged=plan.recipe.length is not None, in_parts=True)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
         with leakage_said(samples), fits_on(scheduler, samples.data), progress_bar() as show:

@@ -113,10 +113,9 @@ def _fit_flat(array: SampleArray, specs: Sequence[FitSpec], centred: bool) -> li
     ]
 
 
-def coordinates_fit(array: SampleArray, share: float = 0.25) -> bool:
-    """Return whether the coordinates of all samples, and the copies that solving makes of them, fit into memory."""
-    n_samples, size = len(array), prod(array.sample_shape)
-    return 3 * 8 * n_samples * min(n_samples, size) <= share * available_bytes()
+def coordinates_fit(n_samples: int, size: int) -> bool:
+    """Return whether the coordinates of samples with so many entries, and the copies that solving makes, fit memory."""
+    return tuning.COORDINATE_COPIES * 8 * n_samples * min(n_samples, size) <= available_bytes() / 4
 
 
 @dataclass(frozen=True)

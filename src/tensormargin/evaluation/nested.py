@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._namespace import as_array
+from .._namespace import as_array, is_lazy
 from .._typing import Array, FloatArray
 from .._validation import checked_groups, checked_labels
 from ..intake import as_samples
@@ -26,6 +26,7 @@ from .comparison import Tuned, tuned
 from .contenders import contender
 from .held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
 from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval
+from .lazy_reference import lazy_reference
 
 REFERENCE = "LinearSVC"
 
@@ -286,9 +287,12 @@ def _test(
 def _reference(held_out: HeldOut, y: Array, groups: Array | None, seed: int, score: str) -> Tuned:
     """Return the flat LinearSVC, tuned and fitted on the training set as transformed for the model's last step."""
     model = held_out.estimator
-    flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None)).behind(*_alternatives(model))
+    flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        if is_lazy(held_out.training):
+            return lazy_reference(flat, _alternatives(model), held_out.training, y, groups, 5, seed, score)
+        flat = flat.behind(*_alternatives(model))
         chosen = tuned(flat, held_out.training, y, 5, seed, groups, getattr(model, "n_jobs", None), score)
         chosen.estimator.fit(held_out.training, y)
     return chosen

@@ -39,6 +39,7 @@ from ..progress import Progress
 from ..samples import SampleArray, loaded_if_small, sample_array
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Candidate, Mu, candidates, default_of, lowered_ranks, schemes_of
+from .lazy_search import without_full_if_too_large
 from .race import Race
 from .runner import SearchRunner
 from .scoring import Assess
@@ -240,7 +241,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         self.sample_shape_ = shape_of_samples(X)
         shapes = self._shapes(training)
         schemes = schemes_of(self.multi_class, self.class_weight, len(classes))
-        tried = candidates(shapes, self.decompositions, self.ranks, self.lams, self.mus, schemes)
+        decompositions = without_full_if_too_large(self.decompositions, training, shapes)
+        tried = candidates(shapes, decompositions, self.ranks, self.lams, self.mus, schemes)
         default = default_of(tried)
         spread = np.random.RandomState(rng.randint(2**31 - 1))
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)

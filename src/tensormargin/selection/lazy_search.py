@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from math import prod
 from time import perf_counter
@@ -20,6 +21,31 @@ from .search import HeldOut, Job, PreparedSplit, Training
 from .splits import Split
 
 _Unit = tuple[int, Candidate, Job]
+
+
+def without_full_if_too_large(
+    decompositions: Sequence[str], training: Training, shapes: Sequence[tuple[int, ...]]
+) -> Sequence[str]:
+    """Return the decompositions that can be fitted to samples in a Dask array; for other samples, all of them.
+
+    A full weight needs the samples, or their inner products, in memory. If these are too large, it is left out with a
+    warning; raise ValueError if nothing else is asked for.
+    """
+    if not training.array.is_lazy or "full" not in decompositions:
+        return decompositions
+    from ..estimators.lazy_fits import coordinates_fit
+
+    if all(coordinates_fit(len(training.y), prod(shape)) for shape in shapes):
+        return decompositions
+    why = (
+        f"a full weight of {len(training.y)} samples with {prod(shapes[0])} entries needs the samples, or their inner "
+        "products, in memory, which they would fill"
+    )
+    others = [name for name in decompositions if name != "full"]
+    if not others:
+        raise ValueError(f"{why}. Use another decomposition, or fewer samples")
+    warnings.warn(f"{why}: it is not among the candidates", stacklevel=4)
+    return others
 
 
 def run_lazily(training: Training, jobs: Sequence[Job], splits: Sequence[Split]) -> Iterator[list[tuple[Unit, Any]]]:
