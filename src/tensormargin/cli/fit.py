@@ -161,10 +161,11 @@ def fit_command(
         samples = load(data, loading, ragged=plan.recipe.length is not None, in_parts=True)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
-        with leakage_said(samples), fits_on(scheduler, samples.data), progress_bar() as show:
-            fitted = fit_and_evaluate(samples, plan, jobs, show)
-        _write(fitted, samples, out, page)
-        maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
+        with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
+            with progress_bar() as show:
+                fitted = fit_and_evaluate(samples, plan, jobs, show)
+            _write(fitted, samples, out, page)
+            maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
     written = [out, *([] if page is None else [page]), *maps]
     if as_json:
         print_json({**fitted.about, "written": [str(path) for path in written]})
