@@ -295,6 +295,15 @@ def test_the_commands_give_what_they_give_in_memory(store, tmp_path, monkeypatch
     np.testing.assert_allclose(np.array(one[1:], float), np.array(other[1:], float), atol=1e-3)
 
 
+def test_a_reference_to_few_samples_is_said(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "LOADED_SHARE", 0.0)
+    monkeypatch.setattr(reference, "available_bytes", lambda: 0)
+    with fewer_models(max_iter=3, multi_class="ovr"):
+        options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2, "--no-report")
+        result = run("fit", store, "-o", tmp_path / "m.skops", *options)
+    assert "tuned alike on 18 samples, all that fit into memory, of the same training sets" in result.stdout
+
+
 def test_what_a_store_lacks_is_said(store, tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "LOADED_SHARE", 0.0)
     X = load_samples(store).data

@@ -22,6 +22,7 @@ from .contenders import Contender
 SUBSET = "training samples"
 """Key of the number of samples that the reference was fitted to, if these are not all."""
 
+_FEWEST = 6  # samples per class, so that five folds have all of them
 _COPIES = 8  # of the coordinates, which cross-validation, LinearSVC and its solver make
 
 
@@ -106,7 +107,7 @@ def _on_samples(fitted: Any, coordinates: Any, preparation: Any) -> FlatPredicto
 def _subset(y: Array, groups: Array | None, size: int, seed: int) -> Array:
     """Return the rows to fit to: all, or as many as fit into memory, in ascending order and with the same classes."""
     entries = available_bytes() / (8 * 4 * _COPIES)
-    most = int(max(sqrt(entries) if sqrt(entries) < size else entries / size, 2 * len(np.unique(y)) * 5))
+    most = int(max(sqrt(entries) if sqrt(entries) < size else entries / size, _FEWEST * len(np.unique(y))))
     if len(y) <= most:
         return np.arange(len(y))
     rng = np.random.RandomState(seed)
