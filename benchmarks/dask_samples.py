@@ -1,6 +1,6 @@
-"""Fits on samples in a Dask array: memory of the caller, one against two workers, growth of time and memory.
+"""Fits on samples in a Dask array: memory of the caller, one against two workers, growth, and searches.
 
-``python benchmarks/dask_samples.py [--quick] [--parts memory workers model] [--out benchmarks/results]``
+``python benchmarks/dask_samples.py [--quick] [--parts memory workers model search] [--out benchmarks/results]``
 
 The samples exist only on the workers: a chunk is noise seeded by its index, generated at about 1 GB per second, and the
 classes differ by a rank-one tensor. Every measurement runs in a separate process with a fresh cluster of
@@ -39,6 +39,7 @@ from tensormargin.io.versions import software_versions
 ALLOWED_BYTES = 300e6  # in addition to the largest design
 SAMPLES_TO_THAT = 10
 SPEEDUP = 1.6
+SEARCH_RATIO = 2.0  # of a search over a small Dask array to the same one in memory
 LINES = {  # columns of a table: heading, and the cell of a row
     "samples GB": lambda row: f"{row['sample_bytes'] / 1e9:.2f}",
     "workers": lambda row: f"{row['workers']:.0f}",
@@ -95,6 +96,10 @@ MODEL = (
 )
 
 
+SEARCH = Case(400, (24, 24, 24), "cp", 1, chunk_bytes=4e6)
+WAYS = ("memory", "Dask array", "Dask array of a cluster", "Dask array, left in chunks")
+
+
 def main() -> None:
     """Measure the requested parts and write the results of all parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -103,10 +108,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="of one against two workers")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--measure", help=argparse.SUPPRESS)  # a case as JSON, for the separate process
+    parser.add_argument("--search", choices=WAYS, help=argparse.SUPPRESS)  # where the samples of a search are
     arguments = parser.parse_args()
     if arguments.measure:
         fields = json.loads(arguments.measure)
-        print(json.dumps(measure(Case(**{**fields, "shape": tuple(fields["shape"])}))))
+        case = Case(**{**fields, "shape": tuple(fields["shape"])})
+        print(json.dumps(measure(case) if arguments.search is None else search(case, arguments.search)))
         return
     arguments.out.mkdir(parents=True, exist_ok=True)
     table = arguments.out / "dask_samples.csv"
@@ -146,7 +153,16 @@ def measure_model(less: int, rounds: int) -> list[dict]:
     return [run("model", smaller(case, less)) for case in MODEL]
 
 
-PARTS = {"memory": measure_memory, "workers": measure_workers, "model": measure_model}
+def measure_search(less: int, rounds: int) -> list[dict]:
+    """Measure a search in memory and over Dask arrays, in turns."""
+    done: dict[str, list[dict]] = {way: [] for way in WAYS}
+    for _ in range(min(rounds, 3)):
+        for way in WAYS:
+            done[way].append(run_search(SEARCH, way))
+    return [median_of(results) for results in done.values()]
+
+
+PARTS = {"memory": measure_memory, "workers": measure_workers, "model": measure_model, "search": measure_search}
 
 
 def smaller(case: Case, less: int) -> Case:
@@ -161,13 +177,26 @@ def median_of(results: list[dict]) -> dict:
     return {**ordered[len(ordered) // 2], "runs": len(ordered), "spread": spread}
 
 
-def run(part: str, case: Case) -> dict:
-    """Measure a case in a separate process, print a line and return the row."""
-    command = [sys.executable, __file__, "--measure", json.dumps(asdict(case))]
+def in_a_process(case: Case, *more: str) -> dict:
+    """Return what a separate process measures for a case."""
+    command = [sys.executable, __file__, "--measure", json.dumps(asdict(case)), *more]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
         raise SystemExit(answer.stderr)
-    row = {"part": part, **json.loads(answer.stdout.splitlines()[-1])}
+    row: dict = json.loads(answer.stdout.splitlines()[-1])
+    return row
+
+
+def run_search(case: Case, way: str) -> dict:
+    """Measure a search in a separate process, print a line and return the row."""
+    row = {"part": "search", **in_a_process(case, "--search", way)}
+    print(f"search   {way:36} {row['seconds']:7.2f} s, a chunk is read {row['reads']:.0f} times", flush=True)
+    return row
+
+
+def run(part: str, case: Case) -> dict:
+    """Measure a case in a separate process, print a line and return the row."""
+    row = {"part": part, **in_a_process(case)}
     print(
         f"{part:8} {row['case']:36} {row['workers']} workers {row['chunks']:4d} chunks {row['seconds']:7.2f} s, "
         f"{row['sample_seconds']:7.2f} for samples; caller {row['caller_bytes'] / 1e6:5.0f} MB more "
@@ -208,6 +237,45 @@ def measure(case: Case) -> dict:
         **log.figures(),
         **{"caller_bytes": peak - before, "caller_peak": peak, "caller_before": before},
         **{"worker_bytes": max(peaks[worker] - at_first[worker] for worker in peaks)},
+        "versions": json.dumps(software_versions() | {name: version(name) for name in ("dask", "distributed")}),
+    }
+
+
+def search(case: Case, way: str) -> dict:
+    """Search over the samples of a case and return the time and how often a chunk was read.
+
+    Seconds are processor time of this process; on a cluster, where workers take part, they are wall time.
+    """
+    from contextlib import nullcontext
+
+    from distributed import Client, LocalCluster
+
+    from tensormargin import TensorMarginClassifierCV, tuning
+
+    warnings.simplefilter("ignore")
+    candidates = TensorMarginClassifierCV(("cp", "tucker"), (1, 2), (0.1, 1.0), (0, 1), cv=3, random_state=0)
+    small = replace(case, n_samples=60, shape=(6, 5, 4), chunk_bytes=4e3)
+    if way.endswith("chunks"):
+        tuning.LOADED_SHARE = 0.0
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) if "cluster" in way else None
+    with nullcontext() if cluster is None else cluster, nullcontext() if cluster is None else Client(cluster):
+        lazily, y = samples(case)
+        candidates.fit(*samples(small))  # imports and compiles
+        X = lazily.compute() if way == "memory" else lazily
+        clock = time.process_time if cluster is None else time.perf_counter
+        log = Log()
+        began = clock()
+        with log.watching():
+            best = candidates.fit(X, y).best_params_
+        seconds = clock() - began
+    return {
+        **{"case": f"search, {case.name}", "way": way, "sample_bytes": lazily.nbytes, "seconds": seconds},
+        **{
+            "spread": 0.0,
+            "runs": 1,
+            "chosen": str(best),
+            "reads": 0 if way == "memory" else max(1.0, log.read_bytes / lazily.nbytes),
+        },
         "versions": json.dumps(software_versions() | {name: version(name) for name in ("dask", "distributed")}),
     }
 
@@ -256,7 +324,7 @@ class Log:
         from tensormargin.samples import lazy
 
         kind = lazy.LazySamples
-        watched = [(kind, name, self._timed) for name in ("first_pass", "design", "scores", "take")]
+        watched = [(kind, name, self._timed) for name in ("first_pass", "design", "side_by_side", "scores", "take")]
         watched += [(lazy.ChunkedDesign, name, self._timed) for name in ("here", "weighted_sum", "products", "gram")]
         watched += [(kind, "on_chunks", self._asked), (lazy, "_gathered", self._gathered)]
         watched += [(kind, "_partial", self._kept), (Client, "_gather", self._arriving)]
@@ -371,6 +439,13 @@ def broken_bounds(rows: list[dict]) -> list[str]:
         ratio = one["seconds"] / two["seconds"]
         if ratio < SPEEDUP:
             broken.append(f"{one['case']}: two workers are {ratio:.2f} times as fast as one, below {SPEEDUP}")
+    searches = [row for row in rows if row["part"] == "search"]
+    for row in searches[1:3]:
+        ratio = row["seconds"] / searches[0]["seconds"]
+        if ratio > SEARCH_RATIO:
+            broken.append(f"{row['way']}: a search takes {ratio:.2f} times that in memory, above {SEARCH_RATIO:g}")
+        if row["chosen"] != searches[0]["chosen"]:
+            broken.append(f"{row['way']}: the search chose {row['chosen']}, in memory {searches[0]['chosen']}")
     return broken
 
 
@@ -416,6 +491,8 @@ def write_page(path: Path, rows: list[dict]) -> None:
         parts.append(workers_section(speedup_rows(rows)))
     if by_part["model"]:
         parts.append(model_section(by_part["model"]))
+    if by_part["search"]:
+        parts.append(search_section(by_part["search"]))
     partial = path.with_suffix(".part")
     partial.write_text("\n\n".join(parts) + "\n")
     partial.replace(path)
@@ -491,6 +568,28 @@ def model_section(rows: list[dict]) -> str:
     return f"## Time and memory\n\n{table}\n\n{wrapped(text)}\n\n{values}\n\n{wrapped(notes)}"
 
 
+def search_section(rows: list[dict]) -> str:
+    """Return the table of searches."""
+    head = ["samples", "seconds", "spread", "ratio to memory", "bound", "reads of a chunk"]
+    lines = [
+        [
+            row["way"],
+            f"{row['seconds']:.2f}",
+            f"{row['spread']:.2f}",
+            f"{row['seconds'] / rows[0]['seconds']:.2f}",
+            f"{SEARCH_RATIO:g}" if 0 < number < 3 else "–",
+            f"{row['reads']:.0f}",
+        ]
+        for number, row in enumerate(rows)
+    ]
+    text = (
+        f"A search over {rows[0]['sample_bytes'] / 1e6:.0f} MB of samples, in processor time of the caller (with a "
+        "cluster: wall time, with two workers). So few samples are read into memory, from the workers of a cluster, "
+        "too; larger ones are left in chunks, which all candidates and folds then read together."
+    )
+    return f"## Searches\n\n{wrapped(text)}\n\n{markdown(head, lines)}"
+
+
 def wrapped(text: str) -> str:
     """Return a paragraph wrapped to 120 characters."""
     return textwrap.fill(text, 120, break_on_hyphens=False)
@@ -514,7 +613,7 @@ def store(table: Path, rows: list[dict]) -> None:
     """Write the CSV file atomically."""
     partial = table.with_suffix(".part")
     with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), restval="")
         writer.writeheader()
         writer.writerows(
             {key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows

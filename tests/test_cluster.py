@@ -10,8 +10,10 @@ import time
 from dataclasses import asdict
 from functools import partial
 
+import dask.array as da
 import numpy as np
 import pytest
+import zarr
 from conftest import fewer_models, low_rank_classes, run
 from distributed import Client, LocalCluster
 from distributed.comm.tcp import TCP
@@ -26,6 +28,7 @@ from tensormargin import (
     nested_evaluation,
     on_cluster,
     permutation_test,
+    tuning,
 )
 from tensormargin.cluster import LostWorkersError, goes_to_cluster, take
 from tensormargin.cluster.backend import ClusterBackend, WorkerCall
@@ -434,6 +437,32 @@ def test_fit_on_a_cluster(archive, address, tmp_path):
         for fold in one["evaluation"]["folds"]:
             del fold["seconds"]
     assert said[0] == said[1]
+
+
+def test_fit_samples_that_stay_in_their_files_on_a_cluster(address, tmp_path, monkeypatch):
+    """Workers read the chunks, for the evaluation, the search, the report and the search for copies."""
+    monkeypatch.setattr(tuning, "LOADED_SHARE", 0.0)
+    X, y = low_rank_classes(0, 40, (5, 4), 4.0)
+    X[7] = X[3]
+    group = zarr.open_group(tmp_path / "big.zarr", mode="w")
+    group.create_array("X", data=X, chunks=(10, 5, 4))
+    group.create_array("y", data=y)
+    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2)
+    with fewer_models(max_iter=3):
+        here, there = here_and_there(address, "fit", tmp_path / "big.zarr", "-o", tmp_path / "model.skops", *options)
+    assert "1 of 40 samples are exact copies" in there["data"]["warnings"][0]
+    assert here["data"] == there["data"]
+    assert here["search"]["best"] == there["search"]["best"]
+    assert here["evaluation"]["accuracy"] == there["evaluation"]["accuracy"]
+
+
+def test_dask_computes_on_the_cluster(address):
+    def place(block):
+        return np.full(len(block), os.getpid())
+
+    with on_cluster(address):
+        found = da.zeros(4, chunks=1).map_blocks(place, dtype=int).compute()
+    assert os.getpid() not in found
 
 
 def test_compare_on_a_cluster(archive, address):

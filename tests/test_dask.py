@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from tensormargin import TensorMarginClassifier, tuning
-from tensormargin import alternate as alternate_module
+from tensormargin import TensorMarginClassifier, alternate, tuning
 from tensormargin.designs import Matrix
 from tensormargin.formats import FORMATS
 from tensormargin.samples import MemorySamples, sample_array
@@ -38,6 +37,14 @@ WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
 SHAPES = [(30,), (6, 7), (5, 6, 7), (3, 4, 3, 4)]
 
 pytestmark = pytest.mark.filterwarnings("ignore", category=ConvergenceWarning)  # equal after any number of sweeps
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _not_loaded():
+    """Keep small arrays where they are, which would be read into memory otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "LOADED_SHARE", 0.0)
+        yield
 
 
 @pytest.fixture
@@ -269,13 +276,9 @@ class TestTravel:
     def test_designs_come_to_the_caller_and_samples_do_not(self, cluster, monkeypatch):
         X, y = remote((16, 16, 16)), np.arange(80) % 2
         arrived = counted_arrivals(monkeypatch)
-        designs = []
-        design = lazy.LazySamples.design
-        monkeypatch.setattr(
-            lazy.LazySamples, "design", lambda self, asked: designs.append(asked.width) or design(self, asked)
-        )
+        designs = counted_requests(monkeypatch)
         fit(X, y, ("tucker", 2), max_iter=3)
-        expected = sum(8 * len(y) * width for width in designs)
+        expected = sum(design.nbytes for design in designs)
         small = 8 * 4 * 16**3 + 10_000  # the moments and the pivot
         assert expected <= sum(arrived) <= expected + small
         assert max(arrived) < X.nbytes / 10
@@ -287,20 +290,28 @@ class TestTravel:
         assert sum(arrived) < 8 * (80**2 + 8 * 16**3 + 10_000) < X.nbytes / 5
 
     @pytest.mark.parametrize("weight", [("cp", 2), ("tucker", 2), ("tt", 2)], ids=lambda weight: weight[0])
-    def test_a_chunk_is_read_once_a_half(self, cluster, weight, tmp_path, monkeypatch):
-        contracted = []
-        contract = MemorySamples._contract
+    @pytest.mark.parametrize("few", [True, False])
+    def test_a_chunk_is_read_once_a_request_or_half(self, cluster, weight, few, tmp_path, monkeypatch):
+        """Steps in the tangent space read a chunk once per block problem, passes over the blocks once per half."""
+        if not few:
+            monkeypatch.setattr(tuning, "SAMPLES_PER_PARAMETER", 0)
+            monkeypatch.setattr(tuning, "SMALL_SAMPLES", 0)
+        contracted, contract = [], MemorySamples._contract
         monkeypatch.setattr(
             MemorySamples, "_contract", lambda self, *rest: contracted.append(1) or contract(self, *rest)
         )
-        monkeypatch.setattr(alternate_module, "small_sweeps", lambda *_: None)  # compiled code would not be counted
+        monkeypatch.setattr(alternate, "small_sweeps", lambda *_: None)  # compiled code would not be counted
         X, y = remote((4, 5, 6), log=tmp_path, n_chunks=8, length=10), np.arange(80) % 2
         fit(X.compute(), y, weight, max_iter=3)
         (tmp_path / "reads").unlink()
+        requests = counted_requests(monkeypatch)
         fit(X, y, weight, max_iter=3)
         reads = np.bincount(np.loadtxt(tmp_path / "reads", dtype=int))
         for_the_pivot = np.isin(np.arange(8), typical_rows(80) // 10)
-        np.testing.assert_array_equal(reads, 1 + len(contracted) + for_the_pivot)
+        np.testing.assert_array_equal(reads - 1 - for_the_pivot, (reads - 1 - for_the_pivot)[0])
+        assert np.all(reads <= 1 + len(requests) + for_the_pivot)
+        if not few:
+            np.testing.assert_array_equal(reads, 1 + len(contracted) + for_the_pivot)
 
     def test_chunks_without_samples_of_a_problem_are_not_read(self, cluster, tmp_path):
         X, weights = remote((4, 5), log=tmp_path), np.ones(80)
@@ -398,6 +409,14 @@ def counted_arrivals(monkeypatch):
 
     monkeypatch.setattr(distributed.Client, "_gather", counting)
     return arrived
+
+
+def counted_requests(monkeypatch):
+    """Return a list that collects the design of every block that is solved from now on."""
+    designs = []
+    solve = alternate.solve_block
+    monkeypatch.setattr(alternate, "solve_block", lambda design, *rest: designs.append(design) or solve(design, *rest))
+    return designs
 
 
 def full_contraction(shape):

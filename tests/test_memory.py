@@ -95,3 +95,47 @@ def test_the_peak_of_a_fit(name, dtype, peaks):
     n_bytes = 24000 * 28 * 28 * np.dtype(dtype).itemsize
     allowed = 1.3 * n_bytes + 225e6 if dtype == "uint8" else 1.1 * n_bytes + 40e6
     assert peaks[dtype, name] <= allowed
+
+
+STORE = """
+from functools import partial
+import tensormargin.evaluation.plan as plan
+import tensormargin.host_memory as host_memory
+allowed = int(sys.argv[1])
+host_memory._free = lambda: allowed
+from tensormargin.cli import main
+plan.TensorMarginClassifierCV = partial(plan.TensorMarginClassifierCV, lams=(1.0,), mus=(1,), max_iter=1)
+for path in sys.argv[2:]:
+    before = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    options = ["--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "2"]
+    main(["fit", path, "-o", path + ".skops", *options], standalone_mode=False)
+    main(["predict", path + ".skops", path, "-o", path + ".csv"], standalone_mode=False)
+    print("took", status("VmHWM") - before)
+"""
+
+
+@linux
+def test_a_store_larger_than_the_memory_from_the_command_line(tmp_path):
+    """Evaluate, fit, report and predict 34 MB of samples with less than three quarters of that, as if 12 MB were free.
+
+    The first store, which is tiny, makes the process import and compile.
+    """
+    zarr = pytest.importorskip("zarr", reason="needs zarr: pip install 'tensormargin[zarr]'")
+    pytest.importorskip("dask.array", reason="needs Dask: pip install 'tensormargin[dask]'")
+    stores = []
+    for n_samples, side in ((240, 16), (1024, 32)):
+        stores.append(str(tmp_path / f"{n_samples}.zarr"))
+        group = zarr.open_group(stores[-1], mode="w")
+        X = group.create_array("X", shape=(n_samples, side, 16, 16), chunks=(60, side, 16, 16), dtype="f4")
+        for start in range(0, n_samples, 60):
+            part = np.random.RandomState(start).standard_normal((min(60, n_samples - start), side, 16, 16))
+            part[(start + 1) % 2 :: 2, 4:8] += 0.1
+            X[start : start + 60] = part
+        group.create_array("y", data=np.arange(n_samples) % 2)
+    lines = run(STORE, str(12 * 2**20), *stores)
+    assert any("read in parts" in line for line in lines)
+    accuracy = [float(line.split(":")[1].split()[0]) for line in lines if line.startswith("Accuracy on held-out")]
+    assert accuracy[-1] > 70
+    took = [int(line.split()[1]) for line in lines if line.startswith("took")]
+    assert took[-1] < 24 * 2**20, took

@@ -153,10 +153,7 @@ def alternate(
 
 def _design(samples: Samples, block: Block | Tangent) -> Array | Design:
     """Return the design of a block, or of a tangent space, whose parts are always in memory."""
-    if isinstance(block, Block):
-        return samples.design(block.contraction)
-    parts = ((one, samples.design(one)) for one in block.contractions)
-    return np.hstack([one.projected(part if isinstance(part, np.ndarray) else part.here()) for one, part in parts])
+    return samples.design(block.contraction) if isinstance(block, Block) else samples.side_by_side(block.contractions)
 
 
 def sweeps(

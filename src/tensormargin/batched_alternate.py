@@ -1,21 +1,27 @@
-"""Many fits in lockstep: blocks of equal size are contracted and solved together on the device of the samples."""
+"""Many fits in lockstep.
+
+On a device, blocks of equal size are contracted and solved together. In Dask arrays, the next blocks of all fits are
+contracted in one pass over the chunks, and solved in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import tuning
 from ._namespace import free_bytes, to_host
 from ._typing import Array
 from .alternate import BlockRequest, Fit, SolvedBlock, Sweeping, solve_block
-from .contractions import Contraction
+from .host_memory import available_bytes
 from .objective import MarginProblem
 from .samples.shared import SharedSamples
 from .solvers import SOLVERS
 from .solvers.batched_interior_point import solve_batched
+
+if TYPE_CHECKING:
+    from .samples.lazy_shared import SharedLazySamples
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class BatchedFit:
     Attributes
     ----------
     part : int
-        Index of its samples in `SharedSamples.rows`.
+        Index of its samples in `SharedSamples.rows` or `SharedLazySamples`.
     problem : MarginProblem
         With its samples in the order of these rows.
     loop : Sweeping
@@ -55,6 +61,41 @@ def alternate_batched(samples: SharedSamples, members: Sequence[BatchedFit], sol
     return [fits[k] for k in range(len(members))]
 
 
+def alternate_on_host(samples: SharedLazySamples, members: Sequence[BatchedFit]) -> list[Fit]:
+    """Return the fits of all members, whose samples are in Dask arrays, solving their blocks in memory.
+
+    In each round, the designs of all members' next blocks are computed in one pass over the samples; in several passes
+    if they would take too much memory together.
+    """
+    solver = SOLVERS["dual_cd"]
+    waiting = {k: next(member.loop) for k, member in enumerate(members)}
+    fits: dict[int, Fit] = {}
+    while waiting:
+        for some in _passes(samples, members, waiting):
+            requests = [(members[k].part, waiting[k].block.contractions) for k in some]
+            for k, design in zip(some, samples.designs(requests), strict=True):
+                solved = solve_block(design, waiting[k], members[k].problem, solver)
+                _go_on(k, members[k].loop, solved, waiting, fits)
+    return [fits[k] for k in range(len(members))]
+
+
+def _passes(
+    samples: SharedLazySamples, members: Sequence[BatchedFit], waiting: dict[int, BlockRequest]
+) -> list[list[int]]:
+    """Return the waiting members divided into parts whose designs fit into the memory that a pass may use."""
+    most = max(tuning.ROUND_LEAST_BYTES, tuning.ROUND_SHARE * available_bytes())
+    parts: list[list[int]] = []
+    taken = 0
+    for k, request in waiting.items():
+        needed = samples.n_bytes((members[k].part, request.block.contractions))
+        if not parts or taken + needed > most:
+            parts.append([])
+            taken = 0
+        parts[-1].append(k)
+        taken += needed
+    return parts
+
+
 def _go_on(k: int, loop: Sweeping, solved: SolvedBlock, waiting: dict[int, BlockRequest], fits: dict[int, Fit]) -> None:
     """Send a loop its solved block; store its next request, or its fit."""
     try:
@@ -67,15 +108,9 @@ def _go_on(k: int, loop: Sweeping, solved: SolvedBlock, waiting: dict[int, Block
 def _largest_group(waiting: dict[int, BlockRequest]) -> list[int]:
     groups: dict[object, list[int]] = {}
     for k, request in waiting.items():
-        groups.setdefault(tuple(map(_sizes, request.block.contractions)), []).append(k)
+        sizes = tuple(contraction.sizes for contraction in request.block.contractions)
+        groups.setdefault(sizes, []).append(k)
     return max(groups.values(), key=len)
-
-
-def _sizes(contraction: Contraction) -> object:
-    """Return the sizes that two blocks must share to be solved together."""
-    shapes = tuple(matrix.shape for matrix in contraction.matrices)
-    removed = None if contraction.removed is None else contraction.removed.shape
-    return contraction.half, shapes, contraction.size, contraction.kernel.shape, removed
 
 
 def _that_fit(
@@ -83,10 +118,7 @@ def _that_fit(
 ) -> list[list[int]]:
     """Return the group divided into parts whose designs fit into the memory that a batch may use."""
     n_rows = max(len(samples.rows[members[k].part]) for k in group)
-    width = sum(
-        max(contraction.width, prod(contraction.kernel.shape[:2]) * contraction.size)
-        for contraction in waiting[group[0]].block.contractions
-    )
+    width = sum(contraction.wide for contraction in waiting[group[0]].block.contractions)
     step = max(
         1, int(tuning.DEVICE_MEMORY_SHARE * free_bytes(samples.like)) // (tuning.DESIGN_COPIES * 8 * n_rows * width)
     )

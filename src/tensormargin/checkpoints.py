@@ -27,8 +27,10 @@ from joblib import Parallel
 from sklearn.base import BaseEstimator, clone
 
 from ._namespace import device_of, is_foreign, is_lazy, to_host
+from ._validation import chunked_along_samples
 from .io import replacing
 from .io.versions import software_versions
+from .lazy_survey import survey
 
 _SECONDS = 1.0  # between two writes at the beginning of a run
 _SHARE = 0.02  # of the time since then: later writes are rarer, so that a long run does not leave thousands of files
@@ -254,11 +256,8 @@ def _identity(value: Any) -> Any:
 
 
 def _identity_of_lazy(X: Any) -> Any:
-    """Return the checksums of the chunks of a Dask array, computed where they are."""
-    import dask
-
-    checksum = dask.delayed(joblib.hash, pure=False)
-    return [X.chunks, dask.compute(*map(checksum, X.to_delayed().ravel()))]
+    """Return what identifies a Dask array; its samples are read at most once more, see `lazy_survey`."""
+    return [X.chunks, str(X.dtype), survey(chunked_along_samples(X)).digests]
 
 
 @cache

@@ -50,6 +50,18 @@ class Contraction:
         return self.size * self.kernel.shape[2]
 
     @property
+    def wide(self) -> int:
+        """Number of columns of the design, or of the half contraction that it is computed from if that has more."""
+        return max(self.width, prod(self.kernel.shape[:2]) * self.size)
+
+    @property
+    def sizes(self) -> object:
+        """The sizes that two contractions must share to be made together."""
+        shapes = tuple(matrix.shape for matrix in self.matrices)
+        removed = None if self.removed is None else self.removed.shape
+        return self.half, shapes, self.size, self.kernel.shape, removed
+
+    @property
     def is_whole(self) -> bool:
         """Whether the design is the flattened samples themselves."""
         return not self.matrices and self.kernel.size == 1 and self.kernel.item() == 1.0

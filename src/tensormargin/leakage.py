@@ -13,8 +13,9 @@ import numpy as np
 
 from ._namespace import as_array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from ._typing import Array
-from ._validation import checked_groups
+from ._validation import checked_groups, chunked_along_samples
 from .intake import as_samples, is_ragged
+from .lazy_survey import survey
 
 _PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them
 _BYTES_AT_ONCE = 2**26
@@ -28,7 +29,7 @@ def duplicate_samples(X: Any) -> list[Array]:
     """Return the sets of samples that are bitwise identical.
 
     A few entries of every sample are compared first, and only samples that agree in them are read completely. A Dask
-    array is not read, and the result is empty.
+    array is read once; if it is asked for again, what was found is remembered.
 
     Parameters
     ----------
@@ -49,8 +50,11 @@ def duplicate_samples(X: Any) -> list[Array]:
     [[1, 3]]
     """
     X = as_array(as_samples(X, ragged=True))
-    if is_lazy(X) or prod(X.shape) == 0:
+    if prod(X.shape) == 0:
         return []
+    if is_lazy(X):
+        digests = survey(chunked_along_samples(X)).digests
+        return _same_rows(range(len(digests)), map(tuple, digests.tolist()))
     if is_ragged(X):
         return _same_rows(range(len(X)), map(_ragged_key, X))
     _, alike, counts = np.unique(_probe_keys(X), return_inverse=True, return_counts=True)

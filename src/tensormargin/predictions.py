@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ._namespace import is_lazy
 from ._typing import Array
 from .io import BadFileError, SampleSet, replacing
 from .model_steps import groups_for_last_step, last_estimator, needs_groups, sample_shape, samples_for_last_step
@@ -59,17 +60,26 @@ def predictions_of(model: Any, samples: SampleSet) -> Predictions:
     columns = {name: values for name, values in known if values is not None}
     names = samples.names or [str(number) for number in range(len(samples.data))]
     more = groups_for_last_step(model, samples.groups)
-    return Predictions(names, np.asarray(last.predict(ready, **more)), columns | _strengths(last, ready, more))
+    predicted, strengths = last.predict(ready, **more), _strengths(last, ready, more)
+    if is_lazy(ready):
+        import dask
+
+        predicted, strengths = dask.compute(predicted, strengths)  # together, so that chunks are read once
+    return Predictions(names, np.asarray(predicted), columns | _by_class(last, np.asarray(strengths)))
 
 
-def _strengths(last: Any, X: Array, more: dict[str, Any]) -> dict[str, Array]:
-    """Return probabilities, or scores if the model has none, by column name."""
-    if hasattr(last, "predict_proba"):
-        return {f"probability of {c}": p for c, p in zip(last.classes_, last.predict_proba(X, **more).T, strict=True)}
-    scores = last.decision_function(X, **more)
-    if scores.ndim == 1:
-        return {f"score of {last.classes_[1]}": scores}
-    return {f"score of {c}": p for c, p in zip(last.classes_, scores.T, strict=True)}
+def _strengths(last: Any, X: Array, more: dict[str, Any]) -> Any:
+    """Return probabilities, or scores if the model has none."""
+    method = last.predict_proba if hasattr(last, "predict_proba") else last.decision_function
+    return method(X, **more)
+
+
+def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
+    """Return these by column name."""
+    word = "probability" if hasattr(last, "predict_proba") else "score"
+    if strengths.ndim == 1:
+        return {f"{word} of {last.classes_[1]}": strengths}
+    return {f"{word} of {c}": p for c, p in zip(last.classes_, strengths.T, strict=True)}
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:

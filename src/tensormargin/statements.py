@@ -162,8 +162,8 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
     return (
         f"Evaluation: nested, {evaluation['scheme']}, seed {evaluation['seed']}; {score['name']} of all held-out "
         f"predictions {percent(score['value'])} %{_interval_in_words(evaluation)}; flat {reference['name']} with C "
-        f"chosen on the same training sets {percent(reference['score'])} %; difference paired by {difference['unit']} "
-        f"({difference['method']})."
+        f"chosen on {_training_sets(evaluation)} {percent(reference['score'])} %; difference paired by "
+        f"{difference['unit']} ({difference['method']})."
     )
 
 
@@ -185,6 +185,17 @@ def _chance(chance: Mapping[str, Any] | None) -> str:
     )
 
 
+def _training_sets(evaluation: Mapping[str, Any]) -> str:
+    """Return what the flat reference was fitted to: the training sets, or those of their samples that fit memory."""
+    counts = [fold.get("reference_chosen", {}).get("training samples") for fold in evaluation.get("folds", [])]
+    some = [count for count in counts if count is not None]
+    return (
+        f"{min(some)} samples, all that fit into memory, of the same training sets"
+        if some
+        else "the same training sets"
+    )
+
+
 def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> list[str]:
     """Return the results of the evaluation, the comparison with the flat reference and the permutation test."""
     if evaluation is None:
@@ -193,8 +204,8 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
     return [
         _headline(evaluation),
         *_beats_majority(evaluation),
-        f"A flat {reference['name']}, tuned alike on the same training sets: {percent(reference['score'])} %; the "
-        f"majority class: {percent(majority['score'])} %. {difference_in_words(evaluation['difference'])}",
+        f"A flat {reference['name']}, tuned alike on {_training_sets(evaluation)}: {percent(reference['score'])} %; "
+        f"the majority class: {percent(majority['score'])} %. {difference_in_words(evaluation['difference'])}",
         *_unusual_folds(evaluation),
         *_chance_lines(chance),
     ]

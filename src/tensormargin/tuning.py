@@ -69,6 +69,19 @@ SLAB_BYTES = 2**26
 """Columns of a design that are added to its Gram matrix at a time."""
 TREE = 8
 """Number of parts summed by one task."""
+LOADED_SHARE = 0.125
+"""Share of the available memory up to which the samples of a Dask array are read into memory: copies that folds and
+threads make fit beside them, and one read replaces dozens (benchmarks/dask_samples.py)..."""
+LOADED_FROM_CLUSTER_BYTES = 2**28
+"""...and from the workers of a cluster only up to this size: they arrive faster than many small tasks start."""
+ROUND_SHARE = 0.0625
+"""Share of the available memory for the designs that one pass brings to the caller..."""
+ROUND_LEAST_BYTES = 2**22
+"""...and what they may use at least."""
+COORDINATE_COPIES = 4
+"""Copies of the samples' coordinates that fits of full weights make, as far as these use a quarter of the memory."""
+CHUNK_DESIGNS_BYTES = 2**27
+"""Designs that a worker computes at a time."""
 
 # ---- transformers (preparation/_passes.py) ----
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -104,10 +104,13 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
     return wrapped
 
 
-def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: bool = False) -> SampleSet:
+def load(
+    path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: bool = False, in_parts: bool = False
+) -> SampleSet:
     """Return the samples that the options describe; leakage warnings are left to `leakage_said`.
 
-    The path may also be the name of a public data set, unless there is a file of that name.
+    The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
+    that would fill the memory are left in their files.
     """
     if not path.exists():
         return _of_catalogue(path, loading)
@@ -120,7 +123,8 @@ def load(path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: 
             raise ValueError("--groups and --no-groups contradict each other; leave one out")
         options["groups"] = False
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
-        return load_samples(path, **options, need_labels=need_labels, ragged=ragged)
+        lazy: Literal["auto", False] = "auto" if in_parts else False
+        return load_samples(path, **options, need_labels=need_labels, ragged=ragged, lazy=lazy)
 
 
 def check_data(path: Path) -> None:

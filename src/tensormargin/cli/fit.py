@@ -175,16 +175,16 @@ def fit_command(
             class_weight="balanced" if balanced else None,
             seed=seed,
         )
-        samples = load(data, loading, ragged=plan.recipe.length is not None)
+        samples = load(data, loading, ragged=plan.recipe.length is not None, in_parts=True)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
         checkpoint = unfinished(show, fresh)
-        with leakage_said(samples), fits_on(scheduler, samples.data):
+        with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
             click.echo(f"{in_words(samples)}; {counted(sum(plan.searches()), 'search', 'searches')}", err=True)
             ready()
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
-        _write(fitted, samples, out, page)
-        maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
+            _write(fitted, samples, out, page)
+            maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
         if checkpoint is not None:
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]

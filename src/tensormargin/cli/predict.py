@@ -44,7 +44,7 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
     with refusals(ValueError):
         check_outputs((model, data, loading["labels_from"]), (out,))
         loaded = load_model(model)
-        samples = load(data, loading, need_labels=False, ragged=takes_ragged(loaded.model))
+        samples = load(data, loading, need_labels=False, ragged=takes_ragged(loaded.model), in_parts=True)
         rows = predictions_of(loaded.model, samples)
         write_predictions(out, rows)
     accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])

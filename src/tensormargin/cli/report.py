@@ -44,7 +44,7 @@ def report_command(source: Path, data: Path | None, out: Path, loading: dict[str
             from ..preparation import takes_ragged
 
             loaded = load_model(source)
-            samples = None if data is None else load(data, loading, ragged=takes_ragged(loaded.model))
+            samples = None if data is None else load(data, loading, ragged=takes_ragged(loaded.model), in_parts=True)
             if samples is not None:
                 check_samples_fit(loaded.model, samples)
             page = model_page(loaded.model, loaded.facts, samples)

@@ -67,7 +67,8 @@ def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[
     with connected(_target(scheduler), timeout) as client:
         check_workers(client, timeout)
         backend = ClusterBackend(client)
-        with backend.holding(*samples), parallel_config(backend=backend):
+        # Dask's own computations, on samples in a Dask array, go to the same workers.
+        with client.as_current(), backend.holding(*samples), parallel_config(backend=backend):
             yield client
 
 

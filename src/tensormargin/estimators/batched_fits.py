@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,8 @@ def fit_batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> li
 
     Either all problems have an intercept, or none has.
     """
-    parts, numbers = _parts(specs)
+    numbers_of_parts, numbers = distinct_problems(specs)
+    parts = [specs[k] for k in numbers_of_parts]
     dtype = np.dtype(np.float64) if array.is_small else None
     samples = SharedSamples(array.X, [part.problem.rows for part in parts], dtype)
     ordered = [_reordered(part, rows) for part, rows in zip(parts, samples.rows, strict=True)]
@@ -33,7 +35,7 @@ def fit_batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> li
     owners: list[int] = []
     for owner, (spec, part) in enumerate(zip(specs, numbers, strict=True)):
         own_samples = replace(spec, problem=ordered[part].problem, shares=ordered[part].shares)
-        for member in _members(own_samples, part, moments[part]):
+        for member in members_of(own_samples, part, moments[part]):
             members.append(member)
             owners.append(owner)
     fits = alternate_batched(samples, members, solver)
@@ -43,7 +45,8 @@ def fit_batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> li
     ]
 
 
-def _members(spec: FitSpec, part: int, moments: Moments) -> list[BatchedFit]:
+def members_of(spec: FitSpec, part: int, moments: Moments) -> list[BatchedFit]:
+    """Return the fits of a binary problem, one per start, for samples with these moments."""
     problem, settings = spec.margin_problem(moments), spec.settings
     return [
         BatchedFit(part, problem, sweeps(Start(weight), len(problem), settings.tol, settings.max_iter, spec.report))
@@ -51,17 +54,21 @@ def _members(spec: FitSpec, part: int, moments: Moments) -> list[BatchedFit]:
     ]
 
 
-def _parts(specs: Sequence[FitSpec]) -> tuple[list[FitSpec], list[int]]:
-    """Return one spec per distinct set of signed and weighted samples, and for each spec the index of its set."""
-    known: dict[tuple[bytes, ...], int] = {}
-    parts: list[FitSpec] = []
+def distinct_problems(specs: Sequence[FitSpec], sources: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
+    """Return the index of one spec per distinct set of signed and weighted samples, and the set of each spec.
+
+    ``sources`` tells apart samples in different arrays.
+    """
+    known: dict[tuple[Any, ...], int] = {}
+    parts: list[int] = []
     numbers: list[int] = []
-    for spec in specs:
+    for index, spec in enumerate(specs):
         rows = b"" if spec.problem.rows is None else spec.problem.rows.tobytes()
-        key = rows, spec.problem.signs.tobytes(), spec.shares.tobytes()
+        source = 0 if sources is None else sources[index]
+        key = source, rows, spec.problem.signs.tobytes(), spec.shares.tobytes()
         if key not in known:
             known[key] = len(parts)
-            parts.append(spec)
+            parts.append(index)
         numbers.append(known[key])
     return parts, numbers
 

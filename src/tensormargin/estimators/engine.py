@@ -36,6 +36,17 @@ def fit_specs(array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, 
     return [fits[k] for k in range(len(specs))]
 
 
+def fit_on_arrays(specs: Sequence[tuple[SampleArray, FitSpec]], solver: str) -> list[Fit]:
+    """Return the fits of binary problems that use subsets of one array, or of several Dask arrays."""
+    array = specs[0][0]
+    if not array.is_lazy or len(specs) == 1:
+        return fit_specs(array, [spec for _, spec in specs], None, solver)
+    from .lazy_fits import fit_lazily
+
+    with worker_threads(available_threads()), one_blas_thread:
+        return fit_lazily(specs)
+
+
 def fit_in_memory(X: Array, spec: FitSpec) -> Fit:
     """Fit one binary problem; the samples are a separate argument, so that joblib recognises them."""
     return fit_binary(MemoryArray(X), spec)
@@ -43,6 +54,10 @@ def fit_in_memory(X: Array, spec: FitSpec) -> Fit:
 
 def _fit_batches(array: SampleArray, specs: Sequence[FitSpec], numbers: list[int], solver: str) -> dict[int, Fit]:
     """Fit the problems with these indices: one batch with an intercept, another one without."""
+    if array.is_lazy:
+        from .lazy_fits import fit_lazily
+
+        return dict(zip(numbers, fit_lazily([(array, specs[k]) for k in numbers]), strict=True))
     from .batched_fits import fit_batched
 
     fits: dict[int, Fit] = {}
@@ -60,6 +75,8 @@ def _batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[
     weight with more entries than samples, whose Gram matrix is far smaller than its design. Nothing is solved on a
     device without float64.
     """
+    if array.is_lazy:
+        return list(range(len(specs))) if sum(spec.settings.n_init for spec in specs) > 1 else []
     if not array.has_float64 or (solver != "device" and array.on_processor):
         return []
     numbers = [

@@ -23,7 +23,7 @@ from .._validation import checked_training
 from ..alternate import Fit
 from ..formats import FORMATS
 from ..multiclass import binary_problems
-from ..samples import SampleArray, sample_array, working_dtype
+from ..samples import SampleArray, loaded_if_small, sample_array, working_dtype
 from .binary_fit import FitSettings, FitSpec, LastFit, NotFiniteError
 from .engine import fit_specs
 from .strength import strength_of
@@ -52,7 +52,7 @@ def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any) -> Trainin
     # does not read samples of weight zero.)
     look_for_nan = getattr(X, "nbytes", 0) < tuning.LOOKED_THROUGH_BYTES or sample_weight is not None
     X, labels = checked_training(classifier, X, y, finite=look_for_nan)
-    array = sample_array(X)
+    array = sample_array(loaded_if_small(X))
     if 0 in array.sample_shape:
         raise ValueError(f"every mode of a sample needs at least one entry; got samples of shape {array.sample_shape}")
     check_classification_targets(labels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ from sklearn.utils import _safe_indexing
 from .._namespace import as_array, rows_of, to_host
 from .._typing import Array
 from ..intake import as_samples
-from ..samples import sample_array
+from ..samples import SampleArray, loaded_if_small, sample_array
 from .binary_fit import NotFiniteError
 from .classifier import TensorMarginClassifier
-from .engine import fit_specs
-from .fit_steps import keep, specify, training_set
+from .engine import fit_on_arrays
+from .fit_steps import ClassifierSpec, keep, specify, training_set
 
 
 def fit_many(
@@ -25,17 +26,18 @@ def fit_many(
     rows: Sequence[Array | None] | None = None,
     sample_weight: Any = None,
 ) -> list[TensorMarginClassifier]:
-    """Fit several classifiers to the same samples or to subsets of them; on a device as one batch.
+    """Fit several classifiers to the same samples or to subsets of them; on a device or in a Dask array as one batch.
 
-    A grid of lambda, the folds of a cross-validation and one-vs-one pairs are then contracted and solved together
-    if their blocks have equal sizes, that is, for the same decomposition and rank.
+    On a device, a grid of lambda, the folds of a cross-validation and one-vs-one pairs are then contracted and solved
+    together if their blocks have equal sizes, that is, for the same decomposition and rank. In a Dask array all fits
+    share the reads of the chunks.
 
     Parameters
     ----------
     classifiers : sequence of TensorMarginClassifier
         Fitted in place. The ``solver`` of the first one is used for all.
     X : array-like of shape (n_samples, I_1, ..., I_M)
-        If it is in memory or lazy, the classifiers are fitted one after the other.
+        If it is in memory, the classifiers are fitted one after the other.
     y : array-like of shape (n_samples,)
     rows : sequence of (ndarray of int or None), optional
         The training samples of each classifier; None for all of them. A repeated row counts as often as it occurs.
@@ -64,11 +66,13 @@ def fit_many(
     y, sample_weight = (part if part is None else as_array(part) for part in (y, sample_weight))
     X = as_samples(X)
     is_table = hasattr(X, "columns")  # which keeps the names of its columns
-    X = X if is_table else as_array(X)
+    X = X if is_table else loaded_if_small(as_array(X))
     parts = [None if own is None else _row_numbers(own, int(X.shape[0])) for own in rows]
     if is_table or not sample_array(X).fits_in_batches:
         return [_fit_one(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)]
-    return _fit_on_device(classifiers, X, y, parts, sample_weight) if classifiers else []
+    if not classifiers:
+        return []
+    return fit_batch([ToFit(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)])
 
 
 def _check_classifiers(classifiers: Sequence[TensorMarginClassifier]) -> None:
@@ -107,25 +111,39 @@ def _fit_one(
     return classifier.fit(X, y, sample_weight=sample_weight)
 
 
-def _fit_on_device(
-    classifiers: Sequence[TensorMarginClassifier], X: Any, y: Any, parts: Sequence[Array | None], sample_weight: Any
-) -> list[TensorMarginClassifier]:
-    specs = []
-    for classifier, own in zip(classifiers, parts, strict=True):
+@dataclass(frozen=True)
+class ToFit:
+    """A classifier and its training set: all samples of an array, or the rows of some of them, in ascending order."""
+
+    classifier: TensorMarginClassifier
+    X: Any
+    y: Any
+    rows: Array | None = None
+    sample_weight: Any = None
+
+
+def fit_batch(tasks: Sequence[ToFit]) -> list[TensorMarginClassifier]:
+    """Fit classifiers in one batch; those of different arrays, which must be Dask arrays, share their reads."""
+    specs: list[ClassifierSpec] = []
+    arrays: list[SampleArray] = []
+    for task in tasks:
+        classifier, own = task.classifier, task.rows
         classifier._validate_params()  # as scikit-learn's wrapper around `fit` does
-        training = training_set(classifier, X, y, sample_weight)
+        training = training_set(classifier, task.X, task.y, task.sample_weight)
         labels, weights = training.labels, training.weights
         if own is not None:
             own, copies = np.unique(own, return_counts=True)
             labels, weights = labels[own], weights[own] * copies
         specs.append(specify(classifier, training.array.sample_shape, labels, weights, own))
-    array = training.array
+        arrays.append(training.array)
+    pairs = [(array, fit) for array, spec in zip(arrays, specs, strict=True) for fit in spec.fits]
     try:
-        fits = iter(fit_specs(array, [fit for spec in specs for fit in spec.fits], None, classifiers[0].solver))
+        fits = iter(fit_on_arrays(pairs, tasks[0].classifier.solver))
     except NotFiniteError:
-        array.reject_not_finite(classifiers[0])
+        for array in arrays:
+            array.reject_not_finite(tasks[0].classifier)
         raise
     return [
-        keep(classifier, spec, [next(fits) for _ in spec.fits], array, y)
-        for classifier, spec in zip(classifiers, specs, strict=True)
+        keep(task.classifier, spec, [next(fits) for _ in spec.fits], array, task.y)
+        for task, spec, array in zip(tasks, specs, arrays, strict=True)
     ]

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from .._namespace import is_lazy
 from ..intake import is_ragged
 from ..io import SampleSet, leakage_warnings
 from ..io.versions import software_versions
+from ..lazy_survey import survey
 from ..selection import TensorMarginClassifierCV
 from .comparison import CompareRow, CompareSettings
 from .comparison_summary import differences_to_best, summarise
@@ -26,6 +28,7 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
     """Return source, shape, range, classes, groups and warnings of a sample set."""
     X, y = samples.data, samples.target
     parts = X if is_ragged(X) else [X]
+    least, most = _range(parts)
     labels, counts = ([], []) if y is None else (part.tolist() for part in np.unique(y, return_counts=True))
     return {
         "source": samples.source,
@@ -33,13 +36,21 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
         "n_samples": len(X),
         "sample_shape": list(samples.sample_shape),
         "dtype": ", ".join(sorted({str(part.dtype) for part in parts})),
-        "minimum": min(float(part.min()) for part in parts),
-        "maximum": max(float(part.max()) for part in parts),
+        "minimum": least,
+        "maximum": most,
         "classes": [{"label": label, "count": count} for label, count in zip(labels, counts, strict=True)],
         "n_groups": None if samples.groups is None else len(np.unique(samples.groups)),
         "notes": list(samples.notes),
         "warnings": list(leakage_warnings(samples)),
     }
+
+
+def _range(parts: Sequence[Any]) -> tuple[float, float]:
+    """Return the smallest and the largest entry of some arrays; a Dask array is read once for this and `leakage`."""
+    if is_lazy(parts[0]):
+        found = survey(parts[0])
+        return found.minimum, found.maximum
+    return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
 
 
 def comparison_content(

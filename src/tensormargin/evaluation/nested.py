@@ -22,11 +22,13 @@ from ..leakage import warn_of_duplicates
 from ..model_steps import last_estimator, works_by_group
 from ..preparation import takes_ragged
 from ..progress import EqualStages, Progress
+from ..samples import loaded_if_small
 from ..selection import splits_of
 from .comparison import Tuned, tuned
 from .contenders import contender
 from .held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
 from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval
+from .lazy_reference import lazy_reference
 
 REFERENCE = "LinearSVC"
 
@@ -183,7 +185,7 @@ def nested_evaluation(
         Keeps finished outer folds and the scores of the candidates in unfinished ones, so that an interrupted
         evaluation can be resumed.
     """
-    X = as_array(as_samples(X, ragged=takes_ragged(model)))
+    X = loaded_if_small(as_array(as_samples(X, ragged=takes_ragged(model))))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     score = _score_of(model) if score is None else score
@@ -347,9 +349,12 @@ def _test(
 def _reference(held_out: HeldOut, y: Array, groups: Array | None, seed: int, score: str) -> Tuned:
     """Return the flat LinearSVC, tuned and fitted on the training set as transformed for the model's last step."""
     model = held_out.estimator
-    flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None)).behind(*_alternatives(model))
+    flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        if is_lazy(held_out.training):
+            return lazy_reference(flat, _alternatives(model), held_out.training, y, groups, 5, seed, score)
+        flat = flat.behind(*_alternatives(model))
         chosen = tuned(flat, held_out.training, y, 5, seed, groups, getattr(model, "n_jobs", None), score)
         chosen.estimator.fit(held_out.training, y)
     return chosen

@@ -20,6 +20,7 @@ from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..preparation import takes_ragged
 from ..progress import Progress
+from ..samples import loaded_if_small
 from .held_out import check_score, outer_splits, pooled_score, predict_held_out
 
 
@@ -108,7 +109,7 @@ def permutation_test(
     >>> permutation_test(clf, easy.data, easy.target, n_permutations=19, random_state=0).p_value
     0.05
     """
-    X = as_array(as_samples(X, ragged=takes_ragged(model)))
+    X = loaded_if_small(as_array(as_samples(X, ragged=takes_ragged(model))))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     check_classification_targets(y)

@@ -137,7 +137,7 @@ def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
     """Turn any error into a `BadFileError` with a clear message, since parsers of damaged files can raise anything."""
     try:
         yield
-    except BadFileError:
+    except (BadFileError, MemoryError):
         raise
     except Exception as error:
         raise BadFileError(f"{path}: not {words}, or damaged ({error}); {remedy}") from error

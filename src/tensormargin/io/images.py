@@ -97,6 +97,11 @@ def _read_ragged(folder: Path, names: Sequence[str], size: Sequence[int] | None,
     return Stack(data, None, [f"the files differ in length: samples of {shape_in_words(shape_of_samples(data))}"])
 
 
+def stack_bytes(folder: Path, names: Sequence[str], size: Sequence[int] | None) -> int:
+    """Return the size of the samples of several files in memory, all like the first one."""
+    return len(names) * _read_one(folder / names[0], size)[0].nbytes
+
+
 def lazy_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, chunks: Chunks) -> Stack:
     """Return the samples of several files as a Dask array, with a few files per task.
 

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from math import prod
+from os import cpu_count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
+from .. import tuning
 from .._typing import Array
+from ..host_memory import available_bytes
 from .arrays import Stored, check_samples, open_arrays, optional_package
+
+_COPIES = 4  # of a chunk that a task makes: in the dtype of the computations, prepared, ordered by problem
+_LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**20, 2**26
 
 Chunks = int | str
 """Number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's setting."""
@@ -24,6 +31,31 @@ Chunks = int | str
 def check_dask(path: Path) -> None:
     """Raise `BadFileError` if Dask is not installed."""
     optional_package(path, "dask.array", "dask", "lazy=True makes a Dask array")
+
+
+def stays_in_files(path: Path, lazy: bool | str, n_bytes: int, in_parts: bool) -> bool:
+    """Return whether samples of this size are left in their files.
+
+    With ``lazy="auto"`` those are which can be read ``in_parts`` and are larger than a share of the available memory.
+    Raise `BadFileError` if Dask is missing, and loading them instead would need more than all of it.
+    """
+    if lazy != "auto":
+        return bool(lazy)
+    available = available_bytes()
+    if not in_parts or n_bytes <= tuning.LOADED_SHARE * available:
+        return False
+    if n_bytes > available:
+        size = f"{n_bytes / 1e9:.3g} GB of samples, of which {available / 1e9:.3g} GB fit into memory; to read them in"
+        optional_package(path, "dask.array", "dask", f"{size} parts makes a Dask array")
+    return find_spec("dask") is not None
+
+
+def chunks_for(lazy: bool | str, chunks: Chunks) -> Chunks:
+    """Return the size of chunks: as given, or with ``lazy="auto"`` small enough for all cores at the same time."""
+    if lazy != "auto" or chunks != "auto":
+        return chunks
+    most = int(tuning.LOADED_SHARE * available_bytes()) // (_COPIES * (cpu_count() or 1))
+    return f"{max(_LEAST_CHUNK_BYTES, min(_MOST_CHUNK_BYTES, most))} B"
 
 
 def lazily(

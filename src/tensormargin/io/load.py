@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from .images import (
     must_be_read_whole,
     read_nifti,
     read_stack,
+    stack_bytes,
     words_for,
 )
 from .labels import (
@@ -46,7 +48,7 @@ from .labels import (
     read_labels,
     rows_by_path,
 )
-from .lazy import Chunks, check_dask, lazy_container
+from .lazy import Chunks, check_dask, chunks_for, lazy_container, stays_in_files
 from .tables import is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")
@@ -127,7 +129,7 @@ class _Asked:
     size: tuple[int, ...] | None = None
     need_labels: bool = True
     flat: bool = False
-    lazy: bool = False
+    lazy: bool | str = False
     chunks: Chunks = "auto"
     ragged: bool = False
     other_labels: str | None = None
@@ -143,7 +145,7 @@ def load_samples(
     axis: int = 0,
     size: Sequence[int] | None = None,
     need_labels: bool = True,
-    lazy: bool = False,
+    lazy: bool | Literal["auto"] = False,
     chunks: Chunks = "auto",
     ragged: bool = False,
 ) -> SampleSet:
@@ -179,12 +181,13 @@ def load_samples(
         Resize every image or volume file to this size, given without the colour axis.
     need_labels : bool, default=True
         Whether missing labels are an error. If False, files may also be in the folder itself.
-    lazy : bool, default=False
+    lazy : bool or "auto", default=False
         Leave the samples in their files: ``data`` is a Dask array with chunks along the samples, each of which is read
         and checked for NaN by the task that needs it. All processes of a cluster must see the files under the same
         path. Labels and groups are read immediately. If every sample is a file, only the first is opened now; the
         others are checked against it when they are read. Compressed ``.npz``, ``.mat`` before 7.3, cell arrays and
-        ``.nii.gz`` cannot be read in parts: a single task reads the whole file, and ``notes`` says so.
+        ``.nii.gz`` cannot be read in parts: a single task reads the whole file, and ``notes`` says so. "auto" does this
+        for samples that can be read in parts and are larger than a share of the available memory (an eighth).
     chunks : int or str, default="auto"
         With ``lazy``: the number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's
         setting (128 MiB unless changed). A size is rounded to the chunks of the HDF5 file or Zarr store; a task reads
@@ -219,11 +222,13 @@ def load_samples(
     source = Path(path)
     if not source.exists():
         raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
-    if lazy:
+    if lazy is True:
         check_dask(source)
+    elif lazy not in (False, "auto"):
+        raise ValueError(f'lazy must be True, False or "auto"; got {lazy!r}')
     if groups is True:
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
-    if lazy and ragged:
+    if lazy is True and ragged:
         raise ValueError("lazy samples must have one shape; got lazy=True and ragged=True. Leave one of them out")
     second = None if labels_from is None else read_labels(labels_from, labels, groups)
     asked = _Asked(
@@ -234,7 +239,7 @@ def load_samples(
         size=None if size is None else tuple(size),
         need_labels=need_labels and second is None,
         flat=not need_labels or second is not None,
-        lazy=lazy,
+        lazy=lazy if not ragged else False,
         chunks=chunks,
         ragged=ragged,
         other_labels=None if second is None else second.name,
@@ -307,11 +312,20 @@ def _unused(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[s
 
 def _samples_in(path: Path, name: str, stored: Stored, asked: _Asked) -> tuple[Any, tuple[str, ...]]:
     """Return the samples of a container, in memory or lazy, and notes."""
-    if not asked.lazy or not stored.is_numeric or len(stored.shape) < 2:  # the last two will be refused later
+    if not stored.is_numeric or len(stored.shape) < 2:  # will be refused later
+        return stored.read(), ()
+    n_bytes = stored.dtype.itemsize * prod(stored.shape)
+    if not stays_in_files(path, asked.lazy, n_bytes, stored.pieces is not None):
         return stored.read(), ()
     _check_axis(path, stored.shape, asked.axis)
-    data = lazy_container(path, name, stored, asked.axis, asked.chunks)
-    return data, (f"{path.name} {_WHOLE}",) if stored.pieces is None else ()
+    data = lazy_container(path, name, stored, asked.axis, chunks_for(asked.lazy, asked.chunks))
+    return data, (f"{path.name} {_WHOLE}",) if stored.pieces is None else _in_parts(path, asked, n_bytes)
+
+
+def _in_parts(path: Path, asked: _Asked, n_bytes: int) -> tuple[str, ...]:
+    """Return a note about samples that were left in their files because of their size."""
+    said = f"{path.name}: its {n_bytes / 1e9:.3g} GB of samples are read in parts, since they would fill the memory"
+    return (said,) if asked.lazy == "auto" else ()
 
 
 def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
@@ -343,8 +357,13 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
 
 
 def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
-    if asked.lazy:
+    if asked.lazy is True:
         return lazy_stack(folder, names, asked.size, asked.chunks)
+    if asked.lazy == "auto" and names:
+        n_bytes = stack_bytes(folder, names, asked.size)
+        if stays_in_files(folder, asked.lazy, n_bytes, True):
+            stack = lazy_stack(folder, names, asked.size, chunks_for(asked.lazy, asked.chunks))
+            return stack._replace(notes=[*stack.notes, *_in_parts(folder, asked, n_bytes)])
     return read_stack(folder, names, asked.size, asked.ragged)
 
 
@@ -387,13 +406,16 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
     _refuse(path, asked, ("samples", "labels", "groups", "axis", "size"), why)
     if asked.need_labels:
         raise BadFileError(f"{path}: a NIfTI file has no labels; {_LABELS_FROM}")
-    volumes, affine = lazy_nifti(path, asked.chunks) if asked.lazy else read_nifti(path)
+    lazily = stays_in_files(path, asked.lazy, path.stat().st_size, not must_be_read_whole(path))
+    chunks = chunks_for(asked.lazy, asked.chunks)
+    volumes, affine = lazy_nifti(path, chunks) if lazily else read_nifti(path)
     if volumes.ndim != 4:
         raise BadFileError(
             f"{path}: must have four axes, the last counting the samples; its shape is {volumes.shape}. Where every "
             "file is one sample, give a folder with one subfolder per class, or a table of paths and labels"
         )
-    notes = (f"{path.name} {_WHOLE}",) if asked.lazy and must_be_read_whole(path) else ()
+    whole = (f"{path.name} {_WHOLE}",) if lazily and must_be_read_whole(path) else ()
+    notes = (*whole, *(_in_parts(path, asked, path.stat().st_size) if lazily else ()))
     return SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", notes)
 
 

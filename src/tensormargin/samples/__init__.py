@@ -5,7 +5,7 @@ and a `SampleArray` in `door.py`, which recognises the kind of an array.
 """
 
 from .base import Moments, Samples, working_dtype
-from .door import MemoryArray, SampleArray, labels_at, sample_array
+from .door import MemoryArray, SampleArray, labels_at, loaded_if_small, sample_array
 from .memory import MemorySamples
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "SampleArray",
     "Samples",
     "labels_at",
+    "loaded_if_small",
     "sample_array",
     "working_dtype",
 ]

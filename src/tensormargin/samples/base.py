@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -107,6 +108,13 @@ class Samples(ABC):
     @abstractmethod
     def design(self, contraction: Contraction) -> Array | Design:
         """Return the N x d design of a block, in memory or with the samples. The next call may overwrite it."""
+
+    def side_by_side(self, contractions: Sequence[Contraction]) -> Array:
+        """Return the designs of several contractions as one matrix in memory, without their removed directions."""
+        designs = ((one, self.design(one)) for one in contractions)
+        return np.hstack(
+            [one.projected(part if isinstance(part, np.ndarray) else part.here()) for one, part in designs]
+        )
 
 
 def typical_rows(count: int) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import tuning
-from .._namespace import dtype_of, has_float64, like, namespace, thin_product, to_host
+from .._namespace import cast, dtype_of, has_float64, like, namespace, thin_product, to_host
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
 from ..designs import Design
@@ -43,7 +43,7 @@ class DeviceSamples(Samples):
         self.dtype = working_dtype(dtype_of(array)) if dtype is None else dtype
         if rows is not None:
             array = self._xp.take(array, like(rows, array), axis=0)
-        self.array = self._xp.astype(array, getattr(self._xp, self.dtype.name), copy=False)
+        self.array = cast(array, self.dtype)
         self.shape = tuple(array.shape[1:])
         self.pivot = pivot
         self._shifted = False  # whether the array has had the pivot subtracted

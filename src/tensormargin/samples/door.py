@@ -17,6 +17,7 @@ from sklearn.utils import check_array
 from .. import tuning
 from .._namespace import beside, cast, dtype_of, has_float64, is_foreign, is_lazy, on_cpu, to_host
 from .._typing import Array
+from ..host_memory import available_bytes
 from .base import Samples, working_dtype
 from .device import DeviceSamples
 from .memory import MemorySamples
@@ -35,12 +36,15 @@ class SampleArray(ABC):
         Whether the samples are in host memory, so that several fits can read them at the same time.
     fits_in_batches : bool
         Whether many fits run in lockstep rather than one after the other.
+    is_lazy : bool
+        Whether the samples are in a Dask array, so that reading them costs more than anything else.
     has_float64, on_processor : bool
         Whether the device of the samples supports float64, and whether it is the CPU.
     """
 
     in_memory: ClassVar[bool] = False
     fits_in_batches: ClassVar[bool] = False
+    is_lazy: ClassVar[bool] = False
     has_float64: bool = True
     on_processor: bool = True
 
@@ -158,6 +162,9 @@ class DeviceArray(SampleArray):
 class LazyArray(SampleArray):
     """Samples in a Dask array, whose chunks stay on the workers."""
 
+    fits_in_batches: ClassVar[bool] = True
+    is_lazy: ClassVar[bool] = True
+
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> Samples:
         """Return the samples of these rows, or all of them."""
         from .lazy import LazySamples
@@ -196,6 +203,22 @@ def sample_array(X: Any) -> SampleArray:
     if is_lazy(X):
         return LazyArray(X)
     return DeviceArray(X) if is_foreign(X) else MemoryArray(X)
+
+
+def loaded_if_small(X: Any) -> Any:
+    """Return a small Dask array as a NumPy array, and everything else unchanged.
+
+    Small means a share of the memory that is available. Samples on the workers of a cluster stay there unless they are
+    so few that many tasks would take longer than their transfer.
+    """
+    if not is_lazy(X):
+        return X
+    from .lazy import in_chunks_here, on_cluster_now
+
+    most = tuning.LOADED_SHARE * available_bytes()
+    if on_cluster_now():
+        most = min(most, tuning.LOADED_FROM_CLUSTER_BYTES)
+    return in_chunks_here(X) if X.nbytes <= most else X
 
 
 def labels_at(classes: Any, codes: Any) -> Any:

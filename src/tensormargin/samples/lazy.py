@@ -29,6 +29,7 @@ from .. import tuning
 from .._typing import Array, FloatArray
 from ..contractions import Contraction
 from ..designs import Design, Matrix
+from ..host_memory import available_bytes
 from ..threads import slices
 from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
 from .memory import MemorySamples, contract_around, same_matrices
@@ -58,7 +59,7 @@ class LazySamples(Samples):
     ) -> None:
         self._array = array
         self._layout = layout
-        self._known = _sent(layout)
+        self._known = sent(layout)
         self.shape = tuple(array.shape[1:])
         self.dtype = layout.dtype
         self.pivot = pivot
@@ -78,7 +79,7 @@ class LazySamples(Samples):
     def take(self, rows: Array) -> LazySamples:
         """Return a subset of the samples, gathered and kept on the workers."""
         lengths = np.diff(np.searchsorted(rows, self._layout.bounds))
-        asked = _sent(rows)
+        asked = sent(rows)
         parts = self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=asked)
         parts = parts.rechunk({0: _merged(parts.chunks[0], prod(self.shape) * self.dtype.itemsize)}, method="tasks")
         (held,) = dask.persist(parts)
@@ -90,53 +91,74 @@ class LazySamples(Samples):
         Apart from the few samples that give the pivot, this takes one pass. The pivot is subtracted in float64 from
         samples that are rounded to another dtype; from others only if their offset would cost digits.
         """
-        as_it_is = self._array.dtype == self.dtype
-        typical: Any = self._typical() if centred else None
+        as_it_is = self.as_it_is
+        typical: Any = dask.persist(self.typical())[0] if centred else None
         if typical is not None and not as_it_is:
-            self._subtract(typical)
-        asked = _sent((weights, weights * signs))
+            self.subtract(typical)
+        asked = sent((weights, weights * signs))
         width = 2 * prod(self.shape) + 1
         total = self.total(_sums, (width,), weights=asked, less=typical if as_it_is else None)
         sums = Sums(total[: width // 2], total[width // 2 : -1], float(total[-1]))
         moments = sums.moments(weights, signs, centred, self.shape)
         if centred and as_it_is and offset_costs_digits(typical.compute(), moments.mean_square, self):
-            self._subtract(dask.delayed(np.ndarray.astype)(typical, self.dtype))
+            self.subtract(dask.delayed(np.ndarray.astype)(typical, self.dtype))
         return moments
 
-    def _typical(self) -> Any:
-        """Return the entrywise median of a few samples, on a worker."""
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the samples are stored in the dtype of the computations."""
+        return bool(self._array.dtype == self.dtype)
+
+    @property
+    def bounds(self) -> Array:
+        """Positions of the first sample of each chunk, and the number of samples."""
+        return self._layout.bounds
+
+    def typical(self) -> Any:
+        """Return the entrywise median of a few samples, not computed yet."""
         starts = np.concatenate([[0], np.cumsum(self._array.chunks[0])])
         places = [int(starts[number]) + row for number, row in map(self._layout.find, typical_rows(len(self)))]
         few = da.concatenate([self._array[k : k + 1] for k in places]).rechunk({0: -1})
         typical = few.map_blocks(_median, chunks=((1,), *few.chunks[1:]), meta=_nothing(few.ndim, np.float64))[0]
-        return dask.persist(typical.to_delayed().item())[0]
+        return typical.to_delayed().item()
 
-    def _subtract(self, pivot: Any) -> None:
+    def subtract(self, pivot: Any) -> None:
+        """Subtract a pivot, which is delayed, from every sample that is read from now on."""
         (self._shift,) = dask.persist(pivot)
         self.pivot = np.asarray(self._shift.compute())
 
     def vary(self, centred: bool) -> bool:
         """Return whether any sample differs from the first one (from zero if not ``centred``)."""
-        reference = _sent(self.take(np.array([0]))._array.compute()[0]) if centred else 0.0
+        reference = sent(self.take(np.array([0]))._array.compute()[0]) if centred else 0.0
         answers = self.on_chunks(_vary, (1,), np.dtype(bool), self._layout.ones, reference=reference)
         return bool(_gathered(answers).any())
 
     def scores(self, weights: Array) -> Array:
         """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
-        asked = _sent(weights)
-        return _gathered(self.on_chunks(_scores, (len(weights),), np.result_type(weights, self.dtype), weights=asked))
+        return _gathered(self.lazy_scores(weights))
+
+    def lazy_scores(self, weights: Array) -> da.Array:
+        """Return `scores` as a Dask array, not computed yet; all axes but the first two have length 1."""
+        asked = sent(weights)
+        return self.on_chunks(_scores, (len(weights),), np.result_type(weights, self.dtype), weights=asked)
 
     def design(self, contraction: Contraction) -> Array | Design:
         """Return the design of a block; for a full weight it stays on the workers."""
         if contraction.is_whole:
             return ChunkedDesign(self)
-        asked = _sent(replace(contraction, matrices=()))
+        asked = sent(replace(contraction, matrices=()))
         if not contraction.matrices:  # samples of order 1 have no tail, so blocks share nothing
             return _gathered(self.on_chunks(_designed, (contraction.width,), self.dtype, contraction=asked))
         partial = self._partial(contraction.half, contraction.matrices)
         chunks = (partial.chunks[0], (contraction.width,), *partial.chunks[2:])
         meta = _nothing(partial.ndim, self.dtype)
         return _gathered(partial.map_blocks(_around, contraction=asked, chunks=chunks, meta=meta))
+
+    def side_by_side(self, contractions: Sequence[Contraction]) -> Array:
+        """Return the designs of several contractions as one matrix, in one pass over the samples."""
+        width = sum(contraction.width for contraction in contractions)
+        asked = sent(tuple(contractions))
+        return _gathered(self.on_chunks(_side_by_side, (width,), self.dtype, contractions=asked))
 
     def _partial(self, half: str, matrices: Sequence[Array]) -> da.Array:
         """Return the samples with one half contracted, on the workers; cached and reused for equal matrices."""
@@ -145,10 +167,20 @@ class LazySamples(Samples):
             self._answer = None  # frees the workers' memory before the next one is computed
             kept = prod(self.shape) // prod(len(matrix) for matrix in matrices)
             width = kept * prod(matrix.shape[1] for matrix in matrices)
-            parts = self.on_chunks(_half, (width,), self.dtype, asked=_sent((half, matrices)))
+            parts = self.on_chunks(_half, (width,), self.dtype, asked=sent((half, matrices)))
             self._question = (half, matrices, parts)
             (self._answer,) = dask.persist(parts)
         return self._answer
+
+    def combined(self, factors: Array) -> FloatArray:
+        """Return ``sum_i factors_ki z_i`` for each row of ``factors``, as rows of flattened samples."""
+        width = prod(self.shape)
+        step = max(1, tuning.PART_BYTES // (8 * width))
+        rows = [
+            self.total(_combined, (len(factors[some]) * width,), factors=sent(factors[some])).reshape(-1, width)
+            for some in slices(slice(0, len(factors)), step)
+        ]
+        return np.concatenate(rows)
 
     def on_chunks(
         self,
@@ -190,8 +222,11 @@ class LazySamples(Samples):
 
     def total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> FloatArray:
         """Return the sum of a function's results (of length 1) over all chunks, computed on the workers."""
-        parts = self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **asked)
-        return _gathered(_sum(parts)).ravel()
+        return _gathered(self.lazy_total(function, shape, **asked)).ravel()
+
+    def lazy_total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> da.Array:
+        """Return this sum as a Dask array, not computed yet."""
+        return _sum(self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **asked))
 
 
 class ChunkedDesign:
@@ -212,11 +247,11 @@ class ChunkedDesign:
 
     def weighted_sum(self, weights: Array) -> FloatArray:
         """Return ``sum_i weights_i z_i``, computed on the workers."""
-        return self._samples.total(_weighted_sum, self.shape[1:], weights=_sent(weights))
+        return self._samples.total(_weighted_sum, self.shape[1:], weights=sent(weights))
 
     def products(self, vector: Array) -> FloatArray:
         """Return ``z_i . vector`` for every row."""
-        products = self._samples.on_chunks(_products, (1,), np.dtype(np.float64), vector=_sent(vector))
+        products = self._samples.on_chunks(_products, (1,), np.dtype(np.float64), vector=sent(vector))
         return _gathered(products).ravel()
 
     def gram(self, centre: Array) -> FloatArray:
@@ -226,17 +261,30 @@ class ChunkedDesign:
         every other one would move all chunks to all workers.
         """
         n_samples, width = self.shape
+        if _client() is None:
+            return self._gram_here(centre)
         columns = min(width, max(n_samples, tuning.SLAB_BYTES // (n_samples * self.dtype.itemsize)))
         slabs = self._rows().rechunk((n_samples, columns), method="tasks").T
         parts = slabs.map_blocks(
             _slab_gram,
-            centre=_sent(centre),
+            centre=sent(centre),
             columns=columns,
             chunks=((1,) * slabs.numblocks[0], (n_samples,), (n_samples,)),
             new_axis=2,
             meta=_nothing(3, np.float64),
         )
         return _gathered(_sum(parts))
+
+    def _gram_here(self, centre: Array) -> FloatArray:
+        """Return the same without a cluster, where all slabs together need not fit into memory: one after the other."""
+        n_samples, width = self.shape
+        most = max(tuning.ROUND_LEAST_BYTES, tuning.LOADED_SHARE * available_bytes())
+        columns = int(min(width, max(1, most // (n_samples * self.dtype.itemsize))))
+        total = np.zeros((n_samples, n_samples))
+        for where in slices(slice(0, width), columns):
+            slab = self._samples.on_chunks(_slab, (where.stop - where.start,), self.dtype, columns=where)
+            total += Matrix(_gathered(slab)).gram(centre[where])
+        return total
 
 
 @dataclass(frozen=True)
@@ -314,6 +362,10 @@ def _designed(samples: MemorySamples, where: slice, contraction: Contraction) ->
     return samples.design(contraction)
 
 
+def _side_by_side(samples: MemorySamples, where: slice, contractions: Sequence[Contraction]) -> Array:
+    return samples.side_by_side(contractions)
+
+
 def _scores(samples: MemorySamples, where: slice, weights: Array) -> Array:
     return samples.scores(weights)
 
@@ -330,12 +382,23 @@ def _sums(samples: MemorySamples, where: slice, weights: tuple[Array, Array], le
     return np.concatenate([sums.weighted, sums.signed, [sums.squares]])[None]
 
 
+def _combined(samples: MemorySamples, where: slice, factors: Array) -> Array:
+    own, total = factors[:, where], np.zeros((len(factors), prod(samples.shape)))
+    for part, tensors in samples.chunks():
+        total += own[:, part] @ tensors.reshape(len(tensors), -1).astype(np.float64, copy=False)
+    return total.reshape(1, -1)
+
+
 def _vary(samples: MemorySamples, where: slice, reference: Array | float) -> Array:
     return np.array([[samples.differ(reference)]])
 
 
 def _flat(samples: MemorySamples, where: slice) -> Array:
     return samples.matrix()
+
+
+def _slab(samples: MemorySamples, where: slice, columns: slice) -> Array:
+    return np.ascontiguousarray(samples.matrix()[:, columns])
 
 
 def _weighted_sum(samples: MemorySamples, where: slice, weights: Array) -> Array:
@@ -363,7 +426,7 @@ def _add(parts: Array, axis: Any, keepdims: bool) -> Array:
 # Transfer of arguments and results
 
 
-def _sent(value: Any) -> Any:
+def sent(value: Any) -> Any:
     """Return small data as a persisted object that all chunks share and the scheduler can send again."""
     # Silences "large graph", which is intended. A setting made before distributed is imported would hide its defaults.
     quietly = {_THRESHOLD: "1TiB"} if "distributed" in sys.modules else {}
@@ -390,7 +453,7 @@ def _gathered(parts: da.Array) -> Array:
 
 def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
     """Yield the index and the value of each part, in any order, a few at a time."""
-    client = getattr(get_scheduler(), "__self__", None)
+    client = _client()
     if client is None:
         blocks = list(parts.to_delayed().ravel())
         for some in slices(slice(0, len(blocks)), tuning.CHUNKS_AT_ONCE):
@@ -407,6 +470,21 @@ def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
         for some in slices(slice(0, len(done)), together):
             arrived = client.gather(done[some])
             yield from zip([numbers[future.key] for future in done[some]], arrived, strict=True)
+
+
+def on_cluster_now() -> bool:
+    """Return whether Dask computes on a cluster rather than in this process."""
+    return _client() is not None
+
+
+def in_chunks_here(X: da.Array) -> Array:
+    """Return a Dask array as a NumPy array, filled as its chunks arrive so that it is never held twice."""
+    return _gathered(X).reshape(X.shape)
+
+
+def _client() -> Any:
+    """Return the client of the cluster in use, or None."""
+    return getattr(get_scheduler(), "__self__", None)
 
 
 def _merged(lengths: Sequence[int], n_bytes: int) -> tuple[int, ...]:

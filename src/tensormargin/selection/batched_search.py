@@ -13,6 +13,7 @@ from .._typing import Array
 from ..estimators import fit_many
 from ..estimators.fit_steps import without_convergence_warnings
 from .grid import Candidate
+from .lazy_search import run_lazily
 from .race import Unit
 from .search import HeldOut, Job, Training
 from .splits import Split
@@ -22,8 +23,12 @@ def run_batched(training: Training, jobs: Sequence[Job], splits: Sequence[Split]
     """Yield the results of the jobs.
 
     Candidates of one decomposition and rank are fitted together: on all splits if there is no preparation, otherwise
-    on each split by itself. After the deadline only those that are always fitted are.
+    on each split by itself. After the deadline only those that are always fitted are. Candidates on a Dask array are
+    fitted together whatever their form (`tensormargin.selection.lazy_search`).
     """
+    if training.array.is_lazy:
+        yield from run_lazily(training, jobs, splits)
+        return
     plain = [job for job in jobs if training.preparations[job.which] is None]
     if plain:
         held_out = {job.split: HeldOut(training.part(splits[job.split][1]), None) for job in plain}

@@ -37,9 +37,10 @@ from ..model_steps import check_groups_for, transformed
 from ..multiclass import problem_classes
 from ..preparation import takes_ragged
 from ..progress import Progress
-from ..samples import SampleArray, sample_array
+from ..samples import SampleArray, loaded_if_small, sample_array
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Candidate, Mu, candidates, default_of, lowered_ranks, schemes_of
+from .lazy_search import without_full_if_too_large
 from .race import Race
 from .runner import SearchRunner
 from .scoring import Assess
@@ -250,6 +251,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         self._check_grid()
         given = y
         X, y = checked_training(self, X, y, ragged=self._takes_ragged)
+        X = loaded_if_small(X)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -269,7 +271,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         self.sample_shape_ = shape_of_samples(X)
         shapes = self._shapes(training)
         schemes = schemes_of(self.multi_class, self.class_weight, len(classes))
-        tried = candidates(shapes, self.decompositions, self.ranks, self.lams, self.mus, schemes)
+        decompositions = without_full_if_too_large(self.decompositions, training, shapes)
+        tried = candidates(shapes, decompositions, self.ranks, self.lams, self.mus, schemes)
         default = default_of(tried)
         spread = np.random.RandomState(rng.randint(2**31 - 1))
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)

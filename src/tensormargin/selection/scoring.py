@@ -34,21 +34,34 @@ class SplitClassifier(TensorMarginClassifier):
 
     calibration_: FloatArray | None
     asked_: bool
+    known_: tuple[Any, Array] | None  # samples and their binary scores, which then are not computed again
 
     @classmethod
-    def of(cls, classifier: TensorMarginClassifier, calibration: FloatArray | None = None) -> Self:
+    def of(
+        cls,
+        classifier: TensorMarginClassifier,
+        calibration: FloatArray | None = None,
+        known: tuple[Any, Array] | None = None,
+    ) -> Self:
         """Return a `SplitClassifier` with the attributes of a fitted classifier."""
         one = cls()
-        one.__dict__.update(vars(classifier), calibration_=calibration, asked_=False)
+        one.__dict__.update(vars(classifier), calibration_=calibration, asked_=False, known_=known)
         return one
+
+    def binary_scores(self, X: Any) -> Array:
+        """Return the scores of `TensorMarginClassifier.binary_scores`."""
+        if self.known_ is not None and X is self.known_[0]:
+            return self.known_[1]
+        return to_host(super().binary_scores(X))
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of `TensorMarginClassifier.decision_function`."""
-        return to_host(super().decision_function(X))
+        return to_host(combine_scores(self.binary_scores(X), self.classes_.shape[0], self.multi_class_))
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels."""
-        return to_host(super().predict(X))
+        decisions = combine_scores(self.binary_scores(X), self.classes_.shape[0], self.multi_class_)
+        return to_host(self.classes_)[predicted_codes(decisions)]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return class probabilities, one column per class."""
@@ -104,11 +117,17 @@ class Assess:
     accuracy: bool = False
     keep_scores: bool = True
 
-    def __call__(self, classifier: TensorMarginClassifier, split: HeldOut, fit_seconds: float) -> Result:
-        """Return the result of a fit, without a score yet if the scorer needs probabilities."""
+    def __call__(
+        self, classifier: TensorMarginClassifier, split: HeldOut, fit_seconds: float, scores: Array | None = None
+    ) -> Result:
+        """Return the result of a fit, without a score yet if the scorer needs probabilities.
+
+        ``scores`` are the binary scores of the test set if they are known already.
+        """
         began = perf_counter()
         X, y, weights = tested = split.tested
-        scores = to_host(sample_array(X).scores(classifier.coef_, classifier.intercept_))
+        if scores is None:
+            scores = to_host(sample_array(X).scores(classifier.coef_, classifier.intercept_))
         bound = _margin_bound(scores, classifier, tested)
         waits, score = False, np.nan
         if self.accuracy and not weights:
@@ -116,7 +135,7 @@ class Assess:
             codes = predicted_codes(combine_scores(scores, len(classes), classifier.multi_class_))
             score = float(np.mean(classes[codes] == y))
         else:
-            score, waits = self._called(classifier, tested)
+            score, waits = self._called(classifier, tested, scores)
         seconds = perf_counter() - began
         result = Result(score, bound, fit_seconds, seconds, classifier.n_parameters_, classifier.rank)
         if waits:
@@ -127,9 +146,9 @@ class Assess:
         """Return the same, for results that hold the scores of the held-out samples."""
         return replace(self, keep_scores=True)
 
-    def _called(self, classifier: TensorMarginClassifier, tested: Part) -> tuple[float, bool]:
+    def _called(self, classifier: TensorMarginClassifier, tested: Part, scores: Array) -> tuple[float, bool]:
         """Return the scorer's number, and whether it has to be called again with probabilities."""
-        model = SplitClassifier.of(classifier)
+        model = SplitClassifier.of(classifier, known=(tested[0], scores))
         try:
             return self.score(model, tested), model.asked_
         except Exception:  # a scorer may turn `NeedsOtherSplitsError` into any other error
@@ -195,7 +214,7 @@ class WithProbabilities:
         tested = self.training.transformed_part(result.preparation, self.splits[split][1])
         began = perf_counter()
         calibration = self._calibration(split, own, result.classifier, complete)
-        model = SplitClassifier.of(result.classifier, calibration)
+        model = SplitClassifier.of(result.classifier, calibration, (tested[0], result.scores))
         score = self.assess.score(model, tested)
         result = replace(result, score=score, score_seconds=result.score_seconds + perf_counter() - began)
         return replace(result, classifier=None, preparation=None) if complete else result

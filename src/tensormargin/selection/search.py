@@ -160,7 +160,8 @@ class SplitCache:
 class Job:
     """Candidates to fit on one split after one preparation.
 
-    ``take`` is called with each fitted classifier, the split and the fit time in seconds; its result is returned.
+    ``take`` is called with each fitted classifier, the split, the fit time in seconds and, if they are known already,
+    the binary scores of the test set; its result is returned.
     Candidates other than those in ``always`` are skipped after the ``deadline`` (as `time.time` counts).
     """
 
@@ -169,7 +170,7 @@ class Job:
     candidates: Sequence[tuple[int, Candidate]]
     preparations: Sequence[Any]
     template: TensorMarginClassifier
-    take: Callable[[TensorMarginClassifier, HeldOut, float], Any]
+    take: Callable[..., Any]
     deadline: float | None
     always: int
     cache: SplitCache

@@ -1,0 +1,121 @@
+"""The flat reference of a nested evaluation for samples in a Dask array, which LinearSVC cannot take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+from .._typing import Array, FloatArray
+from ..host_memory import available_bytes
+from ..model_steps import transformed
+from ..samples import sample_array
+from ..selection import splits_of
+from .comparison import Tuned, tuned
+from .contenders import Contender
+
+SUBSET = "training samples"
+"""Key of the number of samples that the reference was fitted to, if these are not all."""
+
+_FEWEST = 6  # samples per class, so that five folds have all of them
+_COPIES = 8  # of the coordinates, which cross-validation, LinearSVC and its solver make
+
+
+@dataclass(frozen=True)
+class FlatPredictor:
+    """A linear classifier of flattened samples after a fitted preparation (None for none)."""
+
+    preparation: Any
+    classes: Array
+    weights: FloatArray
+    offsets: FloatArray
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted labels of samples in a Dask array, read once."""
+        X = X if self.preparation is None else transformed(self.preparation, X, None)
+        array = sample_array(X)
+        scores = np.asarray(array.scores(self.weights.reshape(-1, *array.sample_shape), self.offsets))
+        codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return self.classes[codes]
+
+
+def lazy_reference(
+    flat: Contender,
+    alternatives: Sequence[Any],
+    X: Any,
+    y: Array,
+    groups: Array | None,
+    folds: int,
+    seed: int,
+    score: str,
+) -> Tuned:
+    """Return a flat method tuned and fitted on samples in a Dask array.
+
+    It is fitted to coordinates of the samples, which have the same inner products, as many numbers per sample as there
+    are samples or entries. If they would not fit into memory, a random subset of the samples is used. Each of the
+    alternative preparations is fitted to the training set once, not once per fold.
+
+    Parameters
+    ----------
+    flat : Contender
+        A Pipeline that ends in LinearSVC.
+    alternatives : sequence of transformer or None
+    X : dask.array.Array
+    y : ndarray of shape (n_samples,)
+    groups : ndarray of shape (n_samples,) or None
+    folds, seed
+        Of the cross-validation that chooses.
+    score : str
+    """
+    from ..estimators.lazy_fits import LazyCoordinates
+
+    rows = _subset(y, groups, prod(X.shape[1:]), seed)
+    used = {} if len(rows) == len(y) else {SUBSET: len(rows)}
+    own, of_rows = (y, groups) if not used else (y[rows], None if groups is None else groups[rows])
+    splits = splits_of(folds, own, of_rows, seed)
+    best: tuple[float, Any] = (-np.inf, None)
+    for one in alternatives:
+        preparation = None if one is None else clone(one).fit(X)
+        Z = X if preparation is None else transformed(preparation, X, None)
+        coordinates = LazyCoordinates.of(sample_array(Z[rows] if used else Z))
+        chosen = tuned(flat, coordinates.coordinates, own, folds, seed, of_rows, 1, score)
+        reached = cross_val_score(chosen.estimator, coordinates.coordinates, own, cv=splits, scoring=score).mean()
+        if reached > best[0]:
+            values = {f"method__{name}": value for name, value in chosen.values.items()}
+            values |= {"preparation": "passthrough" if one is None else one}
+            given = chosen.values if len(alternatives) == 1 else values
+            fitted = chosen.estimator.fit(coordinates.coordinates, own)
+            best = reached, Tuned(_on_samples(fitted, coordinates, preparation), {**given, **used})
+    tuned_one: Tuned = best[1]
+    return tuned_one
+
+
+def _on_samples(fitted: Any, coordinates: Any, preparation: Any) -> FlatPredictor:
+    """Return the classifier of coordinates as one of samples."""
+    unit, svc = fitted[0], fitted[-1]
+    on_coordinates = svc.coef_ / unit.unit_
+    weights = coordinates.on_samples(on_coordinates)
+    offsets = svc.intercept_ - on_coordinates @ unit.mean_ - weights @ coordinates.mean
+    return FlatPredictor(preparation, svc.classes_, weights, offsets)
+
+
+def _subset(y: Array, groups: Array | None, size: int, seed: int) -> Array:
+    """Return the rows to fit to: all, or as many as fit into memory, in ascending order and with the same classes."""
+    entries = available_bytes() / (8 * 4 * _COPIES)
+    most = int(max(sqrt(entries) if sqrt(entries) < size else entries / size, _FEWEST * len(np.unique(y))))
+    if len(y) <= most:
+        return np.arange(len(y))
+    rng = np.random.RandomState(seed)
+    _, codes = np.unique(y, return_inverse=True)
+    order = rng.permutation(len(y))
+    ranks = np.empty(len(y))
+    for code in range(codes.max() + 1):
+        own = order[codes[order] == code]
+        ranks[own] = (np.arange(len(own)) + 0.5) / len(own)  # the same share of every class comes first
+    chosen: Array = np.sort(np.argsort(ranks, kind="stable")[:most])
+    return chosen

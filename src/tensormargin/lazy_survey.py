@@ -1,0 +1,60 @@
+"""One pass over the samples in a Dask array: their range, and a checksum of each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._typing import Array
+
+_KEPT = 4
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The smallest and largest entry of the samples, and a checksum of each sample.
+
+    Attributes
+    ----------
+    minimum, maximum : float
+    digests : ndarray of shape (n_samples, 2)
+        Equal rows for copies of a sample.
+    """
+
+    minimum: float
+    maximum: float
+    digests: Array
+
+
+_known: OrderedDict[str, Survey] = OrderedDict()  # by the name of the array, which says what it is computed from
+
+
+def survey(X: Any) -> Survey:
+    """Return the survey of a Dask array that is chunked along the samples; it is read once, however often one asks."""
+    if X.name in _known:
+        return _known[X.name]
+    import dask
+
+    parts = [dask.delayed(_of_chunk)(part) for part in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0]]
+    found = [one for one in dask.compute(*parts) if len(one.digests)]
+    result = Survey(
+        min(one.minimum for one in found),
+        max(one.maximum for one in found),
+        np.concatenate([one.digests for one in found]),
+    )
+    _known[X.name] = result
+    while len(_known) > _KEPT:
+        _known.popitem(last=False)
+    return result
+
+
+def _of_chunk(part: Array) -> Survey:
+    if not part.size:
+        return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64))
+    rows = np.ascontiguousarray(part).reshape(len(part), -1)
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+    return Survey(float(rows.min()), float(rows.max()), np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2))
