@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, fit_many, nested_evaluation, tuning
-from tensormargin.evaluation.comparison import tuned
+from tensormargin.evaluation.choice import tuned
 from tensormargin.evaluation.contenders import contender
 from tensormargin.evaluation.lazy_reference import SUBSET, lazy_reference
 from tensormargin.io import BadFileError, load_samples

@@ -21,7 +21,7 @@ from tensorly.regression import CP_PLSR
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
-from tensormargin.evaluation.comparison import tuned
+from tensormargin.evaluation.choice import tuned
 from tensormargin.evaluation.intervals import paired_difference, score_interval, wilson
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.model_steps import (

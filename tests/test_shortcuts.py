@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,8 @@ from conftest import low_rank_classes
 from reference import random_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import LinearSVC
 
 import tensormargin.alternate as alternate_module
 import tensormargin.coarse as coarse
@@ -18,10 +21,13 @@ from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, Tenso
 from tensormargin.alternate import Sweep, _left_to_fall
 from tensormargin.blocks import block_problem
 from tensormargin.blocks.signed_design import SignedDesign
+from tensormargin.evaluation.choice import candidate_scores
+from tensormargin.evaluation.contenders import FlatUnit, contender
 from tensormargin.formats import FORMATS
 from tensormargin.formats.tucker import TuckerWeight
 from tensormargin.objective import MarginProblem, Objective
 from tensormargin.samples import MemorySamples
+from tensormargin.selection import splits_of
 from tensormargin.solvers import SOLVERS
 
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
@@ -386,6 +392,61 @@ class TestSearches:
             monkeypatch.setattr(tuning, "KEPT_SCORES_BYTES", n_bytes)
             searches.append(TensorMarginClassifierCV(("cp",), (1,), random_state=0).fit(X, y))
         np.testing.assert_array_equal(searches[0].calibration_, searches[1].calibration_)
+
+    @pytest.mark.parametrize("shape", [(5, 6), (3, 4, 3)])
+    @pytest.mark.parametrize("n_jobs", [1, 4])
+    def test_kept_first_passes(self, shape, n_jobs, monkeypatch):
+        X, y = images(60, shape)
+        y = np.where(np.arange(60) % 5, y, 7)
+        reads = []
+        first_pass = MemorySamples.first_pass
+        monkeypatch.setattr(MemorySamples, "first_pass", lambda self, *rest: reads.append(1) or first_pass(self, *rest))
+        settings = {"random_state": 0, "exhaustive": True, "cv": 2, "scoring": _mean_margin, "n_jobs": n_jobs}
+        searches, counts = [], []
+        for n_bytes in (tuning.KEPT_READINGS_BYTES, 0):
+            monkeypatch.setattr(tuning, "KEPT_READINGS_BYTES", n_bytes)
+            reads.clear()
+            searches.append(TensorMarginClassifierCV(ranks=(1, 2), **settings).fit(X + 20, y).cv_results_)
+            counts.append(len(reads))
+        np.testing.assert_array_equal(searches[0]["mean_test_score"], searches[1]["mean_test_score"])
+        assert counts[0] < 0.1 * counts[1] or n_jobs > 1  # threads may read the same thing at the same time
+
+
+class TestReference:
+    """What the flat reference and the methods of a comparison share between candidates changes no score."""
+
+    @pytest.mark.parametrize("name", ["LinearSVC", "SVM", "STM", "TuSPMD-LRT", "CP-PLSR"])
+    def test_scores_of_candidates_are_those_of_a_grid_search(self, name):
+        X, _ = images(45, (6, 9), delta=0.5)
+        y = np.arange(45) % 3
+        X[y == 2] += 0.2
+        splits = splits_of(3, y, None, 0)
+        one = contender(name).behind(None, TensorScaler())
+        grid = {key: list(values) for key, values in one.grid.items()}
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            expected = GridSearchCV(one.estimator, grid, cv=splits, refit=False, scoring="balanced_accuracy").fit(X, y)
+        scores = candidate_scores(one, X, y, splits, scoring="balanced_accuracy")
+        columns = [expected.cv_results_[f"split{number}_test_score"] for number in range(3)]
+        np.testing.assert_allclose(scores, np.column_stack(columns), atol=1e-12)
+
+    def test_candidates_that_fail_have_no_score_and_an_error_is_raised_if_all_do(self):
+        X, y = images(30, (4, 5))
+        splits = splits_of(3, y, None, 0)
+        scores = candidate_scores(contender("STM", lam_grid=(-1.0, 1.0)), X, y, splits)
+        np.testing.assert_array_equal(np.isnan(scores), [[True] * 3, [False] * 3])
+        with pytest.raises(ValueError, match="lam"):
+            candidate_scores(contender("STM", lam_grid=(-1.0, -2.0)), X, y, splits)
+
+    @pytest.mark.parametrize("shape", [(6, 9), (4, 5)])
+    def test_coordinates_give_the_decisions_of_the_samples(self, shape):
+        X, y = images(40, shape, delta=0.5)
+        unit = FlatUnit()
+        svc = LinearSVC(random_state=0, tol=1e-8, max_iter=10**5).fit(unit.fit_transform(X[:30]), y[:30])
+        flat = (X.reshape(40, -1) - unit.mean_) / unit.unit_
+        plain = LinearSVC(random_state=0, tol=1e-8, max_iter=10**5).fit(flat[:30], y[:30])
+        assert unit.transform(X).shape[1] == min(31, unit.n_entries_)
+        np.testing.assert_allclose(svc.decision_function(unit.transform(X)), plain.decision_function(flat), atol=1e-6)
+        assert np.mean(np.sum(flat[:30] ** 2, axis=1)) == pytest.approx(10)
 
 
 def _mean_margin(estimator, X, y):

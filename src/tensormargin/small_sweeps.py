@@ -6,14 +6,12 @@ there, for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from . import tuning
-from ._native import native_function
+from ._native import has_native, native_call
 from ._typing import Array, FloatArray
 from .formats import Weight
 from .objective import MarginProblem
@@ -21,6 +19,7 @@ from .samples import MemorySamples, Samples
 from .solvers.small import limits, strengths
 
 _MOST_MODES = 16  # as in small_fit.c
+_FUNCTION = "tensormargin_sweep"
 
 
 class SmallSweep(NamedTuple):
@@ -46,29 +45,43 @@ class SmallSweeps:
 
     def __init__(
         self,
-        function: Callable[..., int],
-        samples: Array,
+        columns: Array,
         problem: MarginProblem,
         weight: Weight,
         beta: FloatArray | None,
         tol: float,
     ) -> None:
         objective = problem.objective
-        self._function = function
         core, factors = weight.core_and_factors()
         self._format = weight
         self.n_blocks = len(weight.block_names)
-        self._problem = problem
-        self._samples = samples
         self._sizes = np.array(weight.shape, np.int64)
         self._ranks = np.array(core.shape, np.int64)
         self._core = np.array(core, np.float64, order="C")
         self._factors = np.concatenate([factor.ravel() for factor in factors])
-        self._strengths, self._limits = strengths(objective), limits()
-        self._rules = np.array([tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP])
         self._state = np.array([np.inf, 0.0, 0.0])  # objective, intercept, scale
         self._gap_needed = tuning.GAP_SHARE * tol
         self.beta: FloatArray = objective.mu2 * objective.weights if beta is None else beta.copy()
+        self._made = np.empty(3)
+        self._call = native_call(
+            _FUNCTION,
+            len(self.beta),
+            len(self._sizes),
+            self._sizes,
+            self._ranks,
+            columns,
+            problem.signs,
+            objective.weights,
+            strengths(objective),
+            problem.bias_scale,
+            limits(),
+            np.array([tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP]),
+            self._core,
+            self._factors,
+            self.beta,
+            self._state,
+            self._made,
+        )
 
     @property
     def objective(self) -> float:
@@ -87,26 +100,8 @@ class SmallSweeps:
 
     def sweep(self) -> SmallSweep | None:
         """Make one sweep; None if rounding keeps a solve from its gap, or memory is missing."""
-        out = np.empty(3)
-        failed = self._function(
-            len(self.beta),
-            len(self._sizes),
-            self._sizes,
-            self._ranks,
-            self._samples,
-            self._problem.signs,
-            self._problem.objective.weights,
-            self._strengths,
-            self._problem.bias_scale,
-            self._limits,
-            self._rules,
-            self._core,
-            self._factors,
-            self.beta,
-            self._state,
-            out,
-        )
-        made = SmallSweep(*out.tolist())
+        failed = self._call()
+        made = SmallSweep(*self._made.tolist())
         return None if failed or not made.gap <= self._gap_needed else made
 
     def weight(self) -> Weight:
@@ -120,12 +115,8 @@ def small_sweeps(
     samples: Samples, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
 ) -> SmallSweeps | None:
     """Return the fit of a small problem by compiled code, or None if it is not small or the code was not compiled."""
-    if not isinstance(samples, MemorySamples) or len(samples) * prod(samples.shape) > tuning.SMALL_SAMPLES:
+    if not isinstance(samples, MemorySamples) or samples.n_entries > tuning.SMALL_SAMPLES:
         return None
     if len(weight.shape) > _MOST_MODES or not weight.has_core or len(weight.block_names) == 1:
         return None
-    function = native_function("tensormargin_sweep")
-    if function is None:
-        return None
-    # samples last: every step then runs over all samples in one go
-    return SmallSweeps(function, np.ascontiguousarray(samples.matrix().T, np.float64), problem, weight, beta, tol)
+    return SmallSweeps(samples.columns, problem, weight, beta, tol) if has_native(_FUNCTION) else None

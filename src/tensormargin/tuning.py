@@ -196,6 +196,8 @@ SMALL_SAMPLES = 2**19
 
 KEPT_SPLITS_BYTES = 2**28
 """Prepared training and test sets that a search keeps; others are prepared again for each rung of the race."""
+KEPT_READINGS_BYTES = 2**24
+"""Small binary problems of a split after their first pass, which all strengths, decompositions and ranks share."""
 KEPT_SCORES_BYTES = 2**29
 """Held-out scores that a search keeps for the calibration of the selected model; otherwise it is fitted again."""
 FLAT_BASIS_BYTES = 2**29

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,40 @@ _ARGUMENTS = {
 }
 
 
-@cache
-def native_function(name: str) -> Callable[..., int] | None:
-    """Return a function of the compiled library, or None if it was not compiled (or is for another platform).
+class NativeCall:
+    """A call of a compiled function, which can be made again and again: arrays are read and written in place."""
 
-    It takes numbers and C-contiguous arrays of float64 or int64, and runs without Python's global lock.
-    """
+    def __init__(self, function: Any, arguments: tuple[Any, ...]) -> None:
+        self._function = function
+        self._kept = arguments  # keeps the arrays alive, of which the function gets nothing but the addresses
+        self._plain = tuple(map(_plain, arguments))
+
+    def __call__(self) -> int:
+        return int(self._function(*self._plain))
+
+
+@cache
+def _function(name: str) -> Any:
     try:
         function = getattr(ctypes.CDLL(str(_LIBRARY)), name)
     except OSError:
         return None
     function.argtypes = _ARGUMENTS[name]
     function.restype = ctypes.c_int
+    return function
 
-    def call(*arguments: Any) -> int:
-        # The arguments keep the arrays alive until the function returns: it gets nothing but their addresses.
-        return int(function(*map(_plain, arguments)))
 
-    return call
+def has_native(name: str) -> bool:
+    """Return whether a function was compiled, for this platform."""
+    return _function(name) is not None
+
+
+def native_call(name: str, *arguments: Any) -> NativeCall:
+    """Return the call of a compiled function (see `has_native`), which runs without Python's global lock.
+
+    It takes numbers and C-contiguous arrays of float64 or int64.
+    """
+    return NativeCall(_function(name), arguments)
 
 
 def _plain(argument: Any) -> Any:

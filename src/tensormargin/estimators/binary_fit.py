@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
 
 import numpy as np
 
+from .. import tuning
 from .._typing import Array
 from ..alternate import Fit, Report, Start, Sweep, alternate
 from ..coarse import coarse_start, dual_guess
@@ -13,7 +16,7 @@ from ..formats import Weight
 from ..formats.base import Rank
 from ..multiclass import BinaryProblem
 from ..objective import MarginProblem, Objective
-from ..samples import Moments, SampleArray, Samples, working_dtype
+from ..samples import MemorySamples, Moments, SampleArray, Samples, working_dtype
 from ..solvers import SOLVERS
 from .strength import Strength
 
@@ -78,7 +81,10 @@ class FitSpec:
 
     def first_weights(self, moments: Moments) -> list[Weight]:
         """Return the start of each of the ``n_init`` fits: the last fit or the class means, then random ones."""
-        settings, rng = self.settings, np.random.RandomState(self.seed)
+        settings = self.settings
+        if self.last is not None and settings.n_init == 1:
+            return [self.last.weight]
+        rng = np.random.RandomState(self.seed)
         weights = []
         for attempt in range(settings.n_init):
             if attempt == 0 and self.last is not None:
@@ -90,19 +96,82 @@ class FitSpec:
         return weights
 
     @property
+    def read_as(self) -> tuple[Any, ...]:
+        """What the first pass depends on: fits that agree in it can share what it gives."""
+        rows = None if self.problem.rows is None else self.problem.rows.tobytes()
+        signs, shares = self.problem.signs.tobytes(), self.shares.tobytes()
+        return rows, signs, shares, self.settings.fit_intercept, self.settings.tol
+
+    @property
+    def starts_as(self) -> tuple[Any, ...]:
+        """What the first weights depend on besides the samples."""
+        settings = self.settings
+        return settings.format, settings.rank, settings.init, settings.n_init, self.seed
+
+    @property
     def report(self) -> Report | None:
         """Callback after each sweep, or None."""
         return _print_sweep if self.settings.verbose else None
 
 
-def fit_binary(array: SampleArray, spec: FitSpec) -> Fit:
+@dataclass(frozen=True)
+class Reading:
+    """The samples of a binary problem after the first pass, and the first weights, by what they depend on."""
+
+    samples: Samples
+    moments: Moments
+    starts: dict[tuple[Any, ...], list[Weight]] = field(default_factory=dict)
+
+    def first_weights(self, spec: FitSpec) -> list[Weight]:
+        """Return the start of each fit, computed once unless it is a warm start."""
+        if spec.last is not None:
+            return spec.first_weights(self.moments)
+        if spec.starts_as not in self.starts:
+            self.starts[spec.starts_as] = spec.first_weights(self.moments)
+        return self.starts[spec.starts_as]
+
+
+class Readings:
+    """The first passes over one array, shared by fits that differ in strengths, decomposition and rank only.
+
+    A pass takes as long as a third of a small fit. Kept are those of small problems, up to a total size.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], Reading] = {}
+        self._lock = Lock()
+        self._left = tuning.KEPT_READINGS_BYTES
+
+    def of(self, array: SampleArray, spec: FitSpec) -> Reading:
+        """Return the samples of a binary problem after the first pass; several fits may use them at the same time."""
+        key = spec.read_as
+        found = self._kept.get(key) or self._keep(key, _read(array, spec))
+        return replace(found, samples=found.samples.for_another_fit())
+
+    def _keep(self, key: tuple[Any, ...], new: Reading) -> Reading:
+        samples = new.samples
+        if not isinstance(samples, MemorySamples) or samples.n_entries > tuning.SMALL_SAMPLES:
+            return new
+        with self._lock:
+            n_bytes = samples.nbytes + samples.columns.nbytes
+            if n_bytes <= self._left and key not in self._kept:
+                self._left -= n_bytes
+                self._kept[key] = new
+        return new
+
+    def __reduce__(self) -> Any:  # copies in other processes start empty
+        return Readings, ()
+
+
+def fit_binary(array: SampleArray, spec: FitSpec, readings: Readings | None = None) -> Fit:
     """Return the best fit of a binary problem over ``n_init`` starts."""
     settings, last = spec.settings, spec.last
-    samples, moments = _read(array, spec)
-    problem = spec.margin_problem(moments)
+    reading = _read(array, spec) if readings is None else readings.of(array, spec)
+    samples = reading.samples
+    problem = spec.margin_problem(reading.moments)
     solver = SOLVERS["dual_cd"]
     fits = []
-    for weight in spec.first_weights(moments):
+    for weight in reading.first_weights(spec):
         if last is not None and weight is last.weight:  # already fitted: a coarse start would only spoil it
             intercept = last.intercept + at_pivot(weight, samples.pivot)
             start = Start(weight, dual_guess(samples, problem, weight, intercept))
@@ -136,11 +205,11 @@ def best_fit(fits: list[Fit], pivot: Array | None) -> Fit:
 
 def at_pivot(weight: Weight, pivot: Array | None) -> float:
     """Return the score of the pivot, by which subtracting it shifts the intercept."""
-    return 0.0 if pivot is None else float(np.sum(weight.to_dense() * pivot))
+    return 0.0 if pivot is None else float(np.vdot(weight.to_dense(), pivot))
 
 
-def _read(array: SampleArray, spec: FitSpec) -> tuple[Samples, Moments]:
-    """Make the first pass over the samples; return them and their moments."""
+def _read(array: SampleArray, spec: FitSpec) -> Reading:
+    """Make the first pass over the samples."""
     centred = spec.settings.fit_intercept
     own, dtypes = working_dtype(array.dtype), array.dtypes(spec.settings.tol)
     for dtype in dtypes:
@@ -152,7 +221,7 @@ def _read(array: SampleArray, spec: FitSpec) -> tuple[Samples, Moments]:
             break
     else:
         _reject(samples, moments, centred, own.name)
-    return samples, moments
+    return Reading(samples, moments)
 
 
 def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:

@@ -15,13 +15,15 @@ from .._typing import Array
 from ..alternate import Fit
 from ..samples import MemoryArray, SampleArray
 from ..threads import worker_threads
-from .binary_fit import FitSpec, fit_binary
+from .binary_fit import FitSpec, Readings, fit_binary
 
 PLACES = ("auto", "host", "device")
 
 
-def fit_specs(array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, solver: str) -> list[Fit]:
-    """Return the fits of binary problems that use subsets of the same samples."""
+def fit_specs(
+    array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, solver: str, readings: Readings | None = None
+) -> list[Fit]:
+    """Return the fits of binary problems that use subsets of the same samples, whose first passes may be kept."""
     batched = _batched(array, specs, solver) if array.fits_in_batches else []
     alone = [k for k in range(len(specs)) if k not in batched]
     threads = available_threads()
@@ -32,7 +34,7 @@ def fit_specs(array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, 
             jobs = (delayed(fit_in_memory)(array.X, specs[k]) for k in alone)
             fits.update(zip(alone, Parallel(n_jobs=at_once, prefer="threads")(jobs), strict=True))
         else:
-            fits.update((k, fit_binary(array, specs[k])) for k in alone)
+            fits.update((k, fit_binary(array, specs[k], readings)) for k in alone)
     return [fits[k] for k in range(len(specs))]
 
 

@@ -24,18 +24,22 @@ from ..alternate import Fit
 from ..formats import FORMATS
 from ..multiclass import binary_problems
 from ..samples import SampleArray, loaded_if_small, sample_array, working_dtype
-from .binary_fit import FitSettings, FitSpec, LastFit, NotFiniteError
+from .binary_fit import FitSettings, FitSpec, LastFit, NotFiniteError, Readings
 from .engine import fit_specs
 from .strength import strength_of
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Validated samples with their labels and weights, which need not sum to one."""
+    """Validated samples with their labels and weights, which need not sum to one.
+
+    With ``readings``, many fits to the set share their first passes.
+    """
 
     array: SampleArray
     labels: Array
     weights: Array
+    readings: Readings | None = None
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ class ClassifierSpec:
     fits: list[FitSpec]
 
 
-def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
-    """Return the validated training set of a classifier."""
+def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any, for_many: bool = False) -> TrainingSet:
+    """Return the validated training set of a classifier, or ``for_many`` fits that share their first passes."""
     # The first pass of a fit detects NaN as well; checking here would read large samples once more. (The first pass
     # does not read samples of weight zero.)
     look_for_nan = getattr(X, "nbytes", 0) < tuning.LOOKED_THROUGH_BYTES or sample_weight is not None
@@ -59,7 +63,7 @@ def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any) -> Trainin
     sample_weight = to_host(sample_weight) if is_foreign(sample_weight) or is_lazy(sample_weight) else sample_weight
     weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
     weights = weights / (weights.max() or 1.0)  # only ratios matter; huge weights would overflow the sum
-    return TrainingSet(array, labels, weights)
+    return TrainingSet(array, labels, weights, Readings() if for_many and array.in_memory else None)
 
 
 def fit_training_set(
@@ -81,7 +85,7 @@ def fit_training_set(
     array = training.array
     spec = specify(classifier, array.sample_shape, training.labels, training.weights)
     try:
-        fits = fit_specs(array, spec.fits, n_jobs, classifier.solver)
+        fits = fit_specs(array, spec.fits, n_jobs, classifier.solver, training.readings)
     except NotFiniteError:
         array.reject_not_finite(classifier)
         raise

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
@@ -13,18 +11,15 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from joblib import delayed, effective_n_jobs, parallel_config
-from sklearn.base import clone
+from joblib import delayed, effective_n_jobs
 from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._namespace import as_array
 from .._typing import Array
 from .._validation import checked_groups, checked_labels
 from ..checkpoints import Checkpoint, Units, run_units, units_of
-from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
 from ..intake import as_samples
 from ..leakage import warn_of_duplicates
@@ -34,7 +29,8 @@ from ..model_steps import last_estimator
 from ..preparation import takes_ragged
 from ..progress import Progress, WorkMeter
 from ..selection import splits_of
-from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, contender
+from .choice import Tuned, candidate_scores, choose, single_steps
+from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, FlatUnit, contender
 from .timing import timed_fit
 
 
@@ -302,77 +298,22 @@ def _row(X: Array, y: Array, train: Array, test: Array, chosen: Tuned, row: dict
     }
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """An unfitted estimator with its chosen hyperparameters: its own (lambda, C, components) and the preparation."""
-
-    estimator: Any
-    values: dict[str, Any]
-
-    @property
-    def value(self) -> Any:
-        """The chosen value of the estimator's own hyperparameter, None if it has none."""
-        return next((value for name, value in self.values.items() if name != "preparation"), None)
-
-
-def tuned(
-    one: Contender,
-    X: Array,
-    y: Array,
-    folds: int,
-    seed: int,
-    groups: Array | None = None,
-    n_jobs: int | None = None,
-    scoring: str = "accuracy",
-) -> Tuned:
-    """Choose a contender's hyperparameters by cross-validated score; ties go to the first candidate."""
-    if one.n_candidates == 1:
-        return choose(one, [])
-    return choose(one, candidate_scores(one, X, y, splits_of(folds, y, groups, seed), n_jobs, scoring).T)
-
-
-def candidate_scores(
-    one: Contender,
-    X: Array,
-    y: Array,
-    splits: Sequence[tuple[Array, Array]],
-    n_jobs: int | None = None,
-    scoring: str = "accuracy",
-) -> Array:
-    """Return the validation scores of a contender's candidates, one row per candidate and one column per split."""
-    grid = {name: list(values) for name, values in one.grid.items()}
-    search = GridSearchCV(one.estimator, grid, cv=splits, refit=False, scoring=scoring)
-    where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
-    with warnings.catch_warnings(), where:
-        warnings.simplefilter("ignore", ConvergenceWarning)  # irrelevant for candidates that are not selected
-        found = search.fit(X, y).cv_results_
-    return np.column_stack([found[f"split{number}_test_score"] for number in range(len(splits))])
-
-
-def choose(one: Contender, scores: Iterable[Array]) -> Tuned:
-    """Return the candidate with the best mean score, given its scores on each split; ties go to the first one.
-
-    A contender with a single candidate needs no scores.
-    """
-    means = np.zeros(1) if one.n_candidates == 1 else np.mean(np.column_stack(list(scores)), axis=1)
-    chosen = one.candidate(int(np.argmax(np.nan_to_num(means, nan=-np.inf))))
-    return Tuned(clone(one.estimator).set_params(**chosen), chosen)
-
-
 def _margins_and_size(model: Any, X: Array, y: Array) -> tuple[float, float, int]:
     """Return the mean and variance of the test margins, averaged over binary problems, and the parameter count."""
     classifier = last_estimator(model)
     if not isinstance(classifier, TensorMarginClassifier):
-        return nan, nan, _size_of_peer(classifier)
+        return nan, nan, _size_of_peer(model)
     reports = margin_report(model, X, y)
     margins = [reports] if isinstance(reports, MarginReport) else reports
     mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
     return mean, variance, classifier.n_parameters_
 
 
-def _size_of_peer(classifier: Any) -> int:
+def _size_of_peer(model: Any) -> int:
     """Return the number of parameters of one binary problem, or the peer's own ``n_parameters_``."""
-    if isinstance(classifier, DummyClassifier):
+    *front, last = single_steps(model)
+    if isinstance(last, DummyClassifier):
         return 0
-    last = last_estimator(classifier)
-    return int(classifier.n_parameters_ if hasattr(classifier, "n_parameters_") else last.coef_[0].size + 1)
+    if hasattr(last, "n_parameters_"):
+        return int(last.n_parameters_)
+    return int(front[-1].n_entries_ if isinstance(front[-1], FlatUnit) else last.coef_[0].size) + 1

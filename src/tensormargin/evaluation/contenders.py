@@ -33,18 +33,52 @@ class FlatUnit(TransformerMixin, BaseEstimator):
 
     After scaling, the mean squared norm is 10. Centring helps the flat method, whose intercept is penalised and whose
     solver is slow if the mean is far from zero.
+
+    If samples have more entries than there are samples, they are replaced by their coordinates in an orthonormal basis
+    of the span of the training samples. A linear method with a squared penalty gives the same predictions, since its
+    weight is in that span, and each step of its solver costs as if samples had no more entries than that (EEG, 61
+    samples of 64x64: a tenth of the time).
+
+    Attributes
+    ----------
+    n_entries_ : int
+        Entries per sample.
+    mean_ : ndarray of shape (n_entries_,)
+    unit_ : float
+    basis_ : ndarray of shape (n_samples + 1, n_entries_) or None
+        Has rows of zeros, too: with more columns than rows, LinearSVC uses the same solver as for the samples.
     """
 
     def fit(self, X: Array, y: Any = None) -> FlatUnit:
-        """Learn the mean and the scale."""
-        self.mean_ = np.mean(X, axis=0, dtype=np.float64).ravel()
-        spread = float(np.mean(np.var(X, axis=0, dtype=np.float64))) * X[0].size
-        self.unit_ = np.sqrt(spread / 10) if spread > 0 else 1.0
+        """Learn the mean, the scale and the basis."""
+        self.fit_transform(X)
         return self
+
+    def fit_transform(self, X: Array, y: Any = None) -> Array:  # computes the centred samples once
+        """Learn the mean, the scale and the basis, and return the samples as centred and scaled vectors."""
+        self.mean_ = np.mean(X, axis=0, dtype=np.float64).ravel()
+        self.n_entries_ = len(self.mean_)
+        centred = X.reshape(len(X), -1) - self.mean_
+        spread = float(np.vdot(centred, centred)) / len(centred)
+        self.unit_ = np.sqrt(spread / 10) if spread > 0 else 1.0
+        self.basis_ = _basis(centred) if len(X) < self.n_entries_ else None
+        return self._scaled(centred)
 
     def transform(self, X: Array) -> Array:
         """Return the samples as centred and scaled vectors."""
-        return (X.reshape(len(X), -1) - self.mean_) / self.unit_
+        return self._scaled(X.reshape(len(X), -1) - self.mean_)
+
+    def _scaled(self, centred: Array) -> Array:
+        return (centred if self.basis_ is None else centred @ self.basis_.T) / self.unit_
+
+
+def _basis(rows: Array) -> Array:
+    """Return an orthonormal basis of the span of the rows, with zeros added up to one row more than there are rows."""
+    squares, axes = np.linalg.eigh(rows @ rows.T)
+    kept = squares > len(rows) * np.finfo(np.float64).eps * squares[-1]
+    basis = np.zeros((len(rows) + 1, rows.shape[1]))
+    np.matmul((axes[:, kept] / np.sqrt(squares[kept])).T, rows, out=basis[: np.sum(kept)])
+    return basis
 
 
 @dataclass(frozen=True)

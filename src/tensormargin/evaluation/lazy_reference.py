@@ -16,7 +16,7 @@ from ..host_memory import available_bytes
 from ..model_steps import transformed
 from ..samples import sample_array
 from ..selection import splits_of
-from .comparison import Tuned, tuned
+from .choice import Tuned, tuned
 from .contenders import Contender
 
 SUBSET = "training samples"

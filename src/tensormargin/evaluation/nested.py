@@ -24,7 +24,7 @@ from ..preparation import takes_ragged
 from ..progress import EqualStages, Progress
 from ..samples import loaded_if_small
 from ..selection import splits_of
-from .comparison import Tuned, tuned
+from .choice import Tuned, tuned
 from .contenders import contender
 from .held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
 from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval

@@ -14,7 +14,19 @@ from ..formats.base import leading_vectors
 from ..formats.cp import CPWeight
 from ..model_steps import AveragedClassifier, classifier_of
 from ._problems import of_problem, problem_title
-from ._style import BLUE, DASHES, PALETTE, VERBATIM, VERMILION, add_legend, given_or_new, panels, tidy, whole_ticks
+from ._style import (
+    BLUE,
+    DASHES,
+    PALETTE,
+    VERBATIM,
+    VERMILION,
+    add_legend,
+    decades,
+    given_or_new,
+    panels,
+    tidy,
+    whole_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,6 +79,7 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     beside: dict[str, Any] = {"transform": right.get_yaxis_transform(), "ha": "right", "va": "top"}
     right.text(0.99, demanded, "demanded", color=VERMILION, fontsize="small", **beside)
     right.set_yscale("log", nonpositive="clip")
+    decades(right.yaxis)
     right.set_ylim(bottom=_SMALLEST_GAP / 3, top=max(float(gaps.max()), demanded) * 10)
     ax.set_xlabel("sweep")
     whole_ticks(ax.xaxis)

@@ -74,7 +74,7 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         _comparison(evaluation, about.get("chance")),
         _chosen(model, about),
         _pictures_of_margins(model, margins, hardest, whose),
-        _convergence(model, hardest),
+        _convergence(model),
         _maps(model, samples, whose),
         _factors(model, hardest),
         _confusion(evaluation),
@@ -178,6 +178,12 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
             f"{describe_rule(search)}. There it scored {percent(search.best_score_)} %; such a number, "
             f"chosen among many, is optimistic on average.{instead}"
         ]
+        dropped = sum(map(bool, results.get("dropped", ())))
+        if dropped:
+            content["reasons"].append(
+                f"{dropped} of the models were dropped after some of the folds, since others were better there; their "
+                "scores in the pictures are means over these folds only."
+            )
         lowered = [f"{name} {asked} to {used}" for name, asked, used in getattr(search, "lowered_ranks_", [])]
         if lowered:
             content["reasons"].append(f"Ranks too high for the samples' shape were lowered: {'; '.join(lowered)}.")
@@ -266,19 +272,22 @@ def _pictures_of_margins(
     return Section("Margins", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
 
-def _convergence(model: Any, problems: Sequence[int]) -> Section | None:
-    if isinstance(classifier_of(model), AveragedClassifier):  # each of the classifiers has a course of its own
+def _convergence(model: Any) -> Section | None:
+    """Return the course of the fit that took the most sweeps: the others were faster."""
+    classifier = classifier_of(model)
+    if isinstance(classifier, AveragedClassifier):  # each of the classifiers has a course of its own
         return None
-    pictures = _several(
-        model,
-        problems,
-        "convergence",
-        lambda k: picture(
-            plot_convergence, model, problem=k, caption="Objective and largest duality gap of each sweep."
-        ),
-    )
+    names = problem_names(model)
+    histories = classifier.history_ if isinstance(classifier.history_, list) else [classifier.history_]
+    sweeps = [len(history["objective"]) for history in histories]
+    slowest = int(np.argmax(sweeps))
     text = "The fit sweeps over the parts of the weight; each part is solved until its duality gap is small."
-    return Section("Convergence", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
+    if len(sweeps) > 1:
+        text += f" Shown: the slowest of the {len(names)} binary problems; the fastest took {min(sweeps)} sweeps."
+    caption = "Objective and largest duality gap of each sweep."
+    drawn = picture(plot_convergence, model, problem=slowest, caption=caption)
+    shown = {"group": "convergence", "name": names[slowest], "picture": drawn}
+    return Section("Convergence", "pictures.html", {"text": text, "pictures": [shown]})
 
 
 def _factors(model: Any, problems: Sequence[int]) -> Section:

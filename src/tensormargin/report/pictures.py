@@ -23,14 +23,15 @@ def picture(draw: Callable[..., Any], *arguments: Any, caption: str, **options: 
     """Return the figure drawn by a function of `tensormargin.plots`, as SVG."""
     import matplotlib
     import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     # Text stays text instead of outlines: smaller and searchable. A fixed salt makes the output reproducible.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tensormargin", "font.family": "sans-serif"}):
         axes = draw(*arguments, **options)
-        first = axes.flat[0] if hasattr(axes, "flat") else axes
+        figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
         buffer = io.BytesIO()
-        first.figure.savefig(buffer, format="svg", metadata={"Date": None})
-        plt.close(first.figure)
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})  # savefig would draw it twice
+        plt.close(figure)
     return Picture("data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(), caption)
 
 

@@ -82,9 +82,14 @@ class Samples(ABC):
         """Return the number of samples."""
 
     @property
+    def n_entries(self) -> int:
+        """Number of entries of all samples."""
+        return len(self) * prod(self.shape)
+
+    @property
     def nbytes(self) -> int:
         """Size of all samples in the dtype of the computations."""
-        return len(self) * prod(self.shape) * self.dtype.itemsize
+        return self.n_entries * self.dtype.itemsize
 
     @abstractmethod
     def take(self, rows: Array) -> Samples:
@@ -96,6 +101,10 @@ class Samples(ABC):
 
         Sums are taken relative to a typical sample, the pivot, so that a large common offset costs no digits.
         """
+
+    def for_another_fit(self) -> Samples:
+        """Return the same samples, to be contracted by another fit at the same time."""
+        return self
 
     @abstractmethod
     def vary(self, centred: bool) -> bool:
@@ -132,6 +141,6 @@ def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> b
     different order then agree as if there were no offset.
     """
     offset = float(np.sum(pivot.astype(np.float64) ** 2))
-    if len(samples) * prod(samples.shape) <= tuning.FEW_ENTRIES:
+    if samples.n_entries <= tuning.FEW_ENTRIES:
         return offset > mean_square
     return bool(offset * np.finfo(samples.dtype).eps > _OFFSET_LOSS * mean_square)

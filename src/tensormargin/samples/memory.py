@@ -9,7 +9,8 @@ images, one mode: 2 ms in float32; reordering them to samples-last would cost 51
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from copy import copy as shallow_copy
+from functools import cached_property, reduce
 from math import prod
 from mmap import mmap
 
@@ -93,6 +94,17 @@ class MemorySamples(Samples):
             flat[where] = part.reshape(len(part), -1)
         return flat
 
+    @cached_property
+    def columns(self) -> Array:
+        """The samples as columns, in float64: compiled code then makes every step for all samples in one go."""
+        return np.ascontiguousarray(self.matrix().T, np.float64)
+
+    def for_another_fit(self) -> MemorySamples:
+        """Return the same samples for a fit at the same time: it has its own memory of the last contraction."""
+        other = shallow_copy(self)
+        other._question, other._answer = ("", []), np.empty(0, self.dtype)
+        return other
+
     def vary(self, centred: bool) -> bool:
         """Return whether any sample differs from the first one (from zero if not ``centred``)."""
         return self.differ(next(self.chunks(1))[1][0] if centred else 0.0)
@@ -143,8 +155,9 @@ class MemorySamples(Samples):
         """Return the entrywise median of a few samples."""
         few = typical_rows(len(self))
         positions = few if self._rows is None else self._rows[few]
-        typical: Array = np.median(self._array[positions].astype(np.float64), axis=0)
-        return typical
+        ordered = np.sort(self._array[positions].astype(np.float64), axis=0)  # np.median takes three times as long
+        lower, upper = ordered[(len(few) - 1) // 2], ordered[len(few) // 2]
+        return lower + (upper - lower) / 2
 
     def _may_copy(self) -> bool:
         """Return whether a working copy is small compared with the samples, and these are not memory-mapped."""

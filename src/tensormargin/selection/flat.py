@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.linalg import eigh
 from .. import tuning
 from .._typing import FloatArray
 from ..estimators import TensorMarginClassifier
+from ..estimators.binary_fit import Readings
 from ..estimators.fit_steps import TrainingSet, fit_training_set, keep_for_scoring
 from ..samples import SampleArray, sample_array
 
@@ -32,12 +33,15 @@ class FlatFeatures:
     shares : ndarray of shape (n_samples, n_axes)
         Each axis as a combination of the rows.
     coordinates : SampleArray
+    readings : Readings
+        First passes over the coordinates.
     """
 
     mean: FloatArray
     rows: FloatArray
     shares: FloatArray
     coordinates: SampleArray
+    readings: Readings = field(default_factory=Readings)
 
     @staticmethod
     def pay(array: SampleArray) -> bool:
@@ -60,7 +64,8 @@ class FlatFeatures:
 
     def fit(self, classifier: TensorMarginClassifier, training: TrainingSet) -> TensorMarginClassifier:
         """Return the classifier fitted to the coordinates, with its weights on the samples."""
-        fit_training_set(classifier, TrainingSet(self.coordinates, training.labels, training.weights), for_scoring=True)
+        reduced = replace(training, array=self.coordinates, readings=self.readings)
+        fit_training_set(classifier, reduced, for_scoring=True)
         coef = (classifier.coef_ @ self.shares.T) @ self.rows
         intercept = classifier.intercept_ - coef @ self.mean
         n_parameters = coef.shape[1] + int(classifier.fit_intercept)

@@ -116,7 +116,7 @@ class PreparedSplit(HeldOut):
         """Return a split of the samples after one of the preparations."""
         (X, y, weights), tested, preparation = training.prepared(split, which)
         own = clone(template)
-        return cls(tested, preparation, training_set(own, X, y, weights.get("sample_weight")), own)
+        return cls(tested, preparation, training_set(own, X, y, weights.get("sample_weight"), for_many=True), own)
 
     @property
     def nbytes(self) -> int:
@@ -126,10 +126,14 @@ class PreparedSplit(HeldOut):
 
     def fit(self, candidate: Candidate) -> TensorMarginClassifier:
         """Return a candidate fitted to the training set; a rank that is too high for the samples is lowered."""
+        return self.fit_with(candidate.within(self.fitted.array.sample_shape).parameters)
+
+    def fit_with(self, parameters: dict[str, Any]) -> TensorMarginClassifier:
+        """Return the template with these parameters, which are valid, fitted to the training set."""
         classifier = copy(self.template)
-        for name, value in candidate.within(self.fitted.array.sample_shape).parameters.items():
-            setattr(classifier, name, value)  # valid, so without the checks of `set_params`
-        if candidate.decomposition == "full" and FlatFeatures.pay(self.fitted.array):
+        for name, value in parameters.items():
+            setattr(classifier, name, value)  # without the checks of `set_params`
+        if classifier.decomposition == "full" and FlatFeatures.pay(self.fitted.array):
             self._flat = self._flat or FlatFeatures.of(self.fitted.array, classifier.fit_intercept)
             return self._flat.fit(classifier, self.fitted)
         return fit_training_set(classifier, self.fitted, for_scoring=True)

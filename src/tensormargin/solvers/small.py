@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import tuning
-from .._native import native_function
+from .._native import has_native, native_call
 from .._typing import FloatArray
 from ..objective import Certificate, MarginProblem, Objective
 
+_FUNCTION = "tensormargin_solve_small"
 _GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
 
 
@@ -50,14 +51,14 @@ def solve_small_block(
     None if it is not in memory, if rounding keeps it from its gap, or if the code was not compiled: the general way is
     then to be taken.
     """
-    function = native_function("tensormargin_solve_small")
-    if function is None or not isinstance(design, np.ndarray):
+    if not isinstance(design, np.ndarray) or not has_native(_FUNCTION):
         return None
     objective = problem.objective
     design = np.ascontiguousarray(design, np.float64)
     beta = objective.mu2 * objective.weights if start is None else start.copy()
     vector, answer = np.empty(design.shape[1]), np.empty(4)
-    failed = function(
+    solve = native_call(
+        _FUNCTION,
         *design.shape,
         design,
         problem.signs,
@@ -69,6 +70,7 @@ def solve_small_block(
         vector,
         answer,
     )
+    failed = solve()
     intercept, *values = answer.tolist()
     certificate = Certificate(*values)
     if failed or not certificate.relative_gap <= gap_tol:
