@@ -30,7 +30,8 @@ def picture(draw: Callable[..., Any], *arguments: Any, caption: str, **options: 
         axes = draw(*arguments, **options)
         figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
         buffer = io.BytesIO()
-        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})  # savefig would draw it twice
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(buffer, metadata={"Date": None})  # savefig would draw it twice
         plt.close(figure)
     return Picture("data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(), caption)
 

@@ -98,7 +98,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         "auto" tries one-vs-one, one-vs-rest and, unless there is a ``class_weight``, one-vs-rest with
         ``class_weight="balanced"``.
     fit_intercept, tol, max_iter, solver
-        See `TensorMarginClassifier`. For samples on a device the search runs there: candidates of equal decomposition
+        See `TensorMarginClassifier`. The fits of a race need not reach a ``tol`` below 0.01; the selected model does.
+        For samples on a device the search runs there: candidates of equal decomposition
         and rank are fitted as one batch (one batch per split with a ``preparation``).
     n_jobs : int or None, default=None
         Number of fits at a time, in threads that share the samples. A single one for samples on a device or in a Dask
@@ -277,7 +278,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         spread = np.random.RandomState(rng.randint(2**31 - 1))
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)
         assess = self._assess(template, tried, len(y))
-        runner = SearchRunner(training, template, tried, splits, default, assess, self.n_jobs, self.budget)
+        coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL)) if race.drops else template
+        runner = SearchRunner(training, coarse, tried, splits, default, assess, self.n_jobs, self.budget)
         with sent_once(X):
             with units_of(checkpoint, "search", *training.arrays, *self._settings(runner)) as runner.kept:
                 self._run(race, runner, progress)

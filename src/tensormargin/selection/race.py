@@ -77,6 +77,11 @@ class Race:
         self._rungs = [] if everyone else list(RUNGS)
         self._wanted = np.ones_like(self.scores, dtype=bool) if everyone else self._spread()
 
+    @property
+    def drops(self) -> bool:
+        """Whether candidates may be dropped at the end of a rung to come."""
+        return bool(self._rungs)
+
     def _spread(self) -> Array:
         """Return the first fits: the default on all splits, and a share of all fits spread over the others."""
         wanted = np.zeros(self.scores.shape, bool)
