@@ -189,7 +189,7 @@ SHORTEST_STEP = 1e-3
 """Share of a step below which none is tried any more: rounding hides what it would gain."""
 STATIONARY_SHARE = 0.01
 """Of ``tol``: a promised decrease below it (relative to the terms of the objective) is not worth a step."""
-SMALL_SAMPLES = 2**19
+SMALL_SAMPLES = 2**20
 """Entries of all samples: fits to fewer are made by compiled code, one call per sweep."""
 
 # ---- searches (selection/) ----

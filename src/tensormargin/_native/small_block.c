@@ -15,6 +15,7 @@
 #define NARROWEST 1e-10
 #define MOST_STEPS 50
 #define SHORTEST 1e-8
+#define ROWS_IN_CACHE 32
 
 typedef struct {
     int64_t n, k;           /* rows and columns of A */
@@ -241,20 +242,6 @@ static void pivot(const Problem *p, Point *at, Point *spare, const Limits *limit
 
 /* ---- Newton's method ---- */
 
-/* Add the outer products of rows to the lower triangle of a matrix. */
-static void add_outer_products(const double *rows, int64_t count, int64_t k, double *matrix) {
-    int64_t i = 0;
-    for (; i + 3 < count; i += 4) {
-        const double *first = rows + i * k;
-        for (int64_t a = 0; a < k; a++) {
-            double factors[4] = {first[a], first[k + a], first[2 * k + a], first[3 * k + a]};
-            add_four(matrix + a * k, factors, first, k, a + 1);
-        }
-    }
-    for (; i < count; i++)
-        for (int64_t a = 0; a < k; a++) add(matrix + a * k, rows[i * k + a], rows + i * k, a + 1);
-}
-
 /* Return the objective with the corner of the hinge rounded off, after a part of a step. */
 static double rounded(const Problem *p, double width, const double *point, const double *margins, const double *along,
                       const double *step, double length) {
@@ -274,13 +261,14 @@ static double rounded(const Problem *p, double width, const double *point, const
     return total;
 }
 
+static inline int is_bent(double margin, double width) { return margin < 1.0 && margin > 1.0 - width; }
+
 /* Make Newton steps for one width of the rounded corner; leave the dual point that follows from the margins. */
 static void newton_steps(const Problem *p, double width, double *point, double *beta, double *margins, double *memory) {
     int64_t n = p->n, k = p->k;
     double *curvature = memory, *gradient = curvature + k * k, *step = gradient + k, *along = step + k, *bent = along + n;
     for (int64_t count = 0; count < MOST_STEPS; count++) {
-        int64_t n_bent = 0; /* samples on the rounded corner */
-        memset(curvature, 0, k * k * sizeof(double));
+        int64_t n_bent = 0, place = 0; /* samples on the rounded corner */
         memcpy(gradient, point, k * sizeof(double));
         for (int64_t i = 0; i < n; i++) {
             const double *row = p->rows + i * k;
@@ -288,13 +276,15 @@ static void newton_steps(const Problem *p, double width, double *point, double *
             double missing = (1.0 - margins[i]) / width;
             beta[i] = p->weights[i] * (p->mu2 + p->lam * fmin(fmax(missing, 0.0), 1.0));
             add(gradient, -beta[i], row, k);
-            if (0.0 < missing && missing < 1.0) {
-                double root = sqrt(p->lam * p->weights[i] / width);
-                for (int64_t a = 0; a < k; a++) bent[n_bent * k + a] = root * row[a];
-                n_bent++;
-            }
+            n_bent += is_bent(margins[i], width);
         }
-        add_outer_products(bent, n_bent, k, curvature);
+        for (int64_t i = 0; i < n; i++) {
+            if (!is_bent(margins[i], width)) continue;
+            double root = sqrt(p->lam * p->weights[i] / width);
+            for (int64_t a = 0; a < k; a++) bent[a * n_bent + place] = root * p->rows[i * k + a];
+            place++;
+        }
+        inner_products(bent, n_bent, k, curvature);
         for (int64_t a = 0; a < k; a++) curvature[a * k + a] += 1.0;
         if (dot(gradient, gradient, k) <= 1e-20 * (1.0 + dot(point, point, k)) || !factorise(curvature, k)) return;
         solve_factored(curvature, k, gradient, step);
@@ -348,9 +338,9 @@ static void optimise(const Problem *p, Point *at, Point *trial, Point *spare, co
  * matrix (tensormargin/blocks/sample_side.py). Returns the rank. */
 static int64_t gram_factor(const double *columns, int64_t n, int64_t width, double *out, int64_t *chosen,
                            double *memory) {
-    double *gram = memory, *lengths = gram + n * n, *left = lengths + n, *factor = left + n;
-    memset(gram, 0, n * n * sizeof(double));
-    add_outer_products(columns, width, n, gram);
+    double *gram = memory, *lengths = gram + n * n, *left = lengths + n, *factor = left + n, *rows = factor + n * n;
+    transpose(columns, width, n, rows);
+    inner_products(rows, width, n, gram);
     for (int64_t a = 0; a < n; a++) {
         for (int64_t b = 0; b < a; b++) gram[b * n + a] = gram[a * n + b];
         lengths[a] = gram[a * n + a] > 0.0 ? sqrt(gram[a * n + a]) : 1.0;
@@ -398,18 +388,34 @@ static int factor_of_quadratic(const double *columns, const double *weights, int
     return factorise(factor, k);
 }
 
-/* Replace the columns of Y by those of Y L'^-1, by forward substitution. */
+/* Subtract combinations of four columns from four others: coefficients has one row of k numbers for each of these. */
+static void subtract_four(double *restrict to, const double *restrict from, int64_t step, int64_t size,
+                          const double *restrict coefficients, int64_t k) {
+    const double *c0 = coefficients, *c1 = c0 + k, *c2 = c1 + k, *c3 = c2 + k;
+    for (int64_t i = 0; i < size; i++) {
+        double f0 = from[i], f1 = from[step + i], f2 = from[2 * step + i], f3 = from[3 * step + i];
+        to[i] -= (c0[0] * f0 + c0[1] * f1) + (c0[2] * f2 + c0[3] * f3);
+        to[step + i] -= (c1[0] * f0 + c1[1] * f1) + (c1[2] * f2 + c1[3] * f3);
+        to[2 * step + i] -= (c2[0] * f0 + c2[1] * f1) + (c2[2] * f2 + c2[3] * f3);
+        to[3 * step + i] -= (c3[0] * f0 + c3[1] * f1) + (c3[2] * f2 + c3[3] * f3);
+    }
+}
+
+/* Replace the columns of Y by those of Y L'^-1, by forward substitution: a few rows at a time, which stay in the cache,
+ * and four columns at a time, so that each number loaded is used four times. */
 static void whiten(double *columns, int64_t n, int64_t k, const double *factor) {
-    for (int64_t a = 0; a < k; a++) {
-        double *column = columns + a * n, scale = 1.0 / factor[a * k + a];
-        int64_t b = 0;
-        for (; b + 3 < a; b += 4) {
-            double factors[4];
-            for (int64_t c = 0; c < 4; c++) factors[c] = -factor[a * k + b + c];
-            add_four(column, factors, columns + b * n, n, n);
+    for (int64_t start = 0; start < n; start += ROWS_IN_CACHE) {
+        int64_t size = n - start < ROWS_IN_CACHE ? n - start : ROWS_IN_CACHE;
+        for (int64_t a = 0; a < k; a++) {
+            double *column = columns + a * n + start, scale = 1.0 / factor[a * k + a];
+            int64_t done = a - a % 4; /* columns before it are subtracted for four columns together, or singly at the end */
+            if (a == done && a + 3 < k)
+                for (int64_t b = 0; b < done; b += 4)
+                    subtract_four(column, columns + b * n + start, n, size, factor + a * k + b, k);
+            for (int64_t b = done + 3 < k ? done : 0; b < a; b++)
+                add(column, -factor[a * k + b], columns + b * n + start, size);
+            for (int64_t i = 0; i < size; i++) column[i] *= scale;
         }
-        for (; b < a; b++) add(column, -factor[a * k + b], columns + b * n, n);
-        for (int64_t i = 0; i < n; i++) column[i] *= scale;
     }
 }
 
@@ -457,7 +463,7 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
     int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > n, k = wide ? n : width, most = k + k / 2 + 8;
     int64_t scratch = larger(most * most + 3 * most + k + most * k, k * k + 2 * k + n + n * k);
     scratch = larger(scratch, n + n * k);
-    if (wide) scratch = larger(scratch, 2 * n * n + 2 * n);
+    if (wide) scratch = larger(scratch, 2 * n * n + 2 * n + n * width);
     int64_t size = n * width + d + 2 * n * k + k * k + 3 * n + 2 * (2 * n + k) + n + 2 * k + width + scratch;
     if (wide) size += n * k;
     double *memory = malloc(size * sizeof(double) + (n + k) * sizeof(int64_t));
