@@ -3,15 +3,21 @@
 ``TENSORMARGIN_DATA=... python -m benchmarks.search [PART ...] [--cache FOLDER] [--minutes M]``
 
 The part ``speed`` compares the processor time of searches with that of GridSearchCV over LinearSVC in the same process;
-``race`` compares the race with the exhaustive search (`benchmarks.race`) on the tables in the cache, after measuring
-more of them for so many minutes. Each part writes its section of ``results/search.md``. Broken bounds are listed, and
+``commands`` measures what a user waits for on this machine, with the accuracies that the commands report; ``race``
+compares the race with the exhaustive search (`benchmarks.race`) on the tables in the cache, after measuring more of
+them for so many minutes. Each part writes its section of ``results/search.md``. Broken bounds are listed, and
 the exit status is then 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import resource
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from functools import partial
@@ -22,7 +28,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from tensormargin import TensorMarginClassifierCV
-from tensormargin.datasets import load_basic_motions, load_eeg, make_low_rank_classes
+from tensormargin.datasets import load_basic_motions, load_by_name, load_eeg, make_low_rank_classes
 from tensormargin.io import replacing
 
 from . import race
@@ -120,6 +126,82 @@ ratio to it, both with the same 5 folds and with the refit; the search also cali
 |---|---|---|---|---|---|"""
 
 
+# ---- what a user waits for ----
+
+
+def two_classes(folder):
+    X, y = planted(316, (28, 50), 2)
+    np.savez(folder / "planted.npz", X=X, y=y)
+    return folder / "planted.npz"
+
+
+def six_classes(folder):
+    """Write 85 patches of each of the six largest classes of Indian Pines, grouped by squares of the scene."""
+    bunch = load_by_name("indian-pines")
+    labels, counts = np.unique(bunch.target, return_counts=True)
+    rng = np.random.RandomState(0)
+    largest = labels[np.argsort(-counts, kind="stable")[:6]]
+    rows = np.sort(np.concatenate([rng.permutation(np.flatnonzero(bunch.target == one))[:85] for one in largest]))
+    np.savez(folder / "six.npz", X=bunch.data[rows], y=bunch.target[rows], groups=bunch.groups[rows])
+    return folder / "six.npz"
+
+
+COMMANDS = {
+    "compare": (["compare"], 10),
+    "compare digits": (["compare", "digits"], 20),
+    "fit basic-motions --auto": (["fit", "basic-motions", "--auto"], 10),
+    "fit eeg --auto": (["fit", "eeg", "--auto"], 6),
+    "fit, planted, 316 of 28×50, 2 classes, --auto": (["fit", two_classes, "--auto"], 20),
+    "fit haxby --auto (864 of 40×20, 8 categories)": (["fit", "haxby", "--auto"], 120),
+    "fit, Indian Pines, 510 of 5×5×200, 6 classes, --auto": (["fit", six_classes, "--auto"], 120),
+    "fit eeg --decomposition cp --rank 1 --permutations 200": (
+        ["fit", "eeg", "--decomposition", "cp", "--rank", "1", "--permutations", "200"],
+        30,
+    ),
+}
+"""Arguments of the command (a function writes its file), and the most seconds on two cores."""
+
+
+def commands(only):
+    """Return the table of commands in Markdown, and the broken bounds."""
+    lines, broken = [_COMMANDS.format(cores=len(os.sched_getaffinity(0)))], []
+    for name, (arguments, bound) in COMMANDS.items():
+        if only and only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            given = [str(one(Path(folder))) if callable(one) else one for one in arguments]
+            out = ["-o", f"{folder}/model.skops"] if given[0] == "fit" else []
+            seconds, busy, found = timed([*given, *out, "--fresh", "--json"])
+        score = reference = "-"
+        if "evaluation" in found:
+            own, of_reference = found["evaluation"]["score"]["value"], found["evaluation"]["reference"]["score"]
+            score, reference = f"{100 * own:.1f}", f"{100 * of_reference:.1f}"
+        lines.append(f"| {name} | {seconds:.1f} | {busy:.1f} | {bound} | {score} | {reference} |")
+        print(lines[-1], flush=True)
+        if seconds > bound:
+            broken.append(f"{name}: {seconds:.1f} s, more than {bound}")
+    return "\n".join(lines) + "\n", broken
+
+
+def timed(arguments):
+    """Run a command; return its time, its processor time and what it prints."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", "tensormargin", *arguments], stdout=subprocess.PIPE, check=True)
+    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, busy, json.loads(done.stdout)
+
+
+_COMMANDS = """\
+## Commands
+
+Made by `python -m benchmarks.search commands`. Seconds until a command has finished ({cores} cores), its processor
+time, the bound for two cores, and the accuracies of the nested evaluation: the model's and the flat LinearSVC's.
+
+| command | seconds | processor | bound | accuracy | LinearSVC |
+|---|---|---|---|---|---|"""
+
+
 def raced(cache, minutes):
     began = time.perf_counter()
     cache.mkdir(parents=True, exist_ok=True)
@@ -142,13 +224,21 @@ def write(sections):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=["speed", "race"], default=["speed", "race"])
+    parser.add_argument(
+        "parts", nargs="*", choices=["speed", "commands", "race"], default=["speed", "commands", "race"]
+    )
     parser.add_argument("--cache", type=Path, default=Path("benchmarks/cache"))
     parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--only", help="measure the commands whose name contains this, and do not write the page")
     options = parser.parse_args()
-    parts = {"speed": speed, "race": lambda: raced(options.cache, options.minutes)}
+    parts = {
+        "speed": speed,
+        "commands": lambda: commands(options.only),
+        "race": lambda: raced(options.cache, options.minutes),
+    }
     found = [parts[name]() for name in dict.fromkeys(options.parts)]
-    write([text for text, _ in found])
+    if not options.only:
+        write([text for text, _ in found])
     broken = [line for _, lines in found for line in lines]
     print("\n" + ("\n".join(broken) if broken else "all bounds hold"))
     sys.exit(bool(broken))

@@ -21,6 +21,7 @@ from ..solvers import SOLVERS
 from .strength import Strength
 
 _SYMMETRIC = 1e-6  # relative: samples in float32 are symmetric up to rounding
+_NOT_DRAWN_FROM = np.random.RandomState(0)  # to make another one takes as long as a step of a small fit
 _TILT = 0.1  # 0.1 to 2 do equally well
 
 
@@ -84,7 +85,7 @@ class FitSpec:
         settings = self.settings
         if self.last is not None and settings.n_init == 1:
             return [self.last.weight]
-        rng = np.random.RandomState(self.seed)
+        rng = np.random.RandomState(self.seed) if self.draws(moments.signed_mean.shape) else _NOT_DRAWN_FROM
         weights = []
         for attempt in range(settings.n_init):
             if attempt == 0 and self.last is not None:
@@ -102,11 +103,15 @@ class FitSpec:
         signs, shares = self.problem.signs.tobytes(), self.shares.tobytes()
         return rows, signs, shares, self.settings.fit_intercept, self.settings.tol
 
-    @property
-    def starts_as(self) -> tuple[Any, ...]:
-        """What the first weights depend on besides the samples."""
+    def draws(self, shape: tuple[int, ...]) -> bool:
+        """Return whether random numbers are drawn for the first weights of this shape."""
         settings = self.settings
-        return settings.format, settings.rank, settings.init, settings.n_init, self.seed
+        return settings.n_init > 1 or settings.init == "random" or settings.format.draws(settings.rank, shape)
+
+    def starts_as(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Return what the first weights of this shape depend on besides the samples."""
+        settings = self.settings
+        return settings.format, settings.rank, settings.init, settings.n_init, self.seed if self.draws(shape) else None
 
     @property
     def report(self) -> Report | None:
@@ -126,9 +131,10 @@ class Reading:
         """Return the start of each fit, computed once unless it is a warm start."""
         if spec.last is not None:
             return spec.first_weights(self.moments)
-        if spec.starts_as not in self.starts:
-            self.starts[spec.starts_as] = spec.first_weights(self.moments)
-        return self.starts[spec.starts_as]
+        key = spec.starts_as(self.moments.signed_mean.shape)
+        if key not in self.starts:
+            self.starts[key] = spec.first_weights(self.moments)
+        return self.starts[key]
 
 
 class Readings:

@@ -91,6 +91,11 @@ class Weight(ABC):
         """Return an approximation of a dense tensor, from truncated SVDs of its unfoldings."""
 
     @classmethod
+    def draws(cls, rank: Rank, shape: tuple[int, ...]) -> bool:
+        """Return whether `from_dense` draws random numbers for a tensor of this shape."""
+        return False
+
+    @classmethod
     @abstractmethod
     def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
         """Return the weight of this shape from the container that `to_tensorly` returned."""

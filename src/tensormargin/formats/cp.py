@@ -58,6 +58,10 @@ class CPWeight(Weight):
         return cls._refined(tensor, factors)
 
     @classmethod
+    def draws(cls, rank: Rank, shape: tuple[int, ...]) -> bool:
+        return len(shape) > 2 and cls.valid_rank(rank, shape) > min(shape)
+
+    @classmethod
     def _refined(cls, tensor: Array, factors: list[Array]) -> Self:
         """Return the weight with its factors refined by alternating least squares on a dense tensor.
 

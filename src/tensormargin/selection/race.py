@@ -14,8 +14,9 @@ Unit = tuple[int, int]
 """Indices of a candidate and of a split."""
 
 FIRST_SHARE, MOST_FIRST = 0.05, 64
-"""Share of all fits that are made before the first candidates are dropped, and the most of them. Spread over candidates
-and splits, so that the effect of each axis of the grid is judged by many samples; a larger grid has hardly more axes."""
+"""Share of all fits that are made before the first candidates are dropped, and the most of them. They are spread over
+candidates and splits, so that the effect of each axis of the grid is judged by many samples. A larger grid has more
+values on its axes, but hardly more axes."""
 
 RUNGS = ((1 / 12, 16, 0.4), (1 / 32, 6, 1.0))
 """Then: the share of the candidates that go on, the most of them, and the share of the splits that they are fitted on.
