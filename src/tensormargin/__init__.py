@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .preparation import Tensorize as Tensorize
     from .preparation import TensorScaler as TensorScaler
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
+    from .views import Views as Views
 
 _HOMES = {
     "AffineForm": ".affine",
@@ -77,6 +78,7 @@ _HOMES = {
     "TensorScaler": ".preparation",
     "Tensorize": ".preparation",
     "TensorMarginClassifierCV": ".selection",
+    "Views": ".views",
 }
 
 __all__ = [
@@ -96,6 +98,7 @@ __all__ = [
     "TensorMarginClassifierCV",
     "TensorScaler",
     "Tensorize",
+    "Views",
     "__version__",
     "activation_pattern",
     "affine_form",

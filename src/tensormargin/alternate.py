@@ -63,13 +63,19 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted weight with its intercept, objective value, sweeps and convergence flag."""
+    """A fitted weight with its intercept, objective value, sweeps and convergence flag.
+
+    For several views also what each was multiplied by, and the mean score of each, by which samples that lack it are
+    scored.
+    """
 
     weight: Weight
     intercept: float
     objective: float
     sweeps: tuple[Sweep, ...]
     converged: bool
+    factors: Array | None = None
+    mean_scores: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "decomposition": [StrOptions(set(FORMATS))],
-        "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, None],
+        "decomposition": [StrOptions(set(FORMATS)), dict],
+        "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, dict, None],
         "lam": [Interval(Real, 0, None, closed="neither")],
         "mu1": [Interval(Real, 0, None, closed="left")],
         "mu2": [Interval(Real, 0, None, closed="left")],
@@ -145,6 +145,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         "class_weight": [dict, Options(str, {"balanced"}), None],
         "multi_class": [StrOptions({"ovo", "ovr"})],
         "probability": ["boolean"],
+        "view_scale": [StrOptions({"equal"}), dict],
         "n_jobs": [Integral, None],
         "solver": [StrOptions(set(PLACES))],
         "warm_start": ["boolean"],
@@ -154,8 +155,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
     def __init__(
         self,
-        decomposition: str = "tucker",
-        rank: int | tuple[int, ...] | None = None,
+        decomposition: str | dict[str, str] = "tucker",
+        rank: int | tuple[int, ...] | dict[str, Any] | None = None,
         lam: float = 1.0,
         mu1: float = 1.0,
         mu2: float = 1.0,
@@ -168,6 +169,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         class_weight: dict[Any, float] | str | None = None,
         multi_class: str = "ovo",
         probability: bool = False,
+        view_scale: str | dict[str, Any] = "equal",
         n_jobs: int | None = None,
         solver: str = "auto",
         warm_start: bool = False,
@@ -188,6 +190,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         self.class_weight = class_weight
         self.multi_class = multi_class
         self.probability = probability
+        self.view_scale = view_scale
         self.n_jobs = n_jobs
         self.solver = solver
         self.warm_start = warm_start
@@ -233,7 +236,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     def binary_scores(self, X: Any) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem, as an array of shape (n_samples, n_problems)."""
         array = self._as_fitted(X, "binary_scores")
-        return array.answer(self, "binary_scores", lambda: array.scores(self.coef_, self.intercept_))
+        return array.answer(self, "binary_scores", lambda: self.scores_in(array))
 
     def predict(self, X: Any) -> Any:
         """Return the predicted labels; ties, such as a score of exactly 0, go to the earlier class in ``classes_``."""
@@ -262,11 +265,15 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         return array.answer(self, "predict_log_proba", lambda: array.kept(logarithms(self._probabilities(array))))
 
     def _probabilities(self, array: SampleArray) -> FloatArray:
-        scores = to_host(array.scores(self.coef_, self.intercept_))
+        scores = to_host(self.scores_in(array))
         return class_probabilities(scores, to_host(self.calibration_), self.multi_class_)
 
     def _decisions(self, array: SampleArray) -> Any:
-        return combine_scores(array.scores(self.coef_, self.intercept_), self.classes_.shape[0], self.multi_class_)
+        return combine_scores(self.scores_in(array), self.classes_.shape[0], self.multi_class_)
+
+    def scores_in(self, array: SampleArray) -> Any:
+        """Return the binary scores of validated samples."""
+        return array.scores(self.coef_, self.intercept_, getattr(self, "mean_scores_", None))
 
     def _as_fitted(self, X: Any, method: str) -> SampleArray:
         check_is_fitted(self)
@@ -275,7 +282,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         return sample_array(X)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state if "scale_free" in state else parameters_since(state))
+        state = state if "scale_free" in state else parameters_since(state)
+        super().__setstate__({"view_scale": "equal", **state})  # saved before there were several views
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")  # a failed fit leaves other attributes behind

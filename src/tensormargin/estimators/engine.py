@@ -11,9 +11,8 @@ from typing import Any
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import ThreadpoolController
 
-from .._typing import Array
 from ..alternate import Fit
-from ..samples import MemoryArray, SampleArray
+from ..samples import SampleArray, sample_array
 from ..threads import worker_threads
 from .binary_fit import FitSpec, fit_binary
 
@@ -47,9 +46,9 @@ def fit_on_arrays(specs: Sequence[tuple[SampleArray, FitSpec]], solver: str) -> 
         return fit_lazily(specs)
 
 
-def fit_in_memory(X: Array, spec: FitSpec) -> Fit:
+def fit_in_memory(X: Any, spec: FitSpec) -> Fit:
     """Fit one binary problem; the samples are a separate argument, so that joblib recognises them."""
-    return fit_binary(MemoryArray(X), spec)
+    return fit_binary(sample_array(X), spec)
 
 
 def _fit_batches(array: SampleArray, specs: Sequence[FitSpec], numbers: list[int], solver: str) -> dict[int, Fit]:

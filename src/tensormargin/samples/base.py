@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from .. import tuning
 from .._typing import Array
-from ..contractions import Contraction
 from ..designs import Design
 
 _TYPICAL_OF = 5
@@ -37,10 +37,17 @@ class Moments:
         ``sum_i p_i t_i (Z_i - centre)``.
     mean_square : float
         ``sum_i p_i ||Z_i - centre||^2``.
+    factors : ndarray of shape (n_views,) or None
+        What each of several views is multiplied by; None for one tensor per sample.
     """
 
     signed_mean: Array
     mean_square: float
+    factors: Array | None = None
+
+
+class NotFiniteError(ValueError):
+    """The samples or their squares are not finite."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +112,18 @@ class Samples(ABC):
     def scores(self, weights: Array) -> Array:
         """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
 
-    @abstractmethod
-    def design(self, contraction: Contraction) -> Array | Design:
-        """Return the N x d design of a block, in memory or with the samples. The next call may overwrite it."""
+    def mean_scores(self, weight: Array) -> Array | None:
+        """Return the mean score of each view, by which samples that lack it are scored; None for one tensor."""
+        return None
 
-    def side_by_side(self, contractions: Sequence[Contraction]) -> Array:
+    @abstractmethod
+    def design(self, contraction: Any) -> Array | Design:
+        """Return the N x d design of a block, in memory or with the samples. The next call may overwrite it.
+
+        The contraction is a `Contraction`, or `SideBySide` for several views.
+        """
+
+    def side_by_side(self, contractions: Sequence[Any]) -> Array | Design:
         """Return the designs of several contractions as one matrix in memory, without their removed directions."""
         designs = ((one, self.design(one)) for one in contractions)
         return np.hstack(
@@ -135,3 +149,23 @@ def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> b
     if len(samples) * prod(samples.shape) <= tuning.FEW_ENTRIES:
         return offset > mean_square
     return bool(offset * np.finfo(samples.dtype).eps > _OFFSET_LOSS * mean_square)
+
+
+def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:
+    """Return whether squared norms are within the range of the dtype."""
+    limits = np.finfo(dtype)
+    smallest, largest = float(limits.tiny) / float(limits.eps), float(limits.max) / n_samples
+    return smallest <= moments.mean_square <= largest
+
+
+def reject_out_of_range(samples: Samples, moments: Moments, centred: bool, name: str) -> None:
+    """Raise for squared norms outside the range of a dtype, unless they are zero because all samples are equal."""
+    if not moments.mean_square < 1.0:
+        raise NotFiniteError(
+            f"the samples' squared norms overflow {name}; divide X by a constant or pass float64 without NaN"
+        )
+    if samples.vary(centred):
+        raise ValueError(
+            f"the samples' mean squared norm is {moments.mean_square:.1e}, too small for {name}; multiply X by a "
+            "constant or pass float64"
+        )
