@@ -162,6 +162,19 @@ class Weight(ABC):
         """Return the weight with this core and these orthonormal factors."""
         raise NotImplementedError  # for formats with `has_core`
 
+    def tucker_tensors(self) -> list[tuple[Array, list[Array]]]:
+        """Return core and orthonormal factors of the tensor of each view; a full weight is a core without factors."""
+        return [self.core_and_factors()]
+
+    def with_tucker_tensors(self, tensors: list[tuple[Array, list[Array]]]) -> Weight:
+        """Return the weight with these cores and factors."""
+        return self.with_core(*tensors[0])
+
+    @property
+    def n_modes(self) -> int:
+        """Order of the weight; the largest one of several views."""
+        return len(self.shape)
+
     def refit(self) -> Block:
         """Return the block to solve after a step in the tangent space."""
         return self.block(0)

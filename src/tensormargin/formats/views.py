@@ -245,6 +245,33 @@ class ViewsWeight(Weight):
         """Whether all views have a tangent space, which full weights always have."""
         return all(part.is_flat or part.unit.weight.has_tangent for part in self._parts)
 
+    @property
+    def has_core(self) -> bool:
+        """Whether the weights of each view that are not full are the Tucker weights of one rank."""
+        return all(part.is_flat or part.unit.weight.has_core for part in self._parts)
+
+    @property
+    def n_modes(self) -> int:
+        return max(len(shape) for shape in self.form.shapes)
+
+    def tucker_tensors(self) -> list[tuple[Array, list[Array]]]:
+        return [
+            (weight.to_dense().ravel(), []) if isinstance(weight, FullWeight) else weight.core_and_factors()
+            for weight in self.weights
+        ]
+
+    def with_tucker_tensors(self, tensors: list[tuple[Array, list[Array]]]) -> Weight:
+        pairs = zip(self.weights, tensors, strict=True)
+        return self.of(
+            self.form,
+            [
+                FullWeight(core.reshape(weight.shape))
+                if isinstance(weight, FullWeight)
+                else weight.with_core(core, own)
+                for weight, (core, own) in pairs
+            ],
+        )
+
     def refit(self) -> Block:
         low_rank = [view for view, part in enumerate(self._parts) if not part.is_flat]
         return self._block([self._of_block(view, self._parts[view].refit()) for view in low_rank])

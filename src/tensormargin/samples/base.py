@@ -89,6 +89,15 @@ class Samples(ABC):
         """Return the number of samples."""
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the samples are in host memory, so that `matrix` can be used."""
+        return False
+
+    def matrix(self) -> Array:
+        """Return the samples as rows of an N x prod(I) matrix; a view if possible."""
+        raise NotImplementedError  # for samples `in_memory`
+
+    @property
     def nbytes(self) -> int:
         """Size of all samples in the dtype of the computations."""
         return len(self) * prod(self.shape) * self.dtype.itemsize

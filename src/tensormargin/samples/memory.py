@@ -50,6 +50,11 @@ class MemorySamples(Samples):
         self._question: tuple[str, list[Array]] = ("", [])
         self._answer = np.empty(0, self.dtype)
 
+    @property
+    def in_memory(self) -> bool:
+        """Always true."""
+        return True
+
     def __len__(self) -> int:
         return len(self._array) if self._rows is None else len(self._rows)
 

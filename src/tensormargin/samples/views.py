@@ -102,6 +102,16 @@ class ViewSamples(Samples):
             ]
         )
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether all views are in host memory."""
+        return all(view.samples.in_memory for view in self.views)
+
+    def matrix(self) -> Array:
+        """Return the scaled samples of all views as rows of a matrix, a copy."""
+        pieces = (view.piece(view.samples.matrix(), len(self), view.factor) for view in self.views)
+        return np.hstack([piece.here() for piece in pieces])
+
     def take(self, rows: Array) -> ViewSamples:
         """Return a subset of the samples."""
         return ViewSamples([view.take(rows) for view in self.views], len(rows))
