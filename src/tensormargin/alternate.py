@@ -215,12 +215,13 @@ def sweeps(
 
 def _pays_from_start(n_samples: int, weight: Weight) -> bool:
     """Return whether steps in the tangent space pay from the first sweep on."""
-    return _few(n_samples, weight) or n_samples <= tuning.SAMPLES_PER_PARAMETER * weight.n_parameters
+    most = tuning.SAMPLES_PER_PARAMETER * weight.n_tensors**2 * weight.n_parameters  # a pass gains less with several
+    return _few(n_samples, weight) or n_samples <= most
 
 
 def _few(n_samples: int, weight: Weight) -> bool:
     """Return whether samples are so few that compiled code fits them, wherever they are stored."""
-    return n_samples * prod(weight.shape) <= tuning.SMALL_SAMPLES
+    return n_samples * weight.largest_size <= tuning.SMALL_SAMPLES
 
 
 def _loosest_gap(start: Start) -> float:

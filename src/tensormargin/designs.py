@@ -212,7 +212,7 @@ class Stacked:
         self._pieces = pieces
         self._ends = np.cumsum([piece.shape[1] for piece in pieces])
         self.shape: tuple[int, int] = (pieces[0].shape[0], int(self._ends[-1]))
-        self.dtype = np.result_type(*(piece.dtype for piece in pieces))
+        self.dtype = max(pieces, key=lambda piece: piece.shape[1]).dtype  # where most of the time goes
 
     @property
     def in_memory(self) -> bool:
@@ -224,11 +224,11 @@ class Stacked:
 
     def here(self) -> Array:
         """Return the whole matrix."""
-        return np.hstack([piece.here() for piece in self._pieces])
+        return np.hstack([piece.here() for piece in self._pieces], dtype=self.dtype, casting="same_kind")
 
     def rows(self, which: Array | slice) -> Array:
         """Return some rows, if all designs are in memory."""
-        return np.hstack([piece.rows(which) for piece in self._pieces])
+        return np.hstack([piece.rows(which) for piece in self._pieces], dtype=self.dtype, casting="same_kind")
 
     def weighted_sum(self, weights: Array) -> FloatArray:
         """Return ``sum_i weights_i z_i``, in float64."""

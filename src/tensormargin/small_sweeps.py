@@ -131,7 +131,7 @@ def small_sweeps(
     samples: Samples, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
 ) -> SmallSweeps | None:
     """Return the fit of a small problem by compiled code, or None if it is not small or the code was not compiled."""
-    if not samples.in_memory or len(samples) * prod(samples.shape) > tuning.SMALL_SAMPLES:
+    if not samples.in_memory or len(samples) * weight.largest_size > tuning.SMALL_SAMPLES:
         return None
     if weight.n_modes > _MOST_MODES or not weight.has_core or len(weight.block_names) == 1:
         return None

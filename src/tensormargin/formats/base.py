@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -169,6 +170,16 @@ class Weight(ABC):
     def with_tucker_tensors(self, tensors: list[tuple[Array, list[Array]]]) -> Weight:
         """Return the weight with these cores and factors."""
         return self.with_core(*tensors[0])
+
+    @property
+    def largest_size(self) -> int:
+        """Number of entries of the weight; the largest one of several views."""
+        return prod(self.shape)
+
+    @property
+    def n_tensors(self) -> int:
+        """Number of low-rank tensors, each with its own blocks; more than one for several views."""
+        return 1
 
     @property
     def n_modes(self) -> int:

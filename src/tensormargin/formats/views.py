@@ -251,6 +251,14 @@ class ViewsWeight(Weight):
         return all(part.is_flat or part.unit.weight.has_core for part in self._parts)
 
     @property
+    def largest_size(self) -> int:
+        return max(self.form.sizes)
+
+    @property
+    def n_tensors(self) -> int:
+        return max(1, len(self._parts) - len(self._flat))
+
+    @property
     def n_modes(self) -> int:
         return max(len(shape) for shape in self.form.shapes)
 
