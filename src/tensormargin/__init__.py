@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .affine import register_pull_back as register_pull_back
     from .checkpoints import Checkpoint as Checkpoint
     from .cluster import on_cluster as on_cluster
+    from .contributions import view_shares as view_shares
     from .estimators import TensorMarginClassifier as TensorMarginClassifier
     from .estimators import fit_many as fit_many
     from .estimators import to_device as to_device
@@ -54,6 +55,7 @@ _HOMES = {
     "permutation_test": ".evaluation",
     "Checkpoint": ".checkpoints",
     "on_cluster": ".cluster",
+    "view_shares": ".contributions",
     "TensorMarginClassifier": ".estimators",
     "fit_many": ".estimators",
     "to_device": ".estimators",
@@ -115,6 +117,7 @@ __all__ = [
     "save_map",
     "save_model",
     "to_device",
+    "view_shares",
     "weight_maps",
 ]
 

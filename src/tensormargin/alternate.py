@@ -16,7 +16,7 @@ from .blocks import block_problem
 from .designs import Design
 from .formats import Block, Tangent, Weight
 from .objective import Certificate, MarginProblem
-from .samples import Samples
+from .samples import Samples, ViewFacts
 from .small_sweeps import SmallSweeps, small_sweeps
 from .solvers import Solver, solve_dual_cd, solve_small_block
 
@@ -63,19 +63,14 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted weight with its intercept, objective value, sweeps and convergence flag.
-
-    For several views also what each was multiplied by, and the mean score of each, by which samples that lack it are
-    scored.
-    """
+    """A fitted weight with its intercept, objective value, sweeps and convergence flag, and facts of several views."""
 
     weight: Weight
     intercept: float
     objective: float
     sweeps: tuple[Sweep, ...]
     converged: bool
-    factors: Array | None = None
-    mean_scores: Array | None = None
+    views: ViewFacts | None = None
 
 
 @dataclass(frozen=True)

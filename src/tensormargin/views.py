@@ -201,6 +201,11 @@ def views_or_array(X: Any) -> Any:
     return X if isinstance(X, Views) else as_array(X)
 
 
+def shape_of(X: Any) -> Any:
+    """Return the shape of a sample; for Views a dictionary of shapes."""
+    return X.shapes if isinstance(X, Views) else shape_of_samples(X)
+
+
 def missing_samples(array: Any) -> Array:
     """Return the rows of the samples that are all NaN; raise ValueError for one that is NaN in part, if it is noticed.
 

@@ -135,8 +135,7 @@ def _for_given(fit: Fit, samples: Samples, moments: Moments) -> Fit:
     """Return a fit to scaled views as one to the samples as they were given."""
     if moments.factors is None or not isinstance(fit.weight, ViewsWeight):
         return fit
-    scores = samples.mean_scores(fit.weight.to_dense())
-    return replace(fit, weight=fit.weight.times(moments.factors), factors=moments.factors, mean_scores=scores)
+    return replace(fit, weight=fit.weight.times(moments.factors), views=samples.view_facts(fit.weight.to_dense()))
 
 
 def best_fit(fits: list[Fit], pivot: Array | None) -> Fit:

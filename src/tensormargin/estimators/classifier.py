@@ -275,11 +275,15 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         """Return the binary scores of validated samples."""
         return array.scores(self.coef_, self.intercept_, getattr(self, "mean_scores_", None))
 
-    def _as_fitted(self, X: Any, method: str) -> SampleArray:
+    def checked(self, X: Any, method: str = "predict") -> Any:
+        """Return samples as an array, or Views, of the shape and library seen in ``fit``, or raise ValueError."""
         check_is_fitted(self)
         X = samples_as_fitted(self, X, self.sample_shape_)
         same_library(self, X, "coef_", method)
-        return sample_array(X)
+        return X
+
+    def _as_fitted(self, X: Any, method: str) -> SampleArray:
+        return sample_array(self.checked(X, method))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = state if "scale_free" in state else parameters_since(state)

@@ -90,7 +90,7 @@ def keep_coef(classifier: Any, coef: Array, array: SampleArray, rank: Any) -> No
     dense = coef.reshape(-1, *array.sample_shape).astype(working_dtype(array.dtype), copy=False)
     classifier.rank_ = rank
     classifier.coef_ = array.kept(dense)
-    for name in ("view_scale_", "mean_scores_", "n_missing_"):  # of a fit to several views
+    for name in ("view_scale_", "view_shares_", "mean_scores_", "n_missing_"):  # of a fit to several views
         classifier.__dict__.pop(name, None)
 
 
@@ -156,24 +156,26 @@ class SeveralViews(Layout):
         ]
 
     def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
-        """Set ``coef_`` and ``rank_``, ``view_scale_``, ``mean_scores_`` and ``n_missing_``, all by name."""
+        """Set ``coef_``, ``rank_``, ``view_scale_``, ``view_shares_``, ``mean_scores_`` and ``n_missing_``, by name."""
         assert isinstance(array, ViewArray)
         n_problems, form = len(fits), _form_of(fits[0])
         dense = [form.split(fit.weight.to_dense()) for fit in fits]
         of_views = {name: place for place, name in enumerate(form.names)}
-        classifier.coef_, classifier.rank_, classifier.view_scale_, classifier.mean_scores_ = {}, {}, {}, {}
+        facts = [fit.views for fit in fits if fit.views is not None]
+        classifier.coef_, classifier.rank_, classifier.mean_scores_ = {}, {}, {}
+        classifier.view_scale_, classifier.view_shares_ = {}, {}
         for name, one in array.arrays.items():
             place = of_views.get(name)
             if place is None:  # left out
-                coef, scales, means = np.zeros((n_problems, *one.sample_shape)), *np.zeros((2, n_problems))
+                coef, (scales, means, shares) = np.zeros((n_problems, *one.sample_shape)), np.zeros((3, n_problems))
             else:
                 coef = np.stack([own[place] for own in dense])
-                scales = np.array([fit.factors[place] for fit in fits if fit.factors is not None])
-                means = np.array([fit.mean_scores[place] for fit in fits if fit.mean_scores is not None])
+                of_view = [(own.factors[place], own.mean_scores[place], own.shares[place]) for own in facts]
+                scales, means, shares = np.array(of_view).T
             dtype = working_dtype(one.dtype)
             classifier.coef_[name] = one.kept(coef.astype(dtype, copy=False))
             classifier.mean_scores_[name] = one.kept(means.astype(dtype, copy=False))
-            classifier.view_scale_[name] = scales
+            classifier.view_scale_[name], classifier.view_shares_[name] = scales, shares
             classifier.rank_[name] = None if place is None else fits[0].weight.rank[place]  # type: ignore[index]
         classifier.n_missing_ = {name: len(rows) for name, rows in array.missing.items()}
 

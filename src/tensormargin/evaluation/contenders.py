@@ -13,9 +13,11 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
+from .._namespace import to_host
 from .._typing import Array
 from ..methods import make_method
 from ..peers import CPPLSClassifier
+from ..views import Views, missing_samples
 
 PEERS = ("LinearSVC", "CP-PLSR")
 """Methods from scikit-learn and TensorLy that can be compared with the paper's."""
@@ -32,19 +34,33 @@ class FlatUnit(TransformerMixin, BaseEstimator):
     """Flatten the samples, subtract their mean and divide by a scalar, so that one grid of C suits all data.
 
     After scaling, the mean squared norm is 10. Centring helps the flat method, whose intercept is penalised and whose
-    solver is slow if the mean is far from zero.
+    solver is slow if the mean is far from zero. Several views are put side by side, each scaled by itself, and are zero
+    where a sample lacks one.
     """
 
-    def fit(self, X: Array, y: Any = None) -> FlatUnit:
+    def fit(self, X: Any, y: Any = None) -> FlatUnit:
         """Learn the mean and the scale."""
+        if isinstance(X, Views):
+            self.views_ = {name: FlatUnit().fit(_present(array)) for name, array in X.items()}
+            return self
         self.mean_ = np.mean(X, axis=0, dtype=np.float64).ravel()
         spread = float(np.mean(np.var(X, axis=0, dtype=np.float64))) * X[0].size
         self.unit_ = np.sqrt(spread / 10) if spread > 0 else 1.0
         return self
 
-    def transform(self, X: Array) -> Array:
+    def transform(self, X: Any) -> Array:
         """Return the samples as centred and scaled vectors."""
-        return (X.reshape(len(X), -1) - self.mean_) / self.unit_
+        if isinstance(X, Views):
+            flat = (own.transform(to_host(X[name])) for name, own in self.views_.items())
+            return np.hstack([np.nan_to_num(one) for one in flat])
+        return np.asarray((X.reshape(len(X), -1) - self.mean_) / self.unit_)
+
+
+def _present(array: Any) -> Array:
+    """Return the samples that have a view; a zero one if there are none."""
+    here = to_host(array)
+    there = np.setdiff1d(np.arange(len(here)), missing_samples(here))
+    return here[there] if len(there) else np.zeros((1, *here.shape[1:]))
 
 
 @dataclass(frozen=True)

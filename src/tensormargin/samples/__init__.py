@@ -4,7 +4,7 @@ Fits use them through the abstract class `Samples`. To support another kind of s
 and a `SampleArray` in `door.py`, which recognises the kind of an array.
 """
 
-from .base import Moments, NotFiniteError, Samples, in_range, working_dtype
+from .base import Moments, NotFiniteError, Samples, ViewFacts, in_range, shares_of_variance, working_dtype
 from .door import MemoryArray, Reading, SampleArray, labels_at, loaded_if_small, sample_array
 from .memory import MemorySamples
 
@@ -16,9 +16,11 @@ __all__ = [
     "Reading",
     "SampleArray",
     "Samples",
+    "ViewFacts",
     "in_range",
     "labels_at",
     "loaded_if_small",
     "sample_array",
+    "shares_of_variance",
     "working_dtype",
 ]

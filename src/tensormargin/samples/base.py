@@ -51,6 +51,38 @@ class NotFiniteError(ValueError):
 
 
 @dataclass(frozen=True)
+class ViewFacts:
+    """What is known of each of several views after a fit.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (n_views,)
+        What the view was multiplied by.
+    mean_scores : ndarray of shape (n_views,)
+        Its mean score, by which samples that lack it are scored.
+    shares : ndarray of shape (n_views,)
+        Its share of the variance of the scores; see `shares_of_variance`.
+    """
+
+    factors: Array
+    mean_scores: Array
+    shares: Array
+
+
+def shares_of_variance(scores: Array, weights: Array) -> Array:
+    """Return ``Cov(s_v, s) / Var(s)`` for the scores s_v of each view (last axis) and their sum s.
+
+    They add up to one, and may be negative. If all samples have the same score, they are zero.
+    """
+    centred = scores - np.tensordot(weights / weights.sum(), scores, 1)
+    total = centred.sum(axis=-1)
+    variance = np.tensordot(weights, total**2, 1)
+    covariances = np.tensordot(weights, centred * total[..., None], 1)
+    variance = np.asarray(variance)[..., None]
+    return np.divide(covariances, variance, out=np.zeros_like(covariances), where=variance > 0)
+
+
+@dataclass(frozen=True)
 class Sums:
     """Sums over samples minus a pivot: weighted, weighted with signs, and weighted squared norms."""
 
@@ -121,8 +153,8 @@ class Samples(ABC):
     def scores(self, weights: Array) -> Array:
         """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
 
-    def mean_scores(self, weight: Array) -> Array | None:
-        """Return the mean score of each view, by which samples that lack it are scored; None for one tensor."""
+    def view_facts(self, weight: Array) -> ViewFacts | None:
+        """Return what is known of each view after a fit; None for one tensor per sample."""
         return None
 
     @abstractmethod

@@ -66,6 +66,8 @@ class SampleArray(ABC):
         Whether many fits run in lockstep rather than one after the other.
     is_lazy : bool
         Whether the samples are in a Dask array, so that reading them costs more than anything else.
+    has_views : bool
+        Whether samples have several views.
     has_float64, on_processor : bool
         Whether the device of the samples supports float64, and whether it is the CPU.
     """
@@ -73,6 +75,7 @@ class SampleArray(ABC):
     in_memory: bool = False
     fits_in_batches: bool = False
     is_lazy: bool = False
+    has_views: bool = False
     has_float64: bool = True
     on_processor: bool = True
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import groupby
 from math import prod
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..contractions import Contraction, Direction, SideBySide
 from ..designs import Design, Matrix, Piece, Stacked
 from ..threads import slices
 from ..views import Shapes, Views, missing_samples, reject_partly_finite
-from .base import Moments, Samples
+from .base import Moments, Samples, ViewFacts, shares_of_variance
 from .door import Reading, SampleArray, sample_array
 
 
@@ -138,18 +139,18 @@ class ViewSamples(Samples):
         scores = view.samples.scores(weights.astype(view.samples.dtype, copy=False))
         return view.piece(scores, len(self), view.factor).here()
 
-    def mean_scores(self, weight: Array) -> Array:
-        """Return the mean score of each view, without its pivot; zero for those that are not centred."""
+    def view_facts(self, weight: Array) -> ViewFacts:
+        """Return what is known of each view after a fit; mean scores are those without its pivot."""
+        scores = np.stack([own[:, 0] for _, own in self._scores(weight[None])], axis=-1).astype(np.float64)
+        centred = self.views[0].weights
+        weights = np.full(len(self), 1.0 / len(self)) if centred is None else centred
+        means = np.zeros(len(self.views)) if centred is None else weights @ scores / weights.sum()
         pivot = self.pivot
-        ends = np.cumsum([prod(view.samples.shape) for view in self.views])[:-1]
-        offsets = np.zeros(len(self.views))
         if pivot is not None:
-            offsets = np.array([float(part.sum()) for part in np.split(weight * pivot, ends)])
-        means = [
-            0.0 if view.weights is None else float(view.weights @ scores[:, 0]) / float(view.weights.sum())
-            for view, scores in self._scores(weight[None])
-        ]
-        return np.array(means) + offsets
+            ends = np.cumsum([prod(view.samples.shape) for view in self.views])[:-1]
+            means = means + [float(part.sum()) for part in np.split(weight * pivot, ends)]
+        factors = np.array([view.factor for view in self.views])
+        return ViewFacts(factors, means, shares_of_variance(scores, weights))
 
     def design(self, contraction: Any) -> Array | Design:
         """Return the design of a block."""
@@ -202,6 +203,7 @@ class ViewArray(SampleArray):
     sample_shape : dict of str to tuple of int
     """
 
+    has_views: bool = True
     sample_shape: Shapes  # type: ignore[assignment]
     dtype: dict[str, np.dtype]  # type: ignore[assignment]
 
@@ -268,21 +270,20 @@ class ViewArray(SampleArray):
 
         ``coef`` has the weights by name, and ``missing`` the scores of samples that lack a view, by name.
         """
-        total = intercept
+        return reduce(add, (own for _, own in self.view_scores(coef, missing)), intercept)
+
+    def view_scores(self, coef: Any, missing: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the names of the views and their scores, of shape (n_samples, n_weights)."""
         for name, array in self.arrays.items():
-            if name not in coef:
-                continue
             gone = self.missing[name]
             if not len(gone):
-                total = array.scores(coef[name], total)
+                yield name, array.scores(coef[name], 0.0)
                 continue
             xp = namespace(coef[name])
             there = np.setdiff1d(np.arange(len(self)), gone)
-            known = sample_array(rows_of(array.X, there)).scores(coef[name], 0.0) if len(there) else None
             lacking = xp.broadcast_to(missing[name], (len(gone), missing[name].shape[0]))
-            both = lacking if known is None else xp.concat([known, lacking], axis=0)
-            total = rows_of(both, np.argsort(np.concatenate([there, gone]))) + total
-        return total
+            known = [sample_array(rows_of(array.X, there)).scores(coef[name], 0.0)] if len(there) else []
+            yield name, rows_of(xp.concat([*known, lacking], axis=0), np.argsort(np.concatenate([there, gone])))
 
     def chunks_here(self) -> Iterator[tuple[slice, Any]]:
         """Yield (positions, Views) with NumPy arrays, some samples at a time."""

@@ -42,6 +42,8 @@ class FlatFeatures:
     @staticmethod
     def pay(array: SampleArray) -> bool:
         """Return whether coordinates are smaller than the samples, which must be in memory."""
+        if array.has_views:
+            return False
         size = prod(array.sample_shape)
         return array.in_memory and len(array) < size and 8 * len(array) * size <= tuning.FLAT_BASIS_BYTES
 
