@@ -287,7 +287,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = state if "scale_free" in state else parameters_since(state)
-        super().__setstate__({"view_scale": "equal", **state})  # saved before there were several views
+        super().__setstate__(state if "view_scale" in state else {**state, "view_scale": "equal"})
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")  # a failed fit leaves other attributes behind
