@@ -37,12 +37,14 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
     Parameters
     ----------
-    decomposition : {"full", "cp", "tucker", "tt"}, default="tucker"
-        Decomposition of W: none, a sum of rank-one tensors, Tucker, or Tensor-Train.
-    rank : int, tuple of int or None, default=None
+    decomposition : {"full", "cp", "tucker", "tt"} or dict, default="tucker"
+        Decomposition of W: none, a sum of rank-one tensors, Tucker, or Tensor-Train. For several views one for all, or
+        a dictionary by name ("tucker" for names that it lacks); vectors always have a full weight.
+    rank : int, tuple of int, dict or None, default=None
         Upper bound of the rank; what the samples do not allow is lowered, and ``rank_`` says what was used. CP: the
         number of components. Tucker: one number per mode. Tensor-Train: one number per bond (M - 1 of them). An int
         means the same for all modes or bonds. None: 2 components for CP; 4 for each mode or bond. "full" ignores it.
+        For several views one for all, or a dictionary by name (None for names that it lacks).
     lam : float, default=1.0
         Weight of the hinge loss.
     mu1, mu2 : float, default=1.0
@@ -75,13 +77,19 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         Whether to calibrate probabilities (`predict_proba`) on the scores of left-out samples: five more fits, on
         stratified folds shuffled by ``random_state`` (fewer if a class has fewer samples). Copies of a sample are left
         out together. The only sample of a class is never left out, so the probability of that class is rough.
+    view_scale : "equal" or dict, default="equal"
+        What each of several views is multiplied by. "equal" divides each by the root of the mean squared norm of its
+        centred samples (without intercept: of its samples) in the binary problem, so that no view counts more because
+        it has more entries or another unit. A dictionary has a number or "equal" by name ("equal" for names that it
+        lacks); 0 leaves a view out. ``lam``, ``mu1`` and ``mu2`` refer to the scaled views together.
     n_jobs : int or None, default=None
         Number of binary problems fitted at the same time, in threads that share the samples. If they are fitted one at
         a time (None or 1), large samples are divided among as many threads as BLAS may use.
     solver : {"auto", "host", "device"}, default="auto"
         Where blocks are solved if X is on a device (a PyTorch or CuPy array): on the host, one after the other by
         coordinate descent, or on the device, all binary problems and starts as one batch by an interior-point method.
-        "auto" takes the faster one (docs/gpu.md has the measurements). For samples in memory, always on the host.
+        "auto" takes the faster one (docs/gpu.md has the measurements). For samples in memory, and for several views,
+        always on the host.
     warm_start : bool, default=False
         Start from the weights of the last fit if classes, sample shape, decomposition and rank are the same.
     random_state : int, RandomState or None, default=None
@@ -96,7 +104,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     weight_ : TensorLy CPTensor, TuckerTensor or TTTensor, or ndarray; a list of them for several binary problems
         Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...; positive scores stand for the later class.
     coef_ : ndarray of shape (n_problems, I_1, ..., I_M)
-        The same weights as dense tensors.
+        The same weights as dense tensors. For several views ``coef_``, ``weight_``, ``rank_`` and ``sample_shape_`` are
+        dictionaries by name; the weights are those of the samples as they were given, not of the scaled ones.
     intercept_ : ndarray of shape (n_problems,)
     problems_ : list of (negative, positive)
         The two classes of each row of ``coef_``: positive scores speak for the second. With "ovr" and more than two
@@ -118,7 +127,15 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     multi_class_ : str
         The value of ``multi_class`` used in the fit.
     n_features_in_ : int
-        Size of the first mode, as counted by scikit-learn.
+        Size of the first mode, as counted by scikit-learn; not for several views.
+    view_scale_ : dict of str to ndarray of shape (n_problems,)
+        What each view was multiplied by; 0 for one that was left out. This and what follows for several views only.
+    view_shares_ : dict of str to ndarray of shape (n_problems,)
+        Share of each view in the variance of the training samples' scores (`tensormargin.view_shares`).
+    n_missing_ : dict of str to int
+        Number of training samples that lack each view.
+    mean_scores_ : dict of str to ndarray of shape (n_problems,)
+        Mean score of each view, by which samples that lack it are scored.
 
     Examples
     --------
@@ -203,12 +220,12 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, I_1, ..., I_M)
+        X : array-like of shape (n_samples, I_1, ..., I_M), Views, or a dictionary of arrays
             Samples of any order M >= 1, including read-only and memory-mapped arrays, or what can be converted to an
-            array: lists and frames of arrays, NIfTI images, MNE's Epochs (`tensormargin.intake.as_samples`). float32 is
-            used without a copy. Other types are converted once to a working copy (float32 for large samples or types
-            that it holds exactly), or chunk by chunk if that copy would be larger than the samples; a full weight
-            always needs the copy.
+            array: lists and frames of arrays, NIfTI images, MNE's Epochs (`tensormargin.intake.as_samples`); or several
+            tensors per sample (`tensormargin.Views`). float32 is used without a copy. Other types are converted once to
+            a working copy (float32 for large samples or types that it holds exactly), or chunk by chunk if that copy
+            would be larger than the samples; a full weight always needs the copy.
         y : array-like of shape (n_samples,)
             Labels of two or more classes.
         sample_weight : array-like of shape (n_samples,), optional

@@ -66,9 +66,7 @@ def evaluate_without_views(
         Further arguments of `nested_evaluation`: ``cv``, ``repeats``, ``seed``, ``score``, ``checkpoint``.
     """
     if not is_views(X) or len((X := views_or_samples(X)).names) < 2:
-        raise ValueError(
-            "views are left out one at a time, so there must be two or more; pass Views of several arrays"
-        )
+        raise ValueError("views are left out one at a time, so there must be two or more; pass Views of several arrays")
     stages = EqualStages(progress, 1 + len(X.names))
     found = []
     for number, name in enumerate((None, *X.names)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from itertools import groupby
+from functools import cached_property, partial, reduce
+from itertools import count, groupby
 from math import prod
 from operator import add
 from typing import Any
@@ -198,8 +198,6 @@ class ViewArray(SampleArray):
     Attributes
     ----------
     arrays : dict of str to SampleArray
-    missing : dict of str to ndarray of int
-        The samples that lack each view.
     sample_shape : dict of str to tuple of int
     """
 
@@ -212,9 +210,14 @@ class ViewArray(SampleArray):
         self.arrays = {name: sample_array(array) for name, array in X.items()}
         self.sample_shape = {name: array.sample_shape for name, array in self.arrays.items()}
         self.dtype = {name: array.dtype for name, array in self.arrays.items()}
-        self.missing = {name: _missing(name, array) for name, array in X.items()}
-        _reject_without_views(self.missing, len(X))
         self.in_memory = all(array.in_memory for array in self.arrays.values())
+
+    @cached_property
+    def missing(self) -> dict[str, Array]:
+        """The samples that lack each view; raise ValueError if one lacks all of them."""
+        missing = {name: _missing(name, array) for name, array in self.X.items()}
+        _reject_without_views(missing, len(self.X))
+        return missing
 
     @property
     def sample_shapes(self) -> list[tuple[int, ...]]:
@@ -285,6 +288,33 @@ class ViewArray(SampleArray):
             known = [sample_array(rows_of(array.X, there)).scores(coef[name], 0.0)] if len(there) else []
             yield name, rows_of(xp.concat([*known, lacking], axis=0), np.argsort(np.concatenate([there, gone])))
 
+    def answer(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
+        """Return the result of a fitted model's method: ``compute()``, or a Dask array if all views are lazy."""
+        if not all(array.is_lazy for array in self.arrays.values()):
+            return compute()
+        from dask.array import blockwise
+        from dask.delayed import delayed
+
+        empty = {name: np.zeros((1, *array.sample_shape), array.dtype) for name, array in self.arrays.items()}
+        one = getattr(model, method)(Views(empty))
+        samples, axes = 0, count(1)
+        arguments: list[Any] = []
+        for array in self.arrays.values():
+            arguments += [array.X, (samples, *(next(axes) for _ in array.sample_shape))]
+        columns = {next(axes): size for size in one.shape[1:]}
+        return blockwise(
+            _call,
+            (samples, *columns),
+            *arguments,
+            names=tuple(self.arrays),
+            model=delayed(model, traverse=False),
+            method=method,
+            new_axes=columns,
+            concatenate=True,
+            dtype=one.dtype,
+            meta=one[:0],
+        )
+
     def chunks_here(self) -> Iterator[tuple[slice, Any]]:
         """Yield (positions, Views) with NumPy arrays, some samples at a time."""
         step = max(1, tuning.CHUNK_BYTES * len(self) // max(1, self.X.nbytes))
@@ -299,6 +329,10 @@ class ViewArray(SampleArray):
         """Raise ValueError for a view that contains NaN in part, or infinity."""
         for name, array in self.X.items():
             reject_partly_finite(name, array)
+
+
+def _call(*arrays: Any, names: tuple[str, ...], model: Any, method: str) -> Any:
+    return getattr(model, method)(Views(dict(zip(names, arrays, strict=True))))
 
 
 def _to_unit(mean_square: float) -> float:

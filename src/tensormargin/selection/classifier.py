@@ -65,7 +65,9 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     These are preparation, decomposition, rank, lambda, mu1 and mu2, and for several classes the scheme. Candidates are
     raced: a tenth of all fits, spread over candidates and splits, shows which values are promising; most candidates
-    are then dropped, and only the best few are fitted on all splits. The best one is refitted on all samples. The
+    are then dropped, and only the best few are fitted on all splits. The best one is refitted on all samples. Several
+    views (`tensormargin.Views`) have the same decomposition and rank in all candidates, which use all views or all but
+    one; then the decomposition and rank of one view after the other are refined, the others being kept. The
     candidates include the flat weight and mu = 0, that is, the support vector machine. ``best_score_`` is the maximum
     over many candidates and therefore optimistic; `tensormargin.nested_evaluation` gives an estimate without this bias.
 
@@ -84,7 +86,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         Values of ``(mu1, mu2)``, also scale-free; one number stands for both, and 0 for no margin terms.
     preparation : transformer, None or a list of them, default=None
         Prepares the samples (`TensorScaler`, a Pipeline of transformers, ...); fitted on each training set. A list
-        gives alternatives to choose from, with None for the original samples.
+        gives alternatives to choose from, with None for the original samples. For several views it takes Views.
     cv : int, splitter, iterable or None, default=None
         Cross-validation splits. An integer (None: 5) means stratified folds, shuffled by ``random_state``, which keep
         groups together if ``groups`` are passed to ``fit``. If a class has fewer samples (or groups) than that, the
