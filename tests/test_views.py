@@ -381,6 +381,13 @@ class TestMistakes:
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             TensorMarginClassifier().fit(X, y[:-1])
 
+    def test_libraries(self, data):
+        xp, _ = library("array_api_strict")
+        X, y = data
+        mixed = Views(eeg=xp.asarray(X["eeg"].copy()), age=X["age"])
+        with pytest.raises(ValueError, match="one array library, on one device; got array_api_strict"):
+            TensorMarginClassifier().fit(mixed, y)
+
     def test_any_order_of_the_views_in_predict(self, data):
         X, y = data
         model = TensorMarginClassifier(rank=1).fit(X, y)
@@ -462,6 +469,35 @@ def test_any_kind_of_array(change, data, tmp_path):
     model = TensorMarginClassifier("tucker", rank=1, tol=1e-6).fit(Views(arrays), y)
     other = TensorMarginClassifier("tucker", rank=1, tol=1e-6).fit(rounded, y)
     np.testing.assert_allclose(model.decision_function(Views(arrays)), other.decision_function(rounded), atol=1e-3)
+
+
+def test_a_constant_view_changes_nothing(data):
+    X, y = data
+    constant = Views(**dict(X), same=np.full((60, 3, 2), 7.0))
+    one, other = (TensorMarginClassifier("cp", rank=1, tol=1e-6).fit(Z, y) for Z in (X, constant))
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(constant), atol=1e-4)
+    assert not other.coef_["same"].any()
+
+
+def test_a_large_offset_in_one_view(data):
+    X, y = data
+    far = Views(eeg=X["eeg"] + 1e6, fmri=X["fmri"], age=X["age"] - 1e5)
+    one, other = (TensorMarginClassifier("tucker", rank=1, tol=1e-6).fit(Z, y) for Z in (X, far))
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(far), atol=1e-3)
+
+
+def test_weights_are_copies(data):
+    """An integer weight is that many copies of a sample, and a weight of zero is none, also where a view is missing."""
+    X, y = data
+    eeg = X["eeg"].copy()
+    eeg[[1, 4, 9]] = np.nan
+    X = Views(eeg=eeg, fmri=X["fmri"], age=X["age"])
+    weights = np.random.RandomState(0).randint(0, 3, size=60)
+    rows = np.repeat(np.arange(60), weights)
+    parameters = {"decomposition": "cp", "rank": 1, "tol": 1e-6}
+    one = TensorMarginClassifier(**parameters).fit(X, y, sample_weight=weights)
+    other = TensorMarginClassifier(**parameters).fit(X[rows], y[rows])
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-3)
 
 
 def test_one_class_and_one_sample(data):

@@ -59,6 +59,10 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
         estimator.__dict__.pop(name, None)
     if len(X) == 0:
         raise ValueError("Views must have at least one sample; got 0")
+    places = {(namespace(array).__name__, str(device_of(array))) for array in X.values()}
+    if len(places) > 1:
+        said = " and ".join(f"{library} on {device}" for library, device in sorted(places))
+        raise ValueError(f"all views must be in one array library, on one device; got {said}. Move them to one place")
     checked = {}
     for name, array in X.items():
         if is_lazy(array) or is_foreign(array):

@@ -268,21 +268,24 @@ def sample_array(X: Any) -> SampleArray:
 
 
 def loaded_if_small(X: Any) -> Any:
-    """Return a small Dask array as a NumPy array, and everything else unchanged; Views in each view.
+    """Return a small Dask array as a NumPy array, and everything else unchanged; of Views, all Dask arrays together.
 
     Small means a share of the memory that is available. Samples on the workers of a cluster stay there unless they are
     so few that many tasks would take longer than their transfer.
     """
-    if isinstance(X, Views):
-        return Views({name: loaded_if_small(array) for name, array in X.items()})
-    if not is_lazy(X):
+    lazy = [array for array in (X.values() if isinstance(X, Views) else [X]) if is_lazy(array)]
+    if not lazy:
         return X
     from .lazy import in_chunks_here, on_cluster_now
 
     most = tuning.LOADED_SHARE * available_bytes()
     if on_cluster_now():
         most = min(most, tuning.LOADED_FROM_CLUSTER_BYTES)
-    return in_chunks_here(X) if X.nbytes <= most else X
+    if sum(array.nbytes for array in lazy) > most:
+        return X
+    if isinstance(X, Views):
+        return Views({name: in_chunks_here(array) if is_lazy(array) else array for name, array in X.items()})
+    return in_chunks_here(X)
 
 
 def labels_at(classes: Any, codes: Any) -> Any:
