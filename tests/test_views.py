@@ -331,6 +331,22 @@ class TestMissing:
         here, there = (TensorMarginClassifier(rank=1, tol=1e-6).fit(one, y) for one in (X, lazy))
         np.testing.assert_allclose(np.asarray(there.binary_scores(lazy)), here.binary_scores(X), atol=1e-3)
 
+    def test_partly_missing_views_in_a_dask_array(self, incomplete, monkeypatch):
+        import dask.array as da
+
+        from tensormargin.samples import door
+
+        monkeypatch.setattr(door, "available_bytes", lambda: 0)
+        X, y = incomplete
+        eeg = X["eeg"].copy()
+        eeg[8, 0, 0] = np.nan
+        lazy = Views(eeg=da.from_array(eeg, chunks=(20, -1, -1)), age=X["age"])
+        with pytest.raises(ValueError, match=r"view 'eeg': a sample that lacks a view.* sample 8 is NaN in some"):
+            TensorMarginClassifier().fit(lazy, y)
+        eeg[8, 0, 0], eeg[8, 0, 1] = 0.0, np.nan
+        with pytest.raises(ValueError, match="in view 'eeg' \\(the first is sample 8\\)"):
+            TensorMarginClassifier().fit(Views(eeg=da.from_array(eeg, chunks=(20, -1, -1)), age=X["age"]), y)
+
     def test_errors(self, incomplete):
         X, y = incomplete
         partly = {name: array.copy() for name, array in X.items()}

@@ -12,7 +12,15 @@ from sklearn.utils.validation import _check_y, _num_samples, check_consistent_le
 from ._namespace import as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
 from .intake import Shape, as_samples, is_ragged, mode_names, shape_of_samples
-from .views import Shapes, Views, is_views, reject_partly_finite, views_or_samples
+from .views import (
+    Shapes,
+    Views,
+    is_views,
+    missing_samples,
+    reject_partly_finite,
+    reject_without_views,
+    views_or_samples,
+)
 
 NOT_FINITE = "Input X contains NaN or infinity; leave those samples out, or impute such entries first"
 """Error message for samples with entries or statistics that are not finite."""
@@ -71,6 +79,8 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
             checked[name] = check_array(array, allow_nd=True, ensure_all_finite=False, estimator=estimator)
         if finite and not is_lazy(array) and not _all_finite(checked[name]):
             reject_partly_finite(name, checked[name])
+    if finite and not any(map(is_lazy, checked.values())):  # the others are read when they are needed
+        reject_without_views({name: missing_samples(array) for name, array in checked.items()}, len(X))
     return Views(checked)
 
 

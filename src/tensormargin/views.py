@@ -209,26 +209,48 @@ def shape_of(X: Any) -> Any:
 def missing_samples(array: Any) -> Array:
     """Return the rows of the samples that are all NaN; raise ValueError for one that is NaN in part, if it is noticed.
 
-    Only the first entry of each sample is looked at, and all entries of those where it is NaN: other entries that are
-    NaN show up in the first pass of a fit.
+    In memory, only the first entry of each sample is looked at, and all entries of those where it is NaN: other entries
+    that are NaN show up in the first pass of a fit. A Dask array is read once.
     """
     if dtype_of(array).kind != "f":
         return np.empty(0, int)
-    first = to_host(_first_entries(array))
-    rows = np.flatnonzero(np.isnan(first))
-    for row in rows.tolist():
-        one = to_host(rows_of(array, np.array([row])))
-        if not np.isnan(one).all():
-            raise ValueError(
-                f"a sample that lacks a view must be NaN in all of its entries; sample {row} is NaN in "
-                f"{int(np.isnan(one).sum())} of {one.size}. Impute such entries, or make all of them NaN"
-            )
+    rows, whole = _lazily_missing(array) if is_lazy(array) else _missing_here(array)
+    if not whole.all():
+        raise ValueError(
+            "a sample that lacks a view must be NaN in all of its entries; sample "
+            f"{rows[int(np.argmin(whole))]} is NaN in some of them. Impute such entries, or make all of them NaN"
+        )
     return rows
 
 
-def _first_entries(array: Any) -> Any:
-    first = array[(slice(None), *[0] * (len(array.shape) - 1))]
-    return first.compute() if is_lazy(first) else first
+def _missing_here(array: Any) -> tuple[Array, Array]:
+    """Return the rows whose first entry is NaN, and for each of them whether all others are."""
+    first = to_host(array[(slice(None), *[0] * (len(array.shape) - 1))])
+    rows = np.flatnonzero(np.isnan(first))
+    step = max(1, _BYTES_AT_ONCE // max(1, prod(array.shape[1:]) * dtype_of(array).itemsize))
+    parts = (to_host(rows_of(array, rows[start : start + step])) for start in range(0, len(rows), step))
+    whole = [np.isnan(part).reshape(len(part), -1).all(axis=1) for part in parts]
+    return rows, np.concatenate([np.empty(0, bool), *whole])
+
+
+def _lazily_missing(array: Any) -> tuple[Array, Array]:
+    import dask
+
+    nan = array.map_blocks(np.isnan, dtype=bool)
+    first, whole = dask.compute(nan[(slice(None), *[0] * (nan.ndim - 1))], nan.all(axis=tuple(range(1, nan.ndim))))
+    rows = np.flatnonzero(first)
+    return rows, whole[rows]
+
+
+def reject_without_views(missing: Mapping[str, Array], n_samples: int) -> None:
+    """Raise ValueError if a sample lacks all views, given the samples that lack each of them."""
+    counts = np.bincount(np.concatenate(list(missing.values())), minlength=n_samples)
+    without = np.flatnonzero(counts == len(missing))
+    if len(without):
+        raise ValueError(
+            f"every sample must have at least one view; sample {without[0]} is NaN in all of them. Leave it out "
+            f"({len(without)} of {n_samples} samples)"
+        )
 
 
 def reject_partly_finite(name: str, array: Any) -> None:

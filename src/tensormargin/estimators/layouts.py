@@ -105,7 +105,7 @@ class SeveralViews(Layout):
         names = tuple(self.view_scales(classifier))
         decompositions = self._by_name("decomposition", classifier.decomposition, "tucker")
         ranks = self._by_name("rank", classifier.rank, None)
-        unknown = [one for one in decompositions.values() if one not in FORMATS]
+        unknown = [one for one in decompositions.values() if not isinstance(one, str) or one not in FORMATS]
         if unknown:
             raise ValueError(f"decomposition must be one of {', '.join(FORMATS)} for every view; got {unknown[0]!r}")
         flat = {name: FULL for name, shape in self.shapes.items() if len(shape) == 1}
@@ -115,8 +115,7 @@ class SeveralViews(Layout):
 
     def view_scales(self, classifier: Any) -> Mapping[str, float | None]:
         """Return the factor of each view that is used, None for "equal"."""
-        asked = classifier.view_scale
-        scales = self._by_name("view_scale", asked, EQUAL)
+        scales = self._by_name("view_scale", classifier.view_scale, EQUAL)
         for name, scale in scales.items():
             if scale != EQUAL and not (_is_number(scale) and 0 <= scale < np.inf):
                 raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from itertools import count, groupby
@@ -18,7 +18,7 @@ from .._typing import Array, FloatArray
 from ..contractions import Contraction, Direction, SideBySide
 from ..designs import Design, Matrix, Piece, Stacked
 from ..threads import slices
-from ..views import Shapes, Views, missing_samples, reject_partly_finite
+from ..views import Shapes, Views, missing_samples, reject_partly_finite, reject_without_views
 from .base import Moments, Samples, ViewFacts, shares_of_variance
 from .door import Reading, SampleArray, sample_array
 
@@ -216,7 +216,7 @@ class ViewArray(SampleArray):
     def missing(self) -> dict[str, Array]:
         """The samples that lack each view; raise ValueError if one lacks all of them."""
         missing = {name: _missing(name, array) for name, array in self.X.items()}
-        _reject_without_views(missing, len(self.X))
+        reject_without_views(missing, len(self.X))
         return missing
 
     @property
@@ -351,12 +351,3 @@ def _named(name: str, call: Callable[[], Any]) -> Any:
 def _missing(name: str, array: Any) -> Array:
     found: Array = _named(name, partial(missing_samples, array))
     return found
-
-
-def _reject_without_views(missing: Mapping[str, Array], n_samples: int) -> None:
-    counts = np.bincount(np.concatenate(list(missing.values())), minlength=n_samples)
-    if (counts == len(missing)).any():
-        raise ValueError(
-            f"every sample must have at least one view; sample {int((counts == len(missing)).argmax())} is NaN in all "
-            f"of them. Leave it out ({int((counts == len(missing)).sum())} of {n_samples} samples)"
-        )
