@@ -49,9 +49,9 @@ def fitted(data):
     return TensorMarginClassifier("cp", rank=1).fit(*data)
 
 
-def composite(names, seed=0, missing=False):
+def composite(names, seed=0, missing=False, shapes=SHAPES):
     """Return a random weight of three views, and samples for it with their scaled, flattened form."""
-    X, y = planted(11, SHAPES, seed=seed)
+    X, y = planted(11, shapes, seed=seed)
     if missing:
         X = Views(
             {
@@ -68,43 +68,45 @@ def composite(names, seed=0, missing=False):
     return weight, samples, samples.matrix()
 
 
+LONG = {"eeg": (5, 7), "fmri": (3, 4, 3), "age": (40,)}
 CASES = [(*pair, "full") for pair in (("cp", "cp"), ("tucker", "tt"), ("full", "cp"), ("tt", "full"), ("full", "full"))]
 
 
 @pytest.mark.numerical
+@pytest.mark.parametrize("shapes", [SHAPES, LONG], ids=["few covariates", "many covariates"])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("names", CASES)
 class TestFormat:
     """The contract of single formats (test_formats.py) holds for several of them together."""
 
-    def parts(self, names, missing):
-        weight, samples, flat = composite(names, missing=missing)
+    def parts(self, names, missing, shapes):
+        weight, samples, flat = composite(names, missing=missing, shapes=shapes)
         blocks = [weight.block(index) for index in range(len(weight.block_names))]
         return weight, samples, flat, [*blocks, weight.refit()] if weight.has_tangent else blocks
 
-    def test_the_unchanged_vector_leaves_the_weight_unchanged(self, names, missing):
-        weight, _, _, blocks = self.parts(names, missing)
+    def test_the_unchanged_vector_leaves_the_weight_unchanged(self, names, missing, shapes):
+        weight, _, _, blocks = self.parts(names, missing, shapes)
         for block in blocks:
             np.testing.assert_allclose(block.replace(block.vector).to_dense(), weight.to_dense(), atol=1e-10)
 
-    def test_design_times_vector_is_the_score_and_the_vector_has_the_norm(self, names, missing):
-        _, samples, flat, blocks = self.parts(names, missing)
+    def test_design_times_vector_is_the_score_and_the_vector_has_the_norm(self, names, missing, shapes):
+        _, samples, flat, blocks = self.parts(names, missing, shapes)
         for block in blocks:
             vector = np.random.RandomState(3).standard_normal(len(block.vector))
             changed = block.replace(vector).to_dense()
             np.testing.assert_allclose(samples.design(block.contraction) @ vector, flat @ changed, atol=1e-9)
             assert np.linalg.norm(changed) == pytest.approx(np.linalg.norm(vector))
 
-    def test_the_tangent_space_contains_the_weight(self, names, missing):
-        weight, samples, flat, _ = self.parts(names, missing)
+    def test_the_tangent_space_contains_the_weight(self, names, missing, shapes):
+        weight, samples, flat, _ = self.parts(names, missing, shapes)
         if weight.has_tangent:
             tangent = weight.tangent()
             design = samples.side_by_side(tangent.contractions)
             np.testing.assert_allclose(design @ tangent.vector, flat @ weight.to_dense(), atol=1e-9)
             np.testing.assert_allclose(tangent.retract(tangent.vector).to_dense(), weight.to_dense(), atol=1e-9)
 
-    def test_coordinates_and_strengths(self, names, missing):
-        weight, samples, flat, _ = self.parts(names, missing)
+    def test_coordinates_and_strengths(self, names, missing, shapes):
+        weight, samples, flat, _ = self.parts(names, missing, shapes)
         dense = weight.to_dense()
         np.testing.assert_allclose(weight.at_coordinates(weight.coordinates()).to_dense(), dense, atol=1e-9)
         factors = np.array([2.0, -0.5, 3.0])

@@ -173,7 +173,7 @@ class Weight(ABC):
 
     @property
     def largest_size(self) -> int:
-        """Number of entries of the weight; the largest one of several views."""
+        """Number of entries that says whether a fit is small: those of the weight, or of the largest of several."""
         return prod(self.shape)
 
     @property

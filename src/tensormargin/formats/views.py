@@ -2,9 +2,10 @@
 
 Gauge: ``||W||^2`` is the sum over the views, so the vectors of their blocks, side by side, have the norm of the whole.
 In a block of one view, each other view is one column, its scores divided by the norm of its weight; the solution then
-also has the best strength of every other view. Full weights have no blocks of their own unless there are no others:
-they are linear in their entries, which are added to every block and so are always at their optimum. Where all views
-have a tangent space, that of the whole is theirs side by side.
+also has the best strength of every other view. Full weights are linear in their entries. A few entries are added to
+every block and so are always at their optimum; many are one block of their own, for all such views together, and one
+column in the others. Where all views have a tangent space, that of the whole is theirs side by side, with all entries
+of full weights.
 """
 
 from __future__ import annotations
@@ -219,26 +220,33 @@ class ViewsWeight(Weight):
         return [view for view, part in enumerate(self._parts) if part.is_flat]
 
     @property
+    def _low_rank(self) -> list[int]:
+        return [view for view, part in enumerate(self._parts) if not part.is_flat]
+
+    @property
+    def _rides(self) -> bool:
+        """Whether full weights have so few entries that they can be part of every block."""
+        sizes = [part.unit.weight.n_parameters for part in self._parts]
+        others = sum(sizes[view] for view in self._low_rank)
+        return others == 0 or sum(sizes) - others <= others
+
+    @property
     def _blocks(self) -> list[tuple[int, int]]:
-        """The view and its own index of each block."""
-        return [
-            (view, index)
-            for view, part in enumerate(self._parts)
-            if not part.is_flat
-            for index in range(len(part.unit.weight.block_names))
-        ]
+        """The view and its own index of each block of a low-rank view."""
+        return [(view, k) for view in self._low_rank for k in range(len(self._parts[view].unit.weight.block_names))]
 
     @property
     def block_names(self) -> tuple[str, ...]:
-        named = (f"{self.form.names[k]}: {self._parts[k].unit.weight.block_names[index]}" for k, index in self._blocks)
-        return tuple(named) or ("weights",)
+        named = [f"{self.form.names[k]}: {self._parts[k].unit.weight.block_names[index]}" for k, index in self._blocks]
+        return tuple(named) if named and self._rides else (*named, "full weights")
 
     def block(self, index: int) -> Block:
-        if not self._blocks:
-            return self._block([])
+        if index == len(self._blocks):
+            return self._block(self._strengths(self._low_rank), whole=True)
         view, own = self._blocks[index]
-        others = [k for k, part in enumerate(self._parts) if k != view and not part.is_flat and part.norm != 0.0]
-        return self._block([self._of_block(view, self._parts[view].block(own)), *map(self._strength, others)])
+        others = [k for k in self._low_rank if k != view]
+        columns = [self._of_block(view, self._parts[view].block(own)), *self._strengths(others)]
+        return self._block(columns, whole=self._rides)
 
     @property
     def has_tangent(self) -> bool:
@@ -247,16 +255,16 @@ class ViewsWeight(Weight):
 
     @property
     def has_core(self) -> bool:
-        """Whether the weights of each view that are not full are the Tucker weights of one rank."""
-        return all(part.is_flat or part.unit.weight.has_core for part in self._parts)
+        """Whether all weights but small full ones are the Tucker weights of one rank."""
+        return self._rides and all(part.is_flat or part.unit.weight.has_core for part in self._parts)
 
     @property
     def largest_size(self) -> int:
-        return max(self.form.sizes)
+        return max(self.form.sizes) if self._rides else sum(self.form.sizes)
 
     @property
     def n_tensors(self) -> int:
-        return max(1, len(self._parts) - len(self._flat))
+        return max(1, len(self._low_rank))
 
     @property
     def n_modes(self) -> int:
@@ -281,8 +289,12 @@ class ViewsWeight(Weight):
         )
 
     def refit(self) -> Block:
-        low_rank = [view for view, part in enumerate(self._parts) if not part.is_flat]
-        return self._block([self._of_block(view, self._parts[view].refit()) for view in low_rank])
+        """Return the block of all cores, with the entries of full weights or, of large ones, their strengths.
+
+        The step before it has solved for all of their entries.
+        """
+        columns = [self._of_block(view, self._parts[view].refit()) for view in self._low_rank]
+        return self._block(columns, whole=self._rides)
 
     def tangent(self) -> Tangent:
         columns = [self._of_tangent(view, part.tangent()) for view, part in enumerate(self._parts)]
@@ -292,9 +304,10 @@ class ViewsWeight(Weight):
     def _flat_last(self) -> list[int]:
         return sorted(range(len(self._parts)), key=lambda view: self._parts[view].is_flat)
 
-    def _block(self, columns: list[_Columns]) -> Block:
-        """Return a block of these columns and the entries of all full weights."""
-        columns = columns + [self._of_block(view, self._parts[view].block(0)) for view in self._flat]
+    def _block(self, columns: list[_Columns], whole: bool) -> Block:
+        """Return a block of these columns and of the full weights: all of their entries, or their strengths."""
+        flat = [self._of_block(view, self._parts[view].block(0)) for view in self._flat] if whole else []
+        columns = columns + (flat if whole else self._strengths(self._flat))
         vector, parts = _side_by_side(columns)
         return Block(vector, SideBySide(parts), self._writer(columns))
 
@@ -306,6 +319,10 @@ class ViewsWeight(Weight):
             return _Part(_Unit(tangent.retract(vector)))
 
         return _Columns(view, tangent.vector, tangent.contractions, retracted)
+
+    def _strengths(self, views: list[int]) -> list[_Columns]:
+        """Return one column for each of some views that are not zero: the scores of its direction."""
+        return [self._strength(view) for view in views if self._parts[view].norm != 0.0]
 
     def _strength(self, view: int) -> _Columns:
         part = self._parts[view]
