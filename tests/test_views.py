@@ -455,7 +455,7 @@ def test_fit_many(data):
 
 def test_random_starts_probabilities_and_jobs(data):
     X, y = planted(60, SHAPES, strength=2.0, n_classes=3)
-    model = TensorMarginClassifier("cp", rank=2, n_init=2, init="random", probability=True, random_state=0)
+    model = TensorMarginClassifier("tucker", rank=1, n_init=2, init="random", probability=True, random_state=0)
     one, two = model.fit(X, y), clone(model).set_params(n_jobs=2).fit(X, y)
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-9)
     np.testing.assert_allclose(one.predict_proba(X).sum(axis=1), 1.0)

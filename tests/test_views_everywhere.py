@@ -23,17 +23,21 @@ from tensormargin import (
     nested_evaluation,
     permutation_test,
     save_model,
+    small_sweeps,
     to_device,
     view_shares,
     weight_maps,
 )
 from tensormargin._namespace import to_host
+from tensormargin.alternate import Start, alternate
 from tensormargin.checkpoints import fingerprint
 from tensormargin.evaluation import evaluate_without_views
-from tensormargin.formats import FORMATS, ViewsFormat
+from tensormargin.formats import FORMATS, ViewsFormat, ViewsWeight
 from tensormargin.leakage import duplicate_samples
-from tensormargin.samples import Reading, sample_array
+from tensormargin.objective import MarginProblem, Objective
+from tensormargin.samples import MemorySamples, Reading, sample_array
 from tensormargin.selection.grid import candidates, of_one_view
+from tensormargin.solvers import SOLVERS
 from tensormargin.statements import describe_model
 
 FEW = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (1,), "cv": 2, "random_state": 0}
@@ -115,6 +119,57 @@ class TestFormat:
         np.testing.assert_allclose(samples.scores(dense[None])[:, 0], flat @ dense, atol=1e-9)
         some = np.array([0, 2, 4, 5, 7, 10])
         np.testing.assert_allclose(samples.take(some).scores(dense[None]).shape, (6, 1))
+
+
+@pytest.mark.numerical
+class TestSameAnswer:
+    @pytest.mark.parametrize("solver", SOLVERS)
+    @pytest.mark.parametrize("mu", [0.0, 1.0])
+    @pytest.mark.parametrize("n_samples", [20, 150])
+    def test_flat_views_by_every_solver(self, solver, mu, n_samples):
+        X, y = planted(n_samples, SHAPES, strength=0.5)
+        rng, signs = np.random.RandomState(0), np.where(y == 1, 1.0, -1.0)
+        weights = rng.rand(n_samples) + 0.5
+        weights /= weights.sum()
+        scales = {"eeg": 0.5, "fmri": 2.0, "age": 1.0}
+        samples, moments = sample_array(X).read(Reading(None, weights, signs, True, 1e-9, scales))
+        flat = MemorySamples(np.hstack([scales[name] * X[name].reshape(n_samples, -1) for name in X.names]))
+        own = flat.first_pass(weights, signs, True)
+        assert moments.mean_square == pytest.approx(own.mean_square)
+        np.testing.assert_allclose(moments.signed_mean, own.signed_mean, atol=1e-10)
+        problem = MarginProblem(signs, Objective(5.0, mu, mu, weights), 2.0)
+        form = ViewsFormat(X.names, tuple(X.shapes.values()), (FORMATS["full"],) * 3)
+        starts = (form.from_dense(own.signed_mean, (None,) * 3, rng), FORMATS["full"](own.signed_mean))
+        fits = [
+            alternate(one, problem, Start(start), SOLVERS[solver], 1e-8, 5)
+            for one, start in zip((samples, flat), starts, strict=True)
+        ]
+        assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-6)
+        np.testing.assert_allclose(fits[0].weight.to_dense(), fits[1].weight.to_dense(), atol=1e-5)
+
+    @pytest.mark.parametrize("decomposition", ["cp", "tucker", "tt"])
+    @pytest.mark.parametrize("missing", [False, True])
+    def test_compiled_code_and_the_general_way(self, decomposition, missing, monkeypatch):
+        X, y = planted(50, {"a": (5, 7), "b": (6, 4), "age": (2,)}, strength=1.0)
+        if missing:
+            X["a"][::5] = np.nan
+        parameters = {"decomposition": decomposition, "rank": 1, "tol": 1e-7}
+        compiled = TensorMarginClassifier(**parameters).fit(X, y)
+        monkeypatch.setattr(small_sweeps, "native_function", lambda name: None)
+        general = TensorMarginClassifier(**parameters).fit(X, y)
+        assert float(general.objective_[0]) == pytest.approx(float(compiled.objective_[0]), rel=1e-6)
+        np.testing.assert_allclose(general.decision_function(X), compiled.decision_function(X), atol=1e-2)
+
+    @pytest.mark.parametrize("decomposition", ["tucker", "tt"])
+    def test_long_full_weights_have_a_block_of_their_own(self, decomposition, monkeypatch):
+        X, y = planted(60, {"a": (5, 7), "b": (3, 4, 2), "long": (90,)}, strength=1.0)
+        parameters = {"decomposition": decomposition, "rank": 1, "tol": 1e-6}
+        apart = TensorMarginClassifier(**parameters).fit(X, y)
+        assert apart.history_["blocks"][-1] == "full weights"
+        monkeypatch.setattr(ViewsWeight, "_rides", True)
+        riding = TensorMarginClassifier(**parameters).fit(X, y)
+        assert "full weights" not in riding.history_["blocks"]
+        assert float(apart.objective_[0]) == pytest.approx(float(riding.objective_[0]), rel=1e-4)
 
 
 class TestSearch:
