@@ -394,6 +394,10 @@ class TestMistakes:
             TensorMarginClassifier(view_scale={"eeg": -1.0}).fit(X, y)
         with pytest.raises(ValueError, match="0 for all"):
             TensorMarginClassifier(view_scale=dict.fromkeys(X.names, 0)).fit(X, y)
+        with pytest.raises(ValueError, match="view 'none' has samples of shape \\(0, 3\\)"):
+            TensorMarginClassifier().fit(Views(eeg=X["eeg"], none=np.zeros((60, 0, 3))), y)
+        with pytest.raises(ValueError, match="at least one sample; got 0"):
+            TensorMarginClassifier().fit(X[:0], y[:0])
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             TensorMarginClassifier().fit(X, y[:-1])
 

@@ -67,6 +67,12 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
         estimator.__dict__.pop(name, None)
     if len(X) == 0:
         raise ValueError("Views must have at least one sample; got 0")
+    empty = [name for name, array in X.items() if 0 in array.shape]
+    if empty:
+        raise ValueError(
+            f"every mode of a sample needs at least one entry; view {empty[0]!r} has samples of shape "
+            f"{tuple(X[empty[0]].shape[1:])}. Leave the view out"
+        )
     places = {(namespace(array).__name__, str(device_of(array))) for array in X.values()}
     if len(places) > 1:
         said = " and ".join(f"{library} on {device}" for library, device in sorted(places))
