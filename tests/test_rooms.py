@@ -50,6 +50,7 @@ def test_samples_enter_few_rooms_and_never_climb_back(decomposition, shape):
         "estimators/fit_steps",
         "_validation",
         "intake",
+        "views",
         "_namespace",
         "samples/door",
         "samples/memory",

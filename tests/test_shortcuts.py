@@ -403,8 +403,8 @@ class TestSearches:
         monkeypatch.setattr(MemorySamples, "first_pass", lambda self, *rest: reads.append(1) or first_pass(self, *rest))
         settings = {"random_state": 0, "exhaustive": True, "cv": 2, "scoring": _mean_margin, "n_jobs": n_jobs}
         searches, counts = [], []
-        for n_bytes in (tuning.KEPT_READINGS_BYTES, 0):
-            monkeypatch.setattr(tuning, "KEPT_READINGS_BYTES", n_bytes)
+        for n_bytes in (tuning.KEPT_PASSES_BYTES, 0):
+            monkeypatch.setattr(tuning, "KEPT_PASSES_BYTES", n_bytes)
             reads.clear()
             searches.append(TensorMarginClassifierCV(ranks=(1, 2), **settings).fit(X + 20, y).cv_results_)
             counts.append(len(reads))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .affine import register_pull_back as register_pull_back
     from .checkpoints import Checkpoint as Checkpoint
     from .cluster import on_cluster as on_cluster
+    from .contributions import view_shares as view_shares
     from .estimators import TensorMarginClassifier as TensorMarginClassifier
     from .estimators import fit_many as fit_many
     from .estimators import to_device as to_device
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .preparation import Tensorize as Tensorize
     from .preparation import TensorScaler as TensorScaler
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
+    from .views import Views as Views
 
 _HOMES = {
     "AffineForm": ".affine",
@@ -53,6 +55,7 @@ _HOMES = {
     "permutation_test": ".evaluation",
     "Checkpoint": ".checkpoints",
     "on_cluster": ".cluster",
+    "view_shares": ".contributions",
     "TensorMarginClassifier": ".estimators",
     "fit_many": ".estimators",
     "to_device": ".estimators",
@@ -77,6 +80,7 @@ _HOMES = {
     "TensorScaler": ".preparation",
     "Tensorize": ".preparation",
     "TensorMarginClassifierCV": ".selection",
+    "Views": ".views",
 }
 
 __all__ = [
@@ -96,6 +100,7 @@ __all__ = [
     "TensorMarginClassifierCV",
     "TensorScaler",
     "Tensorize",
+    "Views",
     "__version__",
     "activation_pattern",
     "affine_form",
@@ -112,6 +117,7 @@ __all__ = [
     "save_map",
     "save_model",
     "to_device",
+    "view_shares",
     "weight_maps",
 ]
 

@@ -12,6 +12,15 @@ from sklearn.utils.validation import _check_y, _num_samples, check_consistent_le
 from ._namespace import as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
 from .intake import Shape, as_samples, is_ragged, mode_names, shape_of_samples
+from .views import (
+    Shapes,
+    Views,
+    is_views,
+    missing_samples,
+    reject_partly_finite,
+    reject_without_views,
+    views_or_samples,
+)
 
 NOT_FINITE = "Input X contains NaN or infinity; leave those samples out, or impute such entries first"
 """Error message for samples with entries or statistics that are not finite."""
@@ -45,17 +54,48 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
 
 def _checked_as_it_is(estimator: Any, X: Any, reset: bool, finite: bool) -> Any:
     """Return samples that scikit-learn's checks would convert or refuse: lazy, on a device, or ragged ones."""
+    if isinstance(X, Views):
+        return _checked_views(estimator, X, finite)
     if is_ragged(X):
         return _checked_ragged(estimator, X, reset, finite)
     return validate_data(estimator, _stays_itself(X, finite), skip_check_array=True, reset=reset)
+
+
+def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
+    """Return Views whose arrays hold real numbers: finite ones, or NaN in all entries of a sample that lacks a view."""
+    for name in ("n_features_in_", "feature_names_in_"):  # of a fit to one array
+        estimator.__dict__.pop(name, None)
+    if len(X) == 0:
+        raise ValueError("Views must have at least one sample; got 0")
+    empty = [name for name, array in X.items() if 0 in array.shape]
+    if empty:
+        raise ValueError(
+            f"every mode of a sample needs at least one entry; view {empty[0]!r} has samples of shape "
+            f"{tuple(X[empty[0]].shape[1:])}. Leave the view out"
+        )
+    places = {(namespace(array).__name__, str(device_of(array))) for array in X.values()}
+    if len(places) > 1:
+        said = " and ".join(f"{library} on {device}" for library, device in sorted(places))
+        raise ValueError(f"all views must be in one array library, on one device; got {said}. Move them to one place")
+    checked = {}
+    for name, array in X.items():
+        if is_lazy(array) or is_foreign(array):
+            checked[name] = _stays_itself(array, finite=False)
+        else:
+            checked[name] = check_array(array, allow_nd=True, ensure_all_finite=False, estimator=estimator)
+        if finite and not is_lazy(array) and not _all_finite(checked[name]):
+            reject_partly_finite(name, checked[name])
+    if finite and not any(map(is_lazy, checked.values())):  # the others are read when they are needed
+        reject_without_views({name: missing_samples(array) for name, array in checked.items()}, len(X))
+    return Views(checked)
 
 
 def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged: bool = False) -> tuple[Any, Array]:
     """Return samples to fit on, as `checked_samples` does, and their labels as a NumPy array."""
     labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
     _compare_mode_names(estimator, X, reset=True)
-    X = as_samples(X, ragged)
-    if is_lazy(X) or is_foreign(X) or is_ragged(X):
+    X = views_or_samples(X, ragged)
+    if isinstance(X, Views) or is_lazy(X) or is_foreign(X) or is_ragged(X):
         if y is None:
             raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
         X, labels = _checked_as_it_is(estimator, X, True, finite), _check_y(labels, estimator=estimator)
@@ -110,6 +150,12 @@ def _checked_ragged(estimator: Any, X: Array, reset: bool, finite: bool) -> Arra
 def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
     """Raise ValueError unless X has the array library and the device that the estimator was fitted with."""
     fitted = getattr(estimator, attribute)
+    pairs = [(X[name], fitted[name]) for name in X.names] if isinstance(X, Views) else [(X, fitted)]
+    for array, own in pairs:
+        _same_library(estimator, array, own, method)
+
+
+def _same_library(estimator: Any, X: Any, fitted: Any, method: str) -> None:
     if namespace(X) is namespace(fitted) and (not is_foreign(X) or device_of(X) == device_of(fitted)):
         return
     raise ValueError(
@@ -119,12 +165,15 @@ def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
     )
 
 
-def samples_as_fitted(estimator: Any, X: Any, shape: Shape) -> Any:
+def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes) -> Any:
     """Return X as an array of samples of the shape seen in ``fit``, or raise ValueError.
 
-    None in the shape allows any length. Dask arrays and arrays of other libraries are kept, as in `checked_samples`.
+    None in the shape allows any length. A dictionary of shapes stands for several views, which may come in any order.
+    Dask arrays and arrays of other libraries are kept, as in `checked_samples`.
     """
     _compare_mode_names(estimator, X, reset=False)
+    if isinstance(shape, dict) or is_views(X):
+        return _views_as_fitted(estimator, X, shape)
     X = as_samples(X, ragged=None in shape)
     if is_ragged(X):
         X = _checked_ragged(estimator, X, reset=False, finite=True)
@@ -141,6 +190,35 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape) -> Any:
             "X is (n_samples, *sample shape): reshape it, or add an axis in front of a single sample"
         )
     return X
+
+
+def _views_as_fitted(estimator: Any, X: Any, shapes: Shape | Shapes) -> Views:
+    """Return the views seen in ``fit``, in their order; those that were left out there may be missing."""
+    if not isinstance(shapes, dict):
+        raise ValueError(f"the model was fitted to one array of samples of shape {_in_words(shapes)}; got Views")
+    known = ", ".join(map(repr, shapes))
+    if not is_views(X):
+        raise ValueError(
+            f"the model was fitted to the views {known}; got {type(X).__name__}. Pass Views with these names"
+        )
+    X = views_or_samples(X)
+    unknown = [name for name in X if name not in shapes]
+    if unknown:
+        raise ValueError(f"the views must be those seen in fit, {known}; got {unknown[0]!r} as well. Leave it out")
+    scales = getattr(estimator, "view_scale_", {})
+    missing = [name for name in shapes if name not in X and np.any(scales.get(name, 1.0))]
+    if missing:
+        raise ValueError(
+            f"the views must be those seen in fit, {known}; {missing[0]!r} is missing. For samples that lack it, pass "
+            f"an array of NaN of shape (n_samples, {', '.join(map(str, shapes[missing[0]]))})"
+        )
+    for name, array in X.items():
+        if tuple(array.shape[1:]) != shapes[name]:
+            raise ValueError(
+                f"samples must have the shape seen in fit; view {name!r} had {shapes[name]}, got "
+                f"{tuple(array.shape[1:])}. Reshape it, or add an axis in front of a single sample"
+            )
+    return _checked_views(estimator, X[[name for name in shapes if name in X]], finite=True)
 
 
 def named_as_fitted(estimator: Any, X: Any) -> Any:

@@ -24,15 +24,18 @@ class AffineForm(NamedTuple):
 
     Attributes
     ----------
-    weights : ndarray of shape (n_problems, *sample shape)
+    weights : ndarray of shape (n_problems, *sample shape); a dictionary of them for several views
     offsets : ndarray of shape (n_problems,)
     """
 
-    weights: Array
+    weights: Any
     offsets: Array
 
     def scores(self, X: Any) -> FloatArray:
         """Return the scores of samples, of shape (n_samples, n_problems)."""
+        if isinstance(self.weights, dict):
+            scores = [AffineForm(own, np.zeros(len(own))).scores(X[name]) for name, own in self.weights.items()]
+            return np.sum(scores, axis=0) + self.offsets
         X = np.asarray(X)
         return X.reshape(len(X), -1) @ self.weights.reshape(len(self.weights), -1).T + self.offsets
 
@@ -88,6 +91,8 @@ def form_of_chain(chain: Chain, sample_shape: tuple[int, ...] | None = None) -> 
 def mean_form(copies: Sequence[Chain]) -> AffineForm:
     """Return the form whose scores are the mean of the scores of several models."""
     forms = [form_of_chain(one) for one in copies]
+    if any(isinstance(form.weights, dict) for form in forms):
+        raise NotAffineError("the mean of several calibrated models is not computed for several views")
     if len({form.weights.shape for form in forms}) > 1:
         raise NotAffineError(
             "the calibrated models take samples of different shapes or were fitted to different classes, so their "
@@ -98,7 +103,10 @@ def mean_form(copies: Sequence[Chain]) -> AffineForm:
 
 def _own_form(classifier: TensorMarginClassifier) -> AffineForm:
     classifier = to_device(classifier)  # forms are NumPy arrays, wherever the model is
-    return AffineForm(classifier.coef_.astype(np.float64), classifier.intercept_.astype(np.float64))
+    coef, intercept = classifier.coef_, classifier.intercept_.astype(np.float64)
+    if isinstance(coef, dict):
+        return AffineForm({name: own.astype(np.float64) for name, own in coef.items()}, intercept)
+    return AffineForm(coef.astype(np.float64), intercept)
 
 
 def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = None) -> AffineForm:
@@ -106,13 +114,18 @@ def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = Non
 
     ``shape`` is the shape of an input sample, if another step stores it.
     """
+    if isinstance(form.weights, dict):
+        raise NotAffineError(f"the weights of several views are not pulled back through {type(step).__name__}")
     step = to_device(step) if isinstance(step, KeepsTensors) else step
     weights, constants = pull_back(step, form.weights, shape)
     return AffineForm(weights, form.offsets + constants)
 
 
-def sample_shape(model: Any) -> tuple[int | None, ...]:
-    """Return the sample shape that a fitted model expects, with None for a mode of any length."""
+def sample_shape(model: Any) -> Any:
+    """Return the sample shape that a fitted model expects, with None for a mode of any length.
+
+    For several views it is a dictionary of shapes.
+    """
     chain = chain_of(model)
     first = remembered_shape(chain.steps[0] if chain.steps else chain.classifier)
     if first is not None:
@@ -124,11 +137,13 @@ def sample_shape(model: Any) -> tuple[int | None, ...]:
         return next((shape for shape in shapes if shape is not None), ())
 
 
-def remembered_shape(step: Any) -> tuple[int | None, ...] | None:
+def remembered_shape(step: Any) -> Any:
     """Return the sample shape that a step or classifier expects, or None if it does not store one."""
     if is_masker(step) and getattr(step, "mask_img_", None) is not None:
         return tuple(step.mask_img_.shape)
     for attribute in ("sample_shape_in_", "sample_shape_", "features_shape_"):  # the last is MNE's
+        if isinstance(getattr(step, attribute, None), dict):
+            return dict(getattr(step, attribute))
         if hasattr(step, attribute):
             return tuple(None if size is None else int(size) for size in getattr(step, attribute))
     return None

@@ -16,7 +16,7 @@ from .blocks import block_problem
 from .designs import Design
 from .formats import Block, Tangent, Weight
 from .objective import Certificate, MarginProblem
-from .samples import Samples
+from .samples import Samples, ViewFacts
 from .small_sweeps import SmallSweeps, small_sweeps
 from .solvers import Solver, solve_dual_cd, solve_small_block
 
@@ -63,13 +63,14 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted weight with its intercept, objective value, sweeps and convergence flag."""
+    """A fitted weight with its intercept, objective value, sweeps and convergence flag, and facts of several views."""
 
     weight: Weight
     intercept: float
     objective: float
     sweeps: tuple[Sweep, ...]
     converged: bool
+    views: ViewFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -209,12 +210,13 @@ def sweeps(
 
 def _pays_from_start(n_samples: int, weight: Weight) -> bool:
     """Return whether steps in the tangent space pay from the first sweep on."""
-    return _few(n_samples, weight) or n_samples <= tuning.SAMPLES_PER_PARAMETER * weight.n_parameters
+    most = tuning.SAMPLES_PER_PARAMETER * weight.n_tensors**2 * weight.n_parameters  # a pass gains less with several
+    return _few(n_samples, weight) or n_samples <= most
 
 
 def _few(n_samples: int, weight: Weight) -> bool:
     """Return whether samples are so few that compiled code fits them, wherever they are stored."""
-    return n_samples * prod(weight.shape) <= tuning.SMALL_SAMPLES
+    return n_samples * weight.largest_size <= tuning.SMALL_SAMPLES
 
 
 def _loosest_gap(start: Start) -> float:

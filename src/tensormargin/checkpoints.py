@@ -31,6 +31,7 @@ from ._validation import chunked_along_samples
 from .io import replacing
 from .io.versions import software_versions
 from .lazy_survey import survey
+from .views import Views
 
 _SECONDS = 1.0  # between two writes at the beginning of a run
 _SHARE = 0.02  # of the time since then: later writes are rarer, so that a long run does not leave thousands of files
@@ -242,6 +243,8 @@ def _identity(value: Any) -> Any:
     """Return something that can be hashed and is equal for equal computations."""
     if isinstance(value, list | tuple):
         return [_identity(one) for one in value]
+    if isinstance(value, Views):
+        return [[name, _identity(array)] for name, array in value.items()]
     if is_lazy(value):
         return _identity_of_lazy(value)
     if is_foreign(value):

@@ -73,3 +73,35 @@ class Contraction:
         along = design.reshape(len(design), len(self.removed), -1)
         removed = self.removed.astype(design.dtype, copy=False)
         return (along - removed @ (removed.T @ along)).reshape(design.shape)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A single column: the scores of a dense weight."""
+
+    weight: Array
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the design."""
+        return 1
+
+
+@dataclass(frozen=True)
+class OfView:
+    """A part of a design that is computed from one of several views (`tensormargin.samples.views`)."""
+
+    view: int
+    contraction: Contraction | Direction
+
+    @property
+    def width(self) -> int:
+        """Number of columns of this part."""
+        return self.contraction.width
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The design of a block of several views: their parts side by side."""
+
+    parts: tuple[OfView, ...]

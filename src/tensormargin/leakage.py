@@ -14,8 +14,9 @@ import numpy as np
 from ._namespace import as_array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from ._typing import Array
 from ._validation import checked_groups, chunked_along_samples
-from .intake import as_samples, is_ragged
+from .intake import is_ragged
 from .lazy_survey import survey
+from .views import Views, views_or_samples
 
 _PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them
 _BYTES_AT_ONCE = 2**26
@@ -33,7 +34,8 @@ def duplicate_samples(X: Any) -> list[Array]:
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, I_1, ..., I_M)
+    X : array-like of shape (n_samples, I_1, ..., I_M), or Views
+        Samples of several views are the same if all of their views are.
 
     Returns
     -------
@@ -49,7 +51,10 @@ def duplicate_samples(X: Any) -> list[Array]:
     >>> [rows.tolist() for rows in duplicate_samples(X)]
     [[1, 3]]
     """
-    X = as_array(as_samples(X, ragged=True))
+    X = views_or_samples(X, ragged=True)
+    if isinstance(X, Views):
+        return _same_rows(range(len(X)), zip(*(_first_copies(array) for array in X.values()), strict=True))
+    X = as_array(X)
     if prod(X.shape) == 0:
         return []
     if is_lazy(X):
@@ -62,6 +67,14 @@ def duplicate_samples(X: Any) -> list[Array]:
     rows = np.flatnonzero(counts[alike] > 1)
     keys: Iterable[Hashable] = iter(alike[rows].tolist()) if prod(X.shape[1:]) <= _PROBES else _digests(X, rows)
     return _same_rows(rows.tolist(), keys)
+
+
+def _first_copies(X: Any) -> list[int]:
+    """Return for each sample the first row that it is a copy of, its own row for most."""
+    rows = np.arange(int(X.shape[0]))
+    for same in duplicate_samples(X):
+        rows[same] = same[0]
+    return rows.tolist()
 
 
 def _same_rows(rows: Iterable[int], keys: Iterable[Hashable]) -> list[Array]:
@@ -78,6 +91,9 @@ def content_ranks(X: Any) -> Array:
     Only a few entries are compared, so different samples may share an integer. A Dask array is not read: the row
     numbers are returned.
     """
+    if isinstance(X, Views):
+        ranks = np.stack([content_ranks(array) for array in X.values()])
+        return np.unique(ranks, axis=1, return_inverse=True)[1].ravel()
     if is_lazy(X):
         return np.arange(X.shape[0])
     return np.unique(_probe_keys(X), return_inverse=True)[1].ravel()

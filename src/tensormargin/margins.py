@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ._namespace import as_array, to_host
+from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .model_steps import classifier_of, samples_for_classifier
 from .multiclass import binary_problems, class_codes
 from .samples import sample_array
+from .views import Views, views_or_array
 
 _LOWEST_LEVEL = -64  # lowest exponent of the grid below: 2^-64 rho adds nothing to the bound
 
@@ -93,7 +94,8 @@ class MarginReport:
     largest norm of the given samples.
 
     The bound assumes that the samples are independent (not several from one subject), and that rho and the preparation
-    in a Pipeline were chosen without looking at them. With several binary problems, each bound holds with probability
+    in a Pipeline (or the scale of several views) were chosen without looking at them. With several binary problems,
+    each bound holds with probability
     ``1 - delta`` on its own.
     """
 
@@ -149,9 +151,9 @@ def margin_report(
     X = samples_for_classifier(model, X, groups)
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
-    norms = _norms(as_array(X))
     problems = binary_problems(codes, len(class_labels), clf.multi_class_)
-    reports, classes, weights = [], class_labels.tolist(), to_host(clf.coef_)
+    reports, classes = [], class_labels.tolist()
+    weight_norms, sample_norms = _all_norms(clf, views_or_array(X))
     for k, problem in enumerate(problems):
         rows = slice(None) if problem.rows is None else problem.rows
         negative = None if problem.negative < 0 else classes[problem.negative]
@@ -161,9 +163,9 @@ def margin_report(
                 scores[rows, k],
                 problem.signs,
                 _Norms(
-                    float(np.linalg.norm(weights[k])),
+                    float(weight_norms[k]),
                     abs(float(clf.intercept_[k])) if clf.fit_intercept else None,
-                    float(np.max(norms[rows], initial=0.0)),
+                    float(np.max(sample_norms[rows, k], initial=0.0)),
                 ),
                 rho,
                 delta,
@@ -242,6 +244,27 @@ def _grid(norm: float, rho: float) -> tuple[FloatArray, FloatArray]:
     levels = np.arange(lowest, max(lowest, 0) + 1)
     place = np.where(levels >= 1, levels, 1 - levels)
     return np.ldexp(rho, levels), 1 / (2.0 * place * (place + 1))
+
+
+def _all_norms(clf: Any, X: Any) -> tuple[Array, Array]:
+    """Return the norm of each problem's weight, and of each sample in each problem.
+
+    Several views have the norms of the scaled views, in which the weights are penalised. A sample that lacks a view
+    counts as the largest one there: it has the score of their mean.
+    """
+    if not isinstance(X, Views):
+        own = np.array([np.linalg.norm(one) for one in to_host(clf.coef_)])
+        norms = _norms(X)
+        return own, np.broadcast_to(norms[:, None], (len(norms), len(own)))
+    weights, squares = np.zeros(len(clf.intercept_)), np.zeros((len(X), len(clf.intercept_)))
+    for name, array in X.items():
+        scales = clf.view_scale_[name]
+        coef = to_host(clf.coef_[name]).reshape(len(scales), -1)
+        weights += np.divide(np.linalg.norm(coef, axis=1), scales, out=np.zeros(len(scales)), where=scales > 0) ** 2
+        norms = _norms(array)
+        norms = np.where(np.isnan(norms), np.nanmax(norms, initial=0.0), norms)
+        squares += np.outer(norms, scales) ** 2
+    return np.sqrt(weights), np.sqrt(squares)
 
 
 def _norms(X: Any) -> Array:

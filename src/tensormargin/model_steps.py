@@ -14,16 +14,16 @@ from typing import Any
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
-from ._namespace import as_array, dtype_of
+from ._namespace import dtype_of
 from ._typing import Array
 from ._validation import named_as_fitted
 from .affine import form_of_chain, mean_form
 from .affine import sample_shape as sample_shape
 from .chains import Chain, chain_of, flat_steps, is_masker, is_sampler, kind_names, named_steps, scales_by_group
 from .estimators import TensorMarginClassifier
-from .intake import as_samples
 from .preparation import KeepsTensors, takes_ragged
 from .pull_backs import painted, volumes
+from .views import views_or_array, views_or_samples
 
 
 def pipeline_steps(model: Any) -> list[Any]:
@@ -165,7 +165,7 @@ def works_by_group(transformer: Any) -> bool:
     return any(scales_by_group(step) for _, step in named_steps([("", transformer)]))
 
 
-def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Array:
+def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Any:
     """Return the samples in the space that the maps are drawn in.
 
     This is the space of the original samples, or the space after the last step that scales by group or equalises
@@ -174,7 +174,7 @@ def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Array:
     steps = all_steps(model)
     if steps and is_masker(steps[0]):
         return volumes(steps[0].inverse_transform(steps[0].transform(X)))
-    return as_array(_through(steps[: _map_space(steps)], _at_the_door(steps, X), groups))
+    return views_or_array(_through(steps[: _map_space(steps)], _at_the_door(steps, X), groups))
 
 
 def _map_space(steps: Sequence[Any]) -> int:
@@ -193,12 +193,12 @@ def groups_for_last_step(model: Any, groups: Array | None) -> dict[str, Any]:
     return {"groups": groups} if takes and groups is not None and needs_groups(last) else {}
 
 
-def samples_for_last_step(model: Any, X: Any, groups: Array | None = None) -> Array:
+def samples_for_last_step(model: Any, X: Any, groups: Array | None = None) -> Any:
     """Return the samples transformed for the final estimator of a fitted model."""
     return named_as_fitted(last_estimator(model), _through(pipeline_steps(model), X, groups))
 
 
-def samples_for_classifier(model: Any, X: Any, groups: Array | None = None) -> Array:
+def samples_for_classifier(model: Any, X: Any, groups: Array | None = None) -> Any:
     """Return the samples transformed for the classifier inside a fitted model."""
     steps = all_steps(model)
     return named_as_fitted(classifier_of(model), _through(steps, _at_the_door(steps, X), groups))
@@ -211,10 +211,10 @@ def original_samples(model: Any, X: Any) -> Any:
 
 def _at_the_door(steps: Sequence[Any], X: Any) -> Any:
     first = steps[0] if steps else None
-    return X if is_masker(first) else as_samples(X, ragged=takes_ragged(first))
+    return X if is_masker(first) else views_or_samples(X, ragged=takes_ragged(first))
 
 
-def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Array:
+def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
     """Return the weight of each binary problem on the original samples.
 
     Scores are ``<map, Z> + constant``: the steps of the model are undone on the weight (`affine_form`). Group-wise
@@ -229,7 +229,7 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Array:
 
     Returns
     -------
-    ndarray of shape (n_problems, *sample shape)
+    ndarray of shape (n_problems, *sample shape), or a dictionary of them for several views
     """
     chain = chain_of(model)
     first = _map_space(chain.steps)
@@ -237,6 +237,8 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Array:
     masker = chain.steps[first] if first < len(chain.steps) and is_masker(chain.steps[first]) else None
     after = replace(chain, steps=chain.steps[first + (masker is not None) :])
     maps = form_of_chain(after, None if shape is None else tuple(shape)).weights
+    if isinstance(maps, dict):
+        return maps
     maps = maps if masker is None else painted(masker, maps)
     return maps if chain.classifier is None else maps.astype(dtype_of(chain.classifier.coef_), copy=False)
 
@@ -246,7 +248,7 @@ def problem_names(model: Any) -> list[str]:
     return [f"{positive} against {negative}" for negative, positive in classifier_of(model).problems_]
 
 
-def _through(steps: Sequence[Any], X: Any, groups: Array | None) -> Array:
+def _through(steps: Sequence[Any], X: Any, groups: Array | None) -> Any:
     for step in steps:
         X = step.transform(named_as_fitted(step, X), **_groups_for(step, groups))
     return X

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ._namespace import to_host
+from ._namespace import rows_of, to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
 from .model_steps import classifier_of, original_samples, samples_for_classifier, samples_for_map
 from .multiclass import binary_problems, class_codes
 from .samples import sample_array
+from .views import Views, missing_samples
 
 _ROUNDING = 8  # units in the last place by which equal scores may differ
 
 
-def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) -> FloatArray:
+def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) -> Any:
     """Return the activation patterns of a model's weights (Haufe et al. 2014, NeuroImage 87).
 
     A weight is a filter: it extracts the class from the data but does not show where the class is encoded. A large
@@ -39,7 +40,7 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
     model : estimator
         A fitted model, as `affine_form` takes it, with steps that need not be affine. Patterns refer to the original
         samples (but after scaling by group, and within the mask of a masker).
-    X : array-like of shape (n_samples, I_1, ..., I_M)
+    X : array-like of shape (n_samples, I_1, ..., I_M), or Views
         Samples, usually the training set; images if the model begins with a nilearn masker.
     y : array-like of shape (n_samples,), optional
         Labels. If given, each one-vs-one problem uses only the samples of its two classes, otherwise all samples.
@@ -49,12 +50,27 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
     Returns
     -------
     ndarray of shape (n_problems, I_1, ..., I_M)
-        In the order of ``clf.coef_``. Zero for a problem whose samples all have the same score.
+        In the order of ``clf.coef_``. Zero for a problem whose samples all have the same score. For several views a
+        dictionary of them, each over the samples that have the view.
     """
     clf = classifier_of(model)
     X = original_samples(model, X)  # once: it is used twice
-    loadings = _loadings(clf, to_host(clf.binary_scores(samples_for_classifier(model, X, groups))), y)
+    scores = to_host(clf.binary_scores(samples_for_classifier(model, X, groups)))
     shown = samples_for_map(model, X, groups)
+    if not isinstance(shown, Views):
+        return _pattern(shown, _loadings(clf, scores, y))
+    patterns = {}
+    for name, array in shown.items():
+        there = np.setdiff1d(np.arange(len(shown)), missing_samples(array))
+        whole = len(there) == len(shown)
+        own = y if y is None or whole else to_host(y)[there]
+        loadings = _loadings(clf, scores if whole else scores[there], own)
+        patterns[name] = _pattern(array if whole else rows_of(array, there), loadings)
+    return patterns
+
+
+def _pattern(shown: Any, loadings: Array) -> FloatArray:
+    """Return the sum of the samples, each times its loading in each problem."""
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
     for where, part in sample_array(shown).chunks_here():
         pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)

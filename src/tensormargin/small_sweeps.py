@@ -6,6 +6,7 @@ there, for both.
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ._native import has_native, native_call
 from ._typing import Array, FloatArray
 from .formats import Weight
 from .objective import MarginProblem
-from .samples import MemorySamples, Samples
+from .samples import Samples
 from .solvers.small import limits, strengths
 
 _MOST_MODES = 16  # as in small_fit.c
@@ -52,13 +53,15 @@ class SmallSweeps:
         tol: float,
     ) -> None:
         objective = problem.objective
-        core, factors = weight.core_and_factors()
+        tensors = weight.tucker_tensors()
         self._format = weight
         self.n_blocks = len(weight.block_names)
-        self._sizes = np.array(weight.shape, np.int64)
-        self._ranks = np.array(core.shape, np.int64)
-        self._core = np.array(core, np.float64, order="C")
-        self._factors = np.concatenate([factor.ravel() for factor in factors])
+        orders = np.array([len(factors) for _, factors in tensors], np.int64)
+        self._shapes = [(core.shape, [len(factor) for factor in factors]) for core, factors in tensors]
+        sizes = np.array([size for core, own in self._shapes for size in own or core], np.int64)
+        ranks = np.array([rank for core, _ in self._shapes for rank in core], np.int64)
+        self._core = np.concatenate([core.ravel() for core, _ in tensors])
+        self._factors = np.concatenate([factor.ravel() for _, factors in tensors for factor in factors])
         self._state = np.array([np.inf, 0.0, 0.0])  # objective, intercept, scale
         self._gap_needed = tuning.GAP_SHARE * tol
         self.beta: FloatArray = objective.mu2 * objective.weights if beta is None else beta.copy()
@@ -66,9 +69,10 @@ class SmallSweeps:
         self._call = native_call(
             _FUNCTION,
             len(self.beta),
-            len(self._sizes),
-            self._sizes,
-            self._ranks,
+            len(orders),
+            orders,
+            sizes,
+            ranks,
             columns,
             problem.signs,
             objective.weights,
@@ -106,17 +110,24 @@ class SmallSweeps:
 
     def weight(self) -> Weight:
         """Return the present weight."""
-        ends = np.cumsum(self._sizes * self._ranks)[:-1]
-        parts = zip(np.split(self._factors.copy(), ends), self._sizes, strict=True)
-        return self._format.with_core(self._core.copy(), [part.reshape(size, -1) for part, size in parts])
+        core, factors = self._core.copy(), self._factors.copy()
+        tensors = []
+        for ranks, sizes in self._shapes:
+            own = []
+            for size, rank in zip(sizes, ranks, strict=False):
+                own.append(factors[: size * rank].reshape(size, rank))
+                factors = factors[size * rank :]
+            tensors.append((core[: prod(ranks)].reshape(ranks), own))
+            core = core[prod(ranks) :]
+        return self._format.with_tucker_tensors(tensors)
 
 
 def small_sweeps(
     samples: Samples, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
 ) -> SmallSweeps | None:
     """Return the fit of a small problem by compiled code, or None if it is not small or the code was not compiled."""
-    if not isinstance(samples, MemorySamples) or samples.n_entries > tuning.SMALL_SAMPLES:
+    if not samples.in_memory or len(samples) * weight.largest_size > tuning.SMALL_SAMPLES:
         return None
-    if len(weight.shape) > _MOST_MODES or not weight.has_core or len(weight.block_names) == 1:
+    if weight.n_modes > _MOST_MODES or not weight.has_core or len(weight.block_names) == 1:
         return None
     return SmallSweeps(samples.columns, problem, weight, beta, tol) if has_native(_FUNCTION) else None

@@ -29,11 +29,26 @@ def percent(value: float | None) -> str:
 
 def describe_model(classifier: TensorMarginClassifier) -> str:
     """Return the decomposition and rank of the weight in words; for vectors, that the weight is flat."""
-    form = _FORMS[classifier.decomposition]
+    if isinstance(classifier.sample_shape_, dict):
+        return _describe_views(classifier)
+    form = _FORMS[str(classifier.decomposition)]
     if isinstance(classifier, AveragedClassifier):
         return f"{form}, the mean of those of {classifier.n_copies_} calibrated classifiers"
     said = form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
     return f"{said} (the samples are vectors, so the weight is flat)" if len(classifier.sample_shape_) == 1 else said
+
+
+def _describe_views(classifier: TensorMarginClassifier) -> str:
+    """Return the rank of the weight of each view in words."""
+    said = []
+    for name, rank in classifier.rank_.items():
+        if not classifier.view_scale_[name].any():
+            said.append(f"{name} left out")
+            continue
+        given = classifier.decomposition
+        form = _FORMS["full" if rank is None else given.get(name, "tucker") if isinstance(given, dict) else given]
+        said.append(f"{name} {form}" + ("" if rank is None else f" of rank {plain_rank(rank)}"))
+    return f"one weight per view: {', '.join(said)}"
 
 
 def describe_rule(search: Any) -> str:

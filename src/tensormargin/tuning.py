@@ -200,7 +200,7 @@ EEG, digits: 59.0, 87.2, 77.7, 96.0 against 58.3, 87.2, 78.1, 95.9 % with 1e-3),
 half the time."""
 KEPT_SPLITS_BYTES = 2**28
 """Prepared training and test sets that a search keeps; others are prepared again for each rung of the race."""
-KEPT_READINGS_BYTES = 2**24
+KEPT_PASSES_BYTES = 2**24
 """Small binary problems of a split after their first pass, which all strengths, decompositions and ranks share."""
 KEPT_SCORES_BYTES = 2**29
 """Held-out scores that a search keeps for the calibration of the selected model; otherwise it is fitted again."""

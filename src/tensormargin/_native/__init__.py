@@ -13,7 +13,7 @@ _LIBRARY = Path(__file__).parent / "small.so"
 _INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _ARGUMENTS = {
     "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
-    "tensormargin_sweep": [_INTEGER, _INTEGER, *[_ARRAY] * 6, _NUMBER, *[_ARRAY] * 7],
+    "tensormargin_sweep": [_INTEGER, _INTEGER, *[_ARRAY] * 7, _NUMBER, *[_ARRAY] * 7],
 }
 
 

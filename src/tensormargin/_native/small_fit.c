@@ -2,7 +2,8 @@
  *
  * The same steps as tensormargin/alternate.py takes with tensormargin/formats/tucker.py, in one call without the GIL.
  * tests/test_small_fits.py compares both. The weight is a Tucker tensor with orthonormal factors; all arrays are
- * row-major.
+ * row-major. With several views there is one such tensor per view, and the columns of all views are side by side; a full
+ * weight is one of order zero, which has a core but no factors.
  */
 
 #include "small.h"
@@ -16,23 +17,35 @@ typedef struct {
 
 typedef struct { /* a core, and one size x rank factor per mode */
     double *core, *factors[MOST_MODES];
+} Tucker;
+
+typedef struct { /* one Tucker tensor per view, with all cores one after the other */
+    double *core;
+    Tucker *views;
     double intercept, primal, dual, scale;
     double *beta;
 } Weight;
 
-typedef struct {
-    const Shape *shape;
-    const Task *task;
+typedef struct { /* what is known of a view, and memory for its bases */
+    Shape shape;
     const double *samples;
+    int64_t width;             /* columns of the tangent space */
     double *rows[MOST_MODES];  /* orthonormal basis of the core's unfolding: (core_size / rank) x rank */
-    double *here, *there;      /* contracted samples */
-    double *design, *vector;   /* of the tangent space */
     double *bases[MOST_MODES]; /* size x (rank + added): a factor, and the directions in which it changes */
     double *triangles[MOST_MODES];
     int64_t wide[MOST_MODES]; /* rank + added */
-    double *whole, *part;     /* core in these bases */
-    double *gram, *axes;      /* of an unfolding of it */
-    double *dense;            /* the weight before the sweep */
+} View;
+
+typedef struct {
+    const Task *task;
+    int64_t n_views, core_size, width, entries; /* the last three summed over the views */
+    View *views;
+    double *here, *there;    /* contracted samples */
+    double *design, *vector; /* of the tangent space */
+    double *cores;           /* design of the cores, unless there is only one */
+    double *whole, *part;    /* core in wider bases */
+    double *gram, *axes;     /* of an unfolding of it */
+    double *dense;           /* the weight before the sweep */
 } Memory;
 
 /* ---- small matrices ---- */
@@ -138,9 +151,9 @@ static void orthonormalise(double *matrix, int64_t rows, int64_t columns, double
 /* ---- contractions ---- */
 
 /* Contract the samples with the factors of all modes but one (-1: of all); return where the result lies. */
-static double *contract(Memory *m, double *const *factors, int64_t skipped) {
-    const Shape *shape = m->shape;
-    const double *from = m->samples;
+static const double *contract(Memory *m, const View *view, double *const *factors, int64_t skipped) {
+    const Shape *shape = &view->shape;
+    const double *from = view->samples;
     double *to = m->here, *spare = m->there;
     int64_t inner = m->task->n, outer = shape->entries;
     for (int64_t k = shape->order - 1; k >= 0; k--) {
@@ -156,19 +169,19 @@ static double *contract(Memory *m, double *const *factors, int64_t skipped) {
         to = spare;
         spare = (double *)from;
     }
-    if (from == m->samples) memcpy(to, from, m->task->n * shape->entries * sizeof(double)), from = to;
-    return (double *)from;
+    return from;
 }
 
 /* Write the columns of the tangent space's design that change one factor away from its span. */
-static void changes_of_factor(Memory *m, const Weight *weight, int64_t mode, double *columns) {
-    const Shape *shape = m->shape;
+static void changes_of_factor(Memory *m, const View *view, const Tucker *weight, int64_t mode, double *columns) {
+    const Shape *shape = &view->shape;
     int64_t n = m->task->n, size = shape->sizes[mode], rank = shape->ranks[mode], lead = 1, trail = 1;
     for (int64_t k = 0; k < shape->order; k++) {
         if (k < mode) lead *= shape->ranks[k];
         if (k > mode) trail *= shape->ranks[k];
     }
-    const double *partial = contract(m, weight->factors, mode), *factor = weight->factors[mode], *rows = m->rows[mode];
+    const double *partial = contract(m, view, weight->factors, mode);
+    const double *factor = weight->factors[mode], *rows = view->rows[mode];
     memset(columns, 0, size * rank * n * sizeof(double));
     for (int64_t l = 0; l < lead; l++)
         for (int64_t s = 0; s < size; s++)
@@ -187,22 +200,26 @@ static void changes_of_factor(Memory *m, const Weight *weight, int64_t mode, dou
 
 static int is_free(const Shape *shape, int64_t mode) { return shape->ranks[mode] < shape->sizes[mode]; }
 
-/* Write the design of the tangent space at a weight: its core, and the changes of its factors. */
+/* Write the design of the tangent space at a weight: for each view its core, and the changes of its factors. */
 static void tangent_design(Memory *m, const Weight *weight) {
-    const Shape *shape = m->shape;
     double *next = m->design;
-    memcpy(next, contract(m, weight->factors, -1), shape->core_size * m->task->n * sizeof(double));
-    next += shape->core_size * m->task->n;
-    for (int64_t k = 0; k < shape->order; k++) {
-        if (!is_free(shape, k)) continue;
-        changes_of_factor(m, weight, k, next);
-        next += shape->sizes[k] * shape->ranks[k] * m->task->n;
+    for (int64_t v = 0; v < m->n_views; v++) {
+        const View *view = m->views + v;
+        const Shape *shape = &view->shape;
+        const Tucker *own = weight->views + v;
+        memcpy(next, contract(m, view, own->factors, -1), shape->core_size * m->task->n * sizeof(double));
+        next += shape->core_size * m->task->n;
+        for (int64_t k = 0; k < shape->order; k++) {
+            if (!is_free(shape, k)) continue;
+            changes_of_factor(m, view, own, k, next);
+            next += shape->sizes[k] * shape->ranks[k] * m->task->n;
+        }
     }
 }
 
 /* Write an orthonormal basis of the rows of each of the core's unfoldings. */
-static void bases_of_core(Memory *m, const Weight *weight) {
-    const Shape *shape = m->shape;
+static void bases_of_core(Memory *m, View *view, const Tucker *weight) {
+    const Shape *shape = &view->shape;
     int64_t trail = shape->core_size, lead = 1;
     for (int64_t k = 0; k < shape->order; k++) {
         int64_t rank = shape->ranks[k], others = shape->core_size / rank;
@@ -210,11 +227,11 @@ static void bases_of_core(Memory *m, const Weight *weight) {
         for (int64_t l = 0; l < lead; l++)
             for (int64_t a = 0; a < rank; a++)
                 for (int64_t t = 0; t < trail; t++)
-                    m->rows[k][(l * trail + t) * rank + a] = weight->core[(l * rank + a) * trail + t];
+                    view->rows[k][(l * trail + t) * rank + a] = weight->core[(l * rank + a) * trail + t];
         if (others == rank) /* any basis of the whole space */
-            for (int64_t a = 0; a < rank * rank; a++) m->rows[k][a] = a % (rank + 1) == 0;
+            for (int64_t a = 0; a < rank * rank; a++) view->rows[k][a] = a % (rank + 1) == 0;
         else if (is_free(shape, k))
-            orthonormalise(m->rows[k], others, rank, m->part);
+            orthonormalise(view->rows[k], others, rank, m->part);
         lead *= rank;
     }
 }
@@ -222,9 +239,9 @@ static void bases_of_core(Memory *m, const Weight *weight) {
 /* ---- from the tangent space back to weights of the same rank ---- */
 
 /* Write a basis of a factor and its change, size x (rank + added), and the coordinates of the change in it. */
-static void widen(Memory *m, const double *factor, const double *change, double share, int64_t mode) {
-    int64_t size = m->shape->sizes[mode], rank = m->shape->ranks[mode], width = 2 * rank, added = 0;
-    double *basis = m->bases[mode], *triangle = m->triangles[mode], *column = m->part, *parts = m->gram;
+static void widen(Memory *m, View *view, const double *factor, const double *change, double share, int64_t mode) {
+    int64_t size = view->shape.sizes[mode], rank = view->shape.ranks[mode], width = 2 * rank, added = 0;
+    double *basis = view->bases[mode], *triangle = view->triangles[mode], *column = m->part, *parts = m->gram;
     memset(basis, 0, size * width * sizeof(double));
     memset(triangle, 0, width * rank * sizeof(double));
     for (int64_t i = 0; i < size; i++) memcpy(basis + i * width, factor + i * rank, rank * sizeof(double));
@@ -241,14 +258,14 @@ static void widen(Memory *m, const double *factor, const double *change, double 
             added++;
         }
     }
-    m->wide[mode] = rank + added;
+    view->wide[mode] = rank + added;
 }
 
 /* Add to the widened core the term in which one mode has changed (-1: none has; the core itself is added). */
-static void add_term(Memory *m, const double *core, int64_t changed) {
-    const Shape *shape = m->shape;
+static void add_term(Memory *m, const View *view, const double *core, int64_t changed) {
+    const Shape *shape = &view->shape;
     int64_t steps[MOST_MODES], index[MOST_MODES] = {0}, step = 1;
-    for (int64_t k = shape->order - 1; k >= 0; k--) steps[k] = step, step *= m->wide[k];
+    for (int64_t k = shape->order - 1; k >= 0; k--) steps[k] = step, step *= view->wide[k];
     int64_t trail = 1, rank = changed < 0 ? 1 : shape->ranks[changed];
     for (int64_t k = changed + 1; changed >= 0 && k < shape->order; k++) trail *= shape->ranks[k];
     for (int64_t place = 0; place < shape->core_size; place++) {
@@ -260,10 +277,10 @@ static void add_term(Memory *m, const double *core, int64_t changed) {
         } else { /* this entry of the other modes, and direction index[changed] of the rows' basis */
             int64_t lead = place / (trail * rank), other = lead * trail + place % trail, a = index[changed];
             for (int64_t c = 0; c < rank; c++) {
-                double coordinate = m->rows[changed][other * rank + c];
-                if (rank + a < m->wide[changed])
+                double coordinate = view->rows[changed][other * rank + c];
+                if (rank + a < view->wide[changed])
                     m->whole[where + (rank + a) * steps[changed]] +=
-                        m->triangles[changed][(rank + a) * rank + c] * coordinate;
+                        view->triangles[changed][(rank + a) * rank + c] * coordinate;
             }
         }
         for (int64_t k = shape->order - 1; k >= 0 && ++index[k] == shape->ranks[k]; k--) index[k] = 0;
@@ -271,11 +288,11 @@ static void add_term(Memory *m, const double *core, int64_t changed) {
 }
 
 /* Write the leading vectors of an unfolding of the widened core into axes, wide x rank. */
-static void leading_vectors(Memory *m, int64_t mode) {
-    int64_t wide = m->wide[mode], rank = m->shape->ranks[mode], lead = 1, trail = 1;
-    for (int64_t k = 0; k < m->shape->order; k++) {
-        if (k < mode) lead *= m->wide[k];
-        if (k > mode) trail *= m->wide[k];
+static void leading_vectors(Memory *m, const View *view, int64_t mode) {
+    int64_t wide = view->wide[mode], rank = view->shape.ranks[mode], lead = 1, trail = 1;
+    for (int64_t k = 0; k < view->shape.order; k++) {
+        if (k < mode) lead *= view->wide[k];
+        if (k > mode) trail *= view->wide[k];
     }
     double *all = m->axes + wide * rank;
     for (int64_t a = 0; a < wide; a++)
@@ -289,34 +306,44 @@ static void leading_vectors(Memory *m, int64_t mode) {
     for (int64_t a = 0; a < wide; a++) memcpy(m->axes + a * rank, all + a * wide, rank * sizeof(double));
 }
 
-/* Write a weight of the same rank near the point of the tangent space that lies a share of the way to a vector. */
-static void retract(Memory *m, const Weight *at, const double *vector, double share, Weight *out) {
-    const Shape *shape = m->shape;
+/* Write a weight of one view; see retract. */
+static void retract_view(Memory *m, View *view, const Tucker *at, const double *vector, double share, Tucker *out) {
+    const Shape *shape = &view->shape;
     const double *change = vector + shape->core_size;
     int64_t size = 1;
-    for (int64_t k = 0; k < shape->order; k++) {
-        widen(m, at->factors[k], is_free(shape, k) ? change : NULL, share, k);
-        if (is_free(shape, k)) change += shape->sizes[k] * shape->ranks[k];
-        size *= m->wide[k];
-    }
-    memset(m->whole, 0, size * sizeof(double));
     for (int64_t c = 0; c < shape->core_size; c++)
         out->core[c] = at->core[c] + share * (vector[c] - at->core[c]);
-    add_term(m, out->core, -1);
+    if (shape->order == 0) return;
+    for (int64_t k = 0; k < shape->order; k++) {
+        widen(m, view, at->factors[k], is_free(shape, k) ? change : NULL, share, k);
+        if (is_free(shape, k)) change += shape->sizes[k] * shape->ranks[k];
+        size *= view->wide[k];
+    }
+    memset(m->whole, 0, size * sizeof(double));
+    add_term(m, view, out->core, -1);
     for (int64_t k = 0; k < shape->order; k++)
-        if (is_free(shape, k)) add_term(m, NULL, k);
+        if (is_free(shape, k)) add_term(m, view, NULL, k);
     for (int64_t k = 0; k < shape->order; k++) {
         int64_t rank = shape->ranks[k];
-        if (m->wide[k] == rank) {
+        if (view->wide[k] == rank) {
             memcpy(out->factors[k], at->factors[k], shape->sizes[k] * rank * sizeof(double));
             continue;
         }
-        leading_vectors(m, k);
+        leading_vectors(m, view, k);
         for (int64_t i = 0; i < shape->sizes[k]; i++) {
             double *row = out->factors[k] + i * rank;
             memset(row, 0, rank * sizeof(double));
-            for (int64_t b = 0; b < m->wide[k]; b++) add(row, m->bases[k][i * 2 * rank + b], m->axes + b * rank, rank);
+            for (int64_t b = 0; b < view->wide[k]; b++)
+                add(row, view->bases[k][i * 2 * rank + b], m->axes + b * rank, rank);
         }
+    }
+}
+
+/* Write a weight of the same rank near the point of the tangent space that lies a share of the way to a vector. */
+static void retract(Memory *m, const Weight *at, const double *vector, double share, Weight *out) {
+    for (int64_t v = 0; v < m->n_views; v++) {
+        retract_view(m, m->views + v, at->views + v, vector, share, out->views + v);
+        vector += m->views[v].width;
     }
 }
 
@@ -326,8 +353,15 @@ static void retract(Memory *m, const Weight *at, const double *vector, double sh
 static int fit_core(Memory *m, Weight *weight, const double *beta) {
     Answer answer;
     memmove(weight->beta, beta, m->task->n * sizeof(double));
-    const double *design = contract(m, weight->factors, -1);
-    int failed = tensormargin_solve_block(m->task, m->shape->core_size, design, weight->beta, weight->core, &answer);
+    const double *design = m->cores;
+    double *next = m->cores;
+    for (int64_t v = 0; v < m->n_views; v++) {
+        const double *columns = contract(m, m->views + v, weight->views[v].factors, -1);
+        int64_t size = m->views[v].shape.core_size * m->task->n;
+        if (m->n_views == 1) design = columns;
+        else memcpy(next, columns, size * sizeof(double)), next += size;
+    }
+    int failed = tensormargin_solve_block(m->task, m->core_size, design, weight->beta, weight->core, &answer);
     weight->intercept = answer.intercept, weight->primal = answer.primal;
     weight->dual = answer.dual, weight->scale = answer.scale;
     return failed;
@@ -338,17 +372,20 @@ static double gap_of(const Weight *weight) {
     return relative_gap(&answer);
 }
 
-static void copy_weight(const Shape *shape, Weight *to, const Weight *from, int64_t n) {
-    memcpy(to->core, from->core, shape->core_size * sizeof(double));
-    for (int64_t k = 0; k < shape->order; k++)
-        memcpy(to->factors[k], from->factors[k], shape->sizes[k] * shape->ranks[k] * sizeof(double));
-    memcpy(to->beta, from->beta, n * sizeof(double));
+static void copy_weight(const Memory *m, Weight *to, const Weight *from) {
+    memcpy(to->core, from->core, m->core_size * sizeof(double));
+    for (int64_t v = 0; v < m->n_views; v++) {
+        const Shape *shape = &m->views[v].shape;
+        for (int64_t k = 0; k < shape->order; k++)
+            memcpy(to->views[v].factors[k], from->views[v].factors[k],
+                   shape->sizes[k] * shape->ranks[k] * sizeof(double));
+    }
+    memcpy(to->beta, from->beta, m->task->n * sizeof(double));
     to->intercept = from->intercept, to->primal = from->primal, to->dual = from->dual, to->scale = from->scale;
 }
 
-/* Write the weight as a dense tensor; return where it lies (one of the two buffers for contracted samples). */
-static const double *expand(Memory *m, const Weight *weight) {
-    const Shape *shape = m->shape;
+/* Return where a weight of one view lies as a dense tensor: its core, or one of the buffers for contracted samples. */
+static const double *expand(Memory *m, const Shape *shape, const Tucker *weight) {
     const double *from = weight->core;
     double *to = m->here, *spare = m->there;
     int64_t inner = 1, outer = shape->core_size;
@@ -380,7 +417,7 @@ static int search_along(Memory *m, const Weight *at, const double *beta, double 
         retract(m, at, m->vector, share, other);
         failed = fit_core(m, other, beta);
         if (failed) return failed;
-        if (!(trial->primal <= other->primal)) copy_weight(m->shape, trial, other, m->task->n);
+        if (!(trial->primal <= other->primal)) copy_weight(m, trial, other);
         if (trial->primal <= at->primal) return 0;
     }
     return 0;
@@ -392,80 +429,138 @@ static double *take(double **memory, int64_t size) {
     return start;
 }
 
-static void lay_out_weight(const Shape *shape, int64_t n, double **next, Weight *weight) {
-    weight->core = take(next, shape->core_size);
-    for (int64_t k = 0; k < shape->order; k++) weight->factors[k] = take(next, shape->sizes[k] * shape->ranks[k]);
-    weight->beta = take(next, n);
+/* Take the cores and factors of all views from the given places on. */
+static void lay_out_views(const Memory *m, double **core, double **factors, Weight *weight) {
+    weight->core = *core;
+    for (int64_t v = 0; v < m->n_views; v++) {
+        const Shape *shape = &m->views[v].shape;
+        weight->views[v].core = take(core, shape->core_size);
+        for (int64_t k = 0; k < shape->order; k++)
+            weight->views[v].factors[k] = take(factors, shape->sizes[k] * shape->ranks[k]);
+    }
+}
+
+static void lay_out_weight(const Memory *m, double **next, Weight *weight) {
+    double *core = take(next, m->core_size);
+    lay_out_views(m, &core, next, weight);
+    weight->beta = take(next, m->task->n);
 }
 
 /* Number of doubles that a sweep needs; lays them out if memory is given. */
-static int64_t lay_out(Memory *m, int64_t width, Weight *trial, Weight *other, double *memory) {
-    const Shape *shape = m->shape;
-    int64_t n = m->task->n, samples = n * shape->entries, whole = 1, longest = 1, widest = 1;
+static int64_t lay_out(Memory *m, Weight *trial, Weight *other, double *memory) {
+    int64_t n = m->task->n, contracted = 1, largest = 1, longest = 1, widest = 1;
     double *next = memory;
-    for (int64_t k = 0; k < shape->order; k++) {
-        whole *= 2 * shape->ranks[k];
-        longest = larger(longest, larger(shape->sizes[k], shape->core_size));
-        widest = larger(widest, 2 * shape->ranks[k]);
+    lay_out_weight(m, &next, trial);
+    lay_out_weight(m, &next, other);
+    for (int64_t v = 0; v < m->n_views; v++) {
+        View *view = m->views + v;
+        const Shape *shape = &view->shape;
+        int64_t whole = 1;
+        if (shape->order > 0) contracted = larger(contracted, shape->entries * n);
+        for (int64_t k = 0; k < shape->order; k++) {
+            whole *= 2 * shape->ranks[k];
+            longest = larger(longest, larger(shape->sizes[k], shape->core_size));
+            widest = larger(widest, 2 * shape->ranks[k]);
+            view->rows[k] = take(&next, shape->core_size);
+            view->bases[k] = take(&next, 2 * shape->sizes[k] * shape->ranks[k]);
+            view->triangles[k] = take(&next, 2 * shape->ranks[k] * shape->ranks[k]);
+        }
+        largest = larger(largest, whole);
     }
-    lay_out_weight(shape, n, &next, trial);
-    lay_out_weight(shape, n, &next, other);
-    for (int64_t k = 0; k < shape->order; k++) {
-        m->rows[k] = take(&next, shape->core_size);
-        m->bases[k] = take(&next, 2 * shape->sizes[k] * shape->ranks[k]);
-        m->triangles[k] = take(&next, 2 * shape->ranks[k] * shape->ranks[k]);
-    }
-    m->here = take(&next, larger(samples, widest * widest * n));
-    m->there = take(&next, larger(samples, widest * widest * n));
-    m->design = take(&next, n * width);
-    m->vector = take(&next, width);
-    m->whole = take(&next, whole);
+    m->here = take(&next, larger(contracted, widest * widest * n));
+    m->there = take(&next, larger(contracted, widest * widest * n));
+    m->design = take(&next, n * larger(m->width, 1));
+    m->vector = take(&next, m->width);
+    m->cores = take(&next, m->n_views > 1 ? n * m->core_size : 0);
+    m->whole = take(&next, largest);
     m->part = take(&next, longest);
     m->gram = take(&next, widest * widest);
     m->axes = take(&next, 2 * widest * widest);
-    m->dense = take(&next, shape->entries);
+    m->dense = take(&next, m->entries);
     return next - memory;
 }
 
-static double distance(const double *a, const double *b, int64_t size) {
+/* Write the dense tensors of all views, one after the other. */
+static void keep_dense(Memory *m, const Weight *weight) {
+    double *next = m->dense;
+    for (int64_t v = 0; v < m->n_views; v++) {
+        const Shape *shape = &m->views[v].shape;
+        memcpy(next, expand(m, shape, weight->views + v), shape->entries * sizeof(double));
+        next += shape->entries;
+    }
+}
+
+/* Return the distance of a weight from the one that keep_dense has written. */
+static double distance(Memory *m, const Weight *weight) {
     double sum = 0.0;
-    for (int64_t i = 0; i < size; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    const double *before = m->dense;
+    for (int64_t v = 0; v < m->n_views; v++) {
+        const Shape *shape = &m->views[v].shape;
+        const double *now = expand(m, shape, weight->views + v);
+        for (int64_t i = 0; i < shape->entries; i++) sum += (now[i] - before[i]) * (now[i] - before[i]);
+        before += shape->entries;
+    }
     return sqrt(sum);
+}
+
+/* Read the shapes of all views, whose samples lie one after the other. */
+static void describe(Memory *m, const int64_t *orders, const int64_t *sizes, const int64_t *ranks,
+                     const double *samples) {
+    for (int64_t v = 0; v < m->n_views; v++) {
+        View *view = m->views + v;
+        int64_t modes = orders[v];
+        view->shape = (Shape){modes, 1, 1, sizes, ranks};
+        view->samples = samples;
+        view->width = 0;
+        for (int64_t k = 0; k < modes; k++) {
+            view->shape.entries *= sizes[k], view->shape.core_size *= ranks[k];
+            if (is_free(&view->shape, k)) view->width += sizes[k] * ranks[k];
+        }
+        if (modes == 0) view->shape.entries = view->shape.core_size = sizes[0], modes = 1;
+        view->width += view->shape.core_size;
+        m->entries += view->shape.entries, m->core_size += view->shape.core_size, m->width += view->width;
+        samples += view->shape.entries * m->task->n;
+        sizes += modes, ranks += modes;
+    }
 }
 
 /* Make one sweep.
  *
- * n, order, sizes, ranks   of the samples and the weight
- * samples    sizes x n
+ * n, n_views, orders, sizes, ranks   of the samples and the weight; sizes and ranks of one view after the other. A full
+ *            weight has order zero and one size and rank, both its number of entries
+ * samples    sizes x n, one view after the other
  * signs, weights, strengths (lam, mu1, mu2), bias, limits    as in tensormargin_solve_small
  * rules      shortest share of a step, least promised decrease (relative) for which a step is made, share of the
  *            promised decrease that a good step gains
- * core, factors, beta      the weight and its dual point, overwritten; the factors one after the other
+ * core, factors, beta      the weight and its dual point, overwritten; the cores one after the other, and the factors
  * state      objective (infinite before the first sweep), intercept, scale: overwritten
  * out        relative gap, relative change of the weight, objective before the sweep: overwritten
  *
  * Returns 0, or what tensormargin_solve_block returns.
  */
-int tensormargin_sweep(int64_t n, int64_t order, const int64_t *sizes, const int64_t *ranks, const double *samples,
-                       const double *signs, const double *weights, const double *strengths, double bias,
-                       const double *limits, const double *rules, double *core, double *factors, double *beta,
-                       double *state, double *out) {
+int tensormargin_sweep(int64_t n, int64_t n_views, const int64_t *orders, const int64_t *sizes, const int64_t *ranks,
+                       const double *samples, const double *signs, const double *weights, const double *strengths,
+                       double bias, const double *limits, const double *rules, double *core, double *factors,
+                       double *beta, double *state, double *out) {
     Task task = task_of(n, signs, weights, strengths, bias, limits);
-    Shape shape = {order, 1, 1, sizes, ranks};
-    Weight at = {.core = core, .beta = beta, .intercept = state[1], .primal = state[0], .scale = state[2]};
-    Weight trial = {.primal = INFINITY}, other = trial;
-    Memory m = {.shape = &shape, .task = &task, .samples = samples};
-    int64_t width = 0;
-    for (int64_t k = 0; k < order; k++) {
-        at.factors[k] = factors;
-        factors += sizes[k] * ranks[k];
-        shape.entries *= sizes[k], shape.core_size *= ranks[k];
-        if (is_free(&shape, k)) width += sizes[k] * ranks[k];
+    View *views = calloc(n_views, sizeof(View));
+    Tucker *parts = calloc(3 * n_views, sizeof(Tucker));
+    if (views == NULL || parts == NULL) {
+        free(views), free(parts);
+        return 1;
     }
-    width += shape.core_size;
-    double *memory = malloc(lay_out(&m, width, &trial, &other, NULL) * sizeof(double));
-    if (memory == NULL) return 1;
-    lay_out(&m, width, &trial, &other, memory);
+    Memory m = {.task = &task, .n_views = n_views, .views = views};
+    describe(&m, orders, sizes, ranks, samples);
+    Weight at = {.views = parts, .beta = beta, .intercept = state[1], .primal = state[0], .scale = state[2]};
+    Weight trial = {.views = parts + n_views, .primal = INFINITY};
+    Weight other = {.views = parts + 2 * n_views, .primal = INFINITY};
+    lay_out_views(&m, &core, &factors, &at);
+    double *memory = malloc(lay_out(&m, &trial, &other, NULL) * sizeof(double));
+    if (memory == NULL) {
+        free(views), free(parts);
+        return 1;
+    }
+    lay_out(&m, &trial, &other, memory);
 
     int failed = 0;
     double gap = 0.0, length;
@@ -477,12 +572,12 @@ int tensormargin_sweep(int64_t n, int64_t order, const int64_t *sizes, const int
     }
     out[2] = at.primal;
     if (!failed) {
-        memcpy(m.dense, expand(&m, &at), shape.entries * sizeof(double));
-        length = sqrt(dot(core, core, shape.core_size));
-        bases_of_core(&m, &at);
+        keep_dense(&m, &at);
+        length = sqrt(dot(at.core, at.core, m.core_size));
+        for (int64_t v = 0; v < n_views; v++) bases_of_core(&m, views + v, at.views + v);
         tangent_design(&m, &at);
         memcpy(trial.beta, beta, n * sizeof(double));
-        failed = tensormargin_solve_block(&task, width, m.design, trial.beta, m.vector, &answer);
+        failed = tensormargin_solve_block(&task, m.width, m.design, trial.beta, m.vector, &answer);
         gap = fmax(gap, relative_gap(&answer));
     }
     if (!failed && at.primal - answer.primal > rules[1] * at.scale) {
@@ -491,13 +586,13 @@ int tensormargin_sweep(int64_t n, int64_t order, const int64_t *sizes, const int
         failed = search_along(&m, &at, promise, answer.primal, rules, &trial, &other);
         if (!failed && trial.primal <= at.primal) {
             gap = fmax(gap, gap_of(&trial));
-            copy_weight(&shape, &at, &trial, n);
-            double moved = distance(expand(&m, &at), m.dense, shape.entries);
+            copy_weight(&m, &at, &trial);
+            double moved = distance(&m, &at);
             out[1] = length > 0.0 ? moved / length : INFINITY;
         }
     }
     state[0] = at.primal, state[1] = at.intercept, state[2] = at.scale;
     out[0] = gap;
-    free(memory);
+    free(memory), free(views), free(parts);
     return failed;
 }

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import tuning
 from .._typing import Array
-from ..designs import Design, Matrix
+from ..designs import Design, Matrix, is_here
 from ..objective import MarginProblem, Objective
 from .base import BlockProblem
 from .feature_side import FeatureSide
@@ -39,11 +39,15 @@ def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0
 def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
     """Return the design, transferred to memory if needed, and whether it stays elsewhere.
 
-    A wide design can stay, since its Gram matrix is enough. A long or small one is needed in memory.
+    A wide design can stay, since its Gram matrix is enough. A long or small one is needed in memory. Designs side by
+    side that are in memory already are not copied.
     """
     if not isinstance(design, np.ndarray):
         n_samples, width = design.shape
-        if width + bias > n_samples and n_samples * width > tuning.SMALL_DESIGN:
+        large = n_samples * width > tuning.SMALL_DESIGN
+        if large and is_here(design):
+            return design, False
+        if large and width + bias > n_samples:
             return design, True
         design = design.here()
     if design.size <= tuning.SMALL_DESIGN:

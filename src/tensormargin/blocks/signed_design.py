@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 
 from .. import tuning
 from .._typing import Array, FloatArray
-from ..designs import Design
+from ..designs import Design, DesignHere, is_here
 from ..objective import MarginProblem
 from ..threads import slices, sum_over_parts
 
@@ -26,12 +27,17 @@ class SignedDesign:
         self.shape = (n_samples, self.width + bool(self._bias))
         self._mean = design.weighted_sum(self._weights) if self._bias else np.zeros(self.width)
 
+    def _here(self) -> DesignHere:
+        if not is_here(self._design):
+            raise TypeError("rows can only be read from a design in memory")  # `block_problem` takes the other side
+        return self._design
+
     def take(self, which: Array, dtype: np.dtype) -> Array:
         """Return some rows of ``Y`` in ``dtype``."""
         signs = self._signs[which].astype(dtype)
         width = self.width
         out = np.empty((len(signs), self.shape[1]), dtype)
-        np.subtract(self._design.here()[which], self._mean.astype(dtype), out=out[:, :width])
+        np.subtract(self._here().rows(which), self._mean.astype(dtype), out=out[:, :width])
         out[:, :width] *= signs[:, None]
         if self._bias:
             out[:, width] = self._bias * signs
@@ -42,20 +48,20 @@ class SignedDesign:
 
         The signs cancel in the second moments, and the centred columns are orthogonal to the constant one.
         """
-        design, width = self._design.here(), self.width
+        design, width = self._here(), self.width
         centre, roots = self._mean.astype(dtype), np.sqrt(self._weights).astype(dtype)
         signed_roots = self._signs.astype(dtype) * roots
 
         def add_up(part: slice) -> FloatArray:
             total = np.zeros((width + 1, width))  # the mean above the second moments
             for where in row_slices(self._design.shape, part, at_least=tuning.TALL * width):
-                chunk = design[where].astype(dtype, copy=False) - centre
+                chunk = design.rows(where).astype(dtype, copy=False) - centre
                 chunk *= roots[where, None]
                 total[0] += signed_roots[where] @ chunk
                 total[1:] += chunk.T @ chunk
             return total
 
-        total = sum_over_parts(add_up, self.shape[0], design.nbytes)
+        total = sum_over_parts(add_up, self.shape[0], prod(design.shape) * design.dtype.itemsize)
         mean, second = np.zeros(self.shape[1]), np.zeros((self.shape[1], self.shape[1]))
         mean[:width], second[:width, :width] = total[0], total[1:]
         if self._bias:

@@ -11,9 +11,9 @@ import numpy as np
 from .._typing import Array
 from ..alternate import Fit, Start, sweeps
 from ..batched_alternate import BatchedFit, alternate_batched
-from ..samples import Moments, SampleArray, working_dtype
+from ..samples import Moments, SampleArray, in_range, working_dtype
 from ..samples.shared import SharedSamples
-from .binary_fit import FitSpec, best_fit, fit_binary, in_range
+from .binary_fit import FitSpec, best_fit, fit_binary
 
 
 def fit_batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[Fit]:

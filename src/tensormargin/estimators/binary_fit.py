@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
@@ -12,29 +13,26 @@ from .. import tuning
 from .._typing import Array
 from ..alternate import Fit, Report, Start, Sweep, alternate
 from ..coarse import coarse_start, dual_guess
-from ..formats import Weight
-from ..formats.base import Rank
+from ..formats import Format, ViewsWeight, Weight
 from ..multiclass import BinaryProblem
 from ..objective import MarginProblem, Objective
-from ..samples import MemorySamples, Moments, SampleArray, Samples, working_dtype
+from ..samples import MemorySamples, Moments, Reading, SampleArray, Samples
 from ..solvers import SOLVERS
 from .strength import Strength
 
-_SYMMETRIC = 1e-6  # relative: samples in float32 are symmetric up to rounding
 _NOT_DRAWN_FROM = np.random.RandomState(0)  # to make another one takes as long as a step of a small fit
-_TILT = 0.1  # 0.1 to 2 do equally well
-
-
-class NotFiniteError(ValueError):
-    """The samples or their squares are not finite."""
 
 
 @dataclass(frozen=True)
 class FitSettings:
-    """Validated settings shared by all binary problems of a fit."""
+    """Validated settings shared by all binary problems of a fit.
 
-    format: type[Weight]
-    rank: Rank
+    ``view_scales`` has the factor of each of several views that is used, None for one that gives it the mean squared
+    norm one; it is None for one tensor per sample.
+    """
+
+    format: Format
+    rank: Any
     strength: Strength
     fit_intercept: bool
     init: str
@@ -42,6 +40,7 @@ class FitSettings:
     tol: float
     max_iter: int
     verbose: int
+    view_scales: Mapping[str, float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,24 +83,37 @@ class FitSpec:
         """Return the start of each of the ``n_init`` fits: the last fit or the class means, then random ones."""
         settings = self.settings
         if self.last is not None and settings.n_init == 1:
-            return [self.last.weight]
+            return [_for_scaled(self.last.weight, moments)]
         rng = np.random.RandomState(self.seed) if self.draws(moments.signed_mean.shape) else _NOT_DRAWN_FROM
         weights = []
         for attempt in range(settings.n_init):
             if attempt == 0 and self.last is not None:
-                weights.append(self.last.weight)
-                continue
-            random = attempt > 0 or settings.init == "random"
-            direction = rng.standard_normal(moments.signed_mean.shape) if random else _tilted(moments.signed_mean)
-            weights.append(settings.format.from_dense(direction, settings.rank, rng))
+                weights.append(_for_scaled(self.last.weight, moments))
+            elif attempt > 0 or settings.init == "random":
+                direction = rng.standard_normal(moments.signed_mean.shape)
+                weights.append(settings.format.from_dense(direction, settings.rank, rng))
+            else:
+                weights.append(settings.format.start_from(moments.signed_mean, settings.rank, rng))
         return weights
+
+    def reading(self) -> Reading:
+        """Return how the samples are read in the first pass."""
+        settings = self.settings
+        return Reading(
+            self.problem.rows,
+            self.shares,
+            self.problem.signs,
+            settings.fit_intercept,
+            settings.tol,
+            settings.view_scales,
+        )
 
     @property
     def read_as(self) -> tuple[Any, ...]:
         """What the first pass depends on: fits that agree in it can share what it gives."""
         rows = None if self.problem.rows is None else self.problem.rows.tobytes()
-        signs, shares = self.problem.signs.tobytes(), self.shares.tobytes()
-        return rows, signs, shares, self.settings.fit_intercept, self.settings.tol
+        signs, shares, scales = self.problem.signs.tobytes(), self.shares.tobytes(), self.settings.view_scales
+        return rows, signs, shares, self.settings.fit_intercept, self.settings.tol, scales and tuple(scales.items())
 
     def draws(self, shape: tuple[int, ...]) -> bool:
         """Return whether random numbers are drawn for the first weights of this shape."""
@@ -120,7 +132,7 @@ class FitSpec:
 
 
 @dataclass(frozen=True)
-class Reading:
+class FirstPass:
     """The samples of a binary problem after the first pass, and the first weights, by what they depend on."""
 
     samples: Samples
@@ -137,24 +149,24 @@ class Reading:
         return self.starts[key]
 
 
-class Readings:
+class FirstPasses:
     """The first passes over one array, shared by fits that differ in strengths, decomposition and rank only.
 
     A pass takes as long as a third of a small fit. Kept are those of small problems, up to a total size.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Any, ...], Reading] = {}
+        self._kept: dict[tuple[Any, ...], FirstPass] = {}
         self._lock = Lock()
-        self._left = tuning.KEPT_READINGS_BYTES
+        self._left = tuning.KEPT_PASSES_BYTES
 
-    def of(self, array: SampleArray, spec: FitSpec) -> Reading:
+    def of(self, array: SampleArray, spec: FitSpec) -> FirstPass:
         """Return the samples of a binary problem after the first pass; several fits may use them at the same time."""
         key = spec.read_as
-        found = self._kept.get(key) or self._keep(key, _read(array, spec))
+        found = self._kept.get(key) or self._keep(key, _first_pass(array, spec))
         return replace(found, samples=found.samples.for_another_fit())
 
-    def _keep(self, key: tuple[Any, ...], new: Reading) -> Reading:
+    def _keep(self, key: tuple[Any, ...], new: FirstPass) -> FirstPass:
         samples = new.samples
         if not isinstance(samples, MemorySamples) or samples.n_entries > tuning.SMALL_SAMPLES:
             return new
@@ -166,41 +178,39 @@ class Readings:
         return new
 
     def __reduce__(self) -> Any:  # copies in other processes start empty
-        return Readings, ()
+        return FirstPasses, ()
 
 
-def fit_binary(array: SampleArray, spec: FitSpec, readings: Readings | None = None) -> Fit:
+def fit_binary(array: SampleArray, spec: FitSpec, passes: FirstPasses | None = None) -> Fit:
     """Return the best fit of a binary problem over ``n_init`` starts."""
     settings, last = spec.settings, spec.last
-    reading = _read(array, spec) if readings is None else readings.of(array, spec)
-    samples = reading.samples
-    problem = spec.margin_problem(reading.moments)
+    passed = _first_pass(array, spec) if passes is None else passes.of(array, spec)
+    samples, moments = passed.samples, passed.moments
+    problem = spec.margin_problem(moments)
     solver = SOLVERS["dual_cd"]
     fits = []
-    for weight in reading.first_weights(spec):
-        if last is not None and weight is last.weight:  # already fitted: a coarse start would only spoil it
+    for attempt, weight in enumerate(passed.first_weights(spec)):
+        if last is not None and attempt == 0:  # already fitted: a coarse start would only spoil it
             intercept = last.intercept + at_pivot(weight, samples.pivot)
             start = Start(weight, dual_guess(samples, problem, weight, intercept))
         else:
             start = coarse_start(samples, problem, weight, solver, settings.tol, settings.max_iter)
         fits.append(alternate(samples, problem, start, solver, settings.tol, settings.max_iter, spec.report))
-    return best_fit(fits, samples.pivot)
+    return _for_given(best_fit(fits, samples.pivot), samples, moments)
 
 
-def _tilted(direction: Array) -> Array:
-    """Return a start for symmetric matrices with an antisymmetric part, which no such sample can tell; others as given.
+def _for_scaled(weight: Weight, moments: Moments) -> Weight:
+    """Return a weight for the samples as they were given as one for scaled views."""
+    if moments.factors is None or not isinstance(weight, ViewsWeight):
+        return weight
+    return weight.times(1.0 / moments.factors)
 
-    Every step from a symmetric start leads to a symmetric weight, although others of the same rank can be better: their
-    symmetric parts have twice the rank (schizo_fnc, 86 matrices of 28x28: objectives 5 to 50 % lower).
-    """
-    if direction.ndim != 2 or direction.shape[0] != direction.shape[1]:
-        return direction
-    length = float(np.linalg.norm(direction))
-    if np.linalg.norm(direction - direction.T) > _SYMMETRIC * length:
-        return direction
-    random = np.random.RandomState(0).standard_normal(direction.shape)
-    turned = random - random.T
-    return direction + _TILT * length * turned / (float(np.linalg.norm(turned)) or 1.0)
+
+def _for_given(fit: Fit, samples: Samples, moments: Moments) -> Fit:
+    """Return a fit to scaled views as one to the samples as they were given."""
+    if moments.factors is None or not isinstance(fit.weight, ViewsWeight):
+        return fit
+    return replace(fit, weight=fit.weight.times(moments.factors), views=samples.view_facts(fit.weight.to_dense()))
 
 
 def best_fit(fits: list[Fit], pivot: Array | None) -> Fit:
@@ -214,40 +224,8 @@ def at_pivot(weight: Weight, pivot: Array | None) -> float:
     return 0.0 if pivot is None else float(np.vdot(weight.to_dense(), pivot))
 
 
-def _read(array: SampleArray, spec: FitSpec) -> Reading:
-    """Make the first pass over the samples."""
-    centred = spec.settings.fit_intercept
-    own, dtypes = working_dtype(array.dtype), array.dtypes(spec.settings.tol)
-    for dtype in dtypes:
-        samples = array.samples(spec.problem.rows, dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            moments = samples.first_pass(spec.shares, spec.problem.signs, centred)
-        told_in = samples.dtype if len(dtypes) > 1 else own  # float32 samples must fit float32
-        if in_range(moments, told_in, len(samples)):
-            break
-    else:
-        _reject(samples, moments, centred, own.name)
-    return Reading(samples, moments)
-
-
-def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:
-    """Return whether squared norms are within the range of the dtype."""
-    limits = np.finfo(dtype)
-    smallest, largest = float(limits.tiny) / float(limits.eps), float(limits.max) / n_samples
-    return smallest <= moments.mean_square <= largest
-
-
-def _reject(samples: Samples, moments: Moments, centred: bool, name: str) -> None:
-    """Raise for squared norms outside the range of a dtype, unless they are zero because all samples are equal."""
-    if not moments.mean_square < 1.0:
-        raise NotFiniteError(
-            f"the samples' squared norms overflow {name}; divide X by a constant or pass float64 without NaN"
-        )
-    if samples.vary(centred):
-        raise ValueError(
-            f"the samples' mean squared norm is {moments.mean_square:.1e}, too small for {name}; multiply X by a "
-            "constant or pass float64"
-        )
+def _first_pass(array: SampleArray, spec: FitSpec) -> FirstPass:
+    return FirstPass(*array.read(spec.reading()))
 
 
 def _print_sweep(number: int, sweep: Sweep) -> None:

@@ -37,12 +37,14 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
     Parameters
     ----------
-    decomposition : {"full", "cp", "tucker", "tt"}, default="tucker"
-        Decomposition of W: none, a sum of rank-one tensors, Tucker, or Tensor-Train.
-    rank : int, tuple of int or None, default=None
+    decomposition : {"full", "cp", "tucker", "tt"} or dict, default="tucker"
+        Decomposition of W: none, a sum of rank-one tensors, Tucker, or Tensor-Train. For several views one for all, or
+        a dictionary by name ("tucker" for names that it lacks); vectors always have a full weight.
+    rank : int, tuple of int, dict or None, default=None
         Upper bound of the rank; what the samples do not allow is lowered, and ``rank_`` says what was used. CP: the
         number of components. Tucker: one number per mode. Tensor-Train: one number per bond (M - 1 of them). An int
         means the same for all modes or bonds. None: 2 components for CP; 4 for each mode or bond. "full" ignores it.
+        For several views one for all, or a dictionary by name (None for names that it lacks).
     lam : float, default=1.0
         Weight of the hinge loss.
     mu1, mu2 : float, default=1.0
@@ -75,13 +77,19 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         Whether to calibrate probabilities (`predict_proba`) on the scores of left-out samples: five more fits, on
         stratified folds shuffled by ``random_state`` (fewer if a class has fewer samples). Copies of a sample are left
         out together. The only sample of a class is never left out, so the probability of that class is rough.
+    view_scale : "equal" or dict, default="equal"
+        What each of several views is multiplied by. "equal" divides each by the root of the mean squared norm of its
+        centred samples (without intercept: of its samples) in the binary problem, so that no view counts more because
+        it has more entries or another unit. A dictionary has a number or "equal" by name ("equal" for names that it
+        lacks); 0 leaves a view out. ``lam``, ``mu1`` and ``mu2`` refer to the scaled views together.
     n_jobs : int or None, default=None
         Number of binary problems fitted at the same time, in threads that share the samples. If they are fitted one at
         a time (None or 1), large samples are divided among as many threads as BLAS may use.
     solver : {"auto", "host", "device"}, default="auto"
         Where blocks are solved if X is on a device (a PyTorch or CuPy array): on the host, one after the other by
         coordinate descent, or on the device, all binary problems and starts as one batch by an interior-point method.
-        "auto" takes the faster one (docs/gpu.md has the measurements). For samples in memory, always on the host.
+        "auto" takes the faster one (docs/gpu.md has the measurements). For samples in memory, and for several views,
+        always on the host.
     warm_start : bool, default=False
         Start from the weights of the last fit if classes, sample shape, decomposition and rank are the same.
     random_state : int, RandomState or None, default=None
@@ -96,7 +104,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     weight_ : TensorLy CPTensor, TuckerTensor or TTTensor, or ndarray; a list of them for several binary problems
         Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ...; positive scores stand for the later class.
     coef_ : ndarray of shape (n_problems, I_1, ..., I_M)
-        The same weights as dense tensors.
+        The same weights as dense tensors. For several views ``coef_``, ``weight_``, ``rank_`` and ``sample_shape_`` are
+        dictionaries by name; the weights are those of the samples as they were given, not of the scaled ones.
     intercept_ : ndarray of shape (n_problems,)
     problems_ : list of (negative, positive)
         The two classes of each row of ``coef_``: positive scores speak for the second. With "ovr" and more than two
@@ -118,7 +127,15 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     multi_class_ : str
         The value of ``multi_class`` used in the fit.
     n_features_in_ : int
-        Size of the first mode, as counted by scikit-learn.
+        Size of the first mode, as counted by scikit-learn; not for several views.
+    view_scale_ : dict of str to ndarray of shape (n_problems,)
+        What each view was multiplied by; 0 for one that was left out. This and what follows for several views only.
+    view_shares_ : dict of str to ndarray of shape (n_problems,)
+        Share of each view in the variance of the training samples' scores (`tensormargin.view_shares`).
+    n_missing_ : dict of str to int
+        Number of training samples that lack each view.
+    mean_scores_ : dict of str to ndarray of shape (n_problems,)
+        Mean score of each view, by which samples that lack it are scored.
 
     Examples
     --------
@@ -131,8 +148,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "decomposition": [StrOptions(set(FORMATS))],
-        "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, None],
+        "decomposition": [StrOptions(set(FORMATS)), dict],
+        "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, dict, None],
         "lam": [Interval(Real, 0, None, closed="neither")],
         "mu1": [Interval(Real, 0, None, closed="left")],
         "mu2": [Interval(Real, 0, None, closed="left")],
@@ -145,6 +162,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         "class_weight": [dict, Options(str, {"balanced"}), None],
         "multi_class": [StrOptions({"ovo", "ovr"})],
         "probability": ["boolean"],
+        "view_scale": [StrOptions({"equal"}), dict],
         "n_jobs": [Integral, None],
         "solver": [StrOptions(set(PLACES))],
         "warm_start": ["boolean"],
@@ -154,8 +172,8 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
     def __init__(
         self,
-        decomposition: str = "tucker",
-        rank: int | tuple[int, ...] | None = None,
+        decomposition: str | dict[str, str] = "tucker",
+        rank: int | tuple[int, ...] | dict[str, Any] | None = None,
         lam: float = 1.0,
         mu1: float = 1.0,
         mu2: float = 1.0,
@@ -168,6 +186,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         class_weight: dict[Any, float] | str | None = None,
         multi_class: str = "ovo",
         probability: bool = False,
+        view_scale: str | dict[str, Any] = "equal",
         n_jobs: int | None = None,
         solver: str = "auto",
         warm_start: bool = False,
@@ -188,6 +207,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         self.class_weight = class_weight
         self.multi_class = multi_class
         self.probability = probability
+        self.view_scale = view_scale
         self.n_jobs = n_jobs
         self.solver = solver
         self.warm_start = warm_start
@@ -200,12 +220,12 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, I_1, ..., I_M)
+        X : array-like of shape (n_samples, I_1, ..., I_M), Views, or a dictionary of arrays
             Samples of any order M >= 1, including read-only and memory-mapped arrays, or what can be converted to an
-            array: lists and frames of arrays, NIfTI images, MNE's Epochs (`tensormargin.intake.as_samples`). float32 is
-            used without a copy. Other types are converted once to a working copy (float32 for large samples or types
-            that it holds exactly), or chunk by chunk if that copy would be larger than the samples; a full weight
-            always needs the copy.
+            array: lists and frames of arrays, NIfTI images, MNE's Epochs (`tensormargin.intake.as_samples`); or several
+            tensors per sample (`tensormargin.Views`). float32 is used without a copy. Other types are converted once to
+            a working copy (float32 for large samples or types that it holds exactly), or chunk by chunk if that copy
+            would be larger than the samples; a full weight always needs the copy.
         y : array-like of shape (n_samples,)
             Labels of two or more classes.
         sample_weight : array-like of shape (n_samples,), optional
@@ -233,7 +253,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     def binary_scores(self, X: Any) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem, as an array of shape (n_samples, n_problems)."""
         array = self._as_fitted(X, "binary_scores")
-        return array.answer(self, "binary_scores", lambda: array.scores(self.coef_, self.intercept_))
+        return array.answer(self, "binary_scores", lambda: self.scores_in(array))
 
     def predict(self, X: Any) -> Any:
         """Return the predicted labels; ties, such as a score of exactly 0, go to the earlier class in ``classes_``."""
@@ -262,20 +282,29 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         return array.answer(self, "predict_log_proba", lambda: array.kept(logarithms(self._probabilities(array))))
 
     def _probabilities(self, array: SampleArray) -> FloatArray:
-        scores = to_host(array.scores(self.coef_, self.intercept_))
+        scores = to_host(self.scores_in(array))
         return class_probabilities(scores, to_host(self.calibration_), self.multi_class_)
 
     def _decisions(self, array: SampleArray) -> Any:
-        return combine_scores(array.scores(self.coef_, self.intercept_), self.classes_.shape[0], self.multi_class_)
+        return combine_scores(self.scores_in(array), self.classes_.shape[0], self.multi_class_)
 
-    def _as_fitted(self, X: Any, method: str) -> SampleArray:
+    def scores_in(self, array: SampleArray) -> Any:
+        """Return the binary scores of validated samples."""
+        return array.scores(self.coef_, self.intercept_, getattr(self, "mean_scores_", None))
+
+    def checked(self, X: Any, method: str = "predict") -> Any:
+        """Return samples as an array, or Views, of the shape and library seen in ``fit``, or raise ValueError."""
         check_is_fitted(self)
         X = samples_as_fitted(self, X, self.sample_shape_)
         same_library(self, X, "coef_", method)
-        return sample_array(X)
+        return X
+
+    def _as_fitted(self, X: Any, method: str) -> SampleArray:
+        return sample_array(self.checked(X, method))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state if "scale_free" in state else parameters_since(state))
+        state = state if "scale_free" in state else parameters_since(state)
+        super().__setstate__(state if "view_scale" in state else {**state, "view_scale": "equal"})
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")  # a failed fit leaves other attributes behind

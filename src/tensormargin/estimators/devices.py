@@ -33,8 +33,11 @@ def to_device(estimator: Model, like: Any = None) -> Model:
     <class 'numpy.ndarray'>
     """
     there = copy(estimator)
+    like = np.empty(0) if like is None else like
     for name, value in vars(estimator).items():
-        setattr(there, name, _beside(value, np.empty(0) if like is None else like))
+        by_view = name in ("coef_", "weight_", "mean_scores_") and isinstance(value, dict)
+        moved = {key: _beside(one, like) for key, one in value.items()} if by_view else _beside(value, like)
+        setattr(there, name, moved)
     return there
 
 

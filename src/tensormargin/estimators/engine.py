@@ -11,17 +11,16 @@ from typing import Any
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import ThreadpoolController
 
-from .._typing import Array
 from ..alternate import Fit
-from ..samples import MemoryArray, SampleArray
+from ..samples import SampleArray, sample_array
 from ..threads import worker_threads
-from .binary_fit import FitSpec, Readings, fit_binary
+from .binary_fit import FirstPasses, FitSpec, fit_binary
 
 PLACES = ("auto", "host", "device")
 
 
 def fit_specs(
-    array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, solver: str, readings: Readings | None = None
+    array: SampleArray, specs: Sequence[FitSpec], n_jobs: int | None, solver: str, passes: FirstPasses | None = None
 ) -> list[Fit]:
     """Return the fits of binary problems that use subsets of the same samples, whose first passes may be kept."""
     batched = _batched(array, specs, solver) if array.fits_in_batches else []
@@ -34,7 +33,7 @@ def fit_specs(
             jobs = (delayed(fit_in_memory)(array.X, specs[k]) for k in alone)
             fits.update(zip(alone, Parallel(n_jobs=at_once, prefer="threads")(jobs), strict=True))
         else:
-            fits.update((k, fit_binary(array, specs[k], readings)) for k in alone)
+            fits.update((k, fit_binary(array, specs[k], passes)) for k in alone)
     return [fits[k] for k in range(len(specs))]
 
 
@@ -49,9 +48,9 @@ def fit_on_arrays(specs: Sequence[tuple[SampleArray, FitSpec]], solver: str) -> 
         return fit_lazily(specs)
 
 
-def fit_in_memory(X: Array, spec: FitSpec) -> Fit:
+def fit_in_memory(X: Any, spec: FitSpec) -> Fit:
     """Fit one binary problem; the samples are a separate argument, so that joblib recognises them."""
-    return fit_binary(MemoryArray(X), spec)
+    return fit_binary(sample_array(X), spec)
 
 
 def _fit_batches(array: SampleArray, specs: Sequence[FitSpec], numbers: list[int], solver: str) -> dict[int, Fit]:

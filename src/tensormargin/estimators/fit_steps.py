@@ -21,11 +21,11 @@ from .._namespace import is_foreign, is_lazy, like, to_host
 from .._typing import Array
 from .._validation import checked_training
 from ..alternate import Fit
-from ..formats import FORMATS
 from ..multiclass import binary_problems
-from ..samples import SampleArray, loaded_if_small, sample_array, working_dtype
-from .binary_fit import FitSettings, FitSpec, LastFit, NotFiniteError, Readings
+from ..samples import NotFiniteError, SampleArray, loaded_if_small, sample_array
+from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit
 from .engine import fit_specs
+from .layouts import Layout, keep_coef, layout_of
 from .strength import strength_of
 
 
@@ -33,13 +33,13 @@ from .strength import strength_of
 class TrainingSet:
     """Validated samples with their labels and weights, which need not sum to one.
 
-    With ``readings``, many fits to the set share their first passes.
+    With ``passes``, many fits to the set share their first passes.
     """
 
     array: SampleArray
     labels: Array
     weights: Array
-    readings: Readings | None = None
+    passes: FirstPasses | None = None
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any, for_many: 
     look_for_nan = getattr(X, "nbytes", 0) < tuning.LOOKED_THROUGH_BYTES or sample_weight is not None
     X, labels = checked_training(classifier, X, y, finite=look_for_nan)
     array = sample_array(loaded_if_small(X))
-    if 0 in array.sample_shape:
+    if any(0 in shape for shape in array.sample_shapes):
         raise ValueError(f"every mode of a sample needs at least one entry; got samples of shape {array.sample_shape}")
     check_classification_targets(labels)
     sample_weight = to_host(sample_weight) if is_foreign(sample_weight) or is_lazy(sample_weight) else sample_weight
     weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
     weights = weights / (weights.max() or 1.0)  # only ratios matter; huge weights would overflow the sum
-    return TrainingSet(array, labels, weights, Readings() if for_many and array.in_memory else None)
+    return TrainingSet(array, labels, weights, FirstPasses() if for_many and array.in_memory else None)
 
 
 def fit_training_set(
@@ -85,21 +85,22 @@ def fit_training_set(
     array = training.array
     spec = specify(classifier, array.sample_shape, training.labels, training.weights)
     try:
-        fits = fit_specs(array, spec.fits, n_jobs, classifier.solver, training.readings)
+        fits = fit_specs(array, spec.fits, n_jobs, classifier.solver, training.passes)
     except NotFiniteError:
         array.reject_not_finite(classifier)
         raise
     return _keep_fits(classifier, spec, fits, array) if for_scoring else keep(classifier, spec, fits, array, y)
 
 
-def specify(
-    classifier: Any, shape: tuple[int, ...], labels: Array, weights: Array, rows: Array | None = None
-) -> ClassifierSpec:
-    """Return the binary problems for labelled samples of this shape, optionally only some rows of an array."""
+def specify(classifier: Any, shape: Any, labels: Array, weights: Array, rows: Array | None = None) -> ClassifierSpec:
+    """Return the binary problems for labelled samples of this shape, optionally only some rows of an array.
+
+    For several views, the shape is a dictionary of shapes.
+    """
     classes, codes = np.unique(labels, return_inverse=True)
     _check_classes(classes, np.bincount(codes, weights=weights > 0, minlength=len(classes)))
     weights = weights * _class_weights(classifier.class_weight, classes, codes, weights)[codes]
-    settings = _settings(classifier, shape)
+    settings = _settings(classifier, layout_of(shape))
     problems = binary_problems(codes, len(classes), classifier.multi_class)
     lasts = _warm_starts(classifier, shape, classes, settings.rank, len(problems))
     seeds = check_random_state(classifier.random_state).randint(np.iinfo(np.int32).max, size=len(problems))
@@ -148,12 +149,11 @@ def _equal_sides(signs: Array, shares: Array) -> Array:
     return 0.5 * np.where(positive, shares / shares[positive].sum(), shares / shares[~positive].sum())
 
 
-def _settings(classifier: Any, shape: tuple[int, ...]) -> FitSettings:
-    rank = tuple(classifier.rank) if isinstance(classifier.rank, list) else classifier.rank
-    form = FORMATS[classifier.decomposition]
+def _settings(classifier: Any, layout: Layout) -> FitSettings:
+    form, rank = layout.format_and_rank(classifier)
     return FitSettings(
         format=form,
-        rank=form.valid_rank(rank, shape),
+        rank=rank,
         strength=strength_of(classifier),
         fit_intercept=classifier.fit_intercept,
         init=classifier.init,
@@ -161,12 +161,11 @@ def _settings(classifier: Any, shape: tuple[int, ...]) -> FitSettings:
         tol=classifier.tol,
         max_iter=classifier.max_iter,
         verbose=classifier.verbose,
+        view_scales=layout.view_scales(classifier),
     )
 
 
-def _warm_starts(
-    classifier: Any, shape: tuple[int, ...], classes: Array, rank: Any, n_problems: int
-) -> Sequence[LastFit | None]:
+def _warm_starts(classifier: Any, shape: Any, classes: Array, rank: Any, n_problems: int) -> Sequence[LastFit | None]:
     """Return the last fit of each binary problem if it is compatible, otherwise None for each."""
     cold = [None] * n_problems
     if not (classifier.warm_start and hasattr(classifier, "weight_")):
@@ -174,12 +173,8 @@ def _warm_starts(
     before, now = (classifier.sample_shape_, classifier.multi_class_), (shape, classifier.multi_class)
     if before != now or not np.array_equal(to_host(classifier.classes_), classes):
         return cold
-    form, stored = FORMATS[classifier.decomposition], classifier.weight_
-    stored = [to_host(one) if is_foreign(one) else one for one in (stored if isinstance(stored, list) else [stored])]
-    if not all(form.wrote(weight) for weight in stored):
-        return cold
-    starts = [form.from_tensorly(weight, shape) for weight in stored]
-    if any(start.rank != rank for start in starts):
+    starts = layout_of(shape).kept_weights(classifier)
+    if starts is None or any(start.rank != rank for start in starts):
         return cold
     return [LastFit(start, float(b)) for start, b in zip(starts, to_host(classifier.intercept_), strict=True)]
 
@@ -191,33 +186,33 @@ def keep_for_scoring(
 
     ``coef`` has one row per binary problem, in any shape.
     """
-    dtype = working_dtype(array.dtype)
+    keep_coef(classifier, coef, array, rank)
+    return _keep_others(classifier, classes, array, intercept, n_parameters)
+
+
+def _keep_others(classifier: Any, classes: Array, array: SampleArray, intercept: Array, n_parameters: int) -> Any:
     classifier.classes_ = classes
     classifier.sample_shape_ = array.sample_shape
     classifier.multi_class_ = classifier.multi_class
-    classifier.rank_ = rank
-    classifier.coef_ = array.kept(coef.reshape(-1, *array.sample_shape).astype(dtype, copy=False))
-    classifier.intercept_ = array.kept(intercept.astype(dtype, copy=False))
+    classifier.intercept_ = array.kept(intercept.astype(array.result_dtype, copy=False))
     classifier.n_parameters_ = n_parameters
     return classifier
 
 
 def _keep_fits(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray) -> Any:
-    weight = fits[0].weight
-    coef, intercept = np.stack([fit.weight.to_dense() for fit in fits]), np.array([fit.intercept for fit in fits])
-    n_parameters = weight.n_parameters + int(classifier.fit_intercept)
-    return keep_for_scoring(classifier, spec.classes, array, coef, intercept, weight.rank, n_parameters)
+    layout_of(array.sample_shape).keep(classifier, fits, array)
+    n_parameters = fits[0].weight.n_parameters + int(classifier.fit_intercept)
+    intercept = np.array([fit.intercept for fit in fits])
+    return _keep_others(classifier, spec.classes, array, intercept, n_parameters)
 
 
 def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray, y: Any) -> Any:
     """Set the fitted attributes, in the library of the samples (``classes_``: of y), and return the classifier."""
     _keep_fits(classifier, spec, fits, array)
     classifier.classes_ = like(spec.classes, y) if is_foreign(y) else spec.classes
-    weights = [array.kept(fit.weight.to_tensorly(working_dtype(array.dtype))) for fit in fits]
+    layout_of(array.sample_shape).keep_weights(classifier, fits, array)
     histories = [_history(fit) for fit in fits]
-    one = len(fits) == 1
-    classifier.weight_ = weights[0] if one else weights
-    classifier.history_ = histories[0] if one else histories
+    classifier.history_ = histories[0] if len(fits) == 1 else histories
     classifier.objective_ = array.kept(np.array([fit.objective for fit in fits]))
     classifier.n_iter_ = max(len(fit.sweeps) for fit in fits)
     unfinished = [fit for fit in fits if not fit.converged]

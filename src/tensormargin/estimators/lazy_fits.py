@@ -15,11 +15,11 @@ from ..alternate import Fit
 from ..batched_alternate import BatchedFit, alternate_on_host
 from ..formats import FORMATS
 from ..host_memory import available_bytes
-from ..samples import MemoryArray, SampleArray, working_dtype
+from ..samples import MemoryArray, SampleArray, in_range, working_dtype
 from ..samples.lazy import ChunkedDesign, LazySamples
 from ..samples.lazy_shared import LazyProblem, SharedLazySamples
 from .batched_fits import distinct_problems, members_of
-from .binary_fit import FitSpec, best_fit, fit_binary, in_range
+from .binary_fit import FitSpec, best_fit, fit_binary
 
 OfArray = tuple[SampleArray, FitSpec]
 """A binary problem and the array of its samples."""

@@ -11,9 +11,8 @@ from sklearn.utils import _safe_indexing
 
 from .._namespace import as_array, rows_of, to_host
 from .._typing import Array
-from ..intake import as_samples
-from ..samples import SampleArray, loaded_if_small, sample_array
-from .binary_fit import NotFiniteError
+from ..samples import NotFiniteError, SampleArray, loaded_if_small, sample_array
+from ..views import views_or_array, views_or_samples
 from .classifier import TensorMarginClassifier
 from .engine import fit_on_arrays
 from .fit_steps import ClassifierSpec, keep, specify, training_set
@@ -36,8 +35,8 @@ def fit_many(
     ----------
     classifiers : sequence of TensorMarginClassifier
         Fitted in place. The ``solver`` of the first one is used for all.
-    X : array-like of shape (n_samples, I_1, ..., I_M)
-        If it is in memory, the classifiers are fitted one after the other.
+    X : array-like of shape (n_samples, I_1, ..., I_M), or Views
+        If it is in memory, the classifiers are fitted one after the other; so are those of several views.
     y : array-like of shape (n_samples,)
     rows : sequence of (ndarray of int or None), optional
         The training samples of each classifier; None for all of them. A repeated row counts as often as it occurs.
@@ -64,9 +63,9 @@ def fit_many(
             f"rows must have one entry for each classifier; got {len(rows)} for {len(classifiers)} classifiers"
         )
     y, sample_weight = (part if part is None else as_array(part) for part in (y, sample_weight))
-    X = as_samples(X)
+    X = views_or_samples(X)
     is_table = hasattr(X, "columns")  # which keeps the names of its columns
-    X = X if is_table else loaded_if_small(as_array(X))
+    X = X if is_table else loaded_if_small(views_or_array(X))
     parts = [None if own is None else _row_numbers(own, int(X.shape[0])) for own in rows]
     if is_table or not sample_array(X).fits_in_batches:
         return [_fit_one(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)]

@@ -6,6 +6,7 @@ from .facts import comparison_content, data_facts
 from .nested import NestedEvaluation, OuterFold, nested_evaluation
 from .permutation import PermutationTest, permutation_test
 from .plan import FitPlan, check_plan
+from .without_views import ViewsEvaluation, evaluate_without_views
 from .workflow import FittedModel, fit_and_evaluate
 
 __all__ = [
@@ -18,11 +19,13 @@ __all__ = [
     "OuterFold",
     "PermutationTest",
     "Summary",
+    "ViewsEvaluation",
     "check_plan",
     "compare",
     "comparison_content",
     "data_facts",
     "differences_to_best",
+    "evaluate_without_views",
     "fit_and_evaluate",
     "nested_evaluation",
     "permutation_test",

@@ -13,9 +13,11 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
+from .._namespace import to_host
 from .._typing import Array
 from ..methods import make_method
 from ..peers import CPPLSClassifier
+from ..views import Views, missing_samples
 
 PEERS = ("LinearSVC", "CP-PLSR")
 """Methods from scikit-learn and TensorLy that can be compared with the paper's."""
@@ -32,7 +34,8 @@ class FlatUnit(TransformerMixin, BaseEstimator):
     """Flatten the samples, subtract their mean and divide by a scalar, so that one grid of C suits all data.
 
     After scaling, the mean squared norm is 10. Centring helps the flat method, whose intercept is penalised and whose
-    solver is slow if the mean is far from zero.
+    solver is slow if the mean is far from zero. Several views are put side by side, each scaled by itself, and are zero
+    where a sample lacks one.
 
     If samples have more entries than there are samples, they are replaced by their coordinates in an orthonormal basis
     of the span of the training samples. A linear method with a squared penalty gives the same predictions, since its
@@ -43,33 +46,64 @@ class FlatUnit(TransformerMixin, BaseEstimator):
     ----------
     n_entries_ : int
         Entries per sample.
+    views_ : dict of FlatUnit or None
+        By name, if samples have several views; the others are then of the views side by side.
     mean_ : ndarray of shape (n_entries_,)
     unit_ : float
     basis_ : ndarray of shape (n_samples + 1, n_entries_) or None
         Has rows of zeros, too: with more columns than rows, LinearSVC uses the same solver as for the samples.
     """
 
-    def fit(self, X: Array, y: Any = None) -> FlatUnit:
+    def fit(self, X: Any, y: Any = None) -> FlatUnit:
         """Learn the mean, the scale and the basis."""
         self.fit_transform(X)
         return self
 
-    def fit_transform(self, X: Array, y: Any = None) -> Array:  # computes the centred samples once
+    def fit_transform(self, X: Any, y: Any = None) -> Array:  # computes the centred samples once
         """Learn the mean, the scale and the basis, and return the samples as centred and scaled vectors."""
-        self.mean_ = np.mean(X, axis=0, dtype=np.float64).ravel()
-        self.n_entries_ = len(self.mean_)
-        centred = X.reshape(len(X), -1) - self.mean_
+        self.views_ = _units(X) if isinstance(X, Views) else None
+        flat = self._flat(X)
+        self.mean_ = np.mean(flat, axis=0, dtype=np.float64)
+        self.n_entries_ = flat.shape[1]
+        centred = flat - self.mean_
         spread = float(np.vdot(centred, centred)) / len(centred)
-        self.unit_ = np.sqrt(spread / 10) if spread > 0 else 1.0
-        self.basis_ = _basis(centred) if len(X) < self.n_entries_ else None
+        self.unit_ = np.sqrt(spread / 10) if spread > 0 and self.views_ is None else 1.0
+        self.basis_ = _basis(centred) if len(flat) < self.n_entries_ else None
         return self._scaled(centred)
 
-    def transform(self, X: Array) -> Array:
+    def transform(self, X: Any) -> Array:
         """Return the samples as centred and scaled vectors."""
-        return self._scaled(X.reshape(len(X), -1) - self.mean_)
+        return self._scaled(self._flat(X) - self.mean_)
+
+    def _flat(self, X: Any) -> Array:
+        if self.views_ is None:
+            return np.asarray(X.reshape(len(X), -1))
+        return np.hstack([np.nan_to_num(unit.scaled(to_host(X[name]))) for name, unit in self.views_.items()])
 
     def _scaled(self, centred: Array) -> Array:
         return (centred if self.basis_ is None else centred @ self.basis_.T) / self.unit_
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """The mean and the scale of one view."""
+
+    mean: Array
+    unit: float
+
+    def scaled(self, array: Array) -> Array:
+        """Return the samples as centred and scaled vectors."""
+        return np.asarray((array.reshape(len(array), -1) - self.mean) / self.unit)
+
+
+def _units(X: Views) -> dict[str, _Unit]:
+    """Return the mean and the scale of each view, of the samples that have it."""
+    units = {}
+    for name, array in X.items():
+        present = _present(array)
+        spread = float(np.mean(np.var(present, axis=0, dtype=np.float64))) * present[0].size
+        units[name] = _Unit(np.mean(present, axis=0, dtype=np.float64).ravel(), np.sqrt(spread / 10) or 1.0)
+    return units
 
 
 def _basis(rows: Array) -> Array:
@@ -79,6 +113,13 @@ def _basis(rows: Array) -> Array:
     basis = np.zeros((len(rows) + 1, rows.shape[1]))
     np.matmul((axes[:, kept] / np.sqrt(squares[kept])).T, rows, out=basis[: np.sum(kept)])
     return basis
+
+
+def _present(array: Any) -> Array:
+    """Return the samples that have a view; a zero one if there are none."""
+    here = to_host(array)
+    there = np.setdiff1d(np.arange(len(here)), missing_samples(here))
+    return here[there] if len(there) else np.zeros((1, *here.shape[1:]))
 
 
 @dataclass(frozen=True)

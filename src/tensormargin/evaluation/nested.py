@@ -13,17 +13,17 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from .._namespace import as_array, is_lazy
+from .._namespace import is_lazy
 from .._typing import Array, FloatArray
 from .._validation import checked_groups, checked_labels
 from ..checkpoints import Checkpoint, Units, units_of
-from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..model_steps import last_estimator, works_by_group
 from ..preparation import takes_ragged
 from ..progress import EqualStages, Progress
 from ..samples import loaded_if_small
 from ..selection import splits_of
+from ..views import views_or_array, views_or_samples
 from .choice import Tuned, tuned
 from .contenders import contender
 from .held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
@@ -117,7 +117,7 @@ class NestedEvaluation:
     @cached_property
     def interval(self) -> ScoreInterval:
         """The model's score with its 95 % interval, by group if there are groups."""
-        return score_interval(self._right(self.predicted), self.groups, self._strata)
+        return score_interval(self.right, self.groups, self._strata)
 
     @cached_property
     def reference_interval(self) -> ScoreInterval:
@@ -128,13 +128,18 @@ class NestedEvaluation:
     def difference(self) -> PairedDifference:
         """The model's score minus the reference's, paired, with its 95 % interval."""
         return paired_difference(
-            self._right(self.predicted),
+            self.right,
             self._right(self.reference_predicted),
             self.groups,
             self._strata,
             by_split=self._differences_by_fold() if len(self.tested) > 1 else None,
             test_to_train=sum(fold.n_test for fold in self.folds) / sum(fold.n_train for fold in self.folds),
         )
+
+    @property
+    def right(self) -> FloatArray:
+        """Whether each held-out prediction is correct, one row per repeat; NaN for samples in no test set."""
+        return self._right(self.predicted)
 
     @property
     def _strata(self) -> Array | None:
@@ -167,7 +172,8 @@ def nested_evaluation(
     ----------
     model : estimator
         `TensorMarginClassifierCV`, or a Pipeline that ends in it; it is cloned.
-    X : array-like of shape (n_samples, I_1, ..., I_M)
+    X : array-like of shape (n_samples, I_1, ..., I_M), or Views
+        The reference takes the views flattened, each scaled to the same norm.
     y : array-like of shape (n_samples,)
     groups : array-like of shape (n_samples,), optional
         Samples of one group stay together in the outer and inner splits.
@@ -185,7 +191,7 @@ def nested_evaluation(
         Keeps finished outer folds and the scores of the candidates in unfinished ones, so that an interrupted
         evaluation can be resumed.
     """
-    X = loaded_if_small(as_array(as_samples(X, ragged=takes_ragged(model))))
+    X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     score = _score_of(model) if score is None else score

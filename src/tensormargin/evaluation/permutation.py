@@ -12,15 +12,14 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._namespace import as_array
 from .._typing import Array
 from .._validation import checked_groups, checked_labels
 from ..checkpoints import Checkpoint, run_units, units_of
-from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..preparation import takes_ragged
 from ..progress import Progress
 from ..samples import loaded_if_small
+from ..views import views_or_array, views_or_samples
 from .held_out import check_score, outer_splits, pooled_score, predict_held_out
 
 
@@ -109,7 +108,7 @@ def permutation_test(
     >>> permutation_test(clf, easy.data, easy.target, n_permutations=19, random_state=0).p_value
     0.05
     """
-    X = loaded_if_small(as_array(as_samples(X, ragged=takes_ragged(model))))
+    X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)
     check_classification_targets(y)

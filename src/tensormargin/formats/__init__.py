@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .base import Block, Tangent, Weight
+from .base import Block, Format, Tangent, Weight
 from .cp import CPWeight
 from .full import FullWeight
 from .tt import TTWeight
 from .tucker import TuckerWeight
+from .views import ViewsFormat, ViewsWeight
 
 FORMATS: dict[str, type[Weight]] = {"full": FullWeight, "cp": CPWeight, "tucker": TuckerWeight, "tt": TTWeight}
 
-__all__ = ["FORMATS", "Block", "Tangent", "Weight"]
+__all__ = ["FORMATS", "Block", "Format", "Tangent", "ViewsFormat", "ViewsWeight", "Weight"]

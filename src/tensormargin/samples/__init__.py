@@ -4,18 +4,23 @@ Fits use them through the abstract class `Samples`. To support another kind of s
 and a `SampleArray` in `door.py`, which recognises the kind of an array.
 """
 
-from .base import Moments, Samples, working_dtype
-from .door import MemoryArray, SampleArray, labels_at, loaded_if_small, sample_array
+from .base import Moments, NotFiniteError, Samples, ViewFacts, in_range, shares_of_variance, working_dtype
+from .door import MemoryArray, Reading, SampleArray, labels_at, loaded_if_small, sample_array
 from .memory import MemorySamples
 
 __all__ = [
     "MemoryArray",
     "MemorySamples",
     "Moments",
+    "NotFiniteError",
+    "Reading",
     "SampleArray",
     "Samples",
+    "ViewFacts",
+    "in_range",
     "labels_at",
     "loaded_if_small",
     "sample_array",
+    "shares_of_variance",
     "working_dtype",
 ]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from .. import tuning
 from .._typing import Array
-from ..contractions import Contraction
 from ..designs import Design
 
 _TYPICAL_OF = 5
@@ -37,10 +38,49 @@ class Moments:
         ``sum_i p_i t_i (Z_i - centre)``.
     mean_square : float
         ``sum_i p_i ||Z_i - centre||^2``.
+    factors : ndarray of shape (n_views,) or None
+        What each of several views is multiplied by; None for one tensor per sample.
     """
 
     signed_mean: Array
     mean_square: float
+    factors: Array | None = None
+
+
+class NotFiniteError(ValueError):
+    """The samples or their squares are not finite."""
+
+
+@dataclass(frozen=True)
+class ViewFacts:
+    """What is known of each of several views after a fit.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (n_views,)
+        What the view was multiplied by.
+    mean_scores : ndarray of shape (n_views,)
+        Its mean score, by which samples that lack it are scored.
+    shares : ndarray of shape (n_views,)
+        Its share of the variance of the scores; see `shares_of_variance`.
+    """
+
+    factors: Array
+    mean_scores: Array
+    shares: Array
+
+
+def shares_of_variance(scores: Array, weights: Array) -> Array:
+    """Return ``Cov(s_v, s) / Var(s)`` for the scores s_v of each view (last axis) and their sum s.
+
+    They add up to one, and may be negative. If all samples have the same score, they are zero.
+    """
+    centred = scores - np.tensordot(weights / weights.sum(), scores, 1)
+    total = centred.sum(axis=-1)
+    variance = np.tensordot(weights, total**2, 1)
+    covariances = np.tensordot(weights, centred * total[..., None], 1)
+    variance = np.asarray(variance)[..., None]
+    return np.divide(covariances, variance, out=np.zeros_like(covariances), where=variance > 0)
 
 
 @dataclass(frozen=True)
@@ -87,6 +127,20 @@ class Samples(ABC):
         return len(self) * prod(self.shape)
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the samples are in host memory, so that `matrix` can be used."""
+        return False
+
+    def matrix(self) -> Array:
+        """Return the samples as rows of an N x prod(I) matrix; a view if possible."""
+        raise NotImplementedError  # for samples `in_memory`
+
+    @cached_property
+    def columns(self) -> Array:
+        """The samples as columns, in float64: compiled code then makes every step for all samples in one go."""
+        return np.ascontiguousarray(self.matrix().T, np.float64)
+
+    @property
     def nbytes(self) -> int:
         """Size of all samples in the dtype of the computations."""
         return self.n_entries * self.dtype.itemsize
@@ -114,11 +168,18 @@ class Samples(ABC):
     def scores(self, weights: Array) -> Array:
         """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
 
-    @abstractmethod
-    def design(self, contraction: Contraction) -> Array | Design:
-        """Return the N x d design of a block, in memory or with the samples. The next call may overwrite it."""
+    def view_facts(self, weight: Array) -> ViewFacts | None:
+        """Return what is known of each view after a fit; None for one tensor per sample."""
+        return None
 
-    def side_by_side(self, contractions: Sequence[Contraction]) -> Array:
+    @abstractmethod
+    def design(self, contraction: Any) -> Array | Design:
+        """Return the N x d design of a block, in memory or with the samples. The next call may overwrite it.
+
+        The contraction is a `Contraction`, or `SideBySide` for several views.
+        """
+
+    def side_by_side(self, contractions: Sequence[Any]) -> Array | Design:
         """Return the designs of several contractions as one matrix in memory, without their removed directions."""
         designs = ((one, self.design(one)) for one in contractions)
         return np.hstack(
@@ -144,3 +205,23 @@ def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> b
     if samples.n_entries <= tuning.FEW_ENTRIES:
         return offset > mean_square
     return bool(offset * np.finfo(samples.dtype).eps > _OFFSET_LOSS * mean_square)
+
+
+def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:
+    """Return whether squared norms are within the range of the dtype."""
+    limits = np.finfo(dtype)
+    smallest, largest = float(limits.tiny) / float(limits.eps), float(limits.max) / n_samples
+    return smallest <= moments.mean_square <= largest
+
+
+def reject_out_of_range(samples: Samples, moments: Moments, centred: bool, name: str) -> None:
+    """Raise for squared norms outside the range of a dtype, unless they are zero because all samples are equal."""
+    if not moments.mean_square < 1.0:
+        raise NotFiniteError(
+            f"the samples' squared norms overflow {name}; divide X by a constant or pass float64 without NaN"
+        )
+    if samples.vary(centred):
+        raise ValueError(
+            f"the samples' mean squared norm is {moments.mean_square:.1e}, too small for {name}; multiply X by a "
+            "constant or pass float64"
+        )

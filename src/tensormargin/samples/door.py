@@ -6,9 +6,10 @@ Whatever differs between memory, a device and Dask is a method here, so that no 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -18,9 +19,36 @@ from .. import tuning
 from .._namespace import beside, cast, dtype_of, has_float64, is_foreign, is_lazy, on_cpu, to_host
 from .._typing import Array
 from ..host_memory import available_bytes
-from .base import Samples, working_dtype
+from ..views import Views
+from .base import Moments, Samples, in_range, reject_out_of_range, working_dtype
 from .device import DeviceSamples
 from .memory import MemorySamples
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The samples of a binary problem and how its first pass reads them.
+
+    Attributes
+    ----------
+    rows : ndarray of int or None
+        The samples, in ascending order; None for all of them.
+    weights, signs : ndarray of shape (n_rows,)
+        Weights that sum to one, and labels.
+    centred : bool
+        Whether moments are those about the mean.
+    tol : float
+        Tolerance of the fit, which the dtype of the computations depends on.
+    view_scales : mapping of str to (float or None), or None
+        The factors of several views; see `tensormargin.samples.views`.
+    """
+
+    rows: Array | None
+    weights: Array
+    signs: Array
+    centred: bool
+    tol: float
+    view_scales: Mapping[str, float | None] | None = None
 
 
 class SampleArray(ABC):
@@ -38,13 +66,16 @@ class SampleArray(ABC):
         Whether many fits run in lockstep rather than one after the other.
     is_lazy : bool
         Whether the samples are in a Dask array, so that reading them costs more than anything else.
+    has_views : bool
+        Whether samples have several views.
     has_float64, on_processor : bool
         Whether the device of the samples supports float64, and whether it is the CPU.
     """
 
-    in_memory: ClassVar[bool] = False
-    fits_in_batches: ClassVar[bool] = False
-    is_lazy: ClassVar[bool] = False
+    in_memory: bool = False
+    fits_in_batches: bool = False
+    is_lazy: bool = False
+    has_views: bool = False
     has_float64: bool = True
     on_processor: bool = True
 
@@ -55,6 +86,16 @@ class SampleArray(ABC):
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @property
+    def sample_shapes(self) -> list[tuple[int, ...]]:
+        """The shape of a sample, or of each of its views."""
+        return [self.sample_shape]
+
+    @property
+    def result_dtype(self) -> np.dtype:
+        """Dtype of what is fitted to the samples."""
+        return working_dtype(self.dtype)
 
     @property
     def is_small(self) -> bool:
@@ -79,8 +120,25 @@ class SampleArray(ABC):
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> Samples:
         """Return the samples of these rows (in ascending order), or all of them."""
 
-    def scores(self, coef: Any, intercept: Any) -> Any:
-        """Return ``<W_k, Z_i> + b_k`` as an array of shape (n_samples, n_weights) in the library of the samples."""
+    def read(self, reading: Reading) -> tuple[Samples, Moments]:
+        """Make the first pass over the samples of a binary problem; return them and their moments."""
+        own, dtypes = working_dtype(self.dtype), self.dtypes(reading.tol)
+        for dtype in dtypes:
+            samples = self.samples(reading.rows, dtype)
+            with np.errstate(over="ignore", invalid="ignore"):
+                moments = samples.first_pass(reading.weights, reading.signs, reading.centred)
+            told_in = samples.dtype if len(dtypes) > 1 else own  # float32 samples must fit float32
+            if in_range(moments, told_in, len(samples)):
+                break
+        else:
+            reject_out_of_range(samples, moments, reading.centred, own.name)
+        return samples, moments
+
+    def scores(self, coef: Any, intercept: Any, missing: Any = None) -> Any:
+        """Return ``<W_k, Z_i> + b_k`` as an array of shape (n_samples, n_weights) in the library of the samples.
+
+        ``missing`` is for several views: the scores of samples that lack one.
+        """
         return self.samples().scores(coef) + intercept
 
     def answer(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
@@ -110,7 +168,7 @@ class SampleArray(ABC):
 class MemoryArray(SampleArray):
     """Samples in a C-contiguous NumPy array."""
 
-    in_memory: ClassVar[bool] = True
+    in_memory: bool = True
 
     def __init__(self, X: Array) -> None:
         super().__init__(X if X.flags.c_contiguous else np.ascontiguousarray(X))
@@ -131,7 +189,7 @@ class MemoryArray(SampleArray):
 class DeviceArray(SampleArray):
     """Samples in an array of PyTorch, CuPy or another array API library, on its device."""
 
-    fits_in_batches: ClassVar[bool] = True
+    fits_in_batches: bool = True
 
     def __init__(self, X: Any) -> None:
         super().__init__(X)
@@ -145,7 +203,7 @@ class DeviceArray(SampleArray):
         """Return the samples of these rows, or all of them."""
         return DeviceSamples(self.X, rows, dtype)
 
-    def scores(self, coef: Any, intercept: Any) -> Any:
+    def scores(self, coef: Any, intercept: Any, missing: Any = None) -> Any:
         """Return ``<W_k, Z_i> + b_k`` on the device."""
         dtype = np.result_type(dtype_of(coef), working_dtype(self.dtype))  # may differ from the dtype of the fit
         return self.samples(dtype=dtype).on_device_scores(cast(coef, dtype)) + intercept
@@ -162,8 +220,8 @@ class DeviceArray(SampleArray):
 class LazyArray(SampleArray):
     """Samples in a Dask array, whose chunks stay on the workers."""
 
-    fits_in_batches: ClassVar[bool] = True
-    is_lazy: ClassVar[bool] = True
+    fits_in_batches: bool = True
+    is_lazy: bool = True
 
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> Samples:
         """Return the samples of these rows, or all of them."""
@@ -199,26 +257,35 @@ def _call(block: Any, model: Any, method: str) -> Any:
 
 
 def sample_array(X: Any) -> SampleArray:
-    """Return the `SampleArray` for a validated array (`tensormargin._validation`)."""
+    """Return the `SampleArray` for a validated array, or for validated Views (`tensormargin._validation`)."""
+    if isinstance(X, Views):
+        from .views import ViewArray
+
+        return ViewArray(X)
     if is_lazy(X):
         return LazyArray(X)
     return DeviceArray(X) if is_foreign(X) else MemoryArray(X)
 
 
 def loaded_if_small(X: Any) -> Any:
-    """Return a small Dask array as a NumPy array, and everything else unchanged.
+    """Return a small Dask array as a NumPy array, and everything else unchanged; of Views, all Dask arrays together.
 
     Small means a share of the memory that is available. Samples on the workers of a cluster stay there unless they are
     so few that many tasks would take longer than their transfer.
     """
-    if not is_lazy(X):
+    lazy = [array for array in (X.values() if isinstance(X, Views) else [X]) if is_lazy(array)]
+    if not lazy:
         return X
     from .lazy import in_chunks_here, on_cluster_now
 
     most = tuning.LOADED_SHARE * available_bytes()
     if on_cluster_now():
         most = min(most, tuning.LOADED_FROM_CLUSTER_BYTES)
-    return in_chunks_here(X) if X.nbytes <= most else X
+    if sum(array.nbytes for array in lazy) > most:
+        return X
+    if isinstance(X, Views):
+        return Views({name: in_chunks_here(array) if is_lazy(array) else array for name, array in X.items()})
+    return in_chunks_here(X)
 
 
 def labels_at(classes: Any, codes: Any) -> Any:

@@ -363,7 +363,7 @@ def _designed(samples: MemorySamples, where: slice, contraction: Contraction) ->
 
 
 def _side_by_side(samples: MemorySamples, where: slice, contractions: Sequence[Contraction]) -> Array:
-    return samples.side_by_side(contractions)
+    return np.asarray(samples.side_by_side(contractions))
 
 
 def _scores(samples: MemorySamples, where: slice, weights: Array) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy as shallow_copy
-from functools import cached_property, reduce
+from functools import reduce
 from math import prod
 from mmap import mmap
 
@@ -50,6 +50,11 @@ class MemorySamples(Samples):
         self._shifted = False  # whether the array in use has had the pivot subtracted
         self._question: tuple[str, list[Array]] = ("", [])
         self._answer = np.empty(0, self.dtype)
+
+    @property
+    def in_memory(self) -> bool:
+        """Always true."""
+        return True
 
     def __len__(self) -> int:
         return len(self._array) if self._rows is None else len(self._rows)
@@ -93,11 +98,6 @@ class MemorySamples(Samples):
         for where, part in self.chunks():
             flat[where] = part.reshape(len(part), -1)
         return flat
-
-    @cached_property
-    def columns(self) -> Array:
-        """The samples as columns, in float64: compiled code then makes every step for all samples in one go."""
-        return np.ascontiguousarray(self.matrix().T, np.float64)
 
     def for_another_fit(self) -> MemorySamples:
         """Return the same samples for a fit at the same time: it has its own memory of the last contraction."""

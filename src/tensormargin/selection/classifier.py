@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from .. import tuning
-from .._namespace import as_array, dtype_of, is_foreign, like, to_host
+from .._namespace import dtype_of, is_foreign, like, to_host
 from .._validation import checked_groups, checked_training, samples_as_fitted, samples_of_any_length
 from ..affine import NotAffineError, affine_form
 from ..calibration import calibrate
@@ -32,14 +32,26 @@ from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
 from ..formats import FORMATS
-from ..intake import shape_of_samples
 from ..model_steps import check_groups_for, transformed
 from ..multiclass import problem_classes
 from ..preparation import takes_ragged
 from ..progress import Progress
 from ..samples import SampleArray, loaded_if_small, sample_array
+from ..views import shape_of, views_or_array
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
-from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Candidate, Mu, candidates, default_of, lowered_ranks, schemes_of
+from .grid import (
+    DECOMPOSITIONS,
+    LAMS,
+    MUS,
+    RANKS,
+    Candidate,
+    Mu,
+    candidates,
+    default_of,
+    lowered_ranks,
+    of_one_view,
+    schemes_of,
+)
 from .lazy_search import without_full_if_too_large
 from .race import Race
 from .runner import SearchRunner
@@ -53,7 +65,9 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
     These are preparation, decomposition, rank, lambda, mu1 and mu2, and for several classes the scheme. Candidates are
     raced: a tenth of all fits, spread over candidates and splits, shows which values are promising; most candidates
-    are then dropped, and only the best few are fitted on all splits. The best one is refitted on all samples. The
+    are then dropped, and only the best few are fitted on all splits. The best one is refitted on all samples. Several
+    views (`tensormargin.Views`) have the same decomposition and rank in all candidates, which use all views or all but
+    one; then the decomposition and rank of one view after the other are refined, the others being kept. The
     candidates include the flat weight and mu = 0, that is, the support vector machine. ``best_score_`` is the maximum
     over many candidates and therefore optimistic; `tensormargin.nested_evaluation` gives an estimate without this bias.
 
@@ -72,7 +86,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         Values of ``(mu1, mu2)``, also scale-free; one number stands for both, and 0 for no margin terms.
     preparation : transformer, None or a list of them, default=None
         Prepares the samples (`TensorScaler`, a Pipeline of transformers, ...); fitted on each training set. A list
-        gives alternatives to choose from, with None for the original samples.
+        gives alternatives to choose from, with None for the original samples. For several views it takes Views.
     cv : int, splitter, iterable or None, default=None
         Cross-validation splits. An integer (None: 5) means stratified folds, shuffled by ``random_state``, which keep
         groups together if ``groups`` are passed to ``fit``. If a class has fewer samples (or groups) than that, the
@@ -236,7 +250,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, I_1, ..., I_M)
+        X : array-like of shape (n_samples, I_1, ..., I_M), or Views
             Samples may differ in length if every ``preparation`` has `EqualLength` as its first step.
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), optional
@@ -269,7 +283,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         splits, n_once = repeated_splits(self.cv, y, groups, rng.randint(2**31 - 1))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
-        self.sample_shape_ = shape_of_samples(X)
+        self.sample_shape_ = shape_of(X)
         shapes = self._shapes(training)
         schemes = schemes_of(self.multi_class, self.class_weight, len(classes))
         decompositions = without_full_if_too_large(self.decompositions, training, shapes)
@@ -282,7 +296,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         runner = SearchRunner(training, coarse, tried, splits, default, assess, self.n_jobs, self.budget)
         with sent_once(X):
             with units_of(checkpoint, "search", *training.arrays, *self._settings(runner)) as runner.kept:
-                self._run(race, runner, progress)
+                self._run(race, runner, shapes, progress)
             notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, runner.done)]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
             best = tried[self.best_index_]
@@ -336,14 +350,31 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         alone = self.solver == "auto" and not array.on_processor and self.classes_.shape[0] == 2
         return clone(template).set_params(solver="device") if alone else template
 
-    def _shapes(self, training: Training) -> list[tuple[int, ...]]:
+    def _shapes(self, training: Training) -> list[Any]:
         """Return the sample shape after each alternative preparation, fitted to all samples."""
-        return [tuple(training.prepared_whole(which)[0].shape[1:]) for which in range(len(training.preparations))]
+        return [shape_of(training.prepared_whole(which)[0]) for which in range(len(training.preparations))]
 
-    def _run(self, race: Race, runner: SearchRunner, progress: Progress | None) -> None:
-        """Score the candidates and select one."""
-        finished = runner.run(race, lambda done, total: self._tell(progress, done, total))
+    def _run(self, race: Race, runner: SearchRunner, shapes: Sequence[Any], progress: Progress | None) -> None:
+        """Score the candidates and select one; then, for several views, refine the weight of one after the other."""
+
+        def tell(done: int, total: int) -> None:
+            self._tell(progress, done, total)
+
+        finished = runner.run(race, tell)
+        self._select(race, runner)
+        shape = shapes[runner.tried[self.best_index_].preparation]
+        for name in shape if isinstance(shape, dict) and len(shape) > 1 else ():
+            best = runner.tried[self.best_index_]
+            others = of_one_view(best, shapes[best.preparation], name, self.decompositions, self.ranks)
+            if finished and others:
+                runner.tried.extend(others)
+                race.add([one.levels for one in others])
+                finished = runner.run(race, tell)
+                self._select(race, runner)
         self.stopped_ = "" if finished else f"the budget of {self.budget:g} s was spent"
+
+    def _select(self, race: Race, runner: SearchRunner) -> None:
+        """Select one of the candidates that have been scored so far."""
         self.n_splits_ = len(runner.splits)
         self.cv_results_ = tabulate(runner.tried, runner.done, race, runner.training.preparations)
         self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self.rule)
@@ -389,7 +420,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
             return X
         groups = checked_groups(X, groups)
         check_groups_for(method, best[:-1], groups)
-        return as_array(transformed(best[:-1], X, groups))
+        return views_or_array(transformed(best[:-1], X, groups))
 
     def _answer(self, method: str, X: Any, groups: Any) -> Any:
         """Return the result of a method of the classifier for the prepared samples."""
@@ -462,6 +493,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         weights = self._on_original_samples("weight_")
         if not isinstance(self.best_estimator_, Pipeline):
             return weights
+        if isinstance(weights, dict):
+            return {name: own[0, ...] if own.shape[0] == 1 else list(own) for name, own in weights.items()}
         return weights[0, ...] if weights.shape[0] == 1 else [weights[k, ...] for k in range(weights.shape[0])]
 
     def _on_original_samples(self, attribute: str) -> Any:
@@ -478,7 +511,15 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
                 f"prepared samples is classifier_.{attribute}"
             ) from error
         there = self.classifier_.intercept_
-        return like(form.offsets if attribute == "intercept_" else form.weights, there, dtype_of(there))
+        found = form.offsets if attribute == "intercept_" else form.weights
+        if isinstance(found, dict):
+            return {name: like(array, there, dtype_of(there)) for name, array in found.items()}
+        return like(found, there, dtype_of(there))
+
+    @property
+    def view_scale_(self) -> dict[str, Any]:
+        """What each of several views was multiplied by, one number per binary problem; 0 for one that is left out."""
+        return self.classifier_.view_scale_
 
     @property
     def n_iter_(self) -> int:

@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from .. import tuning
 from .._typing import FloatArray
 from ..estimators import TensorMarginClassifier
-from ..estimators.binary_fit import Readings
+from ..estimators.binary_fit import FirstPasses
 from ..estimators.fit_steps import TrainingSet, fit_training_set, keep_for_scoring
 from ..samples import SampleArray, sample_array
 
@@ -33,7 +33,7 @@ class FlatFeatures:
     shares : ndarray of shape (n_samples, n_axes)
         Each axis as a combination of the rows.
     coordinates : SampleArray
-    readings : Readings
+    passes : FirstPasses
         First passes over the coordinates.
     """
 
@@ -41,11 +41,13 @@ class FlatFeatures:
     rows: FloatArray
     shares: FloatArray
     coordinates: SampleArray
-    readings: Readings = field(default_factory=Readings)
+    passes: FirstPasses = field(default_factory=FirstPasses)
 
     @staticmethod
     def pay(array: SampleArray) -> bool:
         """Return whether coordinates are smaller than the samples, which must be in memory."""
+        if array.has_views:
+            return False
         size = prod(array.sample_shape)
         return array.in_memory and len(array) < size and 8 * len(array) * size <= tuning.FLAT_BASIS_BYTES
 
@@ -64,7 +66,7 @@ class FlatFeatures:
 
     def fit(self, classifier: TensorMarginClassifier, training: TrainingSet) -> TensorMarginClassifier:
         """Return the classifier fitted to the coordinates, with its weights on the samples."""
-        reduced = replace(training, array=self.coordinates, readings=self.readings)
+        reduced = replace(training, array=self.coordinates, passes=self.passes)
         fit_training_set(classifier, reduced, for_scoring=True)
         coef = (classifier.coef_ @ self.shares.T) @ self.rows
         intercept = classifier.intercept_ - coef @ self.mean

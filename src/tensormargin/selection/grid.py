@@ -34,32 +34,36 @@ class Candidate:
     ----------
     preparation : int
         Index of the preparation in the list of alternatives.
-    decomposition : str
-    rank : int, tuple of int or None
-        The requested rank, lowered if the shape of the prepared samples requires it.
+    decomposition : str, or a dictionary of them for several views
+    rank : int, tuple of int or None, or a dictionary of them for several views
+        The requested rank, lowered if the shape of the prepared samples requires it. One rank for all views is not
+        lowered here but in each fit.
     lam, mu1, mu2 : float
     multi_class : {"ovo", "ovr"}
     class_weight : dict, "balanced" or None
     asked : int, tuple of int or None
         The requested rank.
+    view_scale : "equal", dict or None
+        As in `TensorMarginClassifier`, with 0 for a view that is left out; None for one tensor per sample.
     """
 
     preparation: int
-    decomposition: str
-    rank: Rank
+    decomposition: Any
+    rank: Any
     lam: float
     mu1: float
     mu2: float
     multi_class: str = "ovo"
     class_weight: Any = None
     asked: Rank = None
+    view_scale: Any = None
 
-    def within(self, shape: tuple[int, ...]) -> Candidate:
+    def within(self, shape: Any) -> Candidate:
         """Return the candidate with its rank lowered, if needed, to the largest valid one for samples of this shape.
 
         A preparation fitted on a split may give smaller samples than one fitted on all samples.
         """
-        if self.rank is None:
+        if self.rank is None or isinstance(shape, dict):
             return self
         return replace(self, rank=plain_rank(FORMATS[self.decomposition].valid_rank(self.rank, shape)))
 
@@ -67,7 +71,8 @@ class Candidate:
     def parameters(self) -> dict[str, Any]:
         """Parameters of `TensorMarginClassifier`."""
         names = ("decomposition", "rank", "lam", "mu1", "mu2", "multi_class", "class_weight")
-        return {name: getattr(self, name) for name in names}
+        views = {} if self.view_scale is None else {"view_scale": self.view_scale}
+        return {name: getattr(self, name) for name in names} | views
 
     @property
     def levels(self) -> tuple[Any, ...]:
@@ -78,26 +83,61 @@ class Candidate:
             (self.mu1, self.mu2),
             (self.multi_class, repr(self.class_weight)),
             self.lam,
+            repr(self.view_scale),
         )
 
 
 def candidates(
-    shapes: Sequence[tuple[int, ...]],
+    shapes: Sequence[Any],
     decompositions: Sequence[str],
     ranks: Sequence[Rank],
     lams: Iterable[float],
     mus: Sequence[Mu],
     schemes: Sequence[Scheme] = (("ovo", None),),
 ) -> list[Candidate]:
-    """Return the distinct models for samples of these shapes, one shape per alternative preparation."""
+    """Return the distinct models for samples of these shapes, one shape per alternative preparation.
+
+    For several views (a dictionary of shapes), all have the same decomposition and rank, and one of them may be left
+    out; `of_one_view` then refines them.
+    """
     lams = sorted(dict.fromkeys(map(float, lams)))
     return [
-        Candidate(number, decomposition, rank, lam, *pair, *scheme, asked=asked)
+        Candidate(number, decomposition, rank, lam, *pair, *scheme, asked=asked, view_scale=scale)
         for number, shape in enumerate(shapes)
+        for scale in view_scales(shape)
         for decomposition, rank, asked in weights(shape, decompositions, ranks)
         for pair in dict.fromkeys(map(mu_pair, mus))
         for scheme in schemes
         for lam in lams
+    ]
+
+
+def view_scales(shape: Any) -> list[Any]:
+    """Return the values of ``view_scale`` to try: all views, and all but each of them; None for one tensor."""
+    if not isinstance(shape, dict):
+        return [None]
+    return ["equal", *({name: 0.0} for name in shape if len(shape) > 1)]
+
+
+def of_one_view(
+    candidate: Candidate, shape: Any, name: str, decompositions: Sequence[str], ranks: Sequence[Rank]
+) -> list[Candidate]:
+    """Return the candidates that differ from another one in the weight of one view that it uses."""
+    left_out = isinstance(candidate.view_scale, dict) and candidate.view_scale.get(name) == 0.0
+    if left_out or len(shape[name]) == 1:
+        return []
+    forms, used = (
+        dict(value) if isinstance(value, dict) else dict.fromkeys(shape, value)
+        for value in (candidate.decomposition, candidate.rank)
+    )
+
+    def meaning(decomposition: str, rank: Rank) -> Any:
+        return _meaning(decomposition, FORMATS[decomposition].valid_rank(rank, shape[name]), shape[name])
+
+    return [
+        replace(candidate, decomposition={**forms, name: decomposition}, rank={**used, name: rank})
+        for decomposition, rank, _ in weights(shape[name], decompositions, ranks)
+        if meaning(decomposition, rank) != meaning(forms[name], used[name])
     ]
 
 
@@ -132,31 +172,33 @@ def default_of(tried: Sequence[Candidate]) -> int:
     return max(range(len(tried)), key=lambda number: (*agreement(number), -number))
 
 
-def weights(
-    shape: tuple[int, ...], decompositions: Sequence[str], ranks: Sequence[Rank]
-) -> list[tuple[str, Rank, Rank]]:
+def weights(shape: Any, decompositions: Sequence[str], ranks: Sequence[Rank]) -> list[tuple[str, Rank, Rank]]:
     """Return the distinct weight formats for samples of this shape, as (decomposition, rank, requested rank).
 
     Ranks that are too high for the samples are lowered. Equivalent formats are listed once, in the order of
     ``decompositions``: all low-rank formats of rank one, formats of equal rank for matrices, and all formats for
-    vectors.
+    vectors. For several views the rank is the requested one, which is lowered in each view.
     """
     found: dict[Any, tuple[str, Rank, Rank]] = {}
+    several = isinstance(shape, dict)
+    shapes = [own for own in shape.values() if len(own) > 1] if several else [shape]  # views of order one are flat
     for decomposition in decompositions:
         for asked in ranks:
-            rank = FORMATS[decomposition].valid_rank(asked, shape)
-            key = _meaning(decomposition, rank, shape)
-            found.setdefault(key, (decomposition, plain_rank(rank), None if rank is None else plain_rank(asked)))
+            used = [FORMATS[decomposition].valid_rank(asked, own) for own in shapes]
+            key = tuple(_meaning(decomposition, rank, own) for rank, own in zip(used, shapes, strict=True))
+            given = None if decomposition == "full" else plain_rank(asked)
+            found.setdefault(key, (decomposition, given if several else plain_rank(used[0]), given))
     return list(found.values())
 
 
 def lowered_ranks(
-    shapes: Sequence[tuple[int, ...]], decompositions: Sequence[str], ranks: Sequence[Rank]
+    shapes: Sequence[Any], decompositions: Sequence[str], ranks: Sequence[Rank]
 ) -> list[tuple[str, Rank, Rank]]:
     """Return each decomposition whose rank is lowered, with the requested rank and the rank used."""
     every = (
         (decomposition, plain_rank(asked), plain_rank(FORMATS[decomposition].valid_rank(asked, shape)))
-        for shape in shapes
+        for one in shapes
+        for shape in ([own for own in one.values() if len(own) > 1] if isinstance(one, dict) else [one])
         for decomposition in decompositions
         for asked in ranks
         if decomposition != "full" and asked is not None

@@ -74,6 +74,7 @@ class Race:
         self.scores: FloatArray = np.full((len(levels), n_splits), np.nan)
         self.dropped = [""] * len(levels)
         self._default = default
+        self._levels = list(levels)
         self._prior = similarity(levels)
         self._order = rng.permutation(len(levels))
         everyone = exhaustive or len(levels) <= FEWEST
@@ -163,6 +164,15 @@ class Race:
         best = known.any(axis=1) & np.all(alone | ~known, axis=1)
         best[self._default] = True
         return best
+
+    def add(self, levels: Sequence[Sequence[Hashable]]) -> None:
+        """Let further candidates take part after the race; they are fitted on all splits."""
+        self._levels += levels
+        self._prior = similarity(self._levels)
+        new = np.full((len(levels), self.scores.shape[1]), np.nan)
+        self.scores = np.concatenate([self.scores, new])
+        self._wanted = np.concatenate([self._wanted, np.isnan(new)])
+        self.dropped += [""] * len(levels)
 
     def stop(self, reason: str) -> None:
         """End the race: drop all candidates that have not been fitted on all splits."""

@@ -31,7 +31,7 @@ class SearchRunner:
     ----------
     training : Training
     template : TensorMarginClassifier
-    tried : sequence of Candidate
+    tried : list of Candidate
     splits : sequence of Split
     default : int
         The candidate that is fitted whatever the budget.
@@ -47,7 +47,7 @@ class SearchRunner:
 
     training: Training
     template: TensorMarginClassifier
-    tried: Sequence[Candidate]
+    tried: list[Candidate]
     splits: Sequence[Split]
     default: int
     assess: Assess
@@ -56,6 +56,7 @@ class SearchRunner:
     done: dict[Unit, Result] = field(default_factory=dict)
     kept: Units = field(default_factory=lambda: Units(None))
     _cache: SplitCache = field(default_factory=SplitCache)
+    _deadline: float | None = None
 
     def run(self, race: Race, tell: Tell) -> bool:
         """Make the fits of a race, rung by rung; return whether the budget allowed all of them."""
@@ -63,7 +64,9 @@ class SearchRunner:
             return self._run(race, tell)
 
     def _run(self, race: Race, tell: Tell) -> bool:
-        deadline = None if self.budget is None else time() + self.budget
+        if self._deadline is None and self.budget is not None:
+            self._deadline = time() + self.budget
+        deadline = self._deadline
         with_probabilities = WithProbabilities(self.training, self.splits, self.assess)
         while units := race.units:
             planned = len(self.done) + race.n_planned

@@ -13,7 +13,6 @@ from .._namespace import to_host
 from .._typing import Array, FloatArray
 from ..calibration import calibrate, class_probabilities
 from ..estimators import TensorMarginClassifier
-from ..formats.base import Rank
 from ..margins import cantelli_bound
 from ..multiclass import binary_problems, class_codes, combine_scores, predicted_codes
 from ..samples import sample_array
@@ -84,7 +83,7 @@ class Result:
     fit_seconds: float
     score_seconds: float
     n_parameters: int
-    rank: Rank
+    rank: Any
     left_out: Array | None = None
     classifier: TensorMarginClassifier | None = None
     preparation: Any = None
@@ -127,7 +126,7 @@ class Assess:
         began = perf_counter()
         X, y, weights = tested = split.tested
         if scores is None:
-            scores = to_host(sample_array(X).scores(classifier.coef_, classifier.intercept_))
+            scores = to_host(classifier.scores_in(sample_array(X)))
         bound = _margin_bound(scores, classifier, tested)
         waits, score = False, np.nan
         if self.accuracy and not weights:

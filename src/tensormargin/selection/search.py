@@ -15,12 +15,13 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .. import tuning
-from .._namespace import as_array, rows_of
+from .._namespace import rows_of
 from .._typing import Array
 from ..estimators import TensorMarginClassifier
 from ..estimators.fit_steps import TrainingSet, fit_training_set, training_set
 from ..model_steps import fit_transformed, transformed
 from ..samples import SampleArray, sample_array
+from ..views import shape_of, views_or_array
 from .flat import FlatFeatures
 from .grid import Candidate
 from .race import Unit
@@ -64,13 +65,13 @@ class Training:
         if self.preparations[which] is None:
             return train, self.part(split[1]), None
         preparation = clone(self.preparations[which])
-        prepared = as_array(fit_transformed(preparation, train[0], train[1], self.groups_of(split[0])))
+        prepared = views_or_array(fit_transformed(preparation, train[0], train[1], self.groups_of(split[0])))
         return (prepared, *train[1:]), self.transformed_part(preparation, split[1]), preparation
 
     def transformed_part(self, preparation: Any, rows: Array) -> Part:
         """Return the part of these rows after a fitted preparation (None for no preparation)."""
         X, y, weights = self.part(rows)
-        X = X if preparation is None else as_array(transformed(preparation, X, self.groups_of(rows)))
+        X = X if preparation is None else views_or_array(transformed(preparation, X, self.groups_of(rows)))
         return X, y, weights
 
     def groups_of(self, rows: Array) -> Array | None:
@@ -82,7 +83,7 @@ class Training:
         if self.preparations[which] is None:
             return self.X, None  # taking rows would copy the samples
         preparation = clone(self.preparations[which])
-        return as_array(fit_transformed(preparation, self.X, self.y, self.groups)), preparation
+        return views_or_array(fit_transformed(preparation, self.X, self.y, self.groups)), preparation
 
 
 @dataclass
@@ -225,6 +226,6 @@ def refit(training: Training, template: TensorMarginClassifier, candidate: Candi
     """Return a candidate fitted to all samples: a classifier, or a Pipeline with its preparation."""
     weights = {} if training.weights is None else {"sample_weight": training.weights}
     X, preparation = training.prepared_whole(candidate.preparation)
-    parameters = candidate.within(tuple(X.shape[1:])).parameters
+    parameters = candidate.within(shape_of(X)).parameters
     classifier = clone(template).set_params(**parameters).fit(X, training.y, **weights)
     return classifier if preparation is None else Pipeline([("preparation", preparation), ("classifier", classifier)])
