@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .io import load_model as load_model
     from .io import load_samples as load_samples
     from .io import save_model as save_model
+    from .kernels import TensorKernel as TensorKernel
     from .leakage import LeakageWarning as LeakageWarning
     from .margins import Bound as Bound
     from .margins import MarginReport as MarginReport
@@ -61,6 +62,7 @@ _HOMES = {
     "load_model": ".io",
     "load_samples": ".io",
     "save_model": ".io",
+    "TensorKernel": ".kernels",
     "LeakageWarning": ".leakage",
     "Bound": ".margins",
     "MarginReport": ".margins",
@@ -92,6 +94,7 @@ __all__ = [
     "NotAffineError",
     "Resize",
     "SampleSet",
+    "TensorKernel",
     "TensorMarginClassifier",
     "TensorMarginClassifierCV",
     "TensorScaler",

@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from ._typing import Array, FloatArray
 from .chains import is_masker, kind_names, scales_by_group
+from .kernels import TensorKernel
 from .preparation import KeepsTensors
 
 PullBack = Callable[[Any, Array], tuple[Array, Array]]
@@ -158,6 +159,16 @@ def _constants(step: Any, weights: Array, shape: tuple[int, ...]) -> FloatArray:
 
 
 register_pull_back(KeepsTensors, _through_our_own)
+
+
+def _through_kernel(step: TensorKernel, weights: Array) -> tuple[Array, Array]:
+    try:
+        return step.pull_back(weights), np.zeros(len(weights))
+    except TypeError as error:
+        raise NotAffineError(str(error)) from error
+
+
+register_pull_back(TensorKernel, _through_kernel)
 
 
 # ---- scikit-learn ----

@@ -1,0 +1,274 @@
+"""Kernel features of tensors, as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .. import tuning
+from .._namespace import dtype_of, has_float64, is_lazy, like, rows_of, to_host
+from .._typing import Array
+from ..preparation import KeepsTensors, TensorScaler
+from ..samples import working_dtype
+from .base import Kernel
+from .dusk import DuSK
+from .grassmann import Grassmann
+from .low_rank import LANDMARKS, Root, columns, diagonal, features_of, landmark_root, pivoted_cholesky, row_blocks
+from .tt_mmk import TTMMK
+from .vectors import RBF, Function, Linear, Precomputed
+
+KERNELS: Mapping[str, type[Kernel]] = {
+    "rbf": RBF,
+    "linear": Linear,
+    "grassmann": Grassmann,
+    "dusk": DuSK,
+    "tt-mmk": TTMMK,
+    "precomputed": Precomputed,
+}
+"""The kernels by name."""
+
+
+class TensorKernel(KeepsTensors):
+    """Features of a kernel of tensors: vectors whose inner products are the kernel's values.
+
+    Any estimator behind it becomes a kernel method: kernel LMDM is ``make_pipeline(TensorKernel("rbf"),
+    TensorMarginClassifier("full"))``.
+
+    Up to a few thousand samples the features are exact: with pivots P and the pivoted Cholesky decomposition
+    ``K = F F'``, a sample x has the features ``F_P^-1 k(P, x)``. Only the columns of K that belong to pivots are
+    computed, so that few features need little memory. For more samples the same is done with landmarks chosen
+    beforehand (Nystroem's method), and ``approximation_error_`` says what is left out.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "grassmann", "dusk", "tt-mmk", "precomputed"} or callable, default="rbf"
+        "rbf" and "linear" take samples as vectors. "grassmann" (Signoretto et al. 2011) compares the leading right
+        singular subspaces of the unfoldings, "dusk" (He et al. 2014) the components of CP decompositions, and "tt-mmk"
+        (Kour et al. 2023) the fibres of Tensor-Trains. For "precomputed", X is the kernel matrix of all pairs of
+        training samples in `fit`, and of new and training samples in `transform`. A callable takes two arrays of
+        samples and returns the values of all pairs; a model with one cannot be saved.
+    gamma : float or "scale", default="scale"
+        Width of the kernel, such as ``exp(-gamma |x - y|^2)``. "scale" is ``1 / (n_entries * X.var())`` for "rbf", as
+        in scikit-learn's SVC. For the others it is 2 over the mean squared distance of random pairs of training
+        samples (of their subspaces, or components). Ignored by "linear", "precomputed" and callables.
+    n_components : int or None, default=None
+        Maximum number of features. None: as many as the kernel matrix has (exact), or 2,000 (Nystroem).
+    rank : int, default=2
+        Number of CP components, Tensor-Train rank at every bond, or dimension of the subspaces; lowered where the
+        samples are too small for it.
+    method : {"auto", "exact", "nystroem"}, default="auto"
+        "auto" is "exact" for up to 3,000 samples in memory.
+    landmarks : {"k-means++", "leverage", "uniform"}, default="k-means++"
+        How Nystroem's method chooses landmarks, from a random part of the training samples if there are many: far from
+        each other in the space of the kernel, by ridge leverage scores, or at random.
+    gamma_factor : float, default=1.0
+        Factor on gamma, to search around "scale".
+    tol : float, default=1e-10
+        Exact features are added until they leave out at most this share of the largest k(x, x).
+    random_state : int, RandomState or None, default=None
+        Used to choose landmarks. Exact features use no random numbers.
+
+    Attributes
+    ----------
+    gamma_ : float or None
+        The width that was used; None for kernels without one.
+    pivots_ : ndarray of shape (n_components_,)
+        Positions of the pivots or landmarks among the training samples.
+    landmarks_ : ndarray
+        The pivots or landmarks as the kernel represents them.
+    root_ : ndarray of shape (n_components_, n_components_)
+        The lower triangular root of their kernel matrix, F_P.
+    n_components_ : int
+    method_ : {"exact", "nystroem"}
+    approximation_error_ : float
+        ``1 - tr(F F') / tr(K)`` for the training samples; for Nystroem's method with many of them, estimated from a
+        random part.
+    sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorKernel
+    >>> X = np.random.default_rng(0).normal(size=(30, 5, 4))
+    >>> TensorKernel("grassmann", n_components=8).fit_transform(X).shape
+    (30, 8)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "method": [StrOptions({"auto", "exact", "nystroem"})],
+        "landmarks": [StrOptions(set(LANDMARKS))],
+        "gamma_factor": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel: str | Callable[[Array, Array], Any] = "rbf",
+        gamma: float | str = "scale",
+        n_components: int | None = None,
+        rank: int = 2,
+        method: str = "auto",
+        landmarks: str = "k-means++",
+        gamma_factor: float = 1.0,
+        tol: float = 1e-10,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.rank = rank
+        self.method = method
+        self.landmarks = landmarks
+        self.gamma_factor = gamma_factor
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Choose the pivots or landmarks; y and groups are ignored."""
+        super().fit(X, y, groups)
+        self.__dict__.pop("_features", None)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+        """Fit to the samples and return their features, which for exact ones needs no second pass."""
+        super().fit(X, y, groups)
+        features = self.__dict__.pop("_features", None)
+        return self.transform(X) if features is None else features
+
+    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+        self._validate_params()
+        n_samples = X.shape[0]
+        self.method_ = self._chosen_method(X)
+        most = self.n_components or (n_samples if self.method_ == "exact" else tuning.LANDMARKS)
+        rng = check_random_state(self.random_state)
+        positions = self._looked_at(X, most, rng)
+        kernel, rows = self._represented(X, positions)
+        self.gamma_ = kernel.gamma if kernel.has_gamma else None
+        if self.method_ == "exact":
+            root, features, residuals = pivoted_cholesky(kernel, rows, self.tol, most)
+            self.approximation_error_ = float(residuals.sum() / kernel.diagonal(rows).sum())
+            self._features = like(features, X, _floating(X))
+        else:
+            chosen = LANDMARKS[self.landmarks](kernel, rows, min(most, len(rows)), rng)
+            root = landmark_root(kernel, rows, chosen, self.tol)
+            self.approximation_error_ = _left_out(kernel, rows, root, n_samples)
+        self.pivots_ = positions[root.pivots]
+        self.landmarks_, self.root_ = kernel.landmarks(rows, root.pivots), root.lower
+        self.n_components_ = len(self.pivots_)
+        return (self.n_components_,)
+
+    def _chosen_method(self, X: Any) -> str:
+        if self.method != "auto":
+            return self.method
+        return "nystroem" if is_lazy(X) or X.shape[0] > tuning.EXACT_KERNEL_SAMPLES else "exact"
+
+    def _looked_at(self, X: Any, most: int, rng: np.random.RandomState) -> Array:
+        """Return the positions of the samples among which pivots or landmarks are chosen, in order."""
+        n_samples = int(X.shape[0])
+        n_looked_at = max(tuning.EXACT_KERNEL_SAMPLES, tuning.SAMPLES_PER_LANDMARK * most)
+        if self.method_ == "exact" or self.kernel == "precomputed" or n_samples <= n_looked_at:
+            return np.arange(n_samples)
+        return np.sort(rng.choice(n_samples, n_looked_at, replace=False))
+
+    def _represented(self, X: Any, positions: Array) -> tuple[Kernel, Array]:
+        """Return the kernel, with its width, and the representations of some training samples."""
+        some = X if len(positions) == X.shape[0] else rows_of(X, positions)
+        own = to_host(some.compute() if is_lazy(some) else some)
+        kernel = self._kernel(tuple(X.shape[1:]))
+        kernel.check(own)
+        rows = _in_blocks(kernel, own)
+        kernel.gamma = self._width(kernel, X, rows) if kernel.has_gamma else 1.0
+        return kernel, rows
+
+    def _kernel(self, shape: tuple[int, ...]) -> Kernel:
+        if callable(self.kernel):
+            return Function(shape, self.kernel)
+        return KERNELS[self.kernel](shape, self.rank)
+
+    def _width(self, kernel: Kernel, X: Any, rows: Array) -> float:
+        """Return gamma for training samples X, of which some are represented by ``rows``."""
+        if not isinstance(self.gamma, str):
+            return float(self.gamma) * float(self.gamma_factor)
+        if isinstance(kernel, RBF):
+            unit = prod(kernel.shape) * float(to_host(TensorScaler("global").fit(X).scale_).item()) ** 2
+        else:
+            others = np.random.RandomState(0).permutation(len(rows))  # not random_state: exact features use none
+            pairs = others != np.arange(len(rows))
+            unit = kernel.squared_distance(rows[pairs], rows[others][pairs]) / 2 if pairs.any() else 0.0
+        return float(self.gamma_factor) / unit if unit > 0 else float(self.gamma_factor)
+
+    def _change(self, X: Any, groups: Array | None = None) -> Any:
+        kernel = self._kernel(tuple(X.shape[1:]))
+        kernel.gamma = 1.0 if self.gamma_ is None else self.gamma_
+        landmarks, root = to_host(self.landmarks_), Root(self.pivots_, to_host(self.root_))
+        features = np.empty((X.shape[0], self.n_components_), _floating(X))
+        per_row = max(len(landmarks), prod(kernel.shape))
+        for where in row_blocks(X.shape[0], per_row):
+            rows = kernel.represent(to_host(X[where, ...]))
+            features[where] = features_of(root, columns(kernel, rows, landmarks))
+        return like(features, X)
+
+    def pull_back(self, weight: Any) -> Array:
+        """Raise TypeError: a kernel is not linear, so a weight on its features is none on the samples."""
+        raise TypeError(
+            f"cannot take a weight back through TensorKernel: the features of the {self._name()} are not linear in the "
+            "samples, so there is no weight on the samples themselves"
+        )
+
+    def words(self) -> str:
+        """Return a description of the kernel and its features."""
+        name = self._name()
+        if not hasattr(self, "approximation_error_"):
+            return f"samples were replaced by features of the {name}"
+        width = "" if self.gamma_ is None else f" with gamma = {self.gamma_:.3g}"
+        how = "exact" if self.method_ == "exact" else f"Nystroem's method, landmarks by {self.landmarks}"
+        return (
+            f"samples were replaced by {self.n_components_} features of the {name}{width} ({how}; "
+            f"{100 * self.approximation_error_:.2g} % of its trace left out)"
+        )
+
+    def _name(self) -> str:
+        return Function.words if callable(self.kernel) else KERNELS[self.kernel].words
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def _floating(X: Any) -> np.dtype[Any]:
+    """Return the dtype of the features of samples."""
+    return working_dtype(dtype_of(X)) if has_float64(X) else np.dtype(np.float32)
+
+
+def _in_blocks(kernel: Kernel, X: Array) -> Array:
+    """Return the representations of samples, computed in blocks of bounded size."""
+    parts = [kernel.represent(X[where]) for where in row_blocks(len(X), prod(kernel.shape))]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _left_out(kernel: Kernel, rows: Array, root: Root, n_samples: int) -> float:
+    """Return the share of the trace that features leave out, estimated from the samples that are no landmarks."""
+    values = diagonal(kernel, rows)
+    landmarks = kernel.landmarks(rows, root.pivots)
+    left = values.copy()
+    for where in row_blocks(len(rows), len(landmarks)):
+        features = features_of(root, columns(kernel, rows[where], landmarks))
+        left[where] -= np.einsum("nm,nm->n", features, features)
+    others = np.ones(len(rows), bool)
+    others[root.pivots] = False
+    if not others.any():
+        return 0.0
+    total = float(np.maximum(left[others], 0.0).mean()) * (n_samples - len(root.pivots))
+    return total / (float(values.mean()) * n_samples)
