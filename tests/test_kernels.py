@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from conftest import low_rank_classes
+from conftest import low_rank_classes, run
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import paper_coefficients
@@ -21,6 +21,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import (
+    KERNEL_METHODS,
     NotAffineError,
     TensorKernel,
     TensorMarginClassifier,
@@ -34,10 +35,14 @@ from tensormargin import (
     weight_maps,
 )
 from tensormargin._namespace import to_host
+from tensormargin.evaluation import CompareSettings, compare
+from tensormargin.evaluation.contenders import contender
+from tensormargin.io import SampleSet, read_facts
 from tensormargin.kernels.components import ComponentKernel, balanced, with_unique_signs
 from tensormargin.kernels.dusk import cp_factors
 from tensormargin.kernels.grassmann import Grassmann, right_subspaces
 from tensormargin.kernels.tt_mmk import chains, tensor_trains
+from tensormargin.report import model_page, render
 from tensormargin.statements import statements
 
 NAMED = ("rbf", "linear", "grassmann", "dusk", "tt-mmk")
@@ -562,3 +567,55 @@ def test_bases_of_modes_stay_apart():
     kernel = Grassmann((4, 3, 5), rank=2, gamma=0.1)
     modes = kernel._modes(kernel.represent(X))
     assert [one.shape for one in modes] == [(6, 2, 15), (6, 2, 20), (6, 2, 12)]
+
+
+# ---- methods, comparisons and reports ----
+
+
+def test_comparisons_tune_kernels_over_their_width():
+    X, signs = low_rank_classes(0, 40, (4, 3), 4.0, rank=1)
+    settings = CompareSettings(methods=("LMDM", *KERNEL_METHODS), repeats=1, lam_grid=(0.1, 1.0), folds=2)
+    rows = {row.method: row for row in compare(X, signs, settings, 1)}
+    assert set(rows) == {"LMDM", *KERNEL_METHODS, "majority class"}
+    for name in KERNEL_METHODS:
+        assert rows[name].lam in settings.lam_grid
+        assert rows[name].n_parameters == 31  # a feature per training sample, and the intercept
+        assert rows[name].accuracy > 0.8
+        widths = {contender(name).candidate(k)["kernel__gamma_factor"] for k in range(contender(name).n_candidates)}
+        assert widths == {0.1, 1.0, 10.0}
+
+
+def test_the_command_compares_kernels(tmp_path):
+    X, signs = low_rank_classes(0, 24, (4, 3), 6.0, rank=1)
+    np.savez(tmp_path / "some.npz", X=X, y=np.where(signs > 0, "a", "b"))
+    options = ("--methods", "SVM", "--kernels", "--repeats", 1, "--folds", 2, "--jobs", 1)
+    result = run("compare", tmp_path / "some.npz", *options, "--report", tmp_path / "page.html")
+    assert result.returncode == 0, result.stderr
+    for name in ("SVM", *KERNEL_METHODS, "lambda (and the width of kernels)"):
+        assert name in result.stdout
+    assert "gamma from 0.1, 1.0, 10.0 times its scale" in (tmp_path / "page.html").read_text()
+
+
+def test_the_report_says_why_there_is_no_map_of_the_weight(fitted, rings, tmp_path):
+    X, y, _ = rings
+    save_model(tmp_path / "model.skops", fitted)
+    data = SampleSet(X, y, None, None, None, "some.npz", "NumPy archive", ())
+    for samples_of in (None, data):
+        page = model_page(fitted, read_facts(tmp_path / "model.skops"), samples_of)
+        text = render(page)
+        assert text.count("There is no map of the weight") == 1
+        assert "are not linear in the samples" in text
+        assert "features of the DuSK kernel with gamma" in text
+        assert "Factors" not in [section.heading for section in page.sections]
+
+
+def test_saved_kernel_models_predict_and_are_inspected(fitted, rings, tmp_path):
+    X, y, _ = rings
+    save_model(tmp_path / "model.skops", fitted)
+    np.savez(tmp_path / "new.npz", X=X[:9], y=y[:9])
+    assert run("predict", tmp_path / "model.skops", tmp_path / "new.npz", "-o", tmp_path / "p.csv").returncode == 0
+    told = run("inspect", tmp_path / "model.skops")
+    assert "features of the DuSK kernel" in told.stdout
+    refused = run("inspect", tmp_path / "model.skops", "--weight-map", tmp_path / "map.npy")
+    assert refused.returncode == 2
+    assert "not linear in the samples" in " ".join(refused.stderr.split())

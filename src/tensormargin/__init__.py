@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .margins import Bound as Bound
     from .margins import MarginReport as MarginReport
     from .margins import margin_report as margin_report
+    from .methods import KERNEL_METHODS as KERNEL_METHODS
     from .methods import METHODS as METHODS
     from .methods import make_method as make_method
     from .model_steps import weight_maps as weight_maps
@@ -67,6 +68,7 @@ _HOMES = {
     "Bound": ".margins",
     "MarginReport": ".margins",
     "margin_report": ".margins",
+    "KERNEL_METHODS": ".methods",
     "METHODS": ".methods",
     "make_method": ".methods",
     "export_onnx": ".onnx_export",
@@ -82,6 +84,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "KERNEL_METHODS",
     "METHODS",
     "AffineForm",
     "Bound",

@@ -29,7 +29,7 @@ from ..estimators import TensorMarginClassifier
 from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..margins import MarginReport, margin_report
-from ..methods import METHODS, check_methods
+from ..methods import KERNEL_METHODS, METHODS, check_methods
 from ..model_steps import last_estimator
 from ..preparation import takes_ragged
 from ..progress import Progress, WorkMeter
@@ -45,7 +45,8 @@ class CompareSettings:
     Attributes
     ----------
     methods : sequence of str
-        Names from `tensormargin.METHODS`, and "LinearSVC" (scikit-learn) and "CP-PLSR" (TensorLy).
+        Names from `tensormargin.METHODS` and `tensormargin.KERNEL_METHODS`, and "LinearSVC" (scikit-learn) and
+        "CP-PLSR" (TensorLy). Kernel methods are tuned over the width of the kernel as well as over ``lam``.
     repeats : int
         Number of random train-test splits: stratified, and keeping groups together if there are any.
     test_size : float
@@ -128,7 +129,7 @@ def compare(
     checkpoint : Checkpoint, optional
         Keeps finished fits, so that an interrupted comparison can be resumed.
     """
-    check_methods(settings.methods, (*METHODS, *PEERS, MAJORITY))
+    check_methods(settings.methods, (*METHODS, *KERNEL_METHODS, *PEERS, MAJORITY))
     X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))
     y, groups = checked_labels(X, y), checked_groups(X, groups)
     warn_of_duplicates(X, groups)

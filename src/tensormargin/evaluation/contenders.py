@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 from .._typing import Array
-from ..methods import make_method
+from ..methods import KERNEL_METHODS, make_method
 from ..peers import CPPLSClassifier
 
 PEERS = ("LinearSVC", "CP-PLSR")
@@ -26,6 +26,8 @@ MAJORITY = "majority class"
 LAM_GRID = (0.01, 0.1, 1.0, 10.0)
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
 COMPONENTS = (1, 2, 3, 4, 6)
+GAMMA_FACTORS = (0.1, 1.0, 10.0)
+"""Widths of kernels, relative to the scale of the samples."""
 
 
 class FlatUnit(TransformerMixin, BaseEstimator):
@@ -82,7 +84,7 @@ class Contender:
 
 
 def contender(name: str, lam_grid: Sequence[float] = LAM_GRID, class_weight: Any = None) -> Contender:
-    """Return the contender with this name: a method of the paper, a peer or the majority class.
+    """Return the contender with this name: a method of the paper, a kernel method, a peer or the majority class.
 
     ``class_weight`` is used by LinearSVC only.
     """
@@ -93,4 +95,7 @@ def contender(name: str, lam_grid: Sequence[float] = LAM_GRID, class_weight: Any
         return Contender(name, DummyClassifier(strategy="most_frequent"), {})
     if name == "CP-PLSR":
         return Contender(name, CPPLSClassifier(), {"n_components": COMPONENTS})
+    if name in KERNEL_METHODS:
+        grid = {"classifier__lam": list(lam_grid), "kernel__gamma_factor": list(GAMMA_FACTORS)}
+        return Contender(name, make_method(name, kernel__random_state=0), grid)
     return Contender(name, make_method(name), {"lam": list(lam_grid)})

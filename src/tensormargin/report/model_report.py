@@ -12,9 +12,11 @@ from .._typing import Array
 from ..affine import NotAffineError
 from ..evaluation import data_facts
 from ..io import SampleSet
+from ..kernels import TensorKernel
 from ..margins import MarginReport, margin_report
 from ..model_steps import (
     AveragedClassifier,
+    all_steps,
     classifier_of,
     problem_names,
     samples_for_map,
@@ -281,7 +283,9 @@ def _convergence(model: Any, problems: Sequence[int]) -> Section | None:
     return Section("Convergence", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
 
-def _factors(model: Any, problems: Sequence[int]) -> Section:
+def _factors(model: Any, problems: Sequence[int]) -> Section | None:
+    if any(isinstance(step, TensorKernel) for step in all_steps(model)):  # one number per feature of a kernel
+        return None
     pictures = _several(
         model, problems, "factors", lambda k: picture(plot_factors, model, problem=k, caption="Factors, mode by mode.")
     )
