@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .patterns import activation_pattern as activation_pattern
     from .plots import save_map as save_map
     from .preparation import Crop as Crop
+    from .preparation import Deconfound as Deconfound
     from .preparation import EqualLength as EqualLength
     from .preparation import Mask as Mask
     from .preparation import Resize as Resize
@@ -75,6 +76,7 @@ _HOMES = {
     "activation_pattern": ".patterns",
     "save_map": ".plots",
     "Crop": ".preparation",
+    "Deconfound": ".preparation",
     "Mask": ".preparation",
     "EqualLength": ".preparation",
     "Resize": ".preparation",
@@ -90,6 +92,7 @@ __all__ = [
     "Bound",
     "Checkpoint",
     "Crop",
+    "Deconfound",
     "EqualLength",
     "LeakageWarning",
     "MarginReport",

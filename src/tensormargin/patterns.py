@@ -11,6 +11,7 @@ from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
+from .metadata import Metadata
 from .model_steps import classifier_of, original_samples, samples_for_classifier, samples_for_map
 from .multiclass import binary_problems, class_codes
 from .samples import sample_array
@@ -18,7 +19,7 @@ from .samples import sample_array
 _ROUNDING = 8  # units in the last place by which equal scores may differ
 
 
-def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) -> FloatArray:
+def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> FloatArray:
     """Return the activation patterns of a model's weights (Haufe et al. 2014, NeuroImage 87).
 
     A weight is a filter: it extracts the class from the data but does not show where the class is encoded. A large
@@ -45,6 +46,8 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
         Labels. If given, each one-vs-one problem uses only the samples of its two classes, otherwise all samples.
     groups : array-like of shape (n_samples,), optional
         Groups of the samples; required if the model scales by group.
+    confounds : array-like of shape (n_samples, n_confounds), optional
+        Confounds of the samples; required if the model removes them.
 
     Returns
     -------
@@ -53,8 +56,9 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
     """
     clf = classifier_of(model)
     X = original_samples(model, X)  # once: it is used twice
-    loadings = _loadings(clf, to_host(clf.binary_scores(samples_for_classifier(model, X, groups))), y)
-    shown = samples_for_map(model, X, groups)
+    metadata = Metadata(groups, confounds)
+    loadings = _loadings(clf, to_host(clf.binary_scores(samples_for_classifier(model, X, metadata))), y)
+    shown = samples_for_map(model, X, metadata)
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
     for where, part in sample_array(shown).chunks_here():
         pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)

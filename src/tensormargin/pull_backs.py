@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from ._typing import Array, FloatArray
 from .chains import is_masker, kind_names, scales_by_group
 from .kernels import TensorKernel
-from .preparation import KeepsTensors
+from .preparation import Deconfound, KeepsTensors
 
 PullBack = Callable[[Any, Array], tuple[Array, Array]]
 """Takes a fitted step and weights on its output, of shape (n_problems, *output shape); returns weights on its input and
@@ -144,6 +144,11 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
         raise NotAffineError(
             f"cannot take a weight back through {type(step).__name__}(by_group=True): every group is scaled by its own "
             "statistics, so no one weight fits all original samples"
+        )
+    if isinstance(step, Deconfound):
+        raise NotAffineError(
+            f"the scores after Deconfound depend on {', '.join(step.names_)}, too, so they are not affine in the "
+            "samples alone. tensormargin.weight_maps has the weight on the samples, which it does not change"
         )
     if None in step.sample_shape_in_:
         raise NotAffineError(

@@ -115,7 +115,7 @@ def compare_command(
 
         with refusals(ValueError):
             check_outputs((data, loading["labels_from"]), (report,))
-            recipe = recipe_of(preparing)
+            recipe = recipe_of(preparing, loading)
             chosen = tuple(METHODS) if methods is None else names(methods)
             settings = CompareSettings(
                 methods=tuple(dict.fromkeys((*chosen, *(KERNEL_METHODS if kernels else ())))),
@@ -130,7 +130,9 @@ def compare_command(
         checkpoint = unfinished(show, fresh)
         with leakage_said(samples), fits_on(scheduler, X):
             with refusals(ValueError):
-                results = compare(X, samples.labels, settings, jobs, samples.groups, show, checkpoint)
+                results = compare(
+                    X, samples.labels, settings, jobs, samples.groups, show, checkpoint, samples.confounds
+                )
             _announce(samples, settings)
             ready()
             rows = list(results)

@@ -13,24 +13,33 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from joblib import delayed, effective_n_jobs, parallel_config
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._namespace import as_array
 from .._typing import Array
-from .._validation import checked_groups, checked_labels
+from .._validation import checked_labels
 from ..checkpoints import Checkpoint, Units, run_units, units_of
 from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
 from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..margins import MarginReport, margin_report
+from ..metadata import NO_METADATA, Metadata
 from ..methods import KERNEL_METHODS, METHODS, check_methods
-from ..model_steps import last_estimator
+from ..model_steps import (
+    check_metadata_for,
+    fit_transformed,
+    last_estimator,
+    predicted_labels,
+    transformed,
+)
 from ..preparation import takes_ragged
 from ..progress import Progress, WorkMeter
 from ..selection import splits_of
@@ -109,6 +118,7 @@ def compare(
     groups: Any = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    confounds: Any = None,
 ) -> Iterator[CompareRow]:
     """Return an iterator over one row per method and split, in order of completion.
 
@@ -128,13 +138,16 @@ def compare(
         finished; ``total`` is 0 until there is one of each method.
     checkpoint : Checkpoint, optional
         Keeps finished fits, so that an interrupted comparison can be resumed.
+    confounds : array-like of shape (n_samples, n_confounds), optional
+        Confounds of the samples, for a preparation that removes them (`Deconfound`).
     """
     check_methods(settings.methods, (*METHODS, *KERNEL_METHODS, *PEERS, MAJORITY))
     X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))
-    y, groups = checked_labels(X, y), checked_groups(X, groups)
-    warn_of_duplicates(X, groups)
-    splits = comparison_splits(y, settings, groups)
-    return _Comparison(X, y, groups, splits, settings).rows(n_jobs, progress, checkpoint)
+    y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
+    check_metadata_for("compare", settings.preparation, metadata)
+    warn_of_duplicates(X, metadata.groups)
+    splits = comparison_splits(y, settings, metadata.groups)
+    return _Comparison(X, y, metadata, splits, settings).rows(n_jobs, progress, checkpoint)
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,7 @@ class _Comparison:
 
     X: Array
     y: Array
-    groups: Array | None
+    metadata: Metadata
     splits: Sequence[tuple[Array, Array]]
     settings: CompareSettings
 
@@ -158,7 +171,7 @@ class _Comparison:
                 done, total = (seconds / workers for seconds in meter.seconds)
                 progress(done, total, f"{meter.done} of {meter.fits} fits{text}")
 
-        with units_of(checkpoint, "compare", self.X, self.y, self.groups, self.settings) as units:
+        with units_of(checkpoint, "compare", self.X, self.y, *self.metadata.content, self.settings) as units:
             before = set(units)
             for key in before:
                 meter.add(*_work(key, units[key]))
@@ -178,7 +191,7 @@ class _Comparison:
     @cached_property
     def _folds(self) -> list[list[tuple[Array, Array]]]:
         """The folds of each split's training set, as positions in the training set."""
-        own = [(self.y[train], None if self.groups is None else self.groups[train]) for train, _ in self.splits]
+        own = [(self.y[train], self.metadata.rows(train).groups) for train, _ in self.splits]
         return [splits_of(self.settings.folds, *one, self.settings.seed) for one in own]
 
     def _n_fits(self) -> dict[str, int]:
@@ -202,7 +215,7 @@ class _Comparison:
     def _tuning_jobs(self) -> dict[str, Any]:
         """Return the jobs that score a method's candidates on one fold; the first ones are of different methods."""
         return {
-            f"tuning/{name}/{repeat}/{fold}": delayed(_fold_scores)(self.X, self.y, train, split, one)
+            f"tuning/{name}/{repeat}/{fold}": delayed(_fold_scores)(self.X, self.y, self.metadata, train, split, one)
             for repeat, (train, _) in enumerate(self.splits)
             for fold, split in enumerate(self._folds[repeat])
             for name, one in self._methods.items()
@@ -219,7 +232,7 @@ class _Comparison:
                 if (one.n_candidates > 1) == after_tuning:
                     of_folds = [values for _, values in sorted(scores[name, repeat].items())] if after_tuning else []
                     row = {"method": name, "repeat": repeat, "seed": self.settings.seed}
-                    job = delayed(_row)(self.X, self.y, train, test, choose(one, of_folds), row)
+                    job = delayed(_row)(self.X, self.y, self.metadata, train, test, choose(one, of_folds), row)
                     jobs[f"row/{name}/{repeat}"] = job
         return jobs
 
@@ -273,19 +286,23 @@ def _check_comparable(y: Array, settings: CompareSettings) -> None:
         )
 
 
-def _fold_scores(X: Array, y: Array, train: Array, split: tuple[Array, Array], one: Contender) -> dict[str, Any]:
+def _fold_scores(
+    X: Array, y: Array, metadata: Metadata, train: Array, split: tuple[Array, Array], one: Contender
+) -> dict[str, Any]:
     """Return the scores of a method's candidates on one fold of a training set, and the time that they took."""
     began = perf_counter()
-    scores = candidate_scores(one, X[train], y[train], [split])
+    scores = candidate_scores(one, X[train], y[train], [split], metadata=metadata.rows(train))
     return {"scores": scores[:, 0], "seconds": perf_counter() - began}
 
 
-def _row(X: Array, y: Array, train: Array, test: Array, chosen: Tuned, row: dict[str, Any]) -> dict[str, Any]:
+def _row(
+    X: Array, y: Array, metadata: Metadata, train: Array, test: Array, chosen: Tuned, row: dict[str, Any]
+) -> dict[str, Any]:
     """Return the fields of a `CompareRow`, and the time that all of it took."""
     began = perf_counter()
-    fit = timed_fit(chosen.estimator, X[train], y[train])
-    mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test])
-    right = np.asarray(fit.classifier.predict(X[test]) == y[test])
+    fit = timed_fit(chosen.estimator, X[train], y[train], metadata.rows(train))
+    mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test], metadata.rows(test))
+    right = np.asarray(predicted_labels(fit.classifier, X[test], metadata.rows(test)) == y[test])
     return {
         **row,
         "accuracy": float(right.mean()),
@@ -322,14 +339,19 @@ def tuned(
     y: Array,
     folds: int,
     seed: int,
-    groups: Array | None = None,
+    metadata: Metadata | Array | None = None,
     n_jobs: int | None = None,
     scoring: str = "accuracy",
 ) -> Tuned:
-    """Choose a contender's hyperparameters by cross-validated score; ties go to the first candidate."""
+    """Choose a contender's hyperparameters by cross-validated score; ties go to the first candidate.
+
+    A vector instead of `Metadata` stands for groups.
+    """
     if one.n_candidates == 1:
         return choose(one, [])
-    return choose(one, candidate_scores(one, X, y, splits_of(folds, y, groups, seed), n_jobs, scoring).T)
+    metadata = Metadata.of(metadata)
+    splits = splits_of(folds, y, metadata.groups, seed)
+    return choose(one, candidate_scores(one, X, y, splits, n_jobs, scoring, metadata).T)
 
 
 def candidate_scores(
@@ -339,15 +361,41 @@ def candidate_scores(
     splits: Sequence[tuple[Array, Array]],
     n_jobs: int | None = None,
     scoring: str = "accuracy",
+    metadata: Metadata = NO_METADATA,
 ) -> Array:
     """Return the validation scores of a contender's candidates, one row per candidate and one column per split."""
-    grid = {name: list(values) for name, values in one.grid.items()}
-    search = GridSearchCV(one.estimator, grid, cv=splits, refit=False, scoring=scoring)
     where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
-    with warnings.catch_warnings(), where:
-        warnings.simplefilter("ignore", ConvergenceWarning)  # irrelevant for candidates that are not selected
-        found = search.fit(X, y).cv_results_
-    return np.column_stack([found[f"split{number}_test_score"] for number in range(len(splits))])
+    with where:
+        columns = Parallel()(delayed(_split_scores)(one, X, y, split, scoring, metadata) for split in splits)
+    return np.column_stack(columns)
+
+
+def _split_scores(
+    one: Contender, X: Array, y: Array, split: tuple[Array, Array], scoring: str, metadata: Metadata
+) -> Array:
+    """Return the scores of a contender's candidates on one split; NaN for those that cannot be fitted.
+
+    Unlike scikit-learn's searches it passes metadata when predicting, too, and candidates that differ only in their
+    last step share the steps before it.
+    """
+    train, test = split
+    scores, failure = np.full(one.n_candidates, np.nan), None
+    for numbers in one.sharing_steps():
+        try:
+            front = one.steps_before_last(numbers[0])
+            X_train = fit_transformed(front, X[train], y[train], metadata.rows(train))
+            X_test = transformed(front, X[test], metadata.rows(test))
+            for number in numbers:
+                last = one.last(number)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)  # irrelevant for what is not selected
+                    last.fit(X_train, y[train])
+                scores[number] = get_scorer(scoring)(last, X_test, y[test])
+        except ValueError as error:
+            failure = error
+    if failure is not None and np.all(np.isnan(scores)):
+        raise failure
+    return scores
 
 
 def choose(one: Contender, scores: Iterable[Array]) -> Tuned:
@@ -360,12 +408,14 @@ def choose(one: Contender, scores: Iterable[Array]) -> Tuned:
     return Tuned(clone(one.estimator).set_params(**chosen), chosen)
 
 
-def _margins_and_size(model: Any, X: Array, y: Array) -> tuple[float, float, int]:
+def _margins_and_size(model: Any, X: Array, y: Array, metadata: Metadata) -> tuple[float, float, int]:
     """Return the mean and variance of the test margins, averaged over binary problems, and the parameter count."""
-    classifier = last_estimator(model)
+    classifier = model
+    while isinstance(classifier, Pipeline):  # the method may be one, behind a preparation
+        classifier = last_estimator(classifier)
     if not isinstance(classifier, TensorMarginClassifier):
         return nan, nan, _size_of_peer(classifier)
-    reports = margin_report(model, X, y)
+    reports = margin_report(model, X, y, groups=metadata.groups, confounds=metadata.confounds)
     margins = [reports] if isinstance(reports, MarginReport) else reports
     mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
     return mean, variance, classifier.n_parameters_
@@ -375,5 +425,4 @@ def _size_of_peer(classifier: Any) -> int:
     """Return the number of parameters of one binary problem, or the peer's own ``n_parameters_``."""
     if isinstance(classifier, DummyClassifier):
         return 0
-    last = last_estimator(classifier)
-    return int(classifier.n_parameters_ if hasattr(classifier, "n_parameters_") else last.coef_[0].size + 1)
+    return int(classifier.n_parameters_ if hasattr(classifier, "n_parameters_") else classifier.coef_[0].size + 1)

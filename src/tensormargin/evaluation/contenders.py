@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
 from .._typing import Array
+from ..chains import named_steps
 from ..methods import KERNEL_METHODS, make_method
 from ..peers import CPPLSClassifier
 
@@ -65,6 +67,38 @@ class Contender:
     def candidate(self, number: int) -> dict[str, Any]:
         """Return one combination of hyperparameters, in the order of scikit-learn's searches."""
         return dict(ParameterGrid(self._lists)[number])
+
+    def model(self, number: int) -> Any:
+        """Return the unfitted estimator of one combination of hyperparameters."""
+        values = {name: clone(value, safe=False) for name, value in self.candidate(number).items()}
+        return clone(self.estimator).set_params(**values)
+
+    def last(self, number: int) -> Any:
+        """Return the last step of a candidate, with nested pipelines flattened."""
+        model = self.model(number)
+        while isinstance(model, Pipeline):
+            model = model.steps[-1][1]
+        return model
+
+    def steps_before_last(self, number: int) -> Pipeline:
+        """Return the other steps of a candidate as one pipeline; a step that does nothing if there are none."""
+        model, steps = self.model(number), list[Any]()
+        while isinstance(model, Pipeline):
+            steps += [step for _, step in named_steps(model.steps[:-1])]
+            model = model.steps[-1][1]
+        return make_pipeline(*steps, "passthrough")
+
+    def sharing_steps(self) -> list[list[int]]:
+        """Return the numbers of the candidates, in groups that differ only in parameters of the last step."""
+        prefix, model = "", self.estimator
+        while isinstance(model, Pipeline):
+            prefix += f"{model.steps[-1][0]}__"
+            model = model.steps[-1][1]
+        groups = defaultdict(list)
+        for number in range(self.n_candidates):
+            before = {name: value for name, value in self.candidate(number).items() if not name.startswith(prefix)}
+            groups[repr(sorted(before.items(), key=lambda item: item[0]))].append(number)
+        return list(groups.values())
 
     @property
     def _lists(self) -> dict[str, list[Any]]:

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .. import tuning
 from .._namespace import dtype_of, has_float64, is_lazy, like, rows_of, to_host
 from .._typing import Array
+from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors, TensorScaler
 from ..samples import working_dtype
 from .base import Kernel
@@ -134,19 +135,19 @@ class TensorKernel(KeepsTensors):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Choose the pivots or landmarks; y and groups are ignored."""
-        super().fit(X, y, groups)
+    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
+        """Choose the pivots or landmarks; all arguments but X are ignored."""
+        super().fit(X)
         self.__dict__.pop("_features", None)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Any:
         """Fit to the samples and return their features, which for exact ones needs no second pass."""
-        super().fit(X, y, groups)
+        super().fit(X)
         features = self.__dict__.pop("_features", None)
         return self.transform(X) if features is None else features
 
-    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self._validate_params()
         n_samples = X.shape[0]
         self.method_ = self._chosen_method(X)
@@ -208,7 +209,7 @@ class TensorKernel(KeepsTensors):
             unit = kernel.squared_distance(rows[pairs], rows[others][pairs]) / 2 if pairs.any() else 0.0
         return float(self.gamma_factor) / unit if unit > 0 else float(self.gamma_factor)
 
-    def _change(self, X: Any, groups: Array | None = None) -> Any:
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         kernel = self._kernel(tuple(X.shape[1:]))
         kernel.gamma = 1.0 if self.gamma_ is None else self.gamma_
         landmarks, root = to_host(self.landmarks_), Root(self.pivots_, to_host(self.root_))
