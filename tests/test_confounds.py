@@ -25,6 +25,7 @@ from tensormargin import (
     TensorScaler,
     activation_pattern,
     affine_form,
+    export_onnx,
     load_model,
     margin_report,
     nested_evaluation,
@@ -383,6 +384,11 @@ def test_models_are_saved_and_refused_for_export(model, fitted, tmp_path):
     without = SampleSet(X, y, None, None, None, "x.npz", "NumPy archive", ())
     with pytest.raises(BadFileError, match=r"age, site is missing\. Name them with --confounds age,site"):
         predictions_of(loaded, without)
+    pytest.importorskip("onnx", reason="needs onnx")
+    with pytest.raises(
+        NotAffineError, match="this model cannot be exported: the scores after Deconfound depend on age"
+    ):
+        export_onnx(loaded, tmp_path / "model.onnx")
 
 
 def data_of(X, Z):

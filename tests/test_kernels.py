@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -619,3 +621,15 @@ def test_saved_kernel_models_predict_and_are_inspected(fitted, rings, tmp_path):
     refused = run("inspect", tmp_path / "model.skops", "--weight-map", tmp_path / "map.npy")
     assert refused.returncode == 2
     assert "not linear in the samples" in " ".join(refused.stderr.split())
+
+
+def test_the_example_of_the_page(capsys):
+    page = (Path(__file__).parents[1] / "docs" / "kernels.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(code) == 1
+    exec(code[0], {})
+    scores, features = capsys.readouterr().out.splitlines()
+    linear, kernel = (int(one) for one in re.findall(r"\d+", scores))
+    assert 40 < linear < 60
+    assert 80 < kernel < 90
+    assert features == "200 0.0"
