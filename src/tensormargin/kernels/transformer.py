@@ -24,6 +24,8 @@ from .low_rank import LANDMARKS, Root, columns, diagonal, features_of, landmark_
 from .tt_mmk import TTMMK
 from .vectors import RBF, Function, Linear, Precomputed
 
+_LARGEST = 1e150  # entry whose square is finite
+
 KERNELS: Mapping[str, type[Kernel]] = {
     "rbf": RBF,
     "linear": Linear,
@@ -186,6 +188,9 @@ class TensorKernel(KeepsTensors):
         """Return the kernel, with its width, and the representations of some training samples."""
         some = X if len(positions) == X.shape[0] else rows_of(X, positions)
         own = to_host(some.compute() if is_lazy(some) else some)
+        largest = max(float(own.max()), -float(own.min()))
+        if largest > _LARGEST:
+            raise ValueError(f"the squares of entries must be finite; got entries of up to {largest:.3g}. Scale X")
         kernel = self._kernel(tuple(X.shape[1:]))
         kernel.check(own)
         rows = _in_blocks(kernel, own)
