@@ -60,7 +60,7 @@ def pairs(count: int) -> None:
 
 def large() -> None:
     (X, y), (X_test, y_test) = images("train"), images("test")
-    kernel = TensorKernel("rbf", gamma=GAMMA, method="nystroem", n_components=2000, random_state=0)
+    kernel = TensorKernel("rbf", gamma=GAMMA, n_landmarks=2000, n_components=1000, random_state=0)
     models = {
         "flat LMDM": TensorMarginClassifier("full"),
         "RBF-LMDM": make_pipeline(kernel, TensorMarginClassifier("full", lam=10.0)),

@@ -273,6 +273,34 @@ def test_the_error_estimated_from_some_samples_is_close(monkeypatch):
     assert len(np.unique(some.pivots_)) == 15
 
 
+@every_kernel
+def test_fewer_features_than_landmarks_are_their_principal_components(kernel, tmp_path):
+    X, new = samples(40), samples(7, seed=1)
+    plain = TensorKernel(kernel, method="nystroem", n_landmarks=20, random_state=0).fit(X)
+    some = TensorKernel(kernel, method="nystroem", n_landmarks=20, n_components=6, random_state=0).fit(X)
+    assert (plain.n_components_, some.n_components_, len(some.pivots_)) == (20, 6, 20)
+    features, others = plain.transform(X), plain.transform(new)
+    directions = np.linalg.svd(features, full_matrices=False)[2][:6]
+    found = some.transform(new)
+    np.testing.assert_allclose(found @ found.T, (others @ directions.T) @ (others @ directions.T).T, atol=1e-8)
+    left = 1 - np.sum(some.transform(X) ** 2) / np.trace(gram(kernel, X))
+    assert some.approximation_error_ == pytest.approx(left, abs=1e-9)
+    model = make_pipeline(clone(some), TensorMarginClassifier("full")).fit(X, np.arange(40) % 2)
+    save_model(tmp_path / "model.skops", model)
+    loaded = load_model(tmp_path / "model.skops").model
+    np.testing.assert_array_equal(loaded.decision_function(new), model.decision_function(new))
+
+
+def test_many_samples_have_fewer_features_than_landmarks(monkeypatch):
+    monkeypatch.setattr("tensormargin.tuning.EXACT_KERNEL_SAMPLES", 50)
+    monkeypatch.setattr("tensormargin.tuning.LANDMARKS", 20)
+    monkeypatch.setattr("tensormargin.tuning.KERNEL_FEATURES", 8)
+    many = TensorKernel(random_state=0).fit(samples(90))
+    assert (len(many.pivots_), many.n_components_, many.method_) == (20, 8, "nystroem")
+    assert "by 8 features of the RBF kernel" in many.words()
+    assert "20 landmarks by k-means++" in many.words()
+
+
 def test_pivots_chosen_in_blocks_are_nearly_the_largest_residuals():
     """Compare with pivots taken one by one."""
     X = load_digits().data[:300]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, eigvalsh, lapack, solve_triangular
+from scipy.linalg import cholesky, eigh, eigvalsh, lapack, solve_triangular
 
 from .. import tuning
 from .._typing import Array, FloatArray
@@ -132,6 +132,18 @@ def landmark_root(kernel: Kernel, rows: Array, chosen: Array, tol: float) -> Roo
 def features_of(root: Root, values: FloatArray) -> FloatArray:
     """Return the features ``F_P^-1 k(P, x)`` of samples from their values with the landmarks."""
     return solve_triangular(root.lower, values.T, lower=True, check_finite=False).T
+
+
+def leading_components(features: FloatArray, count: int) -> FloatArray:
+    """Return the directions with the largest share of the samples' squared norms, of shape (n_features, count)."""
+    n_features = features.shape[1]
+    vectors = eigh(features.T @ features, subset_by_index=[n_features - count, n_features - 1])[1]
+    return np.ascontiguousarray(vectors[:, ::-1])
+
+
+def projection(root: Root, directions: FloatArray) -> FloatArray:
+    """Return the matrix that takes values with the landmarks to the features along some directions."""
+    return solve_triangular(root.lower, directions, trans=1, lower=True, check_finite=False)
 
 
 # ---- landmarks ----

@@ -13,14 +13,25 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import tuning
 from .._namespace import dtype_of, has_float64, is_lazy, like, rows_of, to_host
-from .._typing import Array
+from .._typing import Array, FloatArray
 from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors, TensorScaler
 from ..samples import working_dtype
 from .base import Kernel
 from .dusk import DuSK
 from .grassmann import Grassmann
-from .low_rank import LANDMARKS, Root, columns, diagonal, features_of, landmark_root, pivoted_cholesky, row_blocks
+from .low_rank import (
+    LANDMARKS,
+    Root,
+    columns,
+    diagonal,
+    features_of,
+    landmark_root,
+    leading_components,
+    pivoted_cholesky,
+    projection,
+    row_blocks,
+)
 from .tt_mmk import TTMMK
 from .vectors import RBF, Function, Linear, Precomputed
 
@@ -61,7 +72,8 @@ class TensorKernel(KeepsTensors):
         in scikit-learn's SVC. For the others it is 2 over the mean squared distance of random pairs of training
         samples (of their subspaces, or components). Ignored by "linear", "precomputed" and callables.
     n_components : int or None, default=None
-        Maximum number of features. None: as many as the kernel matrix has (exact), or 2,000 (Nystroem).
+        Maximum number of features. None: as many as the kernel matrix has (exact), or one per landmark. If there are
+        more landmarks than features, these are the principal components of the features of all landmarks.
     rank : int, default=2
         Number of CP components, Tensor-Train rank at every bond, or dimension of the subspaces; lowered where the
         samples are too small for it.
@@ -70,6 +82,9 @@ class TensorKernel(KeepsTensors):
     landmarks : {"k-means++", "leverage", "uniform"}, default="k-means++"
         How Nystroem's method chooses landmarks, from a random part of the training samples if there are many: far from
         each other in the space of the kernel, by ridge leverage scores, or at random.
+    n_landmarks : int or None, default=None
+        Number of landmarks of Nystroem's method. None: ``n_components``; if that is None, too, 2,000 landmarks and
+        1,000 features, which are as good as 2,000 and much cheaper to fit to.
     gamma_factor : float, default=1.0
         Factor on gamma, to search around "scale".
     tol : float, default=1e-10
@@ -81,12 +96,14 @@ class TensorKernel(KeepsTensors):
     ----------
     gamma_ : float or None
         The width that was used; None for kernels without one.
-    pivots_ : ndarray of shape (n_components_,)
+    pivots_ : ndarray of shape (n_pivots,)
         Positions of the pivots or landmarks among the training samples.
     landmarks_ : ndarray
         The pivots or landmarks as the kernel represents them.
-    root_ : ndarray of shape (n_components_, n_components_)
-        The lower triangular root of their kernel matrix, F_P.
+    root_ : ndarray of shape (n_pivots, n_pivots) or None
+        The lower triangular root of their kernel matrix, F_P; None if there are fewer features than landmarks.
+    projection_ : ndarray of shape (n_pivots, n_components_) or None
+        Then the features are ``projection_.T @ k(P, x)``.
     n_components_ : int
     method_ : {"exact", "nystroem"}
     approximation_error_ : float
@@ -103,6 +120,9 @@ class TensorKernel(KeepsTensors):
     (30, 8)
     """
 
+    root_: Any
+    projection_: Any
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
@@ -110,6 +130,7 @@ class TensorKernel(KeepsTensors):
         "rank": [Interval(Integral, 1, None, closed="left")],
         "method": [StrOptions({"auto", "exact", "nystroem"})],
         "landmarks": [StrOptions(set(LANDMARKS))],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "gamma_factor": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
@@ -123,6 +144,7 @@ class TensorKernel(KeepsTensors):
         rank: int = 2,
         method: str = "auto",
         landmarks: str = "k-means++",
+        n_landmarks: int | None = None,
         gamma_factor: float = 1.0,
         tol: float = 1e-10,
         random_state: int | np.random.RandomState | None = None,
@@ -133,6 +155,7 @@ class TensorKernel(KeepsTensors):
         self.rank = rank
         self.method = method
         self.landmarks = landmarks
+        self.n_landmarks = n_landmarks
         self.gamma_factor = gamma_factor
         self.tol = tol
         self.random_state = random_state
@@ -151,41 +174,55 @@ class TensorKernel(KeepsTensors):
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self._validate_params()
-        n_samples = X.shape[0]
         self.method_ = self._chosen_method(X)
-        most = self.n_components or (n_samples if self.method_ == "exact" else tuning.LANDMARKS)
-        rng = check_random_state(self.random_state)
-        positions = self._looked_at(X, most, rng)
-        kernel, rows = self._represented(X, positions)
-        self.gamma_ = kernel.gamma if kernel.has_gamma else None
         if self.method_ == "exact":
-            root, features, residuals = pivoted_cholesky(kernel, rows, self.tol, most)
-            self.approximation_error_ = float(residuals.sum() / kernel.diagonal(rows).sum())
-            self._features = like(features, X, _floating(X))
+            self._learn_exactly(X)
         else:
-            chosen = LANDMARKS[self.landmarks](kernel, rows, min(most, len(rows)), rng)
-            root = landmark_root(kernel, rows, chosen, self.tol)
-            self.approximation_error_ = _left_out(kernel, rows, root, n_samples)
-        self.pivots_ = positions[root.pivots]
-        self.landmarks_, self.root_ = kernel.landmarks(rows, root.pivots), root.lower
-        self.n_components_ = len(self.pivots_)
+            self._learn_landmarks(X)
         return (self.n_components_,)
+
+    def _learn_exactly(self, X: Any) -> None:
+        kernel, rows = self._represented(X, np.arange(X.shape[0]))
+        root, features, residuals = pivoted_cholesky(kernel, rows, self.tol, self.n_components or X.shape[0])
+        self.pivots_, self.root_, self.projection_ = root.pivots, root.lower, None
+        self.landmarks_, self.n_components_ = kernel.landmarks(rows, root.pivots), features.shape[1]
+        self.approximation_error_ = float(residuals.sum() / kernel.diagonal(rows).sum())
+        self._features = like(features, X, _floating(X))
+
+    def _learn_landmarks(self, X: Any) -> None:
+        rng = check_random_state(self.random_state)
+        count = self.n_landmarks or self.n_components or tuning.LANDMARKS
+        both = self.n_components is None and self.n_landmarks is None
+        most = tuning.KERNEL_FEATURES if both else self.n_components or count
+        positions = self._looked_at(X, count, rng)
+        kernel, rows = self._represented(X, positions)
+        chosen = LANDMARKS[self.landmarks](kernel, rows, min(count, len(rows)), rng)
+        root = landmark_root(kernel, rows, chosen, self.tol)
+        self.pivots_, self.root_, self.projection_ = positions[root.pivots], root.lower, None
+        self.landmarks_ = kernel.landmarks(rows, root.pivots)
+        features = features_of(root, columns(kernel, rows, self.landmarks_))
+        if features.shape[1] > most:
+            leading = leading_components(features, most)
+            self.root_, self.projection_ = None, projection(root, leading)
+            features = features @ leading
+        self.n_components_ = features.shape[1]
+        self.approximation_error_ = _left_out(diagonal(kernel, rows), features, root.pivots, X.shape[0])
 
     def _chosen_method(self, X: Any) -> str:
         if self.method != "auto":
             return self.method
         return "nystroem" if is_lazy(X) or X.shape[0] > tuning.EXACT_KERNEL_SAMPLES else "exact"
 
-    def _looked_at(self, X: Any, most: int, rng: np.random.RandomState) -> Array:
-        """Return the positions of the samples among which pivots or landmarks are chosen, in order."""
+    def _looked_at(self, X: Any, count: int, rng: np.random.RandomState) -> Array:
+        """Return the positions of the samples among which landmarks are chosen, in order."""
         n_samples = int(X.shape[0])
-        n_looked_at = max(tuning.EXACT_KERNEL_SAMPLES, tuning.SAMPLES_PER_LANDMARK * most)
-        if self.method_ == "exact" or self.kernel == "precomputed" or n_samples <= n_looked_at:
+        n_looked_at = max(tuning.EXACT_KERNEL_SAMPLES, tuning.SAMPLES_PER_LANDMARK * count)
+        if self.kernel == "precomputed" or n_samples <= n_looked_at:
             return np.arange(n_samples)
         return np.sort(rng.choice(n_samples, n_looked_at, replace=False))
 
     def _represented(self, X: Any, positions: Array) -> tuple[Kernel, Array]:
-        """Return the kernel, with its width, and the representations of some training samples."""
+        """Return the kernel, with its width (`gamma_`), and the representations of some training samples."""
         some = X if len(positions) == X.shape[0] else rows_of(X, positions)
         own = to_host(some.compute() if is_lazy(some) else some)
         largest = max(float(own.max()), -float(own.min()))
@@ -195,6 +232,7 @@ class TensorKernel(KeepsTensors):
         kernel.check(own)
         rows = _in_blocks(kernel, own)
         kernel.gamma = self._width(kernel, X, rows) if kernel.has_gamma else 1.0
+        self.gamma_ = kernel.gamma if kernel.has_gamma else None
         return kernel, rows
 
     def _kernel(self, shape: tuple[int, ...]) -> Kernel:
@@ -217,12 +255,15 @@ class TensorKernel(KeepsTensors):
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         kernel = self._kernel(tuple(X.shape[1:]))
         kernel.gamma = 1.0 if self.gamma_ is None else self.gamma_
-        landmarks, root = to_host(self.landmarks_), Root(self.pivots_, to_host(self.root_))
+        landmarks = to_host(self.landmarks_)
         features = np.empty((X.shape[0], self.n_components_), _floating(X))
-        per_row = max(len(landmarks), prod(kernel.shape))
-        for where in row_blocks(X.shape[0], per_row):
-            rows = kernel.represent(to_host(X[where, ...]))
-            features[where] = features_of(root, columns(kernel, rows, landmarks))
+        for where in row_blocks(X.shape[0], max(len(landmarks), prod(kernel.shape))):
+            values = columns(kernel, kernel.represent(to_host(X[where, ...])), landmarks)
+            features[where] = (
+                features_of(Root(self.pivots_, to_host(self.root_)), values)
+                if self.projection_ is None
+                else values @ to_host(self.projection_)
+            )
         return like(features, X)
 
     def pull_back(self, weight: Any) -> Array:
@@ -238,7 +279,7 @@ class TensorKernel(KeepsTensors):
         if not hasattr(self, "approximation_error_"):
             return f"samples were replaced by features of the {name}"
         width = "" if self.gamma_ is None else f" with gamma = {self.gamma_:.3g}"
-        how = "exact" if self.method_ == "exact" else f"Nystroem's method, landmarks by {self.landmarks}"
+        how = "exact" if self.method_ == "exact" else f"{len(self.pivots_)} landmarks by {self.landmarks}"
         return (
             f"samples were replaced by {self.n_components_} features of the {name}{width} ({how}; "
             f"{100 * self.approximation_error_:.2g} % of its trace left out)"
@@ -264,17 +305,21 @@ def _in_blocks(kernel: Kernel, X: Array) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _left_out(kernel: Kernel, rows: Array, root: Root, n_samples: int) -> float:
-    """Return the share of the trace that features leave out, estimated from the samples that are no landmarks."""
-    values = diagonal(kernel, rows)
-    landmarks = kernel.landmarks(rows, root.pivots)
-    left = values.copy()
-    for where in row_blocks(len(rows), len(landmarks)):
-        features = features_of(root, columns(kernel, rows[where], landmarks))
-        left[where] -= np.einsum("nm,nm->n", features, features)
-    others = np.ones(len(rows), bool)
-    others[root.pivots] = False
-    if not others.any():
-        return 0.0
-    total = float(np.maximum(left[others], 0.0).mean()) * (n_samples - len(root.pivots))
-    return total / (float(values.mean()) * n_samples)
+def _left_out(values: FloatArray, features: FloatArray, landmarks: Array, n_samples: int) -> float:
+    """Return the share of the trace that features leave out, estimated from some samples, the landmarks among them.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        k(x, x) of the samples that landmarks were chosen from.
+    features : ndarray of shape (n_rows, n_features)
+    landmarks : ndarray of int
+        Rows of the landmarks.
+    n_samples : int
+        Number of all training samples.
+    """
+    left = np.maximum(values - np.einsum("nr,nr->n", features, features), 0.0)
+    others = np.ones(len(values), bool)
+    others[landmarks] = False
+    elsewhere = float(left[others].mean()) * (n_samples - len(landmarks)) if others.any() else 0.0
+    return (float(left[landmarks].sum()) + elsewhere) / (float(values.mean()) * n_samples)
