@@ -37,7 +37,7 @@ from tensormargin._namespace import to_host
 from tensormargin.evaluation import CompareSettings, FitPlan, compare, fit_and_evaluate
 from tensormargin.io import BadFileError, SampleSet, load_samples, read_facts
 from tensormargin.metadata import Metadata, checked_confounds
-from tensormargin.model_steps import fit_model, predicted_labels
+from tensormargin.model_steps import all_steps, fit_model, predicted_labels
 from tensormargin.plots import plot_weight
 from tensormargin.predictions import predictions_of
 from tensormargin.preparation import Recipe
@@ -526,6 +526,21 @@ def test_predict_and_report_find_the_confounds_by_name(written):
     refused = run("predict", written / "model.skops", written / "alone.npy", "-o", written / "q.csv")
     assert refused.returncode == 2
     assert "has no age, site" in " ".join(refused.stderr.split())
+
+
+def test_the_command_removes_confounds_from_what_was_scaled_by_group(folder):
+    X, y, Z = confounded()
+    runs = np.arange(N) // 10
+    np.savez(folder / "runs.npz", X=X, y=y, age=Z["age"], group=runs)
+    options = ("--auto", "--folds", 2, "--outer-folds", 2, "--jobs", 1, "--by-group", "--confounds", "age")
+    with fewer_models("auto_model", lams=(1,), mus=(1,), ranks=(1,), decompositions=("cp",)):
+        result = run("fit", folder / "runs.npz", "-o", folder / "runs.skops", *options)
+    assert result.returncode == 0, result.stderr
+    model = load_model(folder / "runs.skops").model
+    scaled = TensorScaler(by_group=True).fit_transform(X, groups=runs)
+    step = next(one for one in all_steps(model) if isinstance(one, Deconfound))
+    np.testing.assert_allclose(step.coef_, Deconfound().fit(scaled, confounds=Z[["age"]]).coef_, atol=1e-9)
+    assert run("predict", folder / "runs.skops", folder / "runs.npz", "-o", folder / "r.csv").returncode == 0
 
 
 def test_the_command_compares_without_confounds(folder):
