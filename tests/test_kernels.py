@@ -291,6 +291,16 @@ def test_fewer_features_than_landmarks_are_their_principal_components(kernel, tm
     np.testing.assert_array_equal(loaded.decision_function(new), model.decision_function(new))
 
 
+def test_values_in_single_precision_are_enough_for_features_in_it(monkeypatch):
+    X = samples(80).astype(np.float32) + 1000  # a common offset costs no precision
+    some = TensorKernel(method="nystroem", n_landmarks=30, n_components=10, random_state=0).fit(X)
+    assert some._single_is_enough()
+    single = some.transform(X)
+    monkeypatch.setattr("tensormargin.kernels.transformer._LARGEST_NORM", 0.0)
+    np.testing.assert_allclose(single, some.transform(X), atol=3e-4)
+    assert not TensorKernel(method="nystroem", n_landmarks=30, random_state=0).fit(X)._single_is_enough()
+
+
 def test_many_samples_have_fewer_features_than_landmarks(monkeypatch):
     monkeypatch.setattr("tensormargin.tuning.EXACT_KERNEL_SAMPLES", 50)
     monkeypatch.setattr("tensormargin.tuning.LANDMARKS", 20)

@@ -35,6 +35,7 @@ class Kernel(ABC):
         self.shape = shape
         self.rank = rank
         self.gamma = gamma
+        self.dtype: np.dtype[Any] = np.dtype(np.float64)  # of the values; kernels of vectors can be computed in float32
 
     def check(self, X: Any) -> None:  # noqa: B027 - most kernels take any samples
         """Raise ValueError if training samples do not suit the kernel."""
@@ -64,12 +65,12 @@ class Kernel(ABC):
         raise NotImplementedError
 
 
-def squared_distances(rows: FloatArray, columns: FloatArray) -> FloatArray:
+def squared_distances(rows: Array, columns: Array) -> Array:
     """Return the squared Euclidean distances of all pairs of vectors, never negative.
 
     Both are shifted by the mean of the columns, so that a common offset does not cost precision.
     """
-    centre = columns.mean(axis=0)
+    centre = columns.mean(axis=0, dtype=np.float64).astype(columns.dtype)
     rows, columns = rows - centre, columns - centre
     out = rows @ columns.T
     out *= -2.0
@@ -78,7 +79,7 @@ def squared_distances(rows: FloatArray, columns: FloatArray) -> FloatArray:
     return np.maximum(out, 0.0, out=out)
 
 
-def decaying(exponents: FloatArray, gamma: float) -> FloatArray:
+def decaying(exponents: Array, gamma: float) -> Array:
     """Return ``exp(-gamma exponents)``, in place."""
-    exponents *= -gamma
+    exponents *= -float(gamma)
     return np.exp(exponents, out=exponents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, eigvalsh, lapack, solve_triangular
@@ -39,9 +39,9 @@ def row_blocks(n_rows: int, entries_per_row: int) -> Iterator[slice]:
         yield slice(begin, min(begin + step, n_rows))  # the array API has no slices beyond the end
 
 
-def columns(kernel: Kernel, rows: Array, landmarks: Array) -> FloatArray:
+def columns(kernel: Kernel, rows: Array, landmarks: Array) -> Any:
     """Return the kernel's values of all samples and some landmarks, of shape (n_samples, n_landmarks)."""
-    out = np.empty((len(rows), len(landmarks)))
+    out = np.empty((len(rows), len(landmarks)), kernel.dtype)
     for where in row_blocks(len(rows), len(landmarks) * kernel.entries_per_pair(rows)):
         out[where] = kernel.block(rows[where], landmarks)
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -36,6 +37,8 @@ from .tt_mmk import TTMMK
 from .vectors import RBF, Function, Linear, Precomputed
 
 _LARGEST = 1e150  # entry whose square is finite
+
+_LARGEST_NORM = 30.0  # of a column of `projection_`: rounding of values in float32 grows by as much
 
 KERNELS: Mapping[str, type[Kernel]] = {
     "rbf": RBF,
@@ -255,16 +258,28 @@ class TensorKernel(KeepsTensors):
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         kernel = self._kernel(tuple(X.shape[1:]))
         kernel.gamma = 1.0 if self.gamma_ is None else self.gamma_
+        take = self._features_from_values()
         landmarks = to_host(self.landmarks_)
         features = np.empty((X.shape[0], self.n_components_), _floating(X))
+        if type(kernel) is RBF and features.dtype == np.float32 and self._single_is_enough():
+            kernel.dtype = np.dtype(np.float32)
+            landmarks = landmarks.astype(np.float32)
         for where in row_blocks(X.shape[0], max(len(landmarks), prod(kernel.shape))):
-            values = columns(kernel, kernel.represent(to_host(X[where, ...])), landmarks)
-            features[where] = (
-                features_of(Root(self.pivots_, to_host(self.root_)), values)
-                if self.projection_ is None
-                else values @ to_host(self.projection_)
-            )
+            features[where] = take(columns(kernel, kernel.represent(to_host(X[where, ...])), landmarks))
         return like(features, X)
+
+    def _features_from_values(self) -> Callable[[Any], Any]:
+        """Return the function from values with the landmarks to features."""
+        if self.projection_ is None:
+            return partial(features_of, Root(self.pivots_, to_host(self.root_)))
+        matrix = to_host(self.projection_)
+        return lambda values: values @ matrix.astype(values.dtype, copy=False)
+
+    def _single_is_enough(self) -> bool:
+        """Return whether values in float32 give features in float32: if none is a small difference of large numbers."""
+        if self.projection_ is None:
+            return False
+        return float(np.max(np.linalg.norm(to_host(self.projection_), axis=0))) <= _LARGEST_NORM
 
     def pull_back(self, weight: Any) -> Array:
         """Raise TypeError: a kernel is not linear, so a weight on its features is none on the samples."""

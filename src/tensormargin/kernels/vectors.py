@@ -20,11 +20,11 @@ class RBF(Kernel):
 
     def represent(self, X: Array) -> Array:
         """Return the samples as vectors."""
-        return X.reshape(len(X), -1).astype(np.float64, copy=False)
+        return X.reshape(len(X), -1).astype(self.dtype, copy=False)
 
     def block(self, rows: Array, landmarks: Array) -> FloatArray:
         """Return the values of all pairs."""
-        return decaying(squared_distances(rows, landmarks), self.gamma)
+        return decaying(squared_distances(rows, landmarks.astype(self.dtype, copy=False)), self.gamma)
 
     def diagonal(self, rows: Array) -> FloatArray:
         """Return ones."""
