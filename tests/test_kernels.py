@@ -344,6 +344,17 @@ def test_copies_of_samples_add_no_features():
     assert many.n_components_ == 10
 
 
+@given(seed=st.integers(0, 10**6), exponent=st.integers(-14, -8), rank=st.integers(1, 12))
+def test_noisy_and_singular_matrices_have_features_as_exact_as_they_are(seed, exponent, rank):
+    """Rounding in a precomputed matrix must not become features of any size."""
+    rng = np.random.default_rng(seed)
+    half = rng.normal(size=(12, rank))
+    noise = 10.0**exponent * rng.normal(size=(12, 12))
+    matrix = half @ half.T
+    features = TensorKernel("precomputed", tol=1e-12).fit_transform(matrix + (noise + noise.T) / 2)
+    np.testing.assert_allclose(features @ features.T, matrix, atol=30 * 10.0**exponent + 1e-10)
+
+
 def test_gamma_scale_is_that_of_svc():
     X = samples(20, (4, 3)) * 3 + 1
     svc = SVC().fit(X.reshape(20, -1), np.arange(20) % 2)

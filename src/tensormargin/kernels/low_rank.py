@@ -80,6 +80,8 @@ def pivoted_cholesky(kernel: Kernel, rows: Array, tol: float, most: int) -> Fact
     while (largest := float(residuals.max())) > floor and len(pivots) < most:
         done = len(pivots)
         chosen, new = _block_of_pivots(kernel, rows, features[:, :done], residuals, largest, floor, most - done)
+        if not len(chosen):  # the residuals were rounding
+            break
         if done + len(chosen) > features.shape[1]:
             features = _wider(features, done, min(most, 2 * features.shape[1] + len(chosen)))
         features[:, done : done + len(chosen)] = new
@@ -101,17 +103,16 @@ def _block_of_pivots(
     count = min(_CANDIDATES, most, len(rows))
     near = max(floor, _NEAR_LARGEST * largest)
     chosen = np.argsort(-residuals, kind="stable")[:count]
-    chosen = chosen[residuals[chosen] >= near] if residuals[chosen[0]] >= near else chosen[:1]
+    chosen = chosen[residuals[chosen] >= near]
     left = columns(kernel, rows, kernel.landmarks(rows, chosen)) - features @ features[chosen].T
     root = _small_root(left[chosen], near)
     chosen, left = chosen[root.pivots], left[:, root.pivots]
-    return chosen, solve_triangular(root.lower, left.T, lower=True, check_finite=False).T
+    return chosen, features_of(root, left) if len(chosen) else left
 
 
 def _small_root(matrix: FloatArray, least: float) -> Root:
-    """Return the pivoted Cholesky root of a small matrix, of pivots that are at least that large; at least of one."""
+    """Return the pivoted Cholesky root of a small matrix, of pivots that are at least that large; perhaps of none."""
     factor, order, rank, _ = lapack.dpstrf(matrix, tol=least * (1 - 1e-12), lower=1)
-    rank = max(1, int(rank))
     pivots = order[:rank].astype(np.intp) - 1
     return Root(pivots, np.tril(factor[:rank, :rank]))
 
