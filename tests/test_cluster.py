@@ -112,7 +112,7 @@ def comparison(X, y):
     [
         (one_vs_one, {"fit_in_memory"}),
         (choice, {"run_job", "fit_in_memory"}),
-        (nested, {"run_job", "fit_in_memory", "_fit_and_score"}),
+        (nested, {"run_job", "fit_in_memory", "_split_scores"}),
         (chance, {"_score"}),
         (comparison, {"_fold_scores", "_row"}),
     ],

@@ -137,7 +137,7 @@ def load(
 
 def confounds_in(loading: dict[str, Any]) -> tuple[str, ...]:
     """Return the names of the confounds."""
-    given = loading["confounds"]
+    given = loading.get("confounds")
     return names(given) if isinstance(given, str) else tuple(given or ())
 
 
@@ -164,7 +164,7 @@ def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
     from ..io import SampleSet
 
     name = str(path)
-    given = [f"--{option.replace('_', '-')}" for option in _FOR_FILES if loading[option] not in (None, 0)]
+    given = [f"--{option.replace('_', '-')}" for option in _FOR_FILES if loading.get(option) not in (None, 0, ())]
     if given:
         raise ValueError(
             f"{', '.join(given)}: for files only, and {name} is a public data set. Leave it out, or make a file of the "
