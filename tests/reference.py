@@ -25,14 +25,18 @@ def box_qp(quadratic: np.ndarray, linear: np.ndarray, lower: np.ndarray, upper: 
     return np.asarray(solver.result.x)
 
 
-def paper_block(design: np.ndarray, signs: np.ndarray, lam: float, mu1: float, mu2: float) -> np.ndarray:
-    """Return v of Eq. 14, with H of Eq. 13 formed as printed (N x N)."""
-    n = len(design)
-    gram = design @ design.T
+def paper_coefficients(gram: np.ndarray, signs: np.ndarray, lam: float, mu1: float, mu2: float) -> np.ndarray:
+    """Return beta with v = Z' beta of Eq. 14, with H of Eq. 13 formed as printed (N x N) from a Gram matrix."""
+    n = len(gram)
     spread = 2 * mu1 / n**2 * (n * np.eye(n) - np.outer(signs, signs))
     inner = np.linalg.inv(np.eye(n) + spread @ gram)
     sign = np.diag(signs)
     dual = sign @ gram @ inner @ sign
     dual = (dual + dual.T) / 2
     alpha = box_qp(dual, mu2 / n * dual.sum(axis=1) - 1, np.zeros(n), np.full(n, lam / n))
-    return design.T @ inner @ sign @ (mu2 / n + alpha)
+    return inner @ sign @ (mu2 / n + alpha)
+
+
+def paper_block(design: np.ndarray, signs: np.ndarray, lam: float, mu1: float, mu2: float) -> np.ndarray:
+    """Return v of Eq. 14."""
+    return design.T @ paper_coefficients(design @ design.T, signs, lam, mu1, mu2)

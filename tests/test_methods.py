@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import low_rank_classes
 
-from tensormargin import METHODS, TensorMarginClassifier, make_method
+from tensormargin import KERNEL_METHODS, METHODS, TensorMarginClassifier, make_method
 
 
 def test_the_names_are_the_papers():
@@ -26,6 +26,17 @@ def test_every_method_fits_and_has_the_weight_its_name_says(name):
     if kind == "CPTensor":
         assert clf.weight_.rank == (2 if name == "HSPMD-LRT" else 1)
     assert clf.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("name", KERNEL_METHODS)
+def test_every_kernel_method_fits(name):
+    X, y = low_rank_classes(0, 40, (4, 5, 3), 4.0)
+    model = make_method(name, lam=2.0, kernel__rank=1).fit(X, y)
+    kernel, classifier = model["kernel"], model["classifier"]
+    assert (kernel.kernel, kernel.rank, classifier.lam) == (KERNEL_METHODS[name][0], 1, 2.0)
+    assert (classifier.mu1 == 0) == (name != "RBF-LMDM")
+    assert type(classifier.weight_).__name__ == "ndarray"
+    assert model.score(X, y) > 0.9
 
 
 def test_overrides_win():

@@ -351,8 +351,10 @@ def test_evaluations_pass_groups_on(grouped):
     model = search(preparation=TensorScaler(by_group=True))
     test = permutation_test(model, X, y, groups, cv=3, n_permutations=2, random_state=0)
     assert test.score > 0.7
-    with pytest.raises(ValueError, match=r"preparation does that.*make_pipeline\(TensorScaler"):
-        nested_evaluation(model, X, y, groups, 3, 1, 0)
+    inside = nested_evaluation(model, X, y, groups, 3, 1, 0)
+    in_front = nested_evaluation(make_pipeline(TensorScaler(by_group=True), search()), X, y, groups, 3, 1, 0)
+    np.testing.assert_array_equal(inside.predicted, in_front.predicted)
+    np.testing.assert_array_equal(inside.reference_predicted, in_front.reference_predicted)
     fitted = fit_model(clone(model), X, y, groups)
     rows = predictions_of(fitted, samples_of(X, y, groups))
     np.testing.assert_array_equal(rows.predicted, fitted.predict(X, groups))

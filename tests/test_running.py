@@ -95,7 +95,10 @@ def test_groups_of_a_data_set_are_used_unless_switched_off(monkeypatch):
     assert found == [8, None]
 
 
-@pytest.mark.parametrize("option", [("--samples", "X"), ("--axis", "1"), ("--size", "3x3"), ("--labels-from", "y.csv")])
+@pytest.mark.parametrize(
+    "option",
+    [("--samples", "X"), ("--axis", "1"), ("--size", "3x3"), ("--labels-from", "y.csv"), ("--confounds", "age")],
+)
 def test_options_for_files_are_refused_for_data_sets(option):
     result = run("compare", "digits", *option, "--jobs", 1)
     assert result.returncode == 2

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from .io import load_model as load_model
     from .io import load_samples as load_samples
     from .io import save_model as save_model
+    from .kernels import TensorKernel as TensorKernel
     from .leakage import LeakageWarning as LeakageWarning
     from .margins import Bound as Bound
     from .margins import MarginReport as MarginReport
     from .margins import margin_report as margin_report
+    from .methods import KERNEL_METHODS as KERNEL_METHODS
     from .methods import METHODS as METHODS
     from .methods import make_method as make_method
     from .model_steps import weight_maps as weight_maps
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from .patterns import activation_pattern as activation_pattern
     from .plots import save_map as save_map
     from .preparation import Crop as Crop
+    from .preparation import Deconfound as Deconfound
     from .preparation import EqualLength as EqualLength
     from .preparation import Mask as Mask
     from .preparation import Resize as Resize
@@ -64,16 +67,19 @@ _HOMES = {
     "load_model": ".io",
     "load_samples": ".io",
     "save_model": ".io",
+    "TensorKernel": ".kernels",
     "LeakageWarning": ".leakage",
     "Bound": ".margins",
     "MarginReport": ".margins",
     "margin_report": ".margins",
+    "KERNEL_METHODS": ".methods",
     "METHODS": ".methods",
     "make_method": ".methods",
     "export_onnx": ".onnx_export",
     "activation_pattern": ".patterns",
     "save_map": ".plots",
     "Crop": ".preparation",
+    "Deconfound": ".preparation",
     "Mask": ".preparation",
     "EqualLength": ".preparation",
     "Resize": ".preparation",
@@ -84,11 +90,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "KERNEL_METHODS",
     "METHODS",
     "AffineForm",
     "Bound",
     "Checkpoint",
     "Crop",
+    "Deconfound",
     "EqualLength",
     "LeakageWarning",
     "MarginReport",
@@ -96,6 +104,7 @@ __all__ = [
     "NotAffineError",
     "Resize",
     "SampleSet",
+    "TensorKernel",
     "TensorMarginClassifier",
     "TensorMarginClassifierCV",
     "TensorScaler",

@@ -6,7 +6,7 @@ Wrappers keep the fitted model in an attribute, which `_HOLDERS` lists.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.exceptions import NotFittedError
@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .estimators import TensorMarginClassifier
-from .preparation import TensorScaler
+from .preparation import Deconfound, KeepsTensors, TensorScaler
 
 # The attribute in which a wrapper keeps its fitted model. By name, so that no library has to be installed or imported.
 _HOLDERS = {
@@ -134,6 +134,17 @@ def is_masker(step: Any) -> bool:
 def scales_by_group(step: Any) -> bool:
     """Return whether a step scales each group separately, so that it needs groups and is not affine."""
     return isinstance(step, TensorScaler) and step.by_group
+
+
+def needed_metadata(transformer: Any) -> set[str]:
+    """Return the names of the metadata ("groups", "confounds") that a transformer or its steps need; none for None."""
+    steps = [step for _, step in named_steps([("", transformer)])]
+    return set().union(*(step.needed_metadata for step in steps if isinstance(step, KeepsTensors)))
+
+
+def without_confounds(chain: Chain) -> Chain:
+    """Return a chain without the removal of confounds, which leaves weights as they are and only changes offsets."""
+    return replace(chain, steps=tuple(step for step in chain.steps if not isinstance(step, Deconfound)))
 
 
 def kind_names(thing: Any) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from ._namespace import to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
+from .metadata import Metadata
 from .model_steps import classifier_of, samples_for_classifier
 from .multiclass import binary_problems, class_codes
 from .samples import sample_array
@@ -120,7 +121,13 @@ class MarginReport:
 
 
 def margin_report(
-    model: Any, X: Any, y: Any, delta: float = 0.05, rho: float = 1.0, groups: Any = None
+    model: Any,
+    X: Any,
+    y: Any,
+    delta: float = 0.05,
+    rho: float = 1.0,
+    groups: Any = None,
+    confounds: Any = None,
 ) -> MarginReport | list[MarginReport]:
     """Return the margin distribution of labelled samples and both bounds of Theorem 1.
 
@@ -138,6 +145,8 @@ def margin_report(
         not be chosen by comparing bounds.
     groups : array-like, optional
         Groups of the samples; required if the model scales by group.
+    confounds : array-like, optional
+        Confounds of the samples; required if the model removes them.
 
     Returns
     -------
@@ -148,7 +157,7 @@ def margin_report(
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
     clf = classifier_of(model)
-    X = samples_for_classifier(model, X, groups)
+    X = samples_for_classifier(model, X, Metadata(groups, confounds))
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
     problems = binary_problems(codes, len(class_labels), clf.multi_class_)

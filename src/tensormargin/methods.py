@@ -1,4 +1,4 @@
-"""The paper's seven methods by name: presets of one estimator."""
+"""Methods by name: the paper's seven, which are presets of one estimator, and their kernel versions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 from .estimators import TensorMarginClassifier
+from .kernels import TensorKernel
 
 _HINGE_ONLY = {"mu1": 0.0, "mu2": 0.0}
 
@@ -24,25 +27,53 @@ METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 """Parameters of `TensorMarginClassifier` for each method of the paper (its Table 1)."""
 
 
-def make_method(name: str, **overrides: Any) -> TensorMarginClassifier:
-    """Return an unfitted classifier for one of the paper's methods.
+KERNEL_METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "RBF-SVM": ("rbf", "SVM"),
+        "RBF-LMDM": ("rbf", "LMDM"),
+        "DuSK": ("dusk", "SVM"),
+        "TT-MMK": ("tt-mmk", "SVM"),
+    }
+)
+"""Kernel methods: the kernel of `TensorKernel`, and the flat method behind it.
+
+"DuSK" (He et al. 2014) and "TT-MMK" (Kour et al. 2023) are support vector machines with these kernels of tensors.
+"""
+
+
+def make_method(name: str, **overrides: Any) -> Any:
+    """Return an unfitted classifier for one of the paper's methods, or a pipeline for a kernel method.
 
     Parameters
     ----------
     name : str
-        A key of `METHODS`.
+        A key of `METHODS` or `KERNEL_METHODS`.
     **overrides
-        Parameters of `TensorMarginClassifier` that override the preset.
+        Parameters of `TensorMarginClassifier` that override the preset. For a kernel method, names that begin with
+        ``kernel__`` are parameters of `TensorKernel`.
+
+    Returns
+    -------
+    TensorMarginClassifier, or a Pipeline of the steps "kernel" and "classifier"
 
     Examples
     --------
     >>> from tensormargin import make_method
     >>> make_method("STuM", rank=(4, 4))
     TensorMarginClassifier(mu1=0.0, mu2=0.0, rank=(4, 4))
+    >>> make_method("DuSK", kernel__rank=3)["kernel"]
+    TensorKernel(kernel='dusk', rank=3)
     """
-    if name not in METHODS:
-        raise ValueError(f"unknown method {name!r}; the paper's methods are {', '.join(METHODS)}")
-    return TensorMarginClassifier(**{**METHODS[name], **overrides})
+    if name in METHODS:
+        return TensorMarginClassifier(**{**METHODS[name], **overrides})
+    if name not in KERNEL_METHODS:
+        known = (*METHODS, *KERNEL_METHODS)
+        raise ValueError(f"unknown method {name!r}; the methods are {', '.join(known)}")
+    kernel, flat = KERNEL_METHODS[name]
+    of_kernel = {key.removeprefix("kernel__"): value for key, value in overrides.items() if key.startswith("kernel__")}
+    others = {key: value for key, value in overrides.items() if not key.startswith("kernel__")}
+    classifier = TensorMarginClassifier(**{**METHODS[flat], **others})
+    return Pipeline([("kernel", TensorKernel(**{"kernel": kernel, **of_kernel})), ("classifier", classifier)])
 
 
 def check_methods(names: Sequence[str], known: Collection[str] = tuple(METHODS)) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
@@ -19,9 +20,21 @@ from ._typing import Array
 from ._validation import named_as_fitted
 from .affine import form_of_chain, mean_form
 from .affine import sample_shape as sample_shape
-from .chains import Chain, chain_of, flat_steps, is_masker, is_sampler, kind_names, named_steps, scales_by_group
+from .chains import (
+    Chain,
+    chain_of,
+    flat_steps,
+    is_masker,
+    is_sampler,
+    kind_names,
+    named_steps,
+    needed_metadata,
+    scales_by_group,
+    without_confounds,
+)
 from .estimators import TensorMarginClassifier
-from .preparation import KeepsTensors, takes_ragged
+from .metadata import Metadata, check_needs
+from .preparation import Deconfound, KeepsTensors, takes_ragged
 from .pull_backs import painted, volumes
 from .views import views_or_array, views_or_samples
 
@@ -95,77 +108,96 @@ class AveragedClassifier(TensorMarginClassifier):
         return one
 
 
-def needs_groups(model: Any) -> bool:
-    """Return whether preparing samples requires their groups."""
+def metadata_needed_by(model: Any) -> set[str]:
+    """Return the names of the metadata, "groups" and "confounds", without which a model cannot prepare samples."""
+    if hasattr(model, "needed_metadata"):
+        return set(model.needed_metadata)
     try:
         steps = all_steps(model)
     except (NotFittedError, TypeError):  # not fitted, or a model of another library
         steps = pipeline_steps(model)
-    return any(scales_by_group(step) for step in steps)
+    return set().union(*map(needed_metadata, steps))
 
 
-def fit_model(model: Any, X: Array, y: Array, groups: Array | None = None, **of_last: Any) -> Any:
-    """Fit a model and return it; groups are passed to all steps that take them, other arguments to the final `fit`."""
+def needs_groups(model: Any) -> bool:
+    """Return whether preparing samples requires their groups."""
+    return "groups" in metadata_needed_by(model)
+
+
+def removed_confounds(model: Any) -> list[Deconfound]:
+    """Return the steps of a fitted model that remove confounds."""
+    return [step for step in all_steps(model) if isinstance(step, Deconfound)]
+
+
+def fit_model(model: Any, X: Array, y: Array, metadata: Metadata | Array | None = None, **of_last: Any) -> Any:
+    """Fit a model and return it; metadata are passed to all steps that take them, other arguments to the final `fit`.
+
+    Here and below, a vector instead of `Metadata` stands for groups.
+    """
+    metadata = Metadata.of(metadata)
     steps = [step for _, step in named_steps(model.steps[:-1])] if isinstance(model, Pipeline) else []
     for step in steps:
         if is_sampler(step):
-            X, y, groups = _resampled(step, X, y, groups)
+            X, y, metadata = _resampled(step, X, y, metadata)
         else:
-            X = step.fit_transform(X, y, **_groups_for(step, groups))
+            X = step.fit_transform(X, y, **_metadata_for(step, metadata))
     last = last_estimator(model)
-    taken = signature(last.fit).parameters.values()
-    takes_groups = any(one.name == "groups" or one.kind is Parameter.VAR_KEYWORD for one in taken)
-    last.fit(X, y, **({"groups": groups} if takes_groups and groups is not None else {}), **of_last)
+    if isinstance(last, Pipeline):
+        fit_model(last, X, y, metadata, **of_last)
+    else:
+        last.fit(X, y, **_taken(last.fit, metadata), **of_last)
     return model
 
 
-def _resampled(step: Any, X: Array, y: Array, groups: Array | None) -> tuple[Array, Array, Array | None]:
+def _taken(method: Any, metadata: Metadata) -> dict[str, Array]:
+    """Return the metadata that a method takes, as keyword arguments."""
+    parameters = signature(method).parameters.values()
+    every = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+    names = {one.name for one in parameters} | ({"groups"} if every else set())
+    return {name: value for name, value in metadata.given.items() if name in names}
+
+
+def _resampled(step: Any, X: Array, y: Array, metadata: Metadata) -> tuple[Array, Array, Metadata]:
     X, y = step.fit_resample(X, y)
-    if groups is None:
-        return X, y, None
+    if not metadata.given:
+        return X, y, metadata
     if not hasattr(step, "sample_indices_"):
+        lacking = "belong to no group" if metadata.groups is not None else "have no confounds"
         raise ValueError(
-            f"{type(step).__name__} makes new samples, which belong to no group; leave the groups out, or use a "
-            "sampler that takes samples as they are, such as RandomOverSampler"
+            f"{type(step).__name__} makes new samples, which {lacking}; leave the {' and '.join(metadata.given)} out, "
+            "or use a sampler that takes samples as they are, such as RandomOverSampler"
         )
-    return X, y, groups[step.sample_indices_]
+    return X, y, metadata.rows(step.sample_indices_)
 
 
-def fit_transformed(transformer: Any, X: Any, y: Any, groups: Array | None) -> Any:
-    """Fit a transformer and return the transformed samples; groups are passed to all steps that take them."""
-    if not works_by_group(transformer):
+def fit_transformed(transformer: Any, X: Any, y: Any, metadata: Metadata | Array | None) -> Any:
+    """Fit a transformer and return the transformed samples; metadata are passed to all steps that take them."""
+    if not needed_metadata(transformer):
         return transformer.fit_transform(X, y)
+    metadata = Metadata.of(metadata)
     if not isinstance(transformer, Pipeline):
-        return transformer.fit_transform(X, y, groups=groups)
+        return transformer.fit_transform(X, y, **metadata.given)
     for _, step in named_steps(transformer.steps):
-        X = fit_transformed(step, X, y, groups)
+        X = fit_transformed(step, X, y, metadata)
     return X
 
 
-def transformed(transformer: Any, X: Any, groups: Array | None) -> Any:
-    """Return the samples after a fitted transformer; groups are passed to all steps that take them."""
-    if not works_by_group(transformer):
+def transformed(transformer: Any, X: Any, metadata: Metadata | Array | None) -> Any:
+    """Return the samples after a fitted transformer; metadata are passed to all steps that take them."""
+    if not needed_metadata(transformer):
         return transformer.transform(X)
+    metadata = Metadata.of(metadata)
     if not isinstance(transformer, Pipeline):
-        return transformer.transform(X, groups=groups)
-    return _through(flat_steps(transformer.steps), X, groups)
+        return transformer.transform(X, **metadata.given)
+    return _through(flat_steps(transformer.steps), X, metadata)
 
 
-def check_groups_for(method: str, transformer: Any, groups: Array | None) -> None:
-    """Raise ValueError if a transformer (or None) works by group and there are no groups."""
-    if groups is None and works_by_group(transformer):
-        raise ValueError(
-            f"by_group=True needs groups, one per sample: the preparation scales every group by itself. Pass them to "
-            f"{method}(..., groups=groups), or use by_group=False"
-        )
+def check_metadata_for(method: str, transformer: Any, metadata: Metadata) -> None:
+    """Raise ValueError if a transformer (or None) needs metadata that are not there."""
+    check_needs(method, needed_metadata(transformer), metadata)
 
 
-def works_by_group(transformer: Any) -> bool:
-    """Return whether a transformer or one of its steps works by group; False for None."""
-    return any(scales_by_group(step) for _, step in named_steps([("", transformer)]))
-
-
-def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Any:
+def samples_for_map(model: Any, X: Any, metadata: Metadata | Array | None = None) -> Any:
     """Return the samples in the space that the maps are drawn in.
 
     This is the space of the original samples, or the space after the last step that scales by group or equalises
@@ -174,7 +206,7 @@ def samples_for_map(model: Any, X: Any, groups: Array | None = None) -> Any:
     steps = all_steps(model)
     if steps and is_masker(steps[0]):
         return volumes(steps[0].inverse_transform(steps[0].transform(X)))
-    return views_or_array(_through(steps[: _map_space(steps)], _at_the_door(steps, X), groups))
+    return views_or_array(_through(steps[: _map_space(steps)], _at_the_door(steps, X), Metadata.of(metadata)))
 
 
 def _map_space(steps: Sequence[Any]) -> int:
@@ -183,25 +215,31 @@ def _map_space(steps: Sequence[Any]) -> int:
     return max((place + 1 for place, stops in enumerate(one_way) if stops), default=0)
 
 
-def groups_for_last_step(model: Any, groups: Array | None) -> dict[str, Any]:
+def metadata_for_last_step(model: Any, metadata: Metadata | Array | None) -> dict[str, Any]:
     """Return the keyword arguments for `predict` and similar methods of a fitted model's last estimator.
 
-    These are the groups if a preparation inside it scales by group, otherwise nothing.
+    These are the metadata that a preparation inside it needs, otherwise nothing.
     """
     last = last_estimator(model)
-    takes = "groups" in signature(last.predict).parameters
-    return {"groups": groups} if takes and groups is not None and needs_groups(last) else {}
+    taken, needed = _taken(last.predict, Metadata.of(metadata)), metadata_needed_by(last)
+    return {name: value for name, value in taken.items() if name in needed}
 
 
-def samples_for_last_step(model: Any, X: Any, groups: Array | None = None) -> Any:
+def samples_for_last_step(model: Any, X: Any, metadata: Metadata | Array | None = None) -> Any:
     """Return the samples transformed for the final estimator of a fitted model."""
-    return named_as_fitted(last_estimator(model), _through(pipeline_steps(model), X, groups))
+    return named_as_fitted(last_estimator(model), _through(pipeline_steps(model), X, Metadata.of(metadata)))
 
 
-def samples_for_classifier(model: Any, X: Any, groups: Array | None = None) -> Any:
+def predicted_labels(model: Any, X: Any, metadata: Metadata | Array | None = None) -> Array:
+    """Return the predictions of a fitted model, whose steps get the metadata that they need."""
+    ready, more = samples_for_last_step(model, X, metadata), metadata_for_last_step(model, metadata)
+    return np.asarray(last_estimator(model).predict(ready, **more))
+
+
+def samples_for_classifier(model: Any, X: Any, metadata: Metadata | Array | None = None) -> Any:
     """Return the samples transformed for the classifier inside a fitted model."""
     steps = all_steps(model)
-    return named_as_fitted(classifier_of(model), _through(steps, _at_the_door(steps, X), groups))
+    return named_as_fitted(classifier_of(model), _through(steps, _at_the_door(steps, X), Metadata.of(metadata)))
 
 
 def original_samples(model: Any, X: Any) -> Any:
@@ -219,7 +257,8 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
 
     Scores are ``<map, Z> + constant``: the steps of the model are undone on the weight (`affine_form`). Group-wise
     scaling and the equalising of different lengths cannot be undone; the map then refers to the samples after that
-    step. After a nilearn masker it refers to the images returned by the masker's `inverse_transform`. For a
+    step. `Deconfound` leaves the weight as it is: scores also have a linear function of the confounds. After a nilearn
+    masker it refers to the images returned by the masker's `inverse_transform`. For a
     CalibratedClassifierCV with several models, the map is the mean over them.
 
     Parameters
@@ -231,7 +270,7 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
     -------
     ndarray of shape (n_problems, *sample shape), or a dictionary of them for several views
     """
-    chain = chain_of(model)
+    chain = without_confounds(chain_of(model))
     first = _map_space(chain.steps)
     shape = chain.steps[first - 1].sample_shape_out_ if first else sample_shape
     masker = chain.steps[first] if first < len(chain.steps) and is_masker(chain.steps[first]) else None
@@ -248,11 +287,11 @@ def problem_names(model: Any) -> list[str]:
     return [f"{positive} against {negative}" for negative, positive in classifier_of(model).problems_]
 
 
-def _through(steps: Sequence[Any], X: Any, groups: Array | None) -> Any:
+def _through(steps: Sequence[Any], X: Any, metadata: Metadata) -> Any:
     for step in steps:
-        X = step.transform(named_as_fitted(step, X), **_groups_for(step, groups))
+        X = step.transform(named_as_fitted(step, X), **_metadata_for(step, metadata))
     return X
 
 
-def _groups_for(step: Any, groups: Array | None) -> dict[str, Any]:
-    return {"groups": groups} if isinstance(step, KeepsTensors) else {}
+def _metadata_for(step: Any, metadata: Metadata) -> dict[str, Any]:
+    return metadata.given if isinstance(step, KeepsTensors) else {}

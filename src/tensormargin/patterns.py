@@ -11,6 +11,7 @@ from ._namespace import rows_of, to_host
 from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
+from .metadata import Metadata
 from .model_steps import classifier_of, original_samples, samples_for_classifier, samples_for_map
 from .multiclass import binary_problems, class_codes
 from .samples import sample_array
@@ -19,7 +20,7 @@ from .views import Views, missing_samples
 _ROUNDING = 8  # units in the last place by which equal scores may differ
 
 
-def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) -> Any:
+def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Any:
     """Return the activation patterns of a model's weights (Haufe et al. 2014, NeuroImage 87).
 
     A weight is a filter: it extracts the class from the data but does not show where the class is encoded. A large
@@ -46,6 +47,8 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
         Labels. If given, each one-vs-one problem uses only the samples of its two classes, otherwise all samples.
     groups : array-like of shape (n_samples,), optional
         Groups of the samples; required if the model scales by group.
+    confounds : array-like of shape (n_samples, n_confounds), optional
+        Confounds of the samples; required if the model removes them.
 
     Returns
     -------
@@ -55,8 +58,9 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None) ->
     """
     clf = classifier_of(model)
     X = original_samples(model, X)  # once: it is used twice
-    scores = to_host(clf.binary_scores(samples_for_classifier(model, X, groups)))
-    shown = samples_for_map(model, X, groups)
+    metadata = Metadata(groups, confounds)
+    scores = to_host(clf.binary_scores(samples_for_classifier(model, X, metadata)))
+    shown = samples_for_map(model, X, metadata)
     if not isinstance(shown, Views):
         return _pattern(shown, _loadings(clf, scores, y))
     patterns = {}

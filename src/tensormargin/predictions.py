@@ -13,7 +13,15 @@ import numpy as np
 from ._namespace import is_lazy
 from ._typing import Array
 from .io import BadFileError, SampleSet, replacing
-from .model_steps import groups_for_last_step, last_estimator, needs_groups, sample_shape, samples_for_last_step
+from .metadata import Metadata, names_of
+from .model_steps import (
+    last_estimator,
+    metadata_for_last_step,
+    needs_groups,
+    removed_confounds,
+    sample_shape,
+    samples_for_last_step,
+)
 from .preparation import takes_ragged
 
 
@@ -49,17 +57,35 @@ def check_samples_fit(model: Any, samples: SampleSet) -> None:
             f"{samples.source}: the model scales by group, so it needs the groups of new samples too: name them with "
             "--groups"
         )
+    needed = confounds_needed(model)
+    known = [] if samples.confounds is None else names_of(samples.confounds)
+    missing = [name for name in needed if name not in known]
+    if missing:
+        raise BadFileError(
+            f"{samples.source}: the model removes what {', '.join(needed)} explain, so it needs these confounds of new "
+            f"samples too; {', '.join(missing)} is missing. Name them with --confounds {','.join(needed)}"
+        )
+
+
+def confounds_needed(model: Any) -> tuple[str, ...]:
+    """Return the names of the confounds that a fitted model removes; none for a model of another library."""
+    try:
+        steps = removed_confounds(model)
+    except TypeError:
+        return ()
+    return tuple(dict.fromkeys(name for step in steps for name in step.names_))
 
 
 def predictions_of(model: Any, samples: SampleSet) -> Predictions:
     """Return the predictions; raise `BadFileError` if the samples do not fit the model."""
     check_samples_fit(model, samples)
     last = last_estimator(model)
-    ready = samples_for_last_step(model, samples.data, samples.groups)
+    metadata = Metadata(samples.groups, samples.confounds)
+    ready = samples_for_last_step(model, samples.data, metadata)
     known = (("label", samples.target), ("group", samples.groups))
     columns = {name: values for name, values in known if values is not None}
     names = samples.names or [str(number) for number in range(len(samples.data))]
-    more = groups_for_last_step(model, samples.groups)
+    more = metadata_for_last_step(model, metadata)
     predicted, strengths = last.predict(ready, **more), _strengths(last, ready, more)
     if is_lazy(ready):
         import dask

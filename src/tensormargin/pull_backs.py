@@ -16,7 +16,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from ._typing import Array, FloatArray
 from .chains import is_masker, kind_names, scales_by_group
-from .preparation import KeepsTensors
+from .kernels import TensorKernel
+from .preparation import Deconfound, KeepsTensors
 
 PullBack = Callable[[Any, Array], tuple[Array, Array]]
 """Takes a fitted step and weights on its output, of shape (n_problems, *output shape); returns weights on its input and
@@ -144,6 +145,11 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
             f"cannot take a weight back through {type(step).__name__}(by_group=True): every group is scaled by its own "
             "statistics, so no one weight fits all original samples"
         )
+    if isinstance(step, Deconfound):
+        raise NotAffineError(
+            f"the scores after Deconfound depend on {', '.join(step.names_)}, too, so they are not affine in the "
+            "samples alone. tensormargin.weight_maps has the weight on the samples, which it does not change"
+        )
     if None in step.sample_shape_in_:
         raise NotAffineError(
             f"cannot take a weight back through {type(step).__name__}: the training samples had different lengths, so "
@@ -158,6 +164,16 @@ def _constants(step: Any, weights: Array, shape: tuple[int, ...]) -> FloatArray:
 
 
 register_pull_back(KeepsTensors, _through_our_own)
+
+
+def _through_kernel(step: TensorKernel, weights: Array) -> tuple[Array, Array]:
+    try:
+        return step.pull_back(weights), np.zeros(len(weights))
+    except TypeError as error:
+        raise NotAffineError(str(error)) from error
+
+
+register_pull_back(TensorKernel, _through_kernel)
 
 
 # ---- scikit-learn ----

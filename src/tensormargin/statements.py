@@ -8,7 +8,7 @@ from typing import Any
 from .estimators import TensorMarginClassifier
 from .formats.base import plain_rank
 from .intake import shape_in_words
-from .model_steps import AveragedClassifier, all_steps, classifier_of, search_of, wrappers_of
+from .model_steps import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
 from .preparation import KeepsTensors
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
@@ -20,6 +20,13 @@ _RULES = {
     "margins": "of those within one standard error of the best the one with the smallest Cantelli bound on its "
     "validation margins",
 }
+
+
+CONFOUNDS_WARNING = (
+    "Removing confounds is not the same as controlling for them: what they share with the classes is lost, effects "
+    "that are not linear stay, and a model may use what is left."
+)
+"""What the removal of confounds does not mean."""
 
 
 def percent(value: float | None) -> str:
@@ -84,6 +91,7 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     """Return sentences on data, preparation, model, choice, evaluation and software."""
     about = facts.get("about", {})
     lines = [_data(about.get("data")), _preparation(model), _model(model)]
+    lines.insert(2, CONFOUNDS_WARNING if removed_confounds(model) else "")
     lines += [_choice(model, about.get("search")), *describe_wrappers(model)]
     lines += [_evaluation(about.get("evaluation")), _chance(about.get("chance"))]
     versions = facts["versions"]

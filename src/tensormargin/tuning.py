@@ -92,6 +92,19 @@ PASS_SAMPLES = 8
 JOINED_AT_ONCE = 8
 """Number of chunks whose statistics one task joins."""
 
+# ---- kernels (kernels/) ----
+
+EXACT_KERNEL_SAMPLES = 3000
+"""Up to here all features of a kernel are computed: their number grows with the samples, and the time with its cube."""
+LANDMARKS = 2000
+"""Landmarks for more samples..."""
+KERNEL_FEATURES = 1000
+"""...and features: of 12,000 MNIST images, as accurate as 2,000 and fitted to five times as fast."""
+SAMPLES_PER_LANDMARK = 3
+"""Samples among which landmarks are chosen, for each of them."""
+KERNEL_ENTRIES = 2**22
+"""Entries of a block of kernel values: 32 MB, so that blocks are small beside the features."""
+
 # ---- block problems (blocks/, designs.py) ----
 
 SMALL_DESIGN = 2**15

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from ._options import names
+
 if TYPE_CHECKING:
     from ..io import SampleSet
     from ..preparation import Recipe
@@ -29,7 +31,7 @@ DATA is one of
 # The keys of `datasets.CATALOGUE`, copied so that a wrong name is refused at once; a test compares the two.
 DATA_SETS = ("digits", "mnist", "orl", "haxby", "eeg", "adrenal", "basic-motions", "indian-pines")
 
-_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size")
+_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds")
 
 
 class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
@@ -54,6 +56,11 @@ _LOADING = (
     click.option("--no-groups", is_flag=True, help="Ignore groups, even if there is an array or column of that name."),
     click.option("--labels-from", type=click.Path(path_type=Path), help="File with the labels and optionally groups."),
     click.option("--axis", type=int, default=0, show_default=True, help="Sample axis of the array."),
+    click.option(
+        "--confounds",
+        metavar="NAMES",
+        help="Comma-separated arrays or columns (age,site); what they explain linearly is removed.",
+    ),
     click.option("--size", type=Shape(), help="Resize image and volume files on loading, e.g. 64x64."),
 )
 
@@ -83,14 +90,14 @@ _PREPARING = (
 
 def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `load_samples` to a command, passed as one dictionary ``loading``."""
-    names = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "size")
-    return _gathered(command, _LOADING, "loading", names)
+    parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size")
+    return _gathered(command, _LOADING, "loading", parts)
 
 
 def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Recipe` to a command, passed as one dictionary ``preparing``."""
-    names = ("length", "scale", "by_group", "mask", "crop", "resize", "tensorize")
-    return _gathered(command, _PREPARING, "preparing", names)
+    parts = ("length", "scale", "by_group", "mask", "crop", "resize", "tensorize")
+    return _gathered(command, _PREPARING, "preparing", parts)
 
 
 def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple[str, ...]) -> Callable[..., Any]:
@@ -118,6 +125,7 @@ def load(
     from ..leakage import LeakageWarning
 
     options = {name: value for name, value in loading.items() if name != "no_groups"}
+    options["confounds"] = confounds_in(loading)
     if loading["no_groups"]:
         if options["groups"] is not None:
             raise ValueError("--groups and --no-groups contradict each other; leave one out")
@@ -125,6 +133,12 @@ def load(
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
         lazy: Literal["auto", False] = "auto" if in_parts else False
         return load_samples(path, **options, need_labels=need_labels, ragged=ragged, lazy=lazy)
+
+
+def confounds_in(loading: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the confounds."""
+    given = loading.get("confounds")
+    return names(given) if isinstance(given, str) else tuple(given or ())
 
 
 def check_data(path: Path) -> None:
@@ -150,7 +164,7 @@ def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
     from ..io import SampleSet
 
     name = str(path)
-    given = [f"--{option.replace('_', '-')}" for option in _FOR_FILES if loading[option] not in (None, 0)]
+    given = [f"--{option.replace('_', '-')}" for option in _FOR_FILES if loading.get(option) not in (None, 0, ())]
     if given:
         raise ValueError(
             f"{', '.join(given)}: for files only, and {name} is a public data set. Leave it out, or make a file of the "
@@ -187,10 +201,10 @@ def leakage_said(samples: SampleSet) -> Iterator[None]:
         yield
 
 
-def recipe_of(preparing: dict[str, Any]) -> Recipe:
+def recipe_of(preparing: dict[str, Any], loading: dict[str, Any]) -> Recipe:
     """Return the recipe that the options describe; raise ValueError if it is invalid."""
     from ..preparation import Recipe
 
-    recipe = Recipe(**preparing)
+    recipe = Recipe(**preparing, confounds=confounds_in(loading))
     recipe.inner()
     return recipe

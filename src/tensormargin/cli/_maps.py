@@ -52,7 +52,7 @@ def write_maps(
 
         if samples is None:
             raise ValueError("--pattern-map needs the samples; give DATA")
-        pattern = activation_pattern(model, samples.data, samples.target, samples.groups)
+        pattern = activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
         written += _save(pattern_map, pattern, model, "pattern", affine)
     return written
 

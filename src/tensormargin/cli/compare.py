@@ -48,7 +48,8 @@ Examples:
   tensormargin compare faces/ --size 64x64 --methods SVM,STuM,LinearSVC,CP-PLSR
   tensormargin compare scans.nii.gz --labels-from runs.csv --by-group --json > result.json
 
-Besides the paper's methods: LinearSVC (scikit-learn, flat) and CP-PLSR (TensorLy).
+Besides the paper's methods: RBF-SVM, RBF-LMDM, DuSK and TT-MMK (kernels), LinearSVC (scikit-learn, flat) and CP-PLSR
+(TensorLy).
 """
 
 
@@ -58,6 +59,7 @@ _DEFAULT = Path("basic-motions")
 @click.command("compare", epilog=_EXAMPLES)
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @methods_option
+@click.option("--kernels", is_flag=True, help="Add the kernel methods, tuned over the width of the kernel, too.")
 @click.option(
     "--repeats", type=click.IntRange(1), default=5, show_default=True, help="Number of random train-test splits."
 )
@@ -86,6 +88,7 @@ _DEFAULT = Path("basic-motions")
 def compare_command(
     data: Path | None,
     methods: str | None,
+    kernels: bool,
     repeats: int,
     test_size: float,
     folds: int,
@@ -108,13 +111,14 @@ def compare_command(
         check_data(data or _DEFAULT)
     with progress_bar(in_seconds=True) as show, processes(jobs, scheduler, "tensormargin.evaluation") as ready:
         from ..evaluation import CompareSettings, compare, comparison_content
-        from ..methods import METHODS
+        from ..methods import KERNEL_METHODS, METHODS
 
         with refusals(ValueError):
             check_outputs((data, loading["labels_from"]), (report,))
-            recipe = recipe_of(preparing)
+            recipe = recipe_of(preparing, loading)
+            chosen = tuple(METHODS) if methods is None else names(methods)
             settings = CompareSettings(
-                methods=tuple(METHODS) if methods is None else names(methods),
+                methods=tuple(dict.fromkeys((*chosen, *(KERNEL_METHODS if kernels else ())))),
                 repeats=repeats,
                 test_size=test_size,
                 folds=folds,
@@ -126,7 +130,9 @@ def compare_command(
         checkpoint = unfinished(show, fresh)
         with leakage_said(samples), fits_on(scheduler, X):
             with refusals(ValueError):
-                results = compare(X, samples.labels, settings, jobs, samples.groups, show, checkpoint)
+                results = compare(
+                    X, samples.labels, settings, jobs, samples.groups, show, checkpoint, samples.confounds
+                )
             _announce(samples, settings)
             ready()
             rows = list(results)
@@ -153,6 +159,12 @@ def _announce(samples: SampleSet, settings: CompareSettings) -> None:
     click.echo(f"{in_words(samples)}; {work}", err=True)
 
 
+def _tuned(settings: CompareSettings) -> str:
+    from ..methods import KERNEL_METHODS
+
+    return "lambda (and the width of kernels)" if set(settings.methods) & set(KERNEL_METHODS) else "lambda"
+
+
 def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[str, Any]) -> None:
     from rich.console import Console
 
@@ -164,8 +176,8 @@ def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[st
     said = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
     lines = [
         *differences_in_words(content["differences"]),
-        f"{said}, {kind} ({1 - settings.test_size:.0%} training). lambda chosen for each method by "
-        f"{settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for the "
+        f"{said}, {kind} ({1 - settings.test_size:.0%} training). {_tuned(settings)} chosen for each method "
+        f"by {settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for the "
         "number of methods (Holm). Margins are of the test set; parameters and margins are per binary problem.",
     ]
     unfinished = sum(not row["converged"] for row in content["rows"])

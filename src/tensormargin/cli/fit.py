@@ -164,7 +164,7 @@ def fit_command(
             auto=auto,
             decomposition=decomposition or "tucker",
             rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
-            recipe=recipe_of(preparing),
+            recipe=recipe_of(preparing, loading),
             folds=folds,
             outer_folds=outer_folds,
             repeats=repeats,

@@ -38,12 +38,13 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
     (for models without probabilities, the score) of every class.
     """
     from ..io import load_model
-    from ..predictions import predictions_of, write_predictions
+    from ..predictions import confounds_needed, predictions_of, write_predictions
     from ..preparation import takes_ragged
 
     with refusals(ValueError):
         check_outputs((model, data, loading["labels_from"]), (out,))
         loaded = load_model(model)
+        loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
         samples = load(data, loading, need_labels=False, ragged=takes_ragged(loaded.model), in_parts=True)
         rows = predictions_of(loaded.model, samples)
         write_predictions(out, rows)

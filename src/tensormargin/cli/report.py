@@ -40,10 +40,11 @@ def report_command(source: Path, data: Path | None, out: Path, loading: dict[str
             page = comparison_page(read_comparison(source))
         else:
             from ..io import load_model
-            from ..predictions import check_samples_fit
+            from ..predictions import check_samples_fit, confounds_needed
             from ..preparation import takes_ragged
 
             loaded = load_model(source)
+            loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
             samples = None if data is None else load(data, loading, ragged=takes_ragged(loaded.model), in_parts=True)
             if samples is not None:
                 check_samples_fit(loaded.model, samples)

@@ -11,17 +11,20 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from sklearn.base import clone
 from sklearn.metrics import get_scorer
-from sklearn.pipeline import Pipeline
 
 from .._typing import Array
 from ..cluster import goes_to_cluster
 from ..estimators import TensorMarginClassifier
 from ..estimators.engine import one_blas_thread
 from ..estimators.fit_steps import without_convergence_warnings
+from ..metadata import NO_METADATA, Metadata
+from ..model_steps import fit_transformed, transformed
 from ..samples import sample_array
 from ..selection import splits_of
 from ..selection.search import PreparedSplit, Training
 from .contenders import Contender
+
+_FAILURES = (ValueError, ArithmeticError)
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,19 @@ def tuned(
     y: Array,
     folds: int,
     seed: int,
-    groups: Array | None = None,
+    metadata: Metadata | Array | None = None,
     n_jobs: int | None = None,
     scoring: str = "accuracy",
 ) -> Tuned:
-    """Choose a contender's hyperparameters by cross-validated score; ties go to the first candidate."""
+    """Choose a contender's hyperparameters by cross-validated score; ties go to the first candidate.
+
+    A vector instead of `Metadata` stands for groups.
+    """
     if one.n_candidates == 1:
         return choose(one, [])
-    return choose(one, candidate_scores(one, X, y, splits_of(folds, y, groups, seed), n_jobs, scoring).T)
+    metadata = Metadata.of(metadata)
+    splits = splits_of(folds, y, metadata.groups, seed)
+    return choose(one, candidate_scores(one, X, y, splits, n_jobs, scoring, metadata).T)
 
 
 def choose(one: Contender, scores: Iterable[Array]) -> Tuned:
@@ -70,73 +78,57 @@ def candidate_scores(
     splits: Sequence[tuple[Array, Array]],
     n_jobs: int | None = None,
     scoring: str = "accuracy",
+    metadata: Metadata = NO_METADATA,
 ) -> Array:
     """Return the validation scores of a contender's candidates, one row per candidate and one column per split.
 
-    They are those of scikit-learn's GridSearchCV (NaN where a fit fails, an error if all do), but preparations, and
-    whatever else all values of the contender's own hyperparameter share, are computed once per split.
+    They are those of scikit-learn's GridSearchCV (NaN where a fit fails, an error if all do), but the steps before the
+    last one, and whatever else the candidates share, are computed once per split, and metadata are passed when
+    predicting, too.
     """
     where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
     with without_convergence_warnings(), one_blas_thread, where:  # several fits may run at the same time
-        columns = Parallel()(delayed(_scores_on_split)(X, y, *split, one, scoring) for split in splits)
+        columns = Parallel()(delayed(_scores_on_split)(X, y, *split, one, scoring, metadata) for split in splits)
     return np.column_stack(columns)
 
 
-def single_steps(model: Any) -> list[Any]:
-    """Return the steps of a pipeline whose last step may be a pipeline, too, without those that do nothing."""
-    if not isinstance(model, Pipeline):
-        return [model]
-    *front, (_, last) = model.steps
-    return [*(step for _, step in front if step not in (None, "passthrough")), *single_steps(last)]
-
-
-def _scores_on_split(X: Array, y: Array, train: Array, test: Array, one: Contender, scoring: str) -> Array:
+def _scores_on_split(
+    X: Array, y: Array, train: Array, test: Array, one: Contender, scoring: str, metadata: Metadata
+) -> Array:
     """Return the scores of all candidates on one split."""
-    scores = np.full(one.n_candidates, np.nan)
-    failure: Exception | None = None
-    fitted_after: dict[int, _AfterPreparation] = {}
-    for number in range(one.n_candidates):
-        chosen = one.candidate(number)
-        preparation = id(chosen.pop("preparation", None))
+    scores, scorer, failures = np.full(one.n_candidates, np.nan), get_scorer(scoring), list[Exception]()
+    for numbers in one.sharing_steps():
         try:
-            if preparation not in fitted_after:
-                model = clone(one.estimator).set_params(**one.candidate(number))
-                fitted_after[preparation] = _AfterPreparation(single_steps(model), X, y, train, test)
-            own = {name.rpartition("__")[2]: value for name, value in chosen.items()}
-            scores[number] = fitted_after[preparation].score(own, scoring)
-        except (ValueError, ArithmeticError) as error:
-            failure = error
-    if failure is not None and np.isnan(scores).all():
-        raise failure
+            front = one.steps_before_last(numbers[0])
+            prepared = fit_transformed(front, X[train], y[train], metadata.rows(train))
+            tested = transformed(front, X[test], metadata.rows(test))
+        except _FAILURES as error:
+            failures.append(error)
+            continue
+        fits = _SharedFits(prepared, y[train])
+        for number in numbers:
+            try:
+                scores[number] = scorer(fits.of(one.last(number)), tested, y[test])
+            except _FAILURES as error:
+                failures.append(error)
+    if failures and np.isnan(scores).all():
+        raise failures[-1]
     return scores
 
 
-class _AfterPreparation:
-    """A split after the steps in front of the last one, which were fitted on the training set."""
+class _SharedFits:
+    """Fits to one training set, which share their first passes over it if they are ours."""
 
-    def __init__(self, steps: Sequence[Any], X: Array, y: Array, train: Array, test: Array) -> None:
-        *front, self._last = steps
-        self._y, self._y_test = y[train], y[test]
-        self._X, self._X_test = X[train], X[test]
-        for step in front:
-            self._X = step.fit_transform(self._X, self._y)
-            self._X_test = step.transform(self._X_test)
-        self._shared: PreparedSplit | None = None
+    def __init__(self, X: Array, y: Array) -> None:
+        self._X, self._y = X, y
+        self._split: PreparedSplit | None = None
 
-    def score(self, parameters: dict[str, Any], scoring: str) -> float:
-        """Return the score of the last step with these parameters on the test set."""
-        model = clone(self._last).set_params(**parameters)
-        if isinstance(model, TensorMarginClassifier):
-            model._validate_params()
-            model = self._split.fit_with(parameters)
-        else:
-            model.fit(self._X, self._y)
-        return float(get_scorer(scoring)(model, self._X_test, self._y_test))
-
-    @property
-    def _split(self) -> PreparedSplit:
-        """The training set, in a form that shares work between the fits of one method."""
-        if self._shared is None:
+    def of(self, estimator: Any) -> Any:
+        """Return the fitted estimator."""
+        if not isinstance(estimator, TensorMarginClassifier):
+            return estimator.fit(self._X, self._y)
+        estimator._validate_params()
+        if self._split is None:
             training, rows = Training(sample_array(self._X), self._y, None, [None]), np.arange(len(self._y))
-            self._shared = PreparedSplit.of(training, (rows, rows[:0]), 0, self._last)
-        return self._shared
+            self._split = PreparedSplit.of(training, (rows, rows[:0]), 0, estimator)
+        return self._split.fit_with(estimator.get_params(deep=False))

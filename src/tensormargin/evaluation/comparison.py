@@ -18,19 +18,23 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .._namespace import as_array
 from .._typing import Array
-from .._validation import checked_groups, checked_labels
+from .._validation import checked_labels
 from ..checkpoints import Checkpoint, Units, run_units, units_of
 from ..estimators import TensorMarginClassifier
 from ..intake import as_samples
 from ..leakage import warn_of_duplicates
 from ..margins import MarginReport, margin_report
-from ..methods import METHODS, check_methods
-from ..model_steps import last_estimator
+from ..metadata import Metadata
+from ..methods import KERNEL_METHODS, METHODS, check_methods
+from ..model_steps import (
+    check_metadata_for,
+    predicted_labels,
+)
 from ..preparation import takes_ragged
 from ..progress import Progress, WorkMeter
 from ..selection import splits_of
-from .choice import Tuned, candidate_scores, choose, single_steps
-from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, FlatUnit, contender
+from .choice import Tuned, candidate_scores, choose
+from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, FlatUnit, contender, single_steps
 from .timing import timed_fit
 
 
@@ -41,7 +45,8 @@ class CompareSettings:
     Attributes
     ----------
     methods : sequence of str
-        Names from `tensormargin.METHODS`, and "LinearSVC" (scikit-learn) and "CP-PLSR" (TensorLy).
+        Names from `tensormargin.METHODS` and `tensormargin.KERNEL_METHODS`, and "LinearSVC" (scikit-learn) and
+        "CP-PLSR" (TensorLy). Kernel methods are tuned over the width of the kernel as well as over ``lam``.
     repeats : int
         Number of random train-test splits: stratified, and keeping groups together if there are any.
     test_size : float
@@ -104,6 +109,7 @@ def compare(
     groups: Any = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    confounds: Any = None,
 ) -> Iterator[CompareRow]:
     """Return an iterator over one row per method and split, in order of completion.
 
@@ -123,13 +129,16 @@ def compare(
         finished; ``total`` is 0 until there is one of each method.
     checkpoint : Checkpoint, optional
         Keeps finished fits, so that an interrupted comparison can be resumed.
+    confounds : array-like of shape (n_samples, n_confounds), optional
+        Confounds of the samples, for a preparation that removes them (`Deconfound`).
     """
-    check_methods(settings.methods, (*METHODS, *PEERS, MAJORITY))
+    check_methods(settings.methods, (*METHODS, *KERNEL_METHODS, *PEERS, MAJORITY))
     X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))
-    y, groups = checked_labels(X, y), checked_groups(X, groups)
-    warn_of_duplicates(X, groups)
-    splits = comparison_splits(y, settings, groups)
-    return _Comparison(X, y, groups, splits, settings).rows(n_jobs, progress, checkpoint)
+    y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
+    check_metadata_for("compare", settings.preparation, metadata)
+    warn_of_duplicates(X, metadata.groups)
+    splits = comparison_splits(y, settings, metadata.groups)
+    return _Comparison(X, y, metadata, splits, settings).rows(n_jobs, progress, checkpoint)
 
 
 @dataclass(frozen=True)
@@ -138,7 +147,7 @@ class _Comparison:
 
     X: Array
     y: Array
-    groups: Array | None
+    metadata: Metadata
     splits: Sequence[tuple[Array, Array]]
     settings: CompareSettings
 
@@ -153,7 +162,7 @@ class _Comparison:
                 done, total = (seconds / workers for seconds in meter.seconds)
                 progress(done, total, f"{meter.done} of {meter.fits} fits{text}")
 
-        with units_of(checkpoint, "compare", self.X, self.y, self.groups, self.settings) as units:
+        with units_of(checkpoint, "compare", self.X, self.y, *self.metadata.content, self.settings) as units:
             before = set(units)
             for key in before:
                 meter.add(*_work(key, units[key]))
@@ -173,7 +182,7 @@ class _Comparison:
     @cached_property
     def _folds(self) -> list[list[tuple[Array, Array]]]:
         """The folds of each split's training set, as positions in the training set."""
-        own = [(self.y[train], None if self.groups is None else self.groups[train]) for train, _ in self.splits]
+        own = [(self.y[train], self.metadata.rows(train).groups) for train, _ in self.splits]
         return [splits_of(self.settings.folds, *one, self.settings.seed) for one in own]
 
     def _n_fits(self) -> dict[str, int]:
@@ -197,7 +206,7 @@ class _Comparison:
     def _tuning_jobs(self) -> dict[str, Any]:
         """Return the jobs that score a method's candidates on one fold; the first ones are of different methods."""
         return {
-            f"tuning/{name}/{repeat}/{fold}": delayed(_fold_scores)(self.X, self.y, train, split, one)
+            f"tuning/{name}/{repeat}/{fold}": delayed(_fold_scores)(self.X, self.y, self.metadata, train, split, one)
             for repeat, (train, _) in enumerate(self.splits)
             for fold, split in enumerate(self._folds[repeat])
             for name, one in self._methods.items()
@@ -214,7 +223,7 @@ class _Comparison:
                 if (one.n_candidates > 1) == after_tuning:
                     of_folds = [values for _, values in sorted(scores[name, repeat].items())] if after_tuning else []
                     row = {"method": name, "repeat": repeat, "seed": self.settings.seed}
-                    job = delayed(_row)(self.X, self.y, train, test, choose(one, of_folds), row)
+                    job = delayed(_row)(self.X, self.y, self.metadata, train, test, choose(one, of_folds), row)
                     jobs[f"row/{name}/{repeat}"] = job
         return jobs
 
@@ -268,19 +277,23 @@ def _check_comparable(y: Array, settings: CompareSettings) -> None:
         )
 
 
-def _fold_scores(X: Array, y: Array, train: Array, split: tuple[Array, Array], one: Contender) -> dict[str, Any]:
+def _fold_scores(
+    X: Array, y: Array, metadata: Metadata, train: Array, split: tuple[Array, Array], one: Contender
+) -> dict[str, Any]:
     """Return the scores of a method's candidates on one fold of a training set, and the time that they took."""
     began = perf_counter()
-    scores = candidate_scores(one, X[train], y[train], [split])
+    scores = candidate_scores(one, X[train], y[train], [split], metadata=metadata.rows(train))
     return {"scores": scores[:, 0], "seconds": perf_counter() - began}
 
 
-def _row(X: Array, y: Array, train: Array, test: Array, chosen: Tuned, row: dict[str, Any]) -> dict[str, Any]:
+def _row(
+    X: Array, y: Array, metadata: Metadata, train: Array, test: Array, chosen: Tuned, row: dict[str, Any]
+) -> dict[str, Any]:
     """Return the fields of a `CompareRow`, and the time that all of it took."""
     began = perf_counter()
-    fit = timed_fit(chosen.estimator, X[train], y[train])
-    mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test])
-    right = np.asarray(fit.classifier.predict(X[test]) == y[test])
+    fit = timed_fit(chosen.estimator, X[train], y[train], metadata.rows(train))
+    mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test], metadata.rows(test))
+    right = np.asarray(predicted_labels(fit.classifier, X[test], metadata.rows(test)) == y[test])
     return {
         **row,
         "accuracy": float(right.mean()),
@@ -298,12 +311,12 @@ def _row(X: Array, y: Array, train: Array, test: Array, chosen: Tuned, row: dict
     }
 
 
-def _margins_and_size(model: Any, X: Array, y: Array) -> tuple[float, float, int]:
+def _margins_and_size(model: Any, X: Array, y: Array, metadata: Metadata) -> tuple[float, float, int]:
     """Return the mean and variance of the test margins, averaged over binary problems, and the parameter count."""
-    classifier = last_estimator(model)
+    classifier = single_steps(model)[-1]
     if not isinstance(classifier, TensorMarginClassifier):
         return nan, nan, _size_of_peer(model)
-    reports = margin_report(model, X, y)
+    reports = margin_report(model, X, y, groups=metadata.groups, confounds=metadata.confounds)
     margins = [reports] if isinstance(reports, MarginReport) else reports
     mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
     return mean, variance, classifier.n_parameters_

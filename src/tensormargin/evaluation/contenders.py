@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
 from .._namespace import to_host
 from .._typing import Array
-from ..methods import make_method
+from ..chains import named_steps
+from ..methods import KERNEL_METHODS, make_method
 from ..peers import CPPLSClassifier
 from ..views import Views, missing_samples
 
@@ -28,6 +30,8 @@ MAJORITY = "majority class"
 LAM_GRID = (0.01, 0.1, 1.0, 10.0)
 C_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
 COMPONENTS = (1, 2, 3, 4, 6)
+GAMMA_FACTORS = (0.1, 1.0, 10.0)
+"""Widths of kernels, relative to the scale of the samples."""
 
 
 class FlatUnit(TransformerMixin, BaseEstimator):
@@ -139,6 +143,31 @@ class Contender:
         """Return one combination of hyperparameters, in the order of scikit-learn's searches."""
         return dict(ParameterGrid(self._lists)[number])
 
+    def model(self, number: int) -> Any:
+        """Return the unfitted estimator of one combination of hyperparameters."""
+        values = {name: clone(value, safe=False) for name, value in self.candidate(number).items()}
+        return clone(self.estimator).set_params(**values)
+
+    def last(self, number: int) -> Any:
+        """Return the last step of a candidate, with nested pipelines flattened."""
+        return single_steps(self.model(number))[-1]
+
+    def steps_before_last(self, number: int) -> Pipeline:
+        """Return the other steps of a candidate as one pipeline; a step that does nothing if there are none."""
+        return make_pipeline(*single_steps(self.model(number))[:-1], "passthrough")
+
+    def sharing_steps(self) -> list[list[int]]:
+        """Return the numbers of the candidates, in groups that differ only in parameters of the last step."""
+        prefix, model = "", self.estimator
+        while isinstance(model, Pipeline):
+            prefix += f"{model.steps[-1][0]}__"
+            model = model.steps[-1][1]
+        groups = defaultdict(list)
+        for number in range(self.n_candidates):
+            before = {name: value for name, value in self.candidate(number).items() if not name.startswith(prefix)}
+            groups[repr(sorted(before.items(), key=lambda item: item[0]))].append(number)
+        return list(groups.values())
+
     @property
     def _lists(self) -> dict[str, list[Any]]:
         return {name: list(values) for name, values in self.grid.items()}
@@ -156,8 +185,17 @@ class Contender:
         return Contender(self.name, estimator, grid | ({"preparation": steps} if len(steps) > 1 else {}))
 
 
+def single_steps(model: Any) -> list[Any]:
+    """Return the steps of a model with nested pipelines flattened, without those that do nothing."""
+    steps: list[Any] = []
+    while isinstance(model, Pipeline):
+        steps += [step for _, step in named_steps(model.steps[:-1])]
+        model = model.steps[-1][1]
+    return [*steps, model]
+
+
 def contender(name: str, lam_grid: Sequence[float] = LAM_GRID, class_weight: Any = None) -> Contender:
-    """Return the contender with this name: a method of the paper, a peer or the majority class.
+    """Return the contender with this name: a method of the paper, a kernel method, a peer or the majority class.
 
     ``class_weight`` is used by LinearSVC only.
     """
@@ -168,4 +206,7 @@ def contender(name: str, lam_grid: Sequence[float] = LAM_GRID, class_weight: Any
         return Contender(name, DummyClassifier(strategy="most_frequent"), {})
     if name == "CP-PLSR":
         return Contender(name, CPPLSClassifier(), {"n_components": COMPONENTS})
+    if name in KERNEL_METHODS:
+        grid = {"classifier__lam": list(lam_grid), "kernel__gamma_factor": list(GAMMA_FACTORS)}
+        return Contender(name, make_method(name, kernel__random_state=0), grid)
     return Contender(name, make_method(name), {"lam": list(lam_grid)})

@@ -14,6 +14,7 @@ from ..intake import is_ragged
 from ..io import SampleSet, leakage_warnings
 from ..io.versions import software_versions
 from ..lazy_survey import survey
+from ..metadata import names_of
 from ..selection import TensorMarginClassifierCV
 from .comparison import CompareRow, CompareSettings
 from .comparison_summary import differences_to_best, summarise
@@ -40,6 +41,7 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
         "maximum": most,
         "classes": [{"label": label, "count": count} for label, count in zip(labels, counts, strict=True)],
         "n_groups": None if samples.groups is None else len(np.unique(samples.groups)),
+        "confounds": [] if samples.confounds is None else names_of(samples.confounds),
         "notes": list(samples.notes),
         "warnings": list(leakage_warnings(samples)),
     }

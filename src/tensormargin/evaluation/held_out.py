@@ -15,7 +15,8 @@ from sklearn.metrics import balanced_accuracy_score
 from .._typing import Array
 from ..checkpoints import Checkpoint
 from ..cluster import take
-from ..model_steps import fit_model, groups_for_last_step, last_estimator, samples_for_last_step
+from ..metadata import Metadata
+from ..model_steps import fit_model, last_estimator, metadata_for_last_step, samples_for_last_step
 from ..progress import Progress
 from ..selection import splits_of
 
@@ -65,7 +66,7 @@ def predict_held_out(
     model: Any,
     X: Array,
     y: Array,
-    groups: Array | None,
+    metadata: Metadata,
     split: OuterSplit,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
@@ -75,7 +76,7 @@ def predict_held_out(
     ``progress`` and ``checkpoint`` are passed to the last step's `fit`, if it takes them.
     """
     X_train, X_test = take(X, split.train), X[split.test]
-    own, other = (None, None) if groups is None else (groups[split.train], groups[split.test])
+    own, other = metadata.rows(split.train), metadata.rows(split.test)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         taken = signature(last_estimator(model).fit).parameters
@@ -84,7 +85,7 @@ def predict_held_out(
         fitted = fit_model(clone(model), X_train, y[split.train], own, **extras)
     last = last_estimator(fitted)
     test = samples_for_last_step(fitted, X_test, other)
-    predicted = np.asarray(last.predict(test, **groups_for_last_step(fitted, other)))
+    predicted = np.asarray(last.predict(test, **metadata_for_last_step(fitted, other)))
     return HeldOut(last, samples_for_last_step(fitted, X_train, own), test, predicted)
 
 

@@ -12,8 +12,10 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from .._typing import Array, FloatArray
+from ..chains import needed_metadata
 from ..host_memory import available_bytes
-from ..model_steps import transformed
+from ..metadata import Metadata
+from ..model_steps import fit_transformed, transformed
 from ..samples import sample_array
 from ..selection import splits_of
 from .choice import Tuned, tuned
@@ -35,9 +37,14 @@ class FlatPredictor:
     weights: FloatArray
     offsets: FloatArray
 
-    def predict(self, X: Any) -> Array:
+    @property
+    def needed_metadata(self) -> set[str]:
+        """Names of the metadata that `predict` needs."""
+        return needed_metadata(self.preparation)
+
+    def predict(self, X: Any, groups: Array | None = None, confounds: Array | None = None) -> Array:
         """Return the predicted labels of samples in a Dask array, read once."""
-        X = X if self.preparation is None else transformed(self.preparation, X, None)
+        X = X if self.preparation is None else transformed(self.preparation, X, Metadata(groups, confounds))
         array = sample_array(X)
         scores = np.asarray(array.scores(self.weights.reshape(-1, *array.sample_shape), self.offsets))
         codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -49,7 +56,7 @@ def lazy_reference(
     alternatives: Sequence[Any],
     X: Any,
     y: Array,
-    groups: Array | None,
+    metadata: Metadata | Array | None,
     folds: int,
     seed: int,
     score: str,
@@ -67,21 +74,23 @@ def lazy_reference(
     alternatives : sequence of transformer or None
     X : dask.array.Array
     y : ndarray of shape (n_samples,)
-    groups : ndarray of shape (n_samples,) or None
+    metadata : Metadata, or groups, or None
     folds, seed
         Of the cross-validation that chooses.
     score : str
     """
     from ..estimators.lazy_fits import LazyCoordinates
 
+    metadata = Metadata.of(metadata)
+    groups = metadata.groups
     rows = _subset(y, groups, prod(X.shape[1:]), seed)
     used = {} if len(rows) == len(y) else {SUBSET: len(rows)}
     own, of_rows = (y, groups) if not used else (y[rows], None if groups is None else groups[rows])
     splits = splits_of(folds, own, of_rows, seed)
     best: tuple[float, Any] = (-np.inf, None)
     for one in alternatives:
-        preparation = None if one is None else clone(one).fit(X)
-        Z = X if preparation is None else transformed(preparation, X, None)
+        preparation = None if one is None else clone(one)
+        Z = X if preparation is None else fit_transformed(preparation, X, y, metadata)
         coordinates = LazyCoordinates.of(sample_array(Z[rows] if used else Z))
         chosen = tuned(flat, coordinates.coordinates, own, folds, seed, of_rows, 1, score)
         reached = cross_val_score(chosen.estimator, coordinates.coordinates, own, cv=splits, scoring=score).mean()

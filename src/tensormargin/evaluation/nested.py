@@ -15,10 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._namespace import is_lazy
 from .._typing import Array, FloatArray
-from .._validation import checked_groups, checked_labels
+from .._validation import checked_labels
 from ..checkpoints import Checkpoint, Units, units_of
 from ..leakage import warn_of_duplicates
-from ..model_steps import last_estimator, works_by_group
+from ..metadata import Metadata
+from ..model_steps import fit_model, last_estimator, metadata_for_last_step, predicted_labels
 from ..preparation import takes_ragged
 from ..progress import EqualStages, Progress
 from ..samples import loaded_if_small
@@ -163,6 +164,7 @@ def nested_evaluation(
     progress: Progress | None = None,
     score: str | None = None,
     checkpoint: Checkpoint | None = None,
+    confounds: Any = None,
 ) -> NestedEvaluation:
     """Evaluate a model, including its hyperparameter search, and a tuned flat LinearSVC on the same splits.
 
@@ -190,13 +192,15 @@ def nested_evaluation(
     checkpoint : Checkpoint, optional
         Keeps finished outer folds and the scores of the candidates in unfinished ones, so that an interrupted
         evaluation can be resumed.
+    confounds : array-like of shape (n_samples, n_confounds), optional
+        Confounds of the samples, for a model that removes them (`Deconfound`); learned on training sets only.
     """
     X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
-    y, groups = checked_labels(X, y), checked_groups(X, groups)
+    y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
+    groups = metadata.groups
     warn_of_duplicates(X, groups)
     score = _score_of(model) if score is None else score
     check_score(score)
-    _check_reference(model)
     splits = outer_splits(cv, y, groups, repeats, seed)
     for split in splits:  # raise before any work if a training set is too small to choose on
         _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
@@ -204,8 +208,8 @@ def nested_evaluation(
     confidence = np.full((repeats, len(y)), np.nan)
     tested = np.zeros((repeats, len(y)), bool)
     folds = []
-    with units_of(checkpoint, "evaluation", model, X, y, groups, splits, seed, score) as units:
-        for split, result in _tests(model, X, y, groups, splits, progress, seed, score, units):
+    with units_of(checkpoint, "evaluation", model, X, y, *metadata.content, splits, seed, score) as units:
+        for split, result in _tests(model, X, y, metadata, splits, progress, seed, score, units):
             where = split.repeat, split.test
             predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
             confidence[where], tested[where] = result.confidence, True
@@ -226,16 +230,6 @@ def nested_evaluation(
 
 def _score_of(model: Any) -> str:
     return "balanced_accuracy" if getattr(last_estimator(model), "scoring", None) == "balanced_accuracy" else "accuracy"
-
-
-def _check_reference(model: Any) -> None:
-    """Raise ValueError if the reference, which gets no groups, cannot be prepared like the model."""
-    for one in _alternatives(last_estimator(model)):
-        if works_by_group(one):
-            raise ValueError(
-                "model and flat reference are given samples that were scaled by group before; got a search whose "
-                f"preparation does that, {one!r}. Put it in front: make_pipeline(TensorScaler(by_group=True), search)"
-            )
 
 
 def _alternatives(search: Any) -> Sequence[Any]:
@@ -266,7 +260,7 @@ def _tests(
     model: Any,
     X: Array,
     y: Array,
-    groups: Array | None,
+    metadata: Metadata,
     splits: Sequence[OuterSplit],
     progress: Progress | None,
     seed: int,
@@ -285,7 +279,7 @@ def _tests(
             continue
         told = stages.begin(done, f"outer fold {done + 1} of {len(splits)}")
         inside = None if is_lazy(X) else units.below(key)  # a Dask array would be read to identify its rows
-        result, alternatives = _test(model, X, y, groups, split, told, seed, score, inside)
+        result, alternatives = _test(model, X, y, metadata, split, told, seed, score, inside)
         units.finish(key, _storable(result, alternatives))
         stages.end()
         yield split, result
@@ -318,7 +312,7 @@ def _test(
     model: Any,
     X: Array,
     y: Array,
-    groups: Array | None,
+    metadata: Metadata,
     split: OuterSplit,
     progress: Progress | None,
     seed: int,
@@ -330,10 +324,10 @@ def _test(
     Also returns the preparations that both chose from.
     """
     began = perf_counter()
-    held_out = predict_held_out(model, X, y, groups, split, progress, checkpoint)
-    own = None if groups is None else groups[split.train]
+    held_out = predict_held_out(model, X, y, metadata, split, progress, checkpoint)
+    own, other = metadata.rows(split.train), metadata.rows(split.test)
     reference = _reference(held_out, y[split.train], own, seed, score)
-    reference_predicted = reference.estimator.predict(held_out.test)
+    reference_predicted = predicted_labels(reference.estimator, held_out.test, other)
     y_test = y[split.test]
     fold = OuterFold(
         repeat=split.repeat,
@@ -348,31 +342,32 @@ def _test(
         unseen=tuple(np.setdiff1d(y_test, y[split.train]).tolist()),
         absent=tuple(np.setdiff1d(y, y_test).tolist()),
     )
-    result = _Tested(fold, held_out.predicted, reference_predicted, _confidence(held_out))
+    result = _Tested(fold, held_out.predicted, reference_predicted, _confidence(held_out, other))
     return result, _alternatives(held_out.estimator)
 
 
-def _reference(held_out: HeldOut, y: Array, groups: Array | None, seed: int, score: str) -> Tuned:
+def _reference(held_out: HeldOut, y: Array, metadata: Metadata, seed: int, score: str) -> Tuned:
     """Return the flat LinearSVC, tuned and fitted on the training set as transformed for the model's last step."""
     model = held_out.estimator
     flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         if is_lazy(held_out.training):
-            return lazy_reference(flat, _alternatives(model), held_out.training, y, groups, 5, seed, score)
+            return lazy_reference(flat, _alternatives(model), held_out.training, y, metadata, 5, seed, score)
         flat = flat.behind(*_alternatives(model))
-        chosen = tuned(flat, held_out.training, y, 5, seed, groups, getattr(model, "n_jobs", None), score)
-        chosen.estimator.fit(held_out.training, y)
+        chosen = tuned(flat, held_out.training, y, 5, seed, metadata, getattr(model, "n_jobs", None), score)
+        fit_model(chosen.estimator, held_out.training, y, metadata)
     return chosen
 
 
-def _confidence(held_out: HeldOut) -> Array | float:
+def _confidence(held_out: HeldOut, metadata: Metadata) -> Array | float:
     """Return the probability of each predicted class."""
     model = held_out.estimator
     if not hasattr(model, "predict_proba"):
         return np.nan
     columns = np.searchsorted(model.classes_, held_out.predicted)
-    probabilities: Array = np.asarray(model.predict_proba(held_out.test))[np.arange(len(columns)), columns]
+    found = np.asarray(model.predict_proba(held_out.test, **metadata_for_last_step(model, metadata)))
+    probabilities: Array = found[np.arange(len(columns)), columns]
     return probabilities
 
 

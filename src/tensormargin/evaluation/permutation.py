@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import Array
-from .._validation import checked_groups, checked_labels
+from .._validation import checked_labels
 from ..checkpoints import Checkpoint, run_units, units_of
 from ..leakage import warn_of_duplicates
+from ..metadata import Metadata
 from ..preparation import takes_ragged
 from ..progress import Progress
 from ..samples import loaded_if_small
@@ -69,6 +70,7 @@ def permutation_test(
     repeats: int = 1,
     score: str = "accuracy",
     checkpoint: Checkpoint | None = None,
+    confounds: Any = None,
 ) -> PermutationTest:
     """Test whether a model's held-out score is above chance.
 
@@ -98,6 +100,8 @@ def permutation_test(
     score : {"accuracy", "balanced_accuracy"}, default="accuracy"
     checkpoint : Checkpoint, optional
         Keeps the scores of finished permutations, so that an interrupted test can be resumed.
+    confounds : array-like of shape (n_samples, n_confounds), optional
+        Confounds of the samples, for a model that removes them (`Deconfound`). They stay with their samples.
 
     Examples
     --------
@@ -109,23 +113,32 @@ def permutation_test(
     0.05
     """
     X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
-    y, groups = checked_labels(X, y), checked_groups(X, groups)
-    warn_of_duplicates(X, groups)
+    y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
+    warn_of_duplicates(X, metadata.groups)
     check_classification_targets(y)
     check_score(score)
     if n_permutations < 1:
         raise ValueError(f"n_permutations must be at least 1; got {n_permutations}")
     rng = check_random_state(random_state)
     seed = int(random_state) if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
-    exchange = _Exchange(y, groups)
+    exchange = _Exchange(y, metadata.groups)
     model = clone(model)  # fitted attributes need not be sent with every job
     labels = [y, *(exchange.permuted(rng) for _ in range(n_permutations))]
     jobs = {
-        str(number): delayed(_score)(model, X, one, groups, cv, repeats, seed, score)
+        str(number): delayed(_score)(model, X, one, metadata, cv, repeats, seed, score)
         for number, one in enumerate(labels)
     }
     scores = np.empty(len(labels))
-    content = (model, X, labels[:2], groups, cv, repeats, seed, score)  # the first permutation stands for the others
+    content = (
+        model,
+        X,
+        labels[:2],
+        *metadata.content,
+        cv,
+        repeats,
+        seed,
+        score,
+    )  # the first permutation stands for the others
     with units_of(checkpoint, "permutations", *content) as units:
         kept = sum(key in units for key in jobs)
         for done, (key, value) in enumerate(run_units(jobs, units, n_jobs), start=1):
@@ -196,9 +209,9 @@ def _log_arrangements(labels: Array) -> float:
     return lgamma(len(labels) + 1) - sum(lgamma(count + 1) for count in counts)
 
 
-def _score(model: Any, X: Array, y: Array, groups: Array | None, cv: Any, repeats: int, seed: int, score: str) -> float:
+def _score(model: Any, X: Array, y: Array, metadata: Metadata, cv: Any, repeats: int, seed: int, score: str) -> float:
     """Return the pooled score of a model's held-out predictions."""
-    splits = outer_splits(cv, y, groups, repeats, seed)
-    predicted = [predict_held_out(model, X, y, groups, split).predicted for split in splits]
+    splits = outer_splits(cv, y, metadata.groups, repeats, seed)
+    predicted = [predict_held_out(model, X, y, metadata, split).predicted for split in splits]
     tested = np.concatenate([split.test for split in splits])
     return pooled_score(score, y[tested], np.concatenate(predicted))

@@ -7,9 +7,12 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from ..chains import needed_metadata
 from ..formats import FORMATS
 from ..intake import shape_of_samples
 from ..io import SampleSet
+from ..metadata import Metadata
+from ..model_steps import fit_transformed
 from ..preparation import Recipe
 from ..selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model
 
@@ -100,7 +103,10 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> None:
         shape = shape_of_samples(X)
     if inner is not None:  # of all samples: what a few of them leave of a crop may be too small for the rank
         try:
-            shape = inner.fit(X).transform(X[:1]).shape[1:]
+            if needed_metadata(inner):
+                shape = fit_transformed(inner, X, None, Metadata(samples.groups, samples.confounds)).shape[1:]
+            else:
+                shape = inner.fit(X).transform(X[:1]).shape[1:]
         except ValueError as error:
             raise ValueError(
                 "the preparation (length, scale, mask, crop, resize, tensorize) does not suit samples of shape "

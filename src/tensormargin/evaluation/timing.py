@@ -10,6 +10,8 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from .._typing import Array
+from ..metadata import NO_METADATA, Metadata
+from ..model_steps import fit_model
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,12 @@ class TimedFit:
     converged: bool
 
 
-def timed_fit(classifier: Any, X: Array, y: Array) -> TimedFit:
+def timed_fit(classifier: Any, X: Array, y: Array, metadata: Metadata = NO_METADATA) -> TimedFit:
     """Fit a classifier and time it; a ConvergenceWarning is recorded in the result instead of being shown."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         began = perf_counter()
-        classifier.fit(X, y)
+        fit_model(classifier, X, y, metadata)
         seconds = perf_counter() - began
     converged = not any(issubclass(item.category, ConvergenceWarning) for item in caught)
     for item in caught:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..checkpoints import Checkpoint
 from ..io import SampleSet
+from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator
 from ..progress import Progress, stage_progress
 from .facts import data_facts, evaluation_facts, permutation_facts, search_facts
@@ -37,9 +38,11 @@ def fit_and_evaluate(
 
     A ``checkpoint`` keeps what is finished, so that an interrupted run can be resumed.
     """
-    X, y, groups = samples.data, samples.labels, samples.groups
+    X, y, groups, confounds = samples.data, samples.labels, samples.groups, samples.confounds
     if plan.recipe.by_group and groups is None:
         raise ValueError(f"{samples.source}: scaling by group needs groups; name them with groups (--groups)")
+    if plan.recipe.confounds and confounds is None:
+        raise ValueError(f"{samples.source}: no confounds were loaded; name them with confounds (--confounds)")
     model = plan.model(n_jobs)
     stages = plan.searches()
     evaluation = None
@@ -54,8 +57,16 @@ def fit_and_evaluate(
             plan.seed,
             stage_progress(progress, stages, 0, "evaluation: "),
             checkpoint=checkpoint,
+            confounds=confounds,
         )
-    fit_model(model, X, y, groups, progress=stage_progress(progress, stages, 1, "fit: "), checkpoint=checkpoint)
+    fit_model(
+        model,
+        X,
+        y,
+        Metadata(groups, confounds),
+        progress=stage_progress(progress, stages, 1, "fit: "),
+        checkpoint=checkpoint,
+    )
     test = None
     if plan.permutations:
         test = _permuted(samples, plan, n_jobs, stage_progress(progress, stages, 2, "chance: "), checkpoint)
@@ -88,4 +99,5 @@ def _permuted(
         repeats=plan.repeats if plan.outer_folds else 1,
         score=plan.score,
         checkpoint=checkpoint,
+        confounds=samples.confounds,
     )

@@ -26,6 +26,8 @@ OWN_CLASSES = frozenset(
     {
         "tensormargin.estimators.classifier.TensorMarginClassifier",
         "tensormargin.selection.classifier.TensorMarginClassifierCV",
+        "tensormargin.kernels.transformer.TensorKernel",
+        "tensormargin.preparation.confounds.Deconfound",
         "tensormargin.preparation.lengths.EqualLength",
         "tensormargin.preparation.resizing.Resize",
         "tensormargin.preparation.scaling.TensorScaler",

@@ -122,20 +122,22 @@ class Labels(NamedTuple):
     paths: list[str] | None = None
     hint: str = ""
     others: Mapping[str, Array] = {}
+    confounds: Mapping[str, Array] = {}
 
 
-def read_labels(source: Any, labels: str | None, groups: GroupsName) -> Labels:
-    """Return labels, and groups if present, from a separate file or from the given array."""
+def read_labels(source: Any, labels: str | None, groups: GroupsName, confounds: Collection[str] = ()) -> Labels:
+    """Return labels, and groups and confounds if present, from a separate file or from the given array."""
     if not isinstance(source, str | Path):
         given = Path("labels_from")  # its name in messages
         return Labels(given, "labels", clean(given, text_or_numbers(source, "labels_from"), "labels"), None)
     path = Path(source)
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; labels_from (command line: --labels-from) is a file with labels")
-    return _labels_in_table(path, labels, groups) if is_list(path) else _labels_in_container(path, labels, groups)
+    read = _labels_in_table if is_list(path) else _labels_in_container
+    return read(path, labels, groups, confounds)
 
 
-def _labels_in_table(path: Path, labels: str | None, groups: GroupsName) -> Labels:
+def _labels_in_table(path: Path, labels: str | None, groups: GroupsName, confounds: Collection[str]) -> Labels:
     table = read_table(path, "label" if labels is None else None, (*LABELS, *GROUPS, *PATHS))
     name = choose_labels(path, table.columns, labels, groups) or no_labels(
         path, table.columns, "name the columns in the first line"
@@ -150,6 +152,7 @@ def _labels_in_table(path: Path, labels: str | None, groups: GroupsName) -> Labe
         None if paths is None else table.columns[paths],
         hint,
         {other: np.array(table.columns[other]) for other in table.columns if other != name and unit_of(other)},
+        confounds_in_table(table, confounds),
     )
 
 
@@ -158,13 +161,14 @@ def _may_be_here(groups: GroupsName, held: Mapping[str, object]) -> bool:
     return not groups or groups in held
 
 
-def _labels_in_container(path: Path, labels: str | None, groups: GroupsName) -> Labels:
+def _labels_in_container(path: Path, labels: str | None, groups: GroupsName, confounds: Collection[str]) -> Labels:
     with open_arrays(path) as held:
         only = next(iter(held)) if len(held) == 1 else None
         name = choose_labels(path, held, labels, groups) or only or no_labels(path, held, "keep them alone in the file")
         target = clean(path, held[name].read(), "labels")
         found = groups_in_container(path, held, groups, (name,)) if _may_be_here(groups, held) else None
-        return Labels(path, name, target, found, others=likely_groups(held, (name,), len(target)))
+        others = likely_groups(held, (name,), len(target))
+        return Labels(path, name, target, found, others=others, confounds=confounds_in_container(path, held, confounds))
 
 
 def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
@@ -187,6 +191,44 @@ def groups_in_container(
     """Return the array of groups of a container, None if it has none besides the labels."""
     name = choose_groups(path, held, groups, labels)
     return None if name is None else clean(path, held[name].read(), "groups")
+
+
+def confounds_in_table(table: Table, names: Collection[str]) -> dict[str, Array]:
+    """Return those of the named columns that a table has: as numbers if all values are, otherwise as text."""
+    found = {}
+    for name in names:
+        if name in table.columns:
+            column = np.array(table.columns[name], str)
+            _refuse_missing(table.path, name, column)
+            try:
+                found[name] = column.astype(np.float64)
+            except ValueError:
+                found[name] = column
+    return found
+
+
+def confounds_in_container(path: Path, held: Mapping[str, Stored], names: Collection[str]) -> dict[str, Array]:
+    """Return those of the named arrays that a container has, as vectors of numbers or text."""
+    found = {}
+    for name in names:
+        if name in held:
+            values = held[name].read().ravel()
+            values = np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+            found[name] = values.astype(str) if values.dtype.kind in "UT" else values.astype(np.float64)
+            _refuse_missing(path, name, found[name])
+    return found
+
+
+def _refuse_missing(path: Path, name: str, values: Array) -> None:
+    if values.dtype.kind == "f":
+        missing = ~np.isfinite(values)
+    else:
+        missing = np.isin(np.char.lower(np.char.strip(values)), ("", "nan", "na", "n/a"))
+    if missing.any():
+        raise BadFileError(
+            f"{path}: the confound {name!r} must have a value for every sample; row {int(missing.argmax()) + 1} has "
+            f"none ({int(missing.sum())} rows in all). Fill it in, or leave those samples out"
+        )
 
 
 def likely_groups(held: Mapping[str, Stored], taken: Collection[str | None], n_samples: int) -> dict[str, Array]:

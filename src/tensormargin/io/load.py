@@ -15,6 +15,7 @@ from .._typing import Array
 from .._validation import text_or_numbers
 from ..intake import Shape, shape_of_samples
 from ..leakage import LeakageWarning, describe_duplicates
+from ..metadata import checked_confounds
 from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
 from .grouping import grouping_in_names, unused_grouping
 from .images import (
@@ -39,6 +40,8 @@ from .labels import (
     choose_groups,
     choose_labels,
     clean,
+    confounds_in_container,
+    confounds_in_table,
     describe,
     from_text,
     groups_in_container,
@@ -83,6 +86,8 @@ class SampleSet:
     warnings : tuple of str
         Signs that samples belong together although there are no groups: a column ``subject``, BIDS file names; see
         `leakage_warnings`.
+    confounds : ndarray of shape (n_samples,) or None
+        Confounds by name (age, site, motion), a structured array of numbers and text; converted like the labels.
     """
 
     data: Any
@@ -94,8 +99,10 @@ class SampleSet:
     kind: str
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    confounds: Any = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "confounds", checked_confounds(self.data, self.confounds))
         for name in ("target", "groups"):
             values = getattr(self, name)
             if values is not None:
@@ -148,6 +155,7 @@ def load_samples(
     lazy: bool | Literal["auto"] = False,
     chunks: Chunks = "auto",
     ragged: bool = False,
+    confounds: str | Sequence[str] | None = None,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
 
@@ -195,6 +203,9 @@ def load_samples(
     ragged : bool, default=False
         Whether files of one sample each may differ in the length of a mode, which `EqualLength` then makes equal. Not
         with ``lazy``.
+    confounds : str or sequence of str, optional
+        Names of arrays or columns (age, site, motion) for `Deconfound`, one value per sample, numbers or text; in the
+        file of the samples or in that of the labels.
 
     Returns
     -------
@@ -230,7 +241,8 @@ def load_samples(
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
     if lazy is True and ragged:
         raise ValueError("lazy samples must have one shape; got lazy=True and ragged=True. Leave one of them out")
-    second = None if labels_from is None else read_labels(labels_from, labels, groups)
+    named = (confounds,) if isinstance(confounds, str) else tuple(confounds or ())
+    second = None if labels_from is None else read_labels(labels_from, labels, groups, named)
     asked = _Asked(
         samples=samples,
         labels=None if second else labels,
@@ -247,6 +259,7 @@ def load_samples(
     found = replace(_read(source, asked), source=str(path))
     found = found if second is None else _with_labels(source, found, second)
     found = _with_warnings(_samples_first(source, found, second, axis), use_groups=groups is not False)
+    found = _with_confounds(source, found, named, second) if named else found
     for text in found.warnings if need_labels else ():
         warnings.warn(text, LeakageWarning, stacklevel=2)
     return found
@@ -439,6 +452,39 @@ def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:
     groups = found.groups if groups is None else groups
     unused = (*_unused(second.path, others), *found.warnings)
     return replace(found, target=target, groups=groups, notes=notes, warnings=unused)
+
+
+def _with_confounds(path: Path, found: SampleSet, names: Sequence[str], second: Labels | None) -> SampleSet:
+    """Return the samples with confounds from their file or, if it has them, from the file of labels."""
+    columns = _own_confounds(path, names)
+    if second is not None:
+        rows: Any = slice(None)
+        if second.paths is not None and found.names is not None:
+            rows = rows_by_path(second.path, second.paths, found.names, path if path.is_dir() else path.parent)
+        columns |= {name: values[rows] for name, values in second.confounds.items()}
+    missing = [name for name in names if name not in columns]
+    if missing:
+        where = "it" if second is None else f"neither it nor {second.path}"
+        raise BadFileError(
+            f"{path}: confounds must be names of arrays or columns with one value per sample; {where} has "
+            f"{'no' if second is None else 'any'} {', '.join(missing)}. Give others as confounds=... (command line: "
+            "--confounds), or a table with these columns as labels_from=... (--labels-from)"
+        )
+    wrong = [name for name in names if len(columns[name]) != len(found.data)]
+    if wrong:
+        raise BadFileError(
+            f"{path}: the confound {wrong[0]!r} has {len(columns[wrong[0]])} values, but there are {len(found.data)} "
+            "samples; there must be one per sample, in the samples' order"
+        )
+    return replace(found, confounds={name: columns[name] for name in names})
+
+
+def _own_confounds(path: Path, names: Sequence[str]) -> dict[str, Array]:
+    """Return those of the named confounds that are in the file of the samples."""
+    if container_kind(path) is not None:
+        with open_arrays(path) as held:
+            return confounds_in_container(path, held, names)
+    return confounds_in_table(read_table(path), names) if is_table(path) else {}
 
 
 def _samples_first(path: Path, found: SampleSet, second: Labels | None, axis: int) -> SampleSet:

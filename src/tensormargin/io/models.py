@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..affine import remembered_shape, sample_shape
 from ..chains import chain_of, is_masker
 from ..estimators import to_device
+from ..kernels import TensorKernel
 from .archive import OWN_CLASSES, OtherTypeError, read_archive
 from .archive_writer import write_archive
 from .arrays import BadFileError
@@ -299,6 +300,8 @@ def _advice(holder: Any, foreign: list[str]) -> str:
         return "Set memory=None: a cache of files is not part of a model"
     if isinstance(holder, FunctionTransformer):
         return "Use a function of NumPy or SciPy, or, where it only reshapes samples, tensormargin.Tensorize"
+    if isinstance(holder, TensorKernel):
+        return "Use a kernel by name, or a precomputed one: a function could be anything"
     if hasattr(holder, "best_estimator_"):
         return "Give scoring and cv by name or number, or save its best_estimator_"
     if is_masker(holder):

@@ -84,6 +84,7 @@ def plot_weight(
     y: Any = None,
     groups: Any = None,
     *,
+    confounds: Any = None,
     problem: int = 0,
     background: Any = None,
     axes: Any = None,
@@ -96,8 +97,8 @@ def plot_weight(
     ----------
     model : estimator
         A fitted model, as `tensormargin.affine_form` takes it. The weight is shown as it acts on the original samples.
-    X, y, groups : array-like, optional
-        Samples, labels and groups for `tensormargin.patterns.activation_pattern`.
+    X, y, groups, confounds : array-like, optional
+        Samples, labels, groups and confounds for `tensormargin.patterns.activation_pattern`.
     problem : int, default=0
         The binary problem, in the order of ``clf.coef_``.
     background : array-like, optional
@@ -111,7 +112,7 @@ def plot_weight(
         The panels of the weight, then those of the pattern. Each map is cut at its own largest entry.
     """
     classes = problem_title(model, problem)
-    pattern = None if X is None else activation_pattern(model, X, y, groups)[problem]
+    pattern = None if X is None else activation_pattern(model, X, y, groups, confounds)[problem]
     weight = weight_maps(model, None if pattern is None else pattern.shape)[problem]
     maps = {f"weight, {classes}": weight}
     if pattern is not None:

@@ -1,6 +1,7 @@
-"""Transformers from tensors to tensors: scaling, folding, masking, cropping, resizing, equalising lengths."""
+"""Transformers from tensors to tensors: scaling, confounds, folding, masks, crops, sizes and lengths."""
 
 from ._base import KeepsTensors, takes_ragged
+from .confounds import Deconfound
 from .lengths import EqualLength
 from .recipe import Recipe
 from .resizing import Resize, resize
@@ -9,6 +10,7 @@ from .shaping import Crop, Mask, Tensorize
 
 __all__ = [
     "Crop",
+    "Deconfound",
     "EqualLength",
     "KeepsTensors",
     "Mask",

@@ -15,8 +15,9 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._namespace import as_array, is_lazy, like
 from .._typing import Array
-from .._validation import checked_groups, checked_samples, chunked_along_samples, same_library, samples_as_fitted
+from .._validation import checked_samples, chunked_along_samples, same_library, samples_as_fitted
 from ..intake import as_samples, shape_of_samples
+from ..metadata import NO_METADATA, Metadata
 from ._passes import mapped
 
 
@@ -57,11 +58,11 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     _takes_ragged: ClassVar[bool] = False  # whether samples may differ in length
     _seen: Any = np.empty(0)  # empty array in the library and on the device of the training samples
 
-    # Under scikit-learn's metadata routing, groups reach these methods without a request.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
-    __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True}
+    # Under scikit-learn's metadata routing, groups and confounds reach these methods without a request.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "confounds": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True, "confounds": True}
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
         """Learn from training samples.
 
         Parameters
@@ -70,24 +71,31 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         y : ignored
         groups : array-like of shape (n_samples,), optional
             Run, session or subject of each sample, for transformers that work by group.
+        confounds : array-like of shape (n_samples, n_confounds), optional
+            Age, site, ... of each sample, for `Deconfound`.
         """
         X = checked_samples(self, X, ragged=self._takes_ragged)
         self.sample_shape_in_ = shape_of_samples(X)
         self._seen = like(np.empty(0, np.float32), X)
-        self.sample_shape_out_ = self._learn(X, checked_groups(X, groups))
+        self.sample_shape_out_ = self._learn(X, Metadata.checked(X, groups, confounds))
         return self
 
-    def transform(self, X: Any, groups: Any = None) -> Array:
+    def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Array:
         """Return the transformed samples, of shape (n_samples, *sample_shape_out_)."""
         check_is_fitted(self)
         X = self._as_fitted(X)
         same_library(self, X, "_seen", "transform")
-        groups = checked_groups(X, groups)
-        return self._change_lazily(X, groups) if is_lazy(X) else self._change(X, groups)
+        metadata = Metadata.checked(X, groups, confounds)
+        return self._change_lazily(X, metadata) if is_lazy(X) else self._change(X, metadata)
 
-    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Array:
         """Fit to the samples and return them transformed."""
-        return self.fit(X, y, groups).transform(X, groups)
+        return self.fit(X, y, groups, confounds).transform(X, groups, confounds)
+
+    @property
+    def needed_metadata(self) -> set[str]:
+        """Names of the metadata, "groups" or "confounds", that `fit` and `transform` cannot do without."""
+        return set()
 
     def _as_fitted(self, X: Any) -> Any:
         return samples_as_fitted(self, X, self.sample_shape_in_)
@@ -138,14 +146,14 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         """Return a description as a sentence without the full stop; the transformer need not be fitted."""
 
     @abstractmethod
-    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         """Learn from samples of any library, including lazy ones; return the shape of the output samples."""
 
     @abstractmethod
-    def _change(self, X: Any, groups: Array | None = None) -> Any:
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         """Return the transformed samples; X is not lazy."""
 
-    def _change_lazily(self, X: Any, groups: Array | None) -> Any:
+    def _change_lazily(self, X: Any, metadata: Metadata) -> Any:
         return mapped(X, self._as_it_is()._change)
 
     def _as_it_is(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
@@ -16,7 +16,7 @@ from .._typing import Array
 from .._validation import NOT_FINITE
 from ..samples import working_dtype
 
-OfPart = Callable[[Any], Any]
+OfPart = Callable[..., Any]
 Join = Callable[[Any, Any], Any]
 
 
@@ -38,12 +38,13 @@ def parts(X: Any) -> Iterator[slice]:
         yield slice(begin, min(begin + step, X.shape[0]))  # the array API has no slices beyond the end
 
 
-def reduced(X: Any, of_part: OfPart, join: Join) -> Any:
+def reduced(X: Any, of_part: OfPart, join: Join, beside: Array | None = None) -> Any:
     """Return the tuples ``of_part(samples)`` of all parts of X combined with ``join``, in one pass.
 
-    For a Dask array only these tuples leave the workers. It has not been checked for NaN, so that is done here.
+    With ``beside``, a vector with one entry per sample, ``of_part`` gets the entries of the part as well. For a Dask
+    array only the tuples leave the workers. It has not been checked for NaN, so that is done here.
     """
-    found = statistics(X, of_part, join)[0]
+    found = statistics(X, of_part, join, beside=beside)[0]
     if not is_lazy(X):
         return found
     found = found.compute()
@@ -52,16 +53,23 @@ def reduced(X: Any, of_part: OfPart, join: Join) -> Any:
     return found
 
 
-def statistics(X: Any, of_part: OfPart, join: Join, codes: Array | None = None) -> dict[int, Any]:
+def statistics(
+    X: Any, of_part: OfPart, join: Join, codes: Array | None = None, beside: Array | None = None
+) -> dict[int, Any]:
     """Return the same per group, by code (0 for all samples without ``codes``); lazily if X is lazy."""
     if is_lazy(X):
-        return _on_workers(X, of_part, join, codes)
+        return _on_workers(X, of_part, join, codes, beside)
     found: dict[int, Any] = {}
     for where in parts(X):
-        values = _of_groups(X[where, ...], None if codes is None else codes[where], of_part)
+        own = of_part if beside is None else partial(_with_entries, of_part, beside[where])
+        values = _of_groups(X[where, ...], None if codes is None else codes[where], own)
         for code, value in values.items():
             found[code] = join(found[code], value) if code in found else value
     return found
+
+
+def _with_entries(of_part: Callable[[Any, Array], Any], entries: Array, part: Any) -> Any:
+    return of_part(part, entries)
 
 
 def _of_groups(part: Any, codes: Array | None, of_part: OfPart) -> dict[int, Any]:
@@ -92,17 +100,20 @@ def _only(block: Any) -> Any:
     return block
 
 
-def _on_workers(X: Any, of_part: OfPart, join: Join, codes: Array | None) -> dict[int, Any]:
+def _on_workers(
+    X: Any, of_part: OfPart, join: Join, codes: Array | None, beside: Array | None = None
+) -> dict[int, Any]:
     """Return delayed values, computed per chunk on its worker and joined by tree reduction."""
     from dask.array import blockwise
 
-    beside = (None, None) if codes is None else (chunked(codes, X), (0,))
+    vectors = [(None, None) if vector is None else (chunked(vector, X), (0,)) for vector in (codes, beside)]
     values = blockwise(
         _of_chunk,
         (0,),
         X,
         tuple(range(X.ndim)),
-        *beside,
+        *vectors[0],
+        *vectors[1],
         of_part=of_part,
         join=join,
         dtype=object,
@@ -115,9 +126,9 @@ def _on_workers(X: Any, of_part: OfPart, join: Join, codes: Array | None) -> dic
     return {code: _tree(delayed, join) for code, delayed in of_code.items()}
 
 
-def _of_chunk(block: Any, codes: Array | None, of_part: OfPart, join: Join) -> dict[int, Any]:
+def _of_chunk(block: Any, codes: Array | None, beside: Array | None, of_part: OfPart, join: Join) -> dict[int, Any]:
     with np.errstate(all="ignore"):  # `reduced` reports NaN and infinity
-        return statistics(_only(block), of_part, join, codes)
+        return statistics(_only(block), of_part, join, codes, beside)
 
 
 def _tree(values: list[Any], join: Join) -> Any:

@@ -11,6 +11,7 @@ from .._namespace import as_array, cast, dtype_of, namespace
 from .._typing import Array
 from .._validation import checked_samples, samples_as_fitted
 from ..intake import Shape, as_samples, is_ragged
+from ..metadata import NO_METADATA, Metadata
 from ._base import KeepsTensors
 from ._passes import floating
 from .resizing import apply_matrices, resizing_matrix
@@ -64,7 +65,7 @@ class EqualLength(KeepsTensors):
         self.value = value
         self.mode = mode
 
-    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self._check_parameters()
         shape = self.sample_shape_in_
         mode = self._place(shape)
@@ -104,7 +105,7 @@ class EqualLength(KeepsTensors):
         mode = self._place(shape)
         return samples_as_fitted(self, X, (*shape[:mode], None, *shape[mode + 1 :]))
 
-    def _change(self, X: Any, groups: Array | None = None) -> Any:
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         if not is_ragged(X):
             return self._equalised(X)
         dtype = np.result_type(*{sample.dtype for sample in X})

@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from .._typing import Array
+from .confounds import Deconfound
 from .lengths import EqualLength
 from .resizing import Resize
 from .scaling import TensorScaler
@@ -37,6 +38,8 @@ class Recipe:
         New sizes, see `Resize` and `Tensorize`.
     scale : str
         "none", "entry", "global", or "mode K" (K from 1): see `TensorScaler`.
+    confounds : tuple of str
+        Names of the confounds to remove, see `Deconfound`; on each training set, before the other steps but the length.
     """
 
     by_group: bool = False
@@ -46,6 +49,7 @@ class Recipe:
     scale: str = "none"
     tensorize: tuple[int, ...] | None = None
     length: str | None = None
+    confounds: tuple[str, ...] = ()
 
     def outer(self) -> list[tuple[str, Any]]:
         """Return the steps that need groups, and those that must come before them.
@@ -77,6 +81,8 @@ class Recipe:
 
     def _inner_steps(self) -> list[tuple[str, Any]]:
         steps = [] if self.by_group else self._length_step()
+        if self.confounds:
+            steps.append(("confounds", Deconfound(self.confounds)))
         if self.mask is not None:
             steps.append(("mask", Mask(self.mask)))
         if self.crop is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from .._namespace import as_array, beside, cast, namespace
 from .._typing import Array
 from ..intake import shape_in_words
+from ..metadata import NO_METADATA, Metadata
 from ._base import KeepsTensors, check_sizes
 from ._passes import floating
 
@@ -66,7 +67,7 @@ class Resize(KeepsTensors):
     def __init__(self, shape: tuple[int, ...] = (32, 32)) -> None:
         self.shape = shape
 
-    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         check_sizes(self.shape)
         shape = tuple(X.shape[1:])
         if not len(self.shape) <= len(shape) or min(self.shape) < 1:
@@ -77,7 +78,7 @@ class Resize(KeepsTensors):
         self.matrices_ = [resizing_matrix(old, new) for old, new in zip(shape, self.shape, strict=False)]
         return (*self.shape, *shape[len(self.shape) :])
 
-    def _change(self, X: Any, groups: Array | None = None) -> Any:
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return apply_matrices(X, self.matrices_, 1)
 
     def pull_back(self, weight: Any) -> Array:

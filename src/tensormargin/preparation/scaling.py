@@ -11,6 +11,7 @@ import numpy as np
 
 from .._namespace import as_array, beside, cast, device_of, like, namespace
 from .._typing import Array
+from ..metadata import NO_METADATA, Metadata
 from ._base import CanBeUndone
 from ._passes import by_chunk, chunked, floating, mapped, parts, reduced, statistics, widest
 
@@ -58,10 +59,10 @@ class TensorScaler(CanBeUndone):
         self.with_std = with_std
         self.by_group = by_group
 
-    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         axes = self._averaged_axes(X.ndim - 1)
         if self.by_group:
-            self._need(groups)
+            self._need(metadata.groups)
             self.mean_: Any = None
             self.scale_: Any = None
         else:
@@ -69,18 +70,18 @@ class TensorScaler(CanBeUndone):
             self.mean_, self.scale_ = _mean_and_scale(spread, floating(X))
         return tuple(X.shape[1:])
 
-    def _change(self, X: Any, groups: Array | None = None) -> Any:
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         if not self.by_group:
             return self._standardise(X, self.mean_, self.scale_)
-        codes = self._codes(groups)
+        codes = self._codes(metadata.groups)
         return self._standardise_by_group(X, codes, self._spreads(X, codes))
 
-    def _change_lazily(self, X: Any, groups: Array | None) -> Any:
+    def _change_lazily(self, X: Any, metadata: Metadata) -> Any:
         if not self.by_group:
-            return super()._change_lazily(X, groups)
+            return super()._change_lazily(X, metadata)
         from dask.graph_manipulation import clone
 
-        codes = self._codes(groups)
+        codes = self._codes(metadata.groups)
         spreads = self._spreads(clone(X), codes)  # shared chunks would stay in memory until all are read
         return mapped(
             X,
@@ -117,6 +118,11 @@ class TensorScaler(CanBeUndone):
             )
             out[where, ...] = self._standardise(X[where, ...], mean, scale)
         return out
+
+    @property
+    def needed_metadata(self) -> set[str]:
+        """Groups if the scaling is by group."""
+        return {"groups"} if self.by_group else set()
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the samples with the scaling undone."""

@@ -10,6 +10,7 @@ import numpy as np
 from .._namespace import as_array, beside, cast, device_of, dtype_of, like, namespace, to_host
 from .._typing import Array
 from ..intake import as_mask, shape_in_words
+from ..metadata import NO_METADATA, Metadata
 from ._base import CanBeUndone, KeepsTensors, check_sizes
 from ._passes import floating, reduced, widest
 
@@ -40,7 +41,7 @@ class Tensorize(CanBeUndone):
     def __init__(self, shape: tuple[int, ...] = (-1,)) -> None:
         self.shape = shape
 
-    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         check_sizes(self.shape)
         size = prod(X.shape[1:])
         known = prod(n for n in self.shape if n != -1)
@@ -52,7 +53,7 @@ class Tensorize(CanBeUndone):
             )
         return tuple(size // known if n == -1 else n for n in self.shape)
 
-    def _change(self, X: Any, groups: Array | None = None) -> Any:
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_out_))
 
     def _undo(self, X: Any) -> Any:
@@ -104,11 +105,11 @@ class Mask(_HasMask):
     def __init__(self, mask: str | Any = "varying") -> None:
         self.mask = mask
 
-    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self.mask_ = like(_found_mask(X, self.mask), X)
         return tuple(X.shape[1:])
 
-    def _change(self, X: Any, groups: Array | None = None) -> Any:
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return namespace(X).where(beside(self.mask_, X), X, like(0, X, dtype_of(X)))
 
     def pull_back(self, weight: Any) -> Array:
@@ -140,7 +141,7 @@ class Crop(_HasMask, CanBeUndone):
         self.mask = mask
         self.margin = margin
 
-    def _learn(self, X: Any, groups: Array | None) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         if self.margin < 0:
             raise ValueError(f"margin must be at least 0; got margin={self.margin}")
         inside = np.argwhere(_found_mask(X, self.mask))
@@ -154,7 +155,7 @@ class Crop(_HasMask, CanBeUndone):
         """The box, one slice per mode."""
         return tuple(slice(first, last) for first, last in self.bounds_)
 
-    def _change(self, X: Any, groups: Array | None = None) -> Any:
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return X[(slice(None), *self.box_)]
 
     def _names_kept(self, names: Array) -> Array:

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.contenders import GAMMA_FACTORS
 from ..intake import shape_in_words
 from ..io import BadFileError
+from ..methods import KERNEL_METHODS
 from ..statements import percent
 from .page import Page, Section, cell, table
 from .pictures import pictures_of_intervals
@@ -139,10 +141,17 @@ def _statements(content: Mapping[str, Any]) -> list[str]:
         f"Data: {data['n_samples']} samples of {shape_in_words(data['sample_shape'])}.",
         f"Preparation: {'; '.join(words) or 'none'}.",
         f"Evaluation: {settings['repeats']} random splits ({groups}), {settings['test_size']:.0%} of the samples for "
-        f"the test, seed {settings['seed']}; lambda from {', '.join(map(str, settings['lam_grid']))} by "
-        f"{settings['folds']}-fold cross-validation on the training set.",
+        f"the test, seed {settings['seed']}; lambda from {', '.join(map(str, settings['lam_grid']))}"
+        f"{_widths(settings['methods'])} by {settings['folds']}-fold cross-validation on the training set.",
         "Software: " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + ".",
     ]
+
+
+def _widths(methods: Sequence[str]) -> str:
+    """Return over which widths kernels were tuned; empty if there are none."""
+    if not set(methods) & set(KERNEL_METHODS):
+        return ""
+    return f", for kernels with gamma from {', '.join(map(str, GAMMA_FACTORS))} times its scale,"
 
 
 def _settings(content: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -12,11 +12,15 @@ from .._typing import Array
 from ..affine import NotAffineError
 from ..evaluation import data_facts
 from ..io import SampleSet
+from ..kernels import TensorKernel
 from ..margins import MarginReport, margin_report
+from ..metadata import Metadata
 from ..model_steps import (
     AveragedClassifier,
+    all_steps,
     classifier_of,
     problem_names,
+    removed_confounds,
     samples_for_map,
     search_of,
     weight_maps,
@@ -30,7 +34,9 @@ from ..plots import (
     plot_ranks,
     plot_search,
 )
+from ..preparation.confounds import listed
 from ..statements import (
+    CONFOUNDS_WARNING,
     describe_chosen,
     describe_model,
     describe_rule,
@@ -73,6 +79,7 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         _data(about.get("data")),
         _comparison(evaluation, about.get("chance")),
         _chosen(model, about),
+        _confounds(model),
         _pictures_of_margins(model, margins, hardest, whose),
         _convergence(model),
         _maps(model, samples, whose),
@@ -197,6 +204,25 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
     return Section("Chosen model", "chosen.html", content)
 
 
+def _confounds(model: Any) -> Section | None:
+    """Return what each confound explains, which was removed, and what that does not mean."""
+    steps = removed_confounds(model)
+    if not steps:
+        return None
+    rows = [
+        (False, [cell(name), cell(percent(share), share)]) for s in steps for name, share in s.explained_alone_.items()
+    ]
+    removed = "; ".join(f"{percent(step.explained_)} % of the variance" for step in steps)
+    content = {
+        "text": f"What {listed([name for step in steps for name in step.names_])} explain linearly in the "
+        f"training samples was removed from every entry, {removed} in all. Confounds may share what they explain.",
+        "tables": [table(("confound", "explains alone, % of the variance"), rows)],
+        "pictures": [],
+        "remarks": [CONFOUNDS_WARNING],
+    }
+    return Section("Confounds", "comparison.html", content)
+
+
 def _pictures_of_search(search: Any) -> list[Picture]:
     """Return figures of the search: validation scores against lambda and against rank."""
     results, pictures = search.cv_results_, []
@@ -219,7 +245,7 @@ def _choice_in_words(chosen: Mapping[str, Any]) -> str:
 def _margins(model: Any, samples: SampleSet | None) -> list[MarginReport]:
     if samples is None or samples.target is None:
         return []
-    reports = margin_report(model, samples.data, samples.target, groups=samples.groups)
+    reports = margin_report(model, samples.data, samples.target, groups=samples.groups, confounds=samples.confounds)
     return [reports] if isinstance(reports, MarginReport) else reports
 
 
@@ -290,7 +316,9 @@ def _convergence(model: Any) -> Section | None:
     return Section("Convergence", "pictures.html", {"text": text, "pictures": [shown]})
 
 
-def _factors(model: Any, problems: Sequence[int]) -> Section:
+def _factors(model: Any, problems: Sequence[int]) -> Section | None:
+    if any(isinstance(step, TensorKernel) for step in all_steps(model)):  # one number per feature of a kernel
+        return None
     pictures = _several(
         model, problems, "factors", lambda k: picture(plot_factors, model, problem=k, caption="Factors, mode by mode.")
     )
@@ -305,8 +333,11 @@ def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section:
     except NotAffineError as error:
         missing = f"There is no map of the weight: {error}."
     if samples is not None and samples.target is not None:
-        maps["activation pattern"] = activation_pattern(model, samples.data, samples.target, samples.groups)
-        background = np.asarray(np.mean(samples_for_map(model, samples.data, samples.groups), axis=0, dtype=np.float64))
+        beside = Metadata(samples.groups, samples.confounds)
+        maps["activation pattern"] = activation_pattern(
+            model, samples.data, samples.target, samples.groups, samples.confounds
+        )
+        background = np.asarray(np.mean(samples_for_map(model, samples.data, beside), axis=0, dtype=np.float64))
     if not maps:
         return Section("Weight map", "pictures.html", {"text": missing, "pictures": []})
     names, entries = problem_names(model), max(values[0].size for values in maps.values())

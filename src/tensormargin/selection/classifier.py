@@ -23,16 +23,18 @@ from sklearn.utils.validation import (
 
 from .. import tuning
 from .._namespace import dtype_of, is_foreign, like, to_host
-from .._validation import checked_groups, checked_training, samples_as_fitted, samples_of_any_length
-from ..affine import NotAffineError, affine_form
+from .._validation import checked_training, samples_as_fitted, samples_of_any_length
+from ..affine import NotAffineError, form_of_chain
 from ..calibration import calibrate
+from ..chains import chain_of, without_confounds
 from ..checkpoints import Checkpoint, units_of
 from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
 from ..formats import FORMATS
-from ..model_steps import check_groups_for, transformed
+from ..metadata import Metadata
+from ..model_steps import check_metadata_for, transformed
 from ..multiclass import problem_classes
 from ..preparation import takes_ragged
 from ..progress import Progress
@@ -58,6 +60,8 @@ from .runner import SearchRunner
 from .scoring import Assess
 from .search import Training, refit
 from .splits import check_training_parts, repeated_splits
+
+_ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
 
 
 class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
@@ -164,13 +168,13 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     'cp'
     """
 
-    # Under scikit-learn's metadata routing, groups reach these methods without a request.
-    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True, "progress": None, "checkpoint": None}
-    __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"groups": True}
-    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
-    __metadata_request__predict_log_proba: ClassVar[dict[str, bool | None]] = {"groups": True}
-    __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = {"groups": True}
-    __metadata_request__score: ClassVar[dict[str, bool | None]] = {"groups": True}
+    # Under scikit-learn's metadata routing, groups and confounds reach these methods without a request.
+    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {**_ROUTED, "progress": None, "checkpoint": None}
+    __metadata_request__predict: ClassVar[dict[str, bool | None]] = _ROUTED
+    __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = _ROUTED
+    __metadata_request__predict_log_proba: ClassVar[dict[str, bool | None]] = _ROUTED
+    __metadata_request__decision_function: ClassVar[dict[str, bool | None]] = _ROUTED
+    __metadata_request__score: ClassVar[dict[str, bool | None]] = _ROUTED
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "decompositions": ["array-like"],
@@ -245,6 +249,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         sample_weight: Any = None,
         progress: Progress | None = None,
         checkpoint: Checkpoint | None = None,
+        confounds: Any = None,
     ) -> Self:
         """Run the search, refit the best candidate and calibrate its probabilities.
 
@@ -262,6 +267,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
             Called as ``progress(done, total, text)`` after every few fits; ``total`` falls as candidates are dropped.
         checkpoint : Checkpoint, optional
             Keeps the scores of the candidates, so that an interrupted search can be resumed.
+        confounds : array-like of shape (n_samples, n_confounds), optional
+            For a preparation that removes them (`Deconfound`), here and when predicting.
         """
         self._check_grid()
         given = y
@@ -275,12 +282,12 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(to_host(sample_weight), y, dtype=np.float64, ensure_non_negative=True)
-        groups = checked_groups(X, groups)
-        training = Training(sample_array(X), y, weights, self._alternatives(), groups)
+        metadata = Metadata.checked(X, groups, confounds)
+        training = Training(sample_array(X), y, weights, self._alternatives(), metadata)
         for one in training.preparations:
-            check_groups_for("fit", one, groups)
+            check_metadata_for("fit", one, metadata)
         rng = check_random_state(self.random_state)
-        splits, n_once = repeated_splits(self.cv, y, groups, rng.randint(2**31 - 1))
+        splits, n_once = repeated_splits(self.cv, y, metadata.groups, rng.randint(2**31 - 1))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = shape_of(X)
@@ -295,7 +302,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL)) if race.drops else template
         runner = SearchRunner(training, coarse, tried, splits, default, assess, self.n_jobs, self.budget)
         with sent_once(X):
-            with units_of(checkpoint, "search", *training.arrays, *self._settings(runner)) as runner.kept:
+            with units_of(checkpoint, "search", *training.content, *self._settings(runner)) as runner.kept:
                 self._run(race, runner, shapes, progress)
             notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, runner.done)]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
@@ -413,40 +420,41 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
             return samples_of_any_length(self, X)
         return samples_as_fitted(self, X, self.sample_shape_)
 
-    def _prepared(self, X: Any, groups: Any, method: str) -> Any:
+    def _prepared(self, X: Any, given: Metadata, method: str) -> Any:
         """Return the samples transformed for the classifier."""
         best = self.best_estimator_
         if not isinstance(best, Pipeline):
             return X
-        groups = checked_groups(X, groups)
-        check_groups_for(method, best[:-1], groups)
-        return views_or_array(transformed(best[:-1], X, groups))
+        metadata = Metadata.checked(X, given.groups, given.confounds)
+        check_metadata_for(method, best[:-1], metadata)
+        return views_or_array(transformed(best[:-1], X, metadata))
 
-    def _answer(self, method: str, X: Any, groups: Any) -> Any:
+    def _answer(self, method: str, X: Any, given: Metadata) -> Any:
         """Return the result of a method of the classifier for the prepared samples."""
-        prepared = self._prepared(self._as_fitted(X), groups, method)
+        prepared = self._prepared(self._as_fitted(X), given, method)
         return getattr(self.classifier_, method)(prepared)
 
-    def decision_function(self, X: Any, groups: Any = None) -> Any:
+    def decision_function(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return the scores of the selected classifier; see `TensorMarginClassifier.decision_function`.
 
-        Here and in the other methods, ``groups`` is required if the preparation scales by group, and ignored otherwise.
+        Here and in the other methods, ``groups`` are required if the preparation scales by group, ``confounds`` if it
+        removes them, and ignored otherwise.
         """
-        return self._answer("decision_function", X, groups)
+        return self._answer("decision_function", X, Metadata(groups, confounds))
 
-    def binary_scores(self, X: Any, groups: Any = None) -> Any:
+    def binary_scores(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem."""
-        return self._answer("binary_scores", X, groups)
+        return self._answer("binary_scores", X, Metadata(groups, confounds))
 
-    def predict(self, X: Any, groups: Any = None) -> Any:
+    def predict(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return the predicted labels."""
-        return self._answer("predict", X, groups)
+        return self._answer("predict", X, Metadata(groups, confounds))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, confounds: Any = None) -> float:
         """Return the accuracy of the predictions for X."""
-        return self._accuracy_of(self.predict(X, groups), y, sample_weight)
+        return self._accuracy_of(self.predict(X, groups, confounds), y, sample_weight)
 
-    def predict_proba(self, X: Any, groups: Any = None) -> Any:
+    def predict_proba(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return class probabilities, one column per class.
 
         The score of each binary problem is mapped by a sigmoid (Platt 1999) fitted to the scores of held-out samples,
@@ -458,15 +466,15 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         ``class_weight="balanced"`` a sample may be assigned to a rare class although another one is more probable.
         Without offsets (the second column of ``calibration_`` is zero) the two always agree.
         """
-        return self._calibrated("predict_proba", X, groups)
+        return self._calibrated("predict_proba", X, Metadata(groups, confounds))
 
-    def predict_log_proba(self, X: Any, groups: Any = None) -> Any:
+    def predict_log_proba(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return the logarithms of the class probabilities."""
-        return self._calibrated("predict_log_proba", X, groups)
+        return self._calibrated("predict_log_proba", X, Metadata(groups, confounds))
 
-    def _calibrated(self, method: str, X: Any, groups: Any) -> Any:
+    def _calibrated(self, method: str, X: Any, given: Metadata) -> Any:
         """Return the result of a method of the classifier for the prepared samples, with the search's calibration."""
-        prepared = self._prepared(self._as_fitted(X), groups, method)  # first: it checks that there was a fit
+        prepared = self._prepared(self._as_fitted(X), given, method)  # first: it checks that there was a fit
         classifier = copy(self.classifier_)
         classifier.probability, classifier.calibration_ = True, self.calibration_
         return getattr(classifier, method)(prepared)
@@ -504,7 +512,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         if not isinstance(self.best_estimator_, Pipeline):
             return own
         try:
-            form = affine_form(self)
+            chain = chain_of(self)  # confounds change the offsets of scores, not the weights
+            form = form_of_chain(chain if attribute == "intercept_" else without_confounds(chain))
         except NotAffineError as error:
             raise AttributeError(
                 f"{attribute} would be for original samples, but the preparation is not affine: {error}. That of the "

@@ -19,6 +19,7 @@ from .._namespace import rows_of
 from .._typing import Array
 from ..estimators import TensorMarginClassifier
 from ..estimators.fit_steps import TrainingSet, fit_training_set, training_set
+from ..metadata import NO_METADATA, Metadata
 from ..model_steps import fit_transformed, transformed
 from ..samples import SampleArray, sample_array
 from ..views import shape_of, views_or_array
@@ -36,13 +37,13 @@ _LARGEST_JOB = 8  # fits; progress is told of after each job
 
 @dataclass(frozen=True)
 class Training:
-    """Labelled samples, their weights and groups, and the alternative preparations."""
+    """Labelled samples, their weights and metadata, and the alternative preparations."""
 
     array: SampleArray
     y: Array
     weights: Array | None
     preparations: Sequence[Any]
-    groups: Array | None = None
+    metadata: Metadata = NO_METADATA
 
     @property
     def X(self) -> Any:
@@ -50,9 +51,14 @@ class Training:
         return self.array.X
 
     @property
-    def arrays(self) -> tuple[Any, Array, Array | None, Array | None]:
-        """Samples, labels, weights and groups, as `run_job` takes them."""
-        return self.X, self.y, self.weights, self.groups
+    def arrays(self) -> tuple[Any, Array, Array | None, Metadata]:
+        """Samples, labels, weights and metadata, as `run_job` takes them."""
+        return self.X, self.y, self.weights, self.metadata
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """The same, for checkpoints."""
+        return self.X, self.y, self.weights, *self.metadata.content
 
     def part(self, rows: Array) -> Part:
         """Return the samples, labels and keyword arguments for `fit` and `score` of these rows."""
@@ -65,25 +71,21 @@ class Training:
         if self.preparations[which] is None:
             return train, self.part(split[1]), None
         preparation = clone(self.preparations[which])
-        prepared = views_or_array(fit_transformed(preparation, train[0], train[1], self.groups_of(split[0])))
+        prepared = views_or_array(fit_transformed(preparation, train[0], train[1], self.metadata.rows(split[0])))
         return (prepared, *train[1:]), self.transformed_part(preparation, split[1]), preparation
 
     def transformed_part(self, preparation: Any, rows: Array) -> Part:
         """Return the part of these rows after a fitted preparation (None for no preparation)."""
         X, y, weights = self.part(rows)
-        X = X if preparation is None else views_or_array(transformed(preparation, X, self.groups_of(rows)))
+        X = X if preparation is None else views_or_array(transformed(preparation, X, self.metadata.rows(rows)))
         return X, y, weights
-
-    def groups_of(self, rows: Array) -> Array | None:
-        """Return the groups of these rows, or None if there are no groups."""
-        return None if self.groups is None else self.groups[rows]
 
     def prepared_whole(self, which: int) -> tuple[Any, Any]:
         """Return all samples after a preparation fitted to them, and the preparation; the original samples for None."""
         if self.preparations[which] is None:
             return self.X, None  # taking rows would copy the samples
         preparation = clone(self.preparations[which])
-        return views_or_array(fit_transformed(preparation, self.X, self.y, self.groups)), preparation
+        return views_or_array(fit_transformed(preparation, self.X, self.y, self.metadata)), preparation
 
 
 @dataclass
@@ -201,7 +203,7 @@ def jobs_of(
 
 
 def run_job(
-    X: Array, y: Array, weights: Array | None, groups: Array | None, train: Array, test: Array, job: Job
+    X: Array, y: Array, weights: Array | None, metadata: Metadata, train: Array, test: Array, job: Job
 ) -> list[tuple[Unit, Any]]:
     """Fit the candidates of a job and return the results of those that were due.
 
@@ -209,7 +211,7 @@ def run_job(
     """
     if not any(job.due(number) for number, _ in job.candidates):
         return []
-    training = Training(sample_array(X), y, weights, job.preparations, groups)
+    training = Training(sample_array(X), y, weights, job.preparations, metadata)
     split = job.cache.get(
         (job.split, job.which), lambda: PreparedSplit.of(training, (train, test), job.which, job.template)
     )
