@@ -8,10 +8,12 @@ from math import prod
 from threading import Lock
 from typing import Any
 
-from joblib import Parallel, cpu_count, delayed
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
+from .. import tuning
 from ..alternate import Fit
+from ..cluster import goes_to_cluster
 from ..samples import SampleArray, sample_array
 from ..threads import worker_threads
 from .binary_fit import FirstPasses, FitSpec, fit_binary
@@ -26,7 +28,7 @@ def fit_specs(
     batched = _batched(array, specs, solver) if array.fits_in_batches else []
     alone = [k for k in range(len(specs)) if k not in batched]
     threads = available_threads()
-    at_once = array.fits_at_once(n_jobs, len(specs))
+    at_once = array.fits_at_once(at_most(n_jobs), len(specs))
     with worker_threads(threads if at_once == 1 else 1), one_blas_thread:
         fits = _fit_batches(array, specs, batched, solver) if batched else {}
         if at_once > 1:
@@ -35,6 +37,11 @@ def fit_specs(
         else:
             fits.update((k, fit_binary(array, specs[k], passes)) for k in alone)
     return [fits[k] for k in range(len(specs))]
+
+
+def at_most(n_jobs: int | None) -> int | None:
+    """Return the number of jobs that pay: threads hinder each other, workers of a cluster do not."""
+    return n_jobs if goes_to_cluster() else min(effective_n_jobs(n_jobs), tuning.MOST_THREADS)
 
 
 def fit_on_arrays(specs: Sequence[tuple[SampleArray, FitSpec]], solver: str) -> list[Fit]:

@@ -11,7 +11,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from .._typing import Array
 from ..checkpoints import Units
 from ..estimators import TensorMarginClassifier
-from ..estimators.engine import one_blas_thread
+from ..estimators.engine import at_most, one_blas_thread
 from .batched_search import run_batched
 from .grid import Candidate
 from .race import Race, Unit
@@ -105,7 +105,7 @@ class SearchRunner:
     def _results(self, units: Sequence[Unit], deadline: float | None) -> Iterator[list[tuple[Unit, Result]]]:
         """Return the results of fits in any order, from threads, a cluster, or the device of the samples."""
         training = self.training
-        n_jobs = self.n_jobs if training.array.in_memory else 1  # one fit keeps all workers of a cluster busy
+        n_jobs = at_most(self.n_jobs) if training.array.in_memory else 1  # one fit keeps all workers of a cluster busy
 
         def job(split: int, which: int, own: Sequence[tuple[int, Candidate]]) -> Job:
             common = (training.preparations, self.template, self.assess, deadline, self.default, self._cache)
