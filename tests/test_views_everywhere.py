@@ -389,9 +389,9 @@ def test_nothing_of_the_samples_is_copied():
     import tracemalloc
 
     rng = np.random.RandomState(0)
-    y = np.arange(200) % 2
-    X = Views(a=rng.standard_normal((200, 90, 100)).astype(np.float32), b=rng.rand(200, 80, 90).astype(np.float32))
-    X["a"][y == 1] += 0.1 * rank_one((90, 100), rng).astype(np.float32)
+    y = np.arange(100) % 2  # few, so that the matrix of their inner products is small
+    X = Views(a=rng.standard_normal((100, 200, 220)).astype(np.float32), b=rng.rand(100, 150, 200).astype(np.float32))
+    X["a"][y == 1] += 0.1 * rank_one((200, 220), rng).astype(np.float32)
     for decomposition in ("full", "cp"):
         TensorMarginClassifier(decomposition, rank=1).fit(X, y)  # compiles and imports
         tracemalloc.start()
