@@ -16,6 +16,7 @@ from sklearn.svm import LinearSVC
 from .._typing import Array
 from ..methods import make_method
 from ..peers import CPPLSClassifier
+from ..samples.span import Span
 
 PEERS = ("LinearSVC", "CP-PLSR")
 """Methods from scikit-learn and TensorLy that can be compared with the paper's."""
@@ -74,10 +75,9 @@ class FlatUnit(TransformerMixin, BaseEstimator):
 
 def _basis(rows: Array) -> Array:
     """Return an orthonormal basis of the span of the rows, with zeros added up to one row more than there are rows."""
-    squares, axes = np.linalg.eigh(rows @ rows.T)
-    kept = squares > len(rows) * np.finfo(np.float64).eps * squares[-1]
+    shares = Span.of(rows @ rows.T).shares
     basis = np.zeros((len(rows) + 1, rows.shape[1]))
-    np.matmul((axes[:, kept] / np.sqrt(squares[kept])).T, rows, out=basis[: np.sum(kept)])
+    np.matmul(shares.T, rows, out=basis[: shares.shape[1]])
     return basis
 
 
