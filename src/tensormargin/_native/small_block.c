@@ -2,7 +2,7 @@
  *
  * The same algorithm as tensormargin/blocks and tensormargin/solvers/dual_cd.py have for large problems, in one call
  * without the GIL: if samples are few, a Python call for each step takes ten times as long as the arithmetic.
- * tests/test_small_blocks.py compares both with each other and with a general QP solver. All matrices are row-major.
+ * tests/test_small_fits.py compares both with each other and with a general QP solver. All matrices are row-major.
  */
 
 #include "small.h"

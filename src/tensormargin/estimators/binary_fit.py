@@ -82,8 +82,6 @@ class FitSpec:
     def first_weights(self, moments: Moments) -> list[Weight]:
         """Return the start of each of the ``n_init`` fits: the last fit or the class means, then random ones."""
         settings = self.settings
-        if self.last is not None and settings.n_init == 1:
-            return [_for_scaled(self.last.weight, moments)]
         rng = np.random.RandomState(self.seed) if self.draws(moments.signed_mean.shape) else _NOT_DRAWN_FROM
         weights = []
         for attempt in range(settings.n_init):

@@ -18,6 +18,7 @@ from ..host_memory import available_bytes
 from ..samples import MemoryArray, SampleArray, in_range, working_dtype
 from ..samples.lazy import ChunkedDesign, LazySamples
 from ..samples.lazy_shared import LazyProblem, SharedLazySamples
+from ..samples.span import Span
 from .batched_fits import distinct_problems, members_of
 from .binary_fit import FitSpec, best_fit, fit_binary
 
@@ -148,10 +149,8 @@ class LazyCoordinates:
         if design.shape[1] <= n_samples:
             rows = design.here().astype(np.float64)
             return cls(samples, rows - mean, mean, None)
-        values, vectors = np.linalg.eigh(design.gram(mean))
-        kept = values > n_samples * np.finfo(np.float64).eps * max(values[-1], 0.0)
-        lengths = np.sqrt(values[kept])
-        return cls(samples, vectors[:, kept] * lengths, mean, vectors[:, kept] / lengths)
+        span = Span.of(design.gram(mean))
+        return cls(samples, span.coordinates, mean, span.shares)
 
     def on_samples(self, weights: FloatArray) -> FloatArray:
         """Return weights of the coordinates, one per row, as weights of the flattened samples."""

@@ -19,6 +19,7 @@ from .._typing import Array
 from ..chains import named_steps
 from ..methods import KERNEL_METHODS, make_method
 from ..peers import CPPLSClassifier
+from ..samples.span import Span
 from ..views import Views, missing_samples
 
 PEERS = ("LinearSVC", "CP-PLSR")
@@ -112,10 +113,9 @@ def _units(X: Views) -> dict[str, _Unit]:
 
 def _basis(rows: Array) -> Array:
     """Return an orthonormal basis of the span of the rows, with zeros added up to one row more than there are rows."""
-    squares, axes = np.linalg.eigh(rows @ rows.T)
-    kept = squares > len(rows) * np.finfo(np.float64).eps * squares[-1]
+    shares = Span.of(rows @ rows.T).shares
     basis = np.zeros((len(rows) + 1, rows.shape[1]))
-    np.matmul((axes[:, kept] / np.sqrt(squares[kept])).T, rows, out=basis[: np.sum(kept)])
+    np.matmul(shares.T, rows, out=basis[: shares.shape[1]])
     return basis
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 
 from .._typing import Array, FloatArray
 from ..chains import needed_metadata
@@ -18,7 +17,7 @@ from ..metadata import Metadata
 from ..model_steps import fit_transformed, transformed
 from ..samples import sample_array
 from ..selection import splits_of
-from .choice import Tuned, tuned
+from .choice import Tuned, candidate_scores, choose
 from .contenders import Contender
 
 SUBSET = "training samples"
@@ -83,7 +82,7 @@ def lazy_reference(
 
     metadata = Metadata.of(metadata)
     groups = metadata.groups
-    rows = _subset(y, groups, prod(X.shape[1:]), seed)
+    rows = _subset(y, prod(X.shape[1:]), seed)
     used = {} if len(rows) == len(y) else {SUBSET: len(rows)}
     own, of_rows = (y, groups) if not used else (y[rows], None if groups is None else groups[rows])
     splits = splits_of(folds, own, of_rows, seed)
@@ -92,8 +91,8 @@ def lazy_reference(
         preparation = None if one is None else clone(one)
         Z = X if preparation is None else fit_transformed(preparation, X, y, metadata)
         coordinates = LazyCoordinates.of(sample_array(Z[rows] if used else Z))
-        chosen = tuned(flat, coordinates.coordinates, own, folds, seed, of_rows, 1, score)
-        reached = cross_val_score(chosen.estimator, coordinates.coordinates, own, cv=splits, scoring=score).mean()
+        scores = candidate_scores(flat, coordinates.coordinates, own, splits, 1, score)
+        chosen, reached = choose(flat, scores.T), float(scores.mean(axis=1).max())
         if reached > best[0]:
             values = {f"method__{name}": value for name, value in chosen.values.items()}
             values |= {"preparation": "passthrough" if one is None else one}
@@ -113,7 +112,7 @@ def _on_samples(fitted: Any, coordinates: Any, preparation: Any) -> FlatPredicto
     return FlatPredictor(preparation, svc.classes_, weights, offsets)
 
 
-def _subset(y: Array, groups: Array | None, size: int, seed: int) -> Array:
+def _subset(y: Array, size: int, seed: int) -> Array:
     """Return the rows to fit to: all, or as many as fit into memory, in ascending order and with the same classes."""
     entries = available_bytes() / (8 * 4 * _COPIES)
     most = int(max(sqrt(entries) if sqrt(entries) < size else entries / size, _FEWEST * len(np.unique(y))))

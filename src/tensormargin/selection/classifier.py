@@ -68,7 +68,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     """`TensorMarginClassifier` with its hyperparameters selected by cross-validation.
 
     These are preparation, decomposition, rank, lambda, mu1 and mu2, and for several classes the scheme. Candidates are
-    raced: a tenth of all fits, spread over candidates and splits, shows which values are promising; most candidates
+    raced: a twentieth of all fits, spread over candidates and splits, shows which values are promising; most candidates
     are then dropped, and only the best few are fitted on all splits. The best one is refitted on all samples. Several
     views (`tensormargin.Views`) have the same decomposition and rank in all candidates, which use all views or all but
     one; then the decomposition and rank of one view after the other are refined, the others being kept. The
@@ -106,7 +106,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         "smoothed" takes the highest ``smoothed_test_score``, which averages over close candidates. No difference
         between them was significant (benchmarks/results/rules.md and search.md).
     exhaustive : bool, default=False
-        Whether to fit all candidates on all splits, which takes four to six times as many fits.
+        Whether to fit all candidates on all splits, which takes about ten times as many fits.
     budget : float or None, default=None
         Seconds after which no further candidate is fitted; the best one so far that has been fitted on all splits is
         taken, and ``stopped_`` says so. One candidate always is.

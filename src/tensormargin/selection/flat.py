@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
-from scipy.linalg import eigh
 
 from .. import tuning
 from .._typing import FloatArray
@@ -14,6 +13,7 @@ from ..estimators import TensorMarginClassifier
 from ..estimators.binary_fit import FirstPasses
 from ..estimators.fit_steps import TrainingSet, fit_training_set, keep_for_scoring
 from ..samples import SampleArray, sample_array
+from ..samples.span import Span
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class FlatFeatures:
 
     A flat weight is a combination of the centred samples, and inner products in their span are those of the
     coordinates. So all strengths and all binary problems share one basis of at most as many columns as there are
-    samples, and each of their fits costs as if samples had no more entries than that. The basis consists of the
-    principal axes, from the eigenvectors of the samples' inner products: the axes themselves are not needed.
+    samples, and each of their fits costs as if samples had no more entries than that.
 
     Attributes
     ----------
@@ -57,12 +56,8 @@ class FlatFeatures:
         rows = array.X.reshape(len(array), -1).astype(np.float64)
         mean = rows.mean(axis=0) if centred else np.zeros(rows.shape[1])
         rows -= mean
-        squares, axes = eigh(rows @ rows.T, overwrite_a=True, check_finite=False)
-        kept = squares > len(rows) * np.finfo(np.float64).eps * max(squares[-1], 0.0)
-        kept[-1] = True  # equal samples have no axis, but a classifier needs a feature
-        lengths = np.sqrt(np.maximum(squares[kept], 0.0))
-        shares = np.divide(axes[:, kept], lengths, out=np.zeros_like(axes[:, kept]), where=lengths > 0)
-        return cls(mean, rows, shares, sample_array(axes[:, kept] * lengths))
+        span = Span.of(rows @ rows.T)
+        return cls(mean, rows, span.shares, sample_array(span.coordinates))
 
     def fit(self, classifier: TensorMarginClassifier, training: TrainingSet) -> TensorMarginClassifier:
         """Return the classifier fitted to the coordinates, with its weights on the samples."""
