@@ -9,7 +9,7 @@ from .estimators import TensorMarginClassifier
 from .formats.base import plain_rank
 from .intake import shape_in_words
 from .model_steps import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
-from .preparation import KeepsTensors
+from .preparation import Composite, KeepsTensors
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
@@ -115,7 +115,7 @@ def describe_steps(model: Any) -> list[str]:
 
 def describe_step(step: Any) -> str:
     """Return a description of a transformer."""
-    return step.words() if isinstance(step, KeepsTensors) else repr(step)
+    return step.words() if isinstance(step, KeepsTensors | Composite) else repr(step)
 
 
 def _preparation(model: Any) -> str:

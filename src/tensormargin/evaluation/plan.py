@@ -7,13 +7,12 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from ..chains import needed_metadata
 from ..formats import FORMATS
 from ..intake import shape_of_samples
 from ..io import SampleSet
 from ..metadata import Metadata
-from ..model_steps import fit_transformed
 from ..preparation import Recipe
+from ..preparation.steps import fit_transformed, needed_metadata
 from ..selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model
 
 

@@ -24,9 +24,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from ..affine import remembered_shape, sample_shape
-from ..chains import chain_of, is_masker
+from ..chains import chain_of
 from ..estimators import to_device
 from ..kernels import TensorKernel
+from ..preparation.steps import is_masker
 from .archive import OWN_CLASSES, OtherTypeError, read_archive
 from .archive_writer import write_archive
 from .arrays import BadFileError
