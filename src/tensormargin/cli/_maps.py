@@ -32,7 +32,9 @@ def check_maps(samples: SampleSet, *paths: Path | None) -> None:
         if path is not None:
             from ..plots import check_map_path
 
-            check_map_path(path, samples.data.ndim - 1 + several)
+            shape = samples.sample_shape
+            for own in shape.values() if isinstance(shape, dict) else [shape]:
+                check_map_path(path, len(own) + several)
 
 
 def write_maps(
@@ -40,7 +42,8 @@ def write_maps(
 ) -> list[Path]:
     """Write the requested maps and return their paths.
 
-    Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each.
+    Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
+    views to one file each.
     """
     from ..model_steps import weight_maps
 

@@ -98,11 +98,11 @@ class Composite(TakesMetadata, _BaseComposition):
         check_is_fitted(self)
         X = self._as_fitted(self._at_the_door(X))
         metadata = Metadata.checked(X, groups, confounds)
-        arguments = [
-            (member, self._input_of(name, X), metadata, self._shapes_of(name)) for name, member in self.transformers_
-        ]
-        made = self._in_parallel(X, _transform_member, [name for name, _ in self.transformers_], arguments)
-        return self._joined(X, list(zip((name for name, _ in self.transformers_), made, strict=True)))
+        there = [(name, member) for name, member in self.transformers_ if self._has_input(name, X)]
+        names = [name for name, _ in there]
+        arguments = [(member, self._input_of(name, X), metadata, self._shapes_of(name)) for name, member in there]
+        made = self._in_parallel(X, _transform_member, names, arguments)
+        return self._joined(X, list(zip(names, made, strict=True)))
 
     def _in_parallel(
         self, X: Any, call: Callable[..., Any], names: Sequence[str], arguments: Sequence[tuple[Any, ...]]
@@ -154,6 +154,10 @@ class Composite(TakesMetadata, _BaseComposition):
     @abstractmethod
     def _chosen(self, X: Any) -> Members:
         """Return the members to fit; raise ValueError if they do not suit X."""
+
+    def _has_input(self, name: str, X: Any) -> bool:
+        """Return whether there are samples for a member."""
+        return True
 
     @abstractmethod
     def _input_of(self, name: str, X: Any) -> Any:
@@ -339,7 +343,8 @@ class ViewTransformer(Composite):
         return views_or_samples(X)
 
     def _as_fitted(self, X: Any) -> Any:
-        return samples_as_fitted(self, X, self.sample_shape_in_)
+        shapes = self.sample_shape_in_  # a view that is missing may be one that the classifier does not use
+        return samples_as_fitted(self, X, {name: shapes[name] for name in shapes if name in X} or shapes)
 
     def _chosen(self, X: Any) -> Members:
         unknown = [name for name, _ in self._named if name not in X]
@@ -350,6 +355,9 @@ class ViewTransformer(Composite):
         if all(self.transformers.get(name) == _DROPPED for name in X):
             raise ValueError("ViewTransformer needs at least one view that is not dropped; all of them are")
         return [(name, member) for name, member in self._named if member not in (_KEPT, _DROPPED)]
+
+    def _has_input(self, name: str, X: Any) -> bool:
+        return name in X
 
     def _input_of(self, name: str, X: Any) -> Any:
         return _Incomplete.of(X[name])
