@@ -229,6 +229,8 @@ def _plain(value: Any) -> Any:
     """Return a parameter's value as a JSON type."""
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, dict):  # by view
+        return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, float):
         return _number(value)
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

@@ -77,9 +77,9 @@ class Coding:
             place = int(partly.argmax())
             name = self.columns[int(missing[:, place].argmax())][0]
             raise BadFileError(
-                f"{path}: row {rows[place] + 1} lacks the covariate {name!r} but has others ({int(partly.sum())} rows in "
-                "all). Fill it in, leave the column out (columns=..., command line: --covariate-columns), or leave all "
-                "covariates of the row empty: the sample then counts as one that lacks this view"
+                f"{path}: row {rows[place] + 1} lacks the covariate {name!r} but has others (so {int(partly.sum())} "
+                "rows in all). Fill it in, leave the column out (columns=..., command line: --covariate-columns), or "
+                "leave all covariates of the row empty: the sample then counts as one that lacks this view"
             )
 
 

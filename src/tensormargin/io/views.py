@@ -254,8 +254,8 @@ def _rows(
         return best, f"{path}: matched to {main} by sample id{more}"
     if best is not None:
         raise BadFileError(
-            f"{path}: none of its sample ids, such as {others[0][0]!r}, is one of {main}, such as {ids[0][0]!r}; use "
-            "the same ids, or leave them out of one file, so that samples are matched by order"
+            f"{path}: none of its sample ids, such as {str(others[0][0])!r}, is one of {main}, such as "
+            f"{str(ids[0][0])!r}; use the same ids, or leave them out of one file, so that samples are matched by order"
         )
     if n_others != n_samples:
         raise BadFileError(
