@@ -364,7 +364,7 @@ class TestModels:
         pytest.importorskip("onnx", reason="needs onnx")
         from tensormargin import NotAffineError, export_onnx
 
-        with pytest.raises(NotAffineError, match="one input; got a model of the views 'eeg', 'fmri', 'age'"):
+        with pytest.raises(NotAffineError, match="one input, and the samples have the views 'eeg', 'fmri', 'age'"):
             export_onnx(fitted, tmp_path / "model.onnx")
 
 

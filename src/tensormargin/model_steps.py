@@ -23,7 +23,7 @@ from .affine import sample_shape as sample_shape
 from .chains import Chain, chain_of, every_step, scales_by_group, without_confounds
 from .estimators import TensorMarginClassifier
 from .metadata import Metadata, check_needs
-from .preparation import Deconfound, takes_ragged
+from .preparation import Composite, Deconfound, takes_ragged
 from .preparation.steps import (
     flat_steps,
     is_masker,
@@ -125,7 +125,17 @@ def needs_groups(model: Any) -> bool:
 
 def removed_confounds(model: Any) -> list[Deconfound]:
     """Return the steps of a fitted model that remove confounds."""
-    return [step for step in every_step(all_steps(model)) if isinstance(step, Deconfound)]
+    return [step for _, step in confounds_by_view(model)]
+
+
+def confounds_by_view(model: Any) -> list[tuple[str, Deconfound]]:
+    """Return the steps of a fitted model that remove confounds, with the names of their views ("" for all samples)."""
+    parts = [
+        (name, flat_steps([(name, member)]))
+        for step in all_steps(model)
+        for name, member in (step.members if isinstance(step, Composite) else [("", step)])
+    ]
+    return [(name, one) for name, steps in parts for one in every_step(steps) if isinstance(one, Deconfound)]
 
 
 def fit_model(model: Any, X: Array, y: Array, metadata: Metadata | Array | None = None, **of_last: Any) -> Any:

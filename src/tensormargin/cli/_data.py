@@ -162,7 +162,7 @@ def load(
 
 def several_views(loading: dict[str, Any]) -> bool:
     """Return whether the options ask for several views per sample."""
-    return bool(loading["view"] or loading["covariates"] or len(names(loading["samples"] or "")) > 1)
+    return bool(loading.get("view") or loading.get("covariates") or len(names(loading["samples"] or "")) > 1)
 
 
 def _views(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ._data import FORMATS, load, loading_options, view_files
+from ._data import FORMATS, check_data, load, loading_options, view_files
 from ._options import check_outputs, json_option, refusals, say_written
 
 _EXAMPLES = f"""
@@ -43,6 +43,8 @@ def report_command(source: Path, data: Path | None, out: Path, loading: dict[str
             from ..predictions import check_samples_fit, confounds_needed
             from ..preparation import takes_ragged
 
+            if data is not None:
+                check_data(data)
             loaded = load_model(source)
             loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
             ragged, known = takes_ragged(loaded.model), known_views(loaded)

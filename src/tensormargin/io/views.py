@@ -111,7 +111,10 @@ def load_views(
         notes += more
     coding = None
     if covariates is not None:
-        taken = {options.get("labels"), options.get("groups"), *(options.get("confounds") or ())}
+        confounds = options.get("confounds") or ()
+        taken = {options.get("labels"), options.get("groups")} | (
+            {confounds} if isinstance(confounds, str) else set(confounds)
+        )
         coding, part, said = _covariates(Path(covariates), columns, taken, known, path, len(main.data), ids)
         made.append(part)
         notes.append(said)

@@ -19,8 +19,8 @@ from ..model_steps import (
     AveragedClassifier,
     all_steps,
     classifier_of,
+    confounds_by_view,
     problem_names,
-    removed_confounds,
     sample_shape,
     samples_for_map,
     search_of,
@@ -209,15 +209,18 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
 
 def _confounds(model: Any) -> Section | None:
     """Return what each confound explains, which was removed, and what that does not mean."""
-    steps = removed_confounds(model)
+    steps = confounds_by_view(model)
     if not steps:
         return None
     rows = [
-        (False, [cell(name), cell(percent(share), share)]) for s in steps for name, share in s.explained_alone_.items()
+        (False, [cell(f"{name} ({view})" if view else name), cell(percent(share), share)])
+        for view, step in steps
+        for name, share in step.explained_alone_.items()
     ]
-    removed = "; ".join(f"{percent(step.explained_)} % of the variance" for step in steps)
+    removed = "; ".join(f"{percent(s.explained_)} % of the variance{f' of {v}' if v else ''}" for v, s in steps)
+    names = dict.fromkeys(name for _, step in steps for name in step.names_)
     content = {
-        "text": f"What {listed([name for step in steps for name in step.names_])} explain linearly in the "
+        "text": f"What {listed(list(names))} explain linearly in the "
         f"training samples was removed from every entry, {removed} in all. Confounds may share what they explain.",
         "tables": [table(("confound", "explains alone, % of the variance"), rows)],
         "pictures": [],
