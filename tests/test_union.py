@@ -292,7 +292,10 @@ def test_errors_name_the_member(data):
     with pytest.raises(ValueError, match="not dropped"):
         ViewTransformer({"eeg": "drop"}).fit(Views(eeg=X))
     fitted = ViewTransformer({"eeg": TensorScaler()}).fit(Views(eeg=X, age=np.arange(40.0)))
-    with pytest.raises(ValueError, match="'age' is missing"):
-        fitted.transform(Views(eeg=X))
+    assert fitted.transform(Views(eeg=X)).names == ("eeg",)  # the classifier says what it needs
+    with pytest.raises(ValueError, match="got 'mri' as well"):
+        fitted.transform(Views(eeg=X, mri=X))
+    with pytest.raises(ValueError, match="shape seen in fit; view 'eeg'"):
+        fitted.transform(Views(eeg=X[:, :2]))
     with pytest.raises(ValueError, match="shape seen in fit"):
         union().fit(X).transform(X[:, :2])

@@ -10,6 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from tensormargin import (
     TensorMarginClassifier,
+    TensorMarginClassifierCV,
     TensorScaler,
     TensorUnion,
     Views,
@@ -17,12 +18,13 @@ from tensormargin import (
     load_model,
     view_shares,
 )
+from tensormargin.datasets import DataUnavailableError, load_schizo_fnc
 from tensormargin.evaluation import FitPlan, check_plan, evaluate_without_views, fit_and_evaluate
 from tensormargin.evaluation.without_views import without_view
 from tensormargin.io import BadFileError, KnownViews, load_views
 from tensormargin.io.covariates import Coding
 from tensormargin.patterns import view_maps
-from tensormargin.plots import plot_factors, plot_weight, save_map
+from tensormargin.plots import plot_factors, plot_ranks, plot_search, plot_weight, save_map
 from tensormargin.preparation import Recipe
 from tensormargin.report import model_page
 from tensormargin.report.page import render
@@ -103,6 +105,10 @@ class TestMatching:
         found = load_views("both.npz", samples=["eeg", "fmri"])
         assert found.sample_shape == {"eeg": (3, 5), "fmri": (4, 3, 2)}
         np.testing.assert_array_equal(found.data["fmri"], arrays[1])
+
+    def test_one_number_per_sample(self, files, arrays):
+        np.savez("ages.npz", eeg=arrays[0], age=np.arange(N), y=arrays[2])
+        assert load_views("ages.npz", samples=["eeg", "age"]).sample_shape == {"eeg": (3, 5), "age": (1,)}
 
     def test_file_names_are_ids(self, files, arrays):
         (files / "scans").mkdir()
@@ -259,6 +265,27 @@ class TestWorkflow:
         before, scaled = model.preparation
         assert set(before.transformers) == {"covariates"}
         assert set(scaled.named_steps["scale"].transformers) == {"eeg", "fmri"}
+
+
+def test_data_of_a_challenge_as_views(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "file.npz", X=rng.normal(size=(6, 4, 4)), X_sbm=rng.normal(size=(6, 3)), y=np.arange(6) % 2)
+    X, y = load_schizo_fnc(tmp_path / "file.npz", return_X_y=True)
+    assert X.shapes == {"connectivity": (4, 4), "loadings": (3,)}
+    assert y.tolist() == [0, 1, 0, 1, 0, 1]
+    monkeypatch.setenv("TENSORMARGIN_DATA", str(tmp_path))
+    monkeypatch.setenv("TENSORMARGIN_CACHE", str(tmp_path))
+    with pytest.raises(DataUnavailableError, match="asks for an account"):
+        load_schizo_fnc()
+
+
+def test_searches_of_weights_by_view_are_drawn(arrays):
+    eeg, fmri, y = arrays
+    search = TensorMarginClassifierCV(("full", "cp"), ranks=(1, 2), lams=(1, 10), mus=(0,), cv=2, exhaustive=True)
+    results = search.fit(Views(eeg=eeg, fmri=fmri), y).cv_results_
+    assert any(isinstance(one, dict) for one in results["param_decomposition"])
+    for draw in (plot_search, plot_ranks):
+        assert "one by view" in [text.get_text() for text in draw(results).get_legend().get_texts()]
 
 
 class TestCommands:

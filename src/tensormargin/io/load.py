@@ -218,7 +218,8 @@ def load_samples(
         Names of arrays or columns (age, site, motion) for `Deconfound`, one value per sample, numbers or text; in the
         file of the samples or in that of the labels.
     missing : bool, default=False
-        Whether samples may be NaN in all entries: those that lack the file's view (see `load_views`).
+        Whether the file holds one of several views (see `load_views`): samples that lack it are NaN in all entries,
+        and one number per sample is enough.
 
     Returns
     -------
@@ -510,6 +511,8 @@ def _samples_first(path: Path, found: SampleSet, second: Labels | None, asked: _
         if values is not None and len(values) != data.shape[axis]:
             raise _miscounted(path, found, second, axis, f"{len(values)} {what}", len(values))
     data = data if axis == 0 else np.moveaxis(data, axis, 0)
+    if asked.missing and data.ndim == 1:  # one number per sample, such as an age
+        data = data[:, None]
     check_samples(path, data, "the array of samples", asked.missing)
     return replace(found, data=data)
 
