@@ -346,7 +346,7 @@ class TestModels:
 
     def test_in_words(self, fitted):
         assert describe_model(fitted) == (
-            "one weight per view: eeg CP weight of rank 1, fmri CP weight of rank 1, age full weight"
+            "one weight per view (eeg: CP weight of rank 1, fmri: CP weight of rank 1, age: full weight)"
         )
 
     @pytest.mark.parametrize("name", ["torch", "array_api_strict"])

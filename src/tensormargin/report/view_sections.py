@@ -93,7 +93,7 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
 
 def _mean_of_problems(model: Any) -> str:
     count = len(problem_names(model))
-    return f" It is the mean over the {count} binary problems." if count > 1 else ""
+    return f" Shares are means over the {count} binary problems." if count > 1 else ""
 
 
 def _remarks(without: Mapping[str, Any]) -> list[str]:
