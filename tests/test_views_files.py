@@ -337,6 +337,10 @@ class TestCommands:
         done = run("fit", "eeg.npz", "--covariate-columns", "age", "--view", "fmri.npz", "-o", "m.skops")
         assert done.returncode == 2
         assert "--covariates FILE" in done.stderr
+        np.save("w-eeg.npy", np.zeros((N, 2)))
+        done = run("fit", "eeg.npz", "--view", "scan=w-eeg.npy", "--weight-map", "w.npy", "-o", "m.skops")
+        assert done.returncode == 2
+        assert "w-eeg.npy would overwrite an input" in done.stderr
         done = run("fit", "digits", "--view", "fmri.npz", "-o", "m.skops")
         assert done.returncode == 2
         assert "--view: for files only" in done.stderr

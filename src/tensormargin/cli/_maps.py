@@ -37,6 +37,14 @@ def check_maps(samples: SampleSet, *paths: Path | None) -> None:
                 check_map_path(path, len(own) + several)
 
 
+def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
+    """Return the files that maps are written to, one per view if samples have several."""
+    from ..plots.files import view_path
+
+    shape, given = samples.sample_shape, [path for path in paths if path is not None]
+    return [view_path(path, name) for path in given for name in shape] if isinstance(shape, dict) else given
+
+
 def write_maps(
     model: Any, samples: SampleSet | None, weight_map: Path | None, pattern_map: Path | None, affine: Any
 ) -> list[Path]:

@@ -22,7 +22,7 @@ from ._data import (
     recipe_of,
     view_files,
 )
-from ._maps import check_maps, map_options, write_maps
+from ._maps import check_maps, map_files, map_options, write_maps
 from ._options import (
     check_outputs,
     fits_on,
@@ -185,6 +185,7 @@ def fit_command(
         samples = load(data, loading, ragged=plan.recipe.length is not None, in_parts=True)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
+        check_outputs((data, *view_files(loading)), (out, page, *map_files(samples, weight_map, pattern_map)))
         checkpoint = unfinished(show, fresh)
         with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
             n_searches = sum(plan.searches(n_views(samples)))
