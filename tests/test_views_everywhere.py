@@ -346,7 +346,7 @@ class TestModels:
 
     def test_in_words(self, fitted):
         assert describe_model(fitted) == (
-            "one weight per view: eeg CP weight of rank 1, fmri CP weight of rank 1, age full weight"
+            "one weight per view (eeg: CP weight of rank 1, fmri: CP weight of rank 1, age: full weight)"
         )
 
     @pytest.mark.parametrize("name", ["torch", "array_api_strict"])
@@ -364,7 +364,7 @@ class TestModels:
         pytest.importorskip("onnx", reason="needs onnx")
         from tensormargin import NotAffineError, export_onnx
 
-        with pytest.raises(NotAffineError, match="one input; got a model of the views 'eeg', 'fmri', 'age'"):
+        with pytest.raises(NotAffineError, match="one input, and the samples have the views 'eeg', 'fmri', 'age'"):
             export_onnx(fitted, tmp_path / "model.onnx")
 
 

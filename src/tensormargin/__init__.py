@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from .preparation import Resize as Resize
     from .preparation import Tensorize as Tensorize
     from .preparation import TensorScaler as TensorScaler
+    from .preparation import TensorUnion as TensorUnion
+    from .preparation import ViewTransformer as ViewTransformer
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
     from .views import Views as Views
 
@@ -84,7 +86,9 @@ _HOMES = {
     "EqualLength": ".preparation",
     "Resize": ".preparation",
     "TensorScaler": ".preparation",
+    "TensorUnion": ".preparation",
     "Tensorize": ".preparation",
+    "ViewTransformer": ".preparation",
     "TensorMarginClassifierCV": ".selection",
     "Views": ".views",
 }
@@ -108,7 +112,9 @@ __all__ = [
     "TensorMarginClassifier",
     "TensorMarginClassifierCV",
     "TensorScaler",
+    "TensorUnion",
     "Tensorize",
+    "ViewTransformer",
     "Views",
     "__version__",
     "activation_pattern",

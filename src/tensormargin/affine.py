@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._typing import Array, FloatArray
-from .chains import Chain, chain_of, is_masker
+from .chains import Chain, chain_of
 from .estimators import TensorMarginClassifier, to_device
-from .preparation import KeepsTensors
+from .preparation import Composite, KeepsTensors, ViewTransformer
+from .preparation.steps import flat_steps, is_masker
 from .pull_backs import NotAffineError, pull_back, register_pull_back
 
 __all__ = ["AffineForm", "NotAffineError", "affine_form", "pulled_back", "register_pull_back", "sample_shape"]
@@ -82,8 +83,12 @@ def affine_form(model: Any, sample_shape: Sequence[int] | None = None) -> Affine
 def form_of_chain(chain: Chain, sample_shape: tuple[int, ...] | None = None) -> AffineForm:
     """Return the affine form on the input samples of a chain."""
     form = _own_form(chain.classifier) if chain.classifier is not None else mean_form(chain.copies)
-    for place, step in reversed(list(enumerate(chain.steps))):
-        shape = getattr(chain.steps[place - 1], "sample_shape_out_", None) if place else sample_shape
+    return _through_steps(chain.steps, form, sample_shape)
+
+
+def _through_steps(steps: Sequence[Any], form: AffineForm, sample_shape: Any) -> AffineForm:
+    for place, step in reversed(list(enumerate(steps))):
+        shape = getattr(steps[place - 1], "sample_shape_out_", None) if place else sample_shape
         form = pulled_back(step, form, shape)
     return form
 
@@ -114,11 +119,38 @@ def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = Non
 
     ``shape`` is the shape of an input sample, if another step stores it.
     """
+    if isinstance(step, Composite):
+        return _through_members(step, form)
     if isinstance(form.weights, dict):
         raise NotAffineError(f"the weights of several views are not pulled back through {type(step).__name__}")
     step = to_device(step) if isinstance(step, KeepsTensors) else step
     weights, constants = pull_back(step, form.weights, shape)
     return AffineForm(weights, form.offsets + constants)
+
+
+def _through_members(step: Composite, form: AffineForm) -> AffineForm:
+    """Return the form on the input of a step that makes several views."""
+    by_view, shapes = isinstance(step, ViewTransformer), step.sample_shape_in_
+    parts, offsets = [], form.offsets
+    for name, member in step.transformers_:
+        own = {inner: form.weights[outer] for inner, outer in step.views_[name].items()}
+        shape = shapes[name] if by_view else shapes
+        part = AffineForm(own.get("", own), np.zeros(len(form.offsets)))
+        part = _through_steps(flat_steps([(name, member)]), part, shape)
+        parts.append((name, part.weights))
+        offsets = offsets + part.offsets
+    if not by_view:
+        return AffineForm(_sum([weights for _, weights in parts]), offsets)
+    back = dict(parts)
+    kept = {name: form.weights.get(name, np.zeros((len(offsets), *shape))) for name, shape in shapes.items()}
+    return AffineForm({name: back.get(name, own) for name, own in kept.items()}, offsets)
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    """Return the sum of weights on the same samples."""
+    if isinstance(parts[0], dict):
+        return {name: _sum([part[name] for part in parts]) for name in parts[0]}
+    return np.sum(parts, axis=0)
 
 
 def sample_shape(model: Any) -> Any:

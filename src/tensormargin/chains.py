@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .estimators import TensorMarginClassifier
-from .preparation import Deconfound, KeepsTensors, TensorScaler
+from .preparation import Composite, Deconfound, TensorScaler
+from .preparation.steps import flat_steps, kind_names
 
 # The attribute in which a wrapper keeps its fitted model. By name, so that no library has to be installed or imported.
 _HOLDERS = {
@@ -99,54 +100,25 @@ def _checked_classifier(model: Any) -> TensorMarginClassifier:
     return model
 
 
-def flat_steps(steps: Sequence[tuple[str, Any]]) -> list[Any]:
-    """Return the transformers among a pipeline's steps, with nested pipelines flattened."""
-    return [step for _, step in named_steps(steps) if not is_sampler(step)]
-
-
-def named_steps(steps: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the steps of a pipeline and their names, with nested pipelines flattened and "passthrough" left out."""
-    for name, step in steps:
-        step = _thawed(step)
-        if isinstance(step, Pipeline):
-            yield from ((f"{name}__{inner}", one) for inner, one in named_steps(step.steps))
-        elif step is not None and not isinstance(step, str):
-            yield name, step
-
-
-def _thawed(step: Any) -> Any:
-    """Return the estimator inside a FrozenEstimator, or the step itself."""
-    while "sklearn.FrozenEstimator" in kind_names(step):
-        step = step.estimator
-    return step
-
-
-def is_sampler(step: Any) -> bool:
-    """Return whether a step only resamples the training set (imbalanced-learn) and is skipped when predicting."""
-    return hasattr(step, "fit_resample") and not hasattr(step, "transform")
-
-
-def is_masker(step: Any) -> bool:
-    """Return whether a step is a nilearn masker, which turns images into vectors."""
-    return "nilearn.BaseMasker" in kind_names(step)
-
-
 def scales_by_group(step: Any) -> bool:
     """Return whether a step scales each group separately, so that it needs groups and is not affine."""
-    return isinstance(step, TensorScaler) and step.by_group
+    return any(isinstance(one, TensorScaler) and one.by_group for one in every_step([step]))
 
 
-def needed_metadata(transformer: Any) -> set[str]:
-    """Return the names of the metadata ("groups", "confounds") that a transformer or its steps need; none for None."""
-    steps = [step for _, step in named_steps([("", transformer)])]
-    return set().union(*(step.needed_metadata for step in steps if isinstance(step, KeepsTensors)))
+def every_step(steps: Sequence[Any]) -> Iterator[Any]:
+    """Yield steps; in place of one that makes several views, the steps of each view."""
+    for step in steps:
+        if isinstance(step, Composite):
+            yield from every_step(flat_steps(step.members))
+        else:
+            yield step
 
 
 def without_confounds(chain: Chain) -> Chain:
     """Return a chain without the removal of confounds, which leaves weights as they are and only changes offsets."""
-    return replace(chain, steps=tuple(step for step in chain.steps if not isinstance(step, Deconfound)))
+    return replace(chain, steps=tuple(_without_confounds(chain.steps)))
 
 
-def kind_names(thing: Any) -> list[str]:
-    """Return the type of an object and its base classes, as top-level package and name: "sklearn.GridSearchCV"."""
-    return [f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}" for kind in type(thing).__mro__]
+def _without_confounds(steps: Sequence[Any]) -> list[Any]:
+    kept = [step for step in steps if not isinstance(step, Deconfound)]
+    return [step.with_steps(_without_confounds) if isinstance(step, Composite) else step for step in kept]

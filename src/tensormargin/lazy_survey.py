@@ -57,4 +57,13 @@ def _of_chunk(part: Array) -> Survey:
         return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64))
     rows = np.ascontiguousarray(part).reshape(len(part), -1)
     digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
-    return Survey(float(rows.min()), float(rows.max()), np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2))
+    return Survey(*_finite_range(rows), np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2))
+
+
+def _finite_range(rows: Array) -> tuple[float, float]:
+    """Return the smallest and the largest entry; NaN, in samples that lack a view, does not count."""
+    least, most = float(rows.min()), float(rows.max())
+    if not np.isnan(least):
+        return least, most
+    there = rows[~np.isnan(rows)]
+    return float(there.min(initial=np.inf)), float(there.max(initial=-np.inf))

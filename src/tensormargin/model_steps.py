@@ -20,21 +20,20 @@ from ._typing import Array
 from ._validation import named_as_fitted
 from .affine import form_of_chain, mean_form
 from .affine import sample_shape as sample_shape
-from .chains import (
-    Chain,
-    chain_of,
+from .chains import Chain, chain_of, every_step, scales_by_group, without_confounds
+from .estimators import TensorMarginClassifier
+from .metadata import Metadata, check_needs
+from .preparation import Composite, Deconfound, takes_ragged
+from .preparation.steps import (
     flat_steps,
     is_masker,
     is_sampler,
     kind_names,
+    metadata_for,
     named_steps,
     needed_metadata,
-    scales_by_group,
-    without_confounds,
+    through,
 )
-from .estimators import TensorMarginClassifier
-from .metadata import Metadata, check_needs
-from .preparation import Deconfound, KeepsTensors, takes_ragged
 from .pull_backs import painted, volumes
 from .views import views_or_array, views_or_samples
 
@@ -126,7 +125,17 @@ def needs_groups(model: Any) -> bool:
 
 def removed_confounds(model: Any) -> list[Deconfound]:
     """Return the steps of a fitted model that remove confounds."""
-    return [step for step in all_steps(model) if isinstance(step, Deconfound)]
+    return [step for _, step in confounds_by_view(model)]
+
+
+def confounds_by_view(model: Any) -> list[tuple[str, Deconfound]]:
+    """Return the steps of a fitted model that remove confounds, with the names of their views ("" for all samples)."""
+    parts = [
+        (name, flat_steps([(name, member)]))
+        for step in all_steps(model)
+        for name, member in (step.members if isinstance(step, Composite) else [("", step)])
+    ]
+    return [(name, one) for name, steps in parts for one in every_step(steps) if isinstance(one, Deconfound)]
 
 
 def fit_model(model: Any, X: Array, y: Array, metadata: Metadata | Array | None = None, **of_last: Any) -> Any:
@@ -140,7 +149,7 @@ def fit_model(model: Any, X: Array, y: Array, metadata: Metadata | Array | None 
         if is_sampler(step):
             X, y, metadata = _resampled(step, X, y, metadata)
         else:
-            X = step.fit_transform(X, y, **_metadata_for(step, metadata))
+            X = step.fit_transform(X, y, **metadata_for(step, metadata))
     last = last_estimator(model)
     if isinstance(last, Pipeline):
         fit_model(last, X, y, metadata, **of_last)
@@ -170,28 +179,6 @@ def _resampled(step: Any, X: Array, y: Array, metadata: Metadata) -> tuple[Array
     return X, y, metadata.rows(step.sample_indices_)
 
 
-def fit_transformed(transformer: Any, X: Any, y: Any, metadata: Metadata | Array | None) -> Any:
-    """Fit a transformer and return the transformed samples; metadata are passed to all steps that take them."""
-    if not needed_metadata(transformer):
-        return transformer.fit_transform(X, y)
-    metadata = Metadata.of(metadata)
-    if not isinstance(transformer, Pipeline):
-        return transformer.fit_transform(X, y, **metadata.given)
-    for _, step in named_steps(transformer.steps):
-        X = fit_transformed(step, X, y, metadata)
-    return X
-
-
-def transformed(transformer: Any, X: Any, metadata: Metadata | Array | None) -> Any:
-    """Return the samples after a fitted transformer; metadata are passed to all steps that take them."""
-    if not needed_metadata(transformer):
-        return transformer.transform(X)
-    metadata = Metadata.of(metadata)
-    if not isinstance(transformer, Pipeline):
-        return transformer.transform(X, **metadata.given)
-    return _through(flat_steps(transformer.steps), X, metadata)
-
-
 def check_metadata_for(method: str, transformer: Any, metadata: Metadata) -> None:
     """Raise ValueError if a transformer (or None) needs metadata that are not there."""
     check_needs(method, needed_metadata(transformer), metadata)
@@ -206,7 +193,7 @@ def samples_for_map(model: Any, X: Any, metadata: Metadata | Array | None = None
     steps = all_steps(model)
     if steps and is_masker(steps[0]):
         return volumes(steps[0].inverse_transform(steps[0].transform(X)))
-    return views_or_array(_through(steps[: _map_space(steps)], _at_the_door(steps, X), Metadata.of(metadata)))
+    return views_or_array(through(steps[: _map_space(steps)], _at_the_door(steps, X), Metadata.of(metadata)))
 
 
 def _map_space(steps: Sequence[Any]) -> int:
@@ -227,7 +214,7 @@ def metadata_for_last_step(model: Any, metadata: Metadata | Array | None) -> dic
 
 def samples_for_last_step(model: Any, X: Any, metadata: Metadata | Array | None = None) -> Any:
     """Return the samples transformed for the final estimator of a fitted model."""
-    return named_as_fitted(last_estimator(model), _through(pipeline_steps(model), X, Metadata.of(metadata)))
+    return named_as_fitted(last_estimator(model), through(pipeline_steps(model), X, Metadata.of(metadata)))
 
 
 def predicted_labels(model: Any, X: Any, metadata: Metadata | Array | None = None) -> Array:
@@ -239,7 +226,7 @@ def predicted_labels(model: Any, X: Any, metadata: Metadata | Array | None = Non
 def samples_for_classifier(model: Any, X: Any, metadata: Metadata | Array | None = None) -> Any:
     """Return the samples transformed for the classifier inside a fitted model."""
     steps = all_steps(model)
-    return named_as_fitted(classifier_of(model), _through(steps, _at_the_door(steps, X), Metadata.of(metadata)))
+    return named_as_fitted(classifier_of(model), through(steps, _at_the_door(steps, X), Metadata.of(metadata)))
 
 
 def original_samples(model: Any, X: Any) -> Any:
@@ -275,23 +262,15 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
     shape = chain.steps[first - 1].sample_shape_out_ if first else sample_shape
     masker = chain.steps[first] if first < len(chain.steps) and is_masker(chain.steps[first]) else None
     after = replace(chain, steps=chain.steps[first + (masker is not None) :])
-    maps = form_of_chain(after, None if shape is None else tuple(shape)).weights
+    maps = form_of_chain(after, None if shape is None or isinstance(shape, dict) else tuple(shape)).weights
     if isinstance(maps, dict):
         return maps
     maps = maps if masker is None else painted(masker, maps)
-    return maps if chain.classifier is None else maps.astype(dtype_of(chain.classifier.coef_), copy=False)
+    if chain.classifier is None or isinstance(chain.classifier.coef_, dict):
+        return maps
+    return maps.astype(dtype_of(chain.classifier.coef_), copy=False)
 
 
 def problem_names(model: Any) -> list[str]:
     """Return "positive against negative" for each binary problem."""
     return [f"{positive} against {negative}" for negative, positive in classifier_of(model).problems_]
-
-
-def _through(steps: Sequence[Any], X: Any, metadata: Metadata) -> Any:
-    for step in steps:
-        X = step.transform(named_as_fitted(step, X), **_metadata_for(step, metadata))
-    return X
-
-
-def _metadata_for(step: Any, metadata: Metadata) -> dict[str, Any]:
-    return metadata.given if isinstance(step, KeepsTensors) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
 from .metadata import Metadata
-from .model_steps import classifier_of, original_samples, samples_for_classifier, samples_for_map
+from .model_steps import classifier_of, original_samples, samples_for_classifier, samples_for_map, weight_maps
 from .multiclass import binary_problems, class_codes
+from .pull_backs import NotAffineError
 from .samples import sample_array
 from .views import Views, missing_samples
 
@@ -71,6 +72,52 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
         loadings = _loadings(clf, scores if whole else scores[there], own)
         patterns[name] = _pattern(array if whole else rows_of(array, there), loadings)
     return patterns
+
+
+class ViewMaps(NamedTuple):
+    """The weights of several views, their activation patterns, and the samples that both refer to.
+
+    Attributes
+    ----------
+    weights, patterns : dict of str to ndarray of shape (n_problems, I_1, ..., I_M)
+        ``patterns`` is None without samples.
+    samples : Views or None
+    """
+
+    weights: dict[str, Array]
+    patterns: dict[str, FloatArray] | None
+    samples: Views | None
+
+
+def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, confounds: Any = None) -> ViewMaps:
+    """Return weights and patterns of each view of a model.
+
+    They refer to the original samples if these have the views of the classifier and the steps before it are affine,
+    and otherwise to the views as the classifier gets them, such as the power in a band.
+
+    Parameters
+    ----------
+    model, X, y, groups, confounds
+        See `activation_pattern`; the model has several views.
+    """
+    classifier = classifier_of(model)
+    if not isinstance(classifier.coef_, dict):
+        raise ValueError("the model has one tensor per sample, not several views; use weight_maps")
+    try:
+        weights = weight_maps(model)
+    except NotAffineError:
+        weights = None
+    if isinstance(weights, dict) and weights.keys() == classifier.coef_.keys():
+        if X is None:
+            return ViewMaps(weights, None, None)
+        pattern = activation_pattern(model, X, y, groups, confounds)
+        shown = samples_for_map(model, original_samples(model, X), Metadata(groups, confounds))
+        return ViewMaps(weights, pattern, shown)
+    weights = {name: to_host(own) for name, own in classifier.coef_.items()}
+    if X is None:
+        return ViewMaps(weights, None, None)
+    shown = samples_for_classifier(model, X, Metadata(groups, confounds))
+    return ViewMaps(weights, activation_pattern(classifier, shown, y), shown)
 
 
 def _pattern(shown: Any, loadings: Array) -> FloatArray:

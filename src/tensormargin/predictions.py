@@ -15,6 +15,7 @@ from ._typing import Array
 from .io import BadFileError, SampleSet, replacing
 from .metadata import Metadata, names_of
 from .model_steps import (
+    classifier_of,
     last_estimator,
     metadata_for_last_step,
     needs_groups,
@@ -47,7 +48,9 @@ class Predictions:
 def check_samples_fit(model: Any, samples: SampleSet) -> None:
     """Raise `BadFileError` if the samples do not fit the model."""
     shape = sample_shape(model)
-    if samples.sample_shape != shape and not takes_ragged(model):
+    if isinstance(shape, dict) and isinstance(samples.sample_shape, dict):
+        _check_views(model, samples, shape)
+    elif samples.sample_shape != shape and not takes_ragged(model):
         raise BadFileError(
             f"{samples.source}: samples of shape {samples.sample_shape}; the model was fitted to {shape}. Bring them "
             "to that shape first (--size resizes image files, --axis says which axis counts the samples)"
@@ -65,6 +68,22 @@ def check_samples_fit(model: Any, samples: SampleSet) -> None:
             f"{samples.source}: the model removes what {', '.join(needed)} explain, so it needs these confounds of new "
             f"samples too; {', '.join(missing)} is missing. Name them with --confounds {','.join(needed)}"
         )
+
+
+def _check_views(model: Any, samples: SampleSet, shapes: dict[str, tuple[int, ...]]) -> None:
+    used, found = classifier_of(model).view_scale_, samples.data.shapes
+    missing = [name for name in shapes if name not in found and np.any(used.get(name, 1.0))]
+    if missing:
+        raise BadFileError(
+            f"{samples.source}: the model was fitted to the views {', '.join(shapes)}, and {missing[0]!r} is missing; "
+            f"give its file: --view {missing[0]}=FILE (covariates: --covariates FILE)"
+        )
+    for name, shape in found.items():
+        if tuple(shape) != tuple(shapes[name]):
+            raise BadFileError(
+                f"{samples.source}: view {name!r} has samples of shape {tuple(shape)}; the model was fitted to "
+                f"{tuple(shapes[name])}. Bring them to that shape first, or name the files: --view NAME=FILE"
+            )
 
 
 def confounds_needed(model: Any) -> tuple[str, ...]:

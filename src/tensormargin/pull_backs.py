@@ -15,9 +15,10 @@ import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
 from ._typing import Array, FloatArray
-from .chains import is_masker, kind_names, scales_by_group
+from .chains import scales_by_group
 from .kernels import TensorKernel
 from .preparation import Deconfound, KeepsTensors
+from .preparation.steps import is_masker, kind_names
 
 PullBack = Callable[[Any, Array], tuple[Array, Array]]
 """Takes a fitted step and weights on its output, of shape (n_problems, *output shape); returns weights on its input and

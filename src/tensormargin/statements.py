@@ -9,7 +9,7 @@ from .estimators import TensorMarginClassifier
 from .formats.base import plain_rank
 from .intake import shape_in_words
 from .model_steps import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
-from .preparation import KeepsTensors
+from .preparation import Composite, KeepsTensors
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
@@ -47,15 +47,18 @@ def describe_model(classifier: TensorMarginClassifier) -> str:
 
 def _describe_views(classifier: TensorMarginClassifier) -> str:
     """Return the rank of the weight of each view in words."""
-    said = []
-    for name, rank in classifier.rank_.items():
-        if not classifier.view_scale_[name].any():
-            said.append(f"{name} left out")
-            continue
-        given = classifier.decomposition
-        form = _FORMS["full" if rank is None else given.get(name, "tucker") if isinstance(given, dict) else given]
-        said.append(f"{name} {form}" + ("" if rank is None else f" of rank {plain_rank(rank)}"))
-    return f"one weight per view: {', '.join(said)}"
+    return (
+        f"one weight per view ({', '.join(f'{name}: {describe_view(classifier, name)}' for name in classifier.rank_)})"
+    )
+
+
+def describe_view(classifier: TensorMarginClassifier, name: str) -> str:
+    """Return the decomposition and rank of the weight of one of several views in words."""
+    if not classifier.view_scale_[name].any():
+        return "left out"
+    rank, given = classifier.rank_[name], classifier.decomposition
+    form = _FORMS["full" if rank is None else given.get(name, "tucker") if isinstance(given, dict) else given]
+    return form if rank is None else f"{form} of rank {plain_rank(rank)}"
 
 
 def describe_rule(search: Any) -> str:
@@ -93,7 +96,7 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     lines = [_data(about.get("data")), _preparation(model), _model(model)]
     lines.insert(2, CONFOUNDS_WARNING if removed_confounds(model) else "")
     lines += [_choice(model, about.get("search")), *describe_wrappers(model)]
-    lines += [_evaluation(about.get("evaluation")), _chance(about.get("chance"))]
+    lines += [_shares(model), _evaluation(about.get("evaluation")), _without_views(about), _chance(about.get("chance"))]
     versions = facts["versions"]
     lines.append("Software: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
     return [line for line in lines if line]
@@ -105,7 +108,11 @@ def _data(data: Mapping[str, Any] | None) -> str:
     classes = ", ".join(f"{row['label']}: {row['count']}" for row in data["classes"])
     shape = shape_in_words(data["sample_shape"])
     groups = f", in {data['n_groups']} groups" if data["n_groups"] else ""
-    return f"Data: {data['n_samples']} samples of {shape}{groups} ({classes})."
+    views = data.get("views", [])
+    lacking = ", ".join(f"{one['name']} in {one['n_missing']} samples" for one in views if one["n_missing"])
+    more = f" Missing views: {lacking}." if lacking else ""
+    what = f"{len(views)} views, {shape}" if views else shape
+    return f"Data: {data['n_samples']} samples of {what}{groups} ({classes}).{more}"
 
 
 def describe_steps(model: Any) -> list[str]:
@@ -115,7 +122,7 @@ def describe_steps(model: Any) -> list[str]:
 
 def describe_step(step: Any) -> str:
     """Return a description of a transformer."""
-    return step.words() if isinstance(step, KeepsTensors) else repr(step)
+    return step.words() if isinstance(step, KeepsTensors | Composite) else repr(step)
 
 
 def _preparation(model: Any) -> str:
@@ -124,14 +131,19 @@ def _preparation(model: Any) -> str:
 
 def _model(model: Any) -> str:
     classifier = classifier_of(model)
-    count = len(classifier.coef_)
+    count = len(classifier.problems_)
     scheme = "one against one" if classifier.multi_class_ == "ovo" else "one against the rest"
     several = "" if count == 1 else f" {count} binary problems ({scheme})."
     weighted = f" Class weights: {classifier.class_weight}." if classifier.class_weight else ""
     return (
-        f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with a {describe_model(classifier)}, "
+        f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with {_article(classifier)}, "
         f"{describe_strengths(classifier)}, tolerance {classifier.tol:g}.{several}{weighted}"
     )
+
+
+def _article(classifier: TensorMarginClassifier) -> str:
+    said = describe_model(classifier)
+    return said if said.startswith("one ") else f"a {said}"
 
 
 def _choice(model: Any, search: Mapping[str, Any] | None) -> str:
@@ -197,6 +209,25 @@ def _interval_in_words(evaluation: Mapping[str, Any]) -> str:
     if low is None:
         return f" (no interval: {units} are too few)"
     return f" (95 % interval {percent(low)} to {percent(high)}, {units})"
+
+
+def _shares(model: Any) -> str:
+    """Return how much each of several views contributes to the scores of the training samples."""
+    shares = getattr(classifier_of(model), "view_shares_", None)
+    if not shares:
+        return ""
+    said = ", ".join(f"{name} {percent(float(own.mean()))} %" for name, own in shares.items())
+    return f"Contributions to the variance of the scores of the training samples: {said}."
+
+
+def _without_views(about: Mapping[str, Any]) -> str:
+    """Return the score without each of several views in words."""
+    found = about.get("without_views")
+    if not found:
+        return ""
+    name = about["evaluation"]["score"]["name"]
+    said = "; ".join(f"without {view} {percent(one['score'])} %" for view, one in found.items())
+    return f"The same evaluation without single views ({name}): {said}."
 
 
 def _chance(chance: Mapping[str, Any] | None) -> str:

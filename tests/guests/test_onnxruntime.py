@@ -24,6 +24,7 @@ from tensormargin import (
     TensorMarginClassifier,
     TensorMarginClassifierCV,
     TensorScaler,
+    TensorUnion,
     export_onnx,
     save_model,
 )
@@ -142,6 +143,13 @@ def test_far_from_zero(preparation, decomposition, letters, tmp_path):
     X, codes, _ = letters
     X = np.round(50 * X) + 3e5  # whole numbers, which float32 holds
     model = make_pipeline(preparation or "passthrough", TensorMarginClassifier(decomposition, tol=0.1)).fit(X, codes)
+    assert_agrees(model, X, tmp_path / "model.onnx")
+
+
+def test_views_of_one_input(letters, tmp_path):
+    X, codes, _ = letters
+    union = TensorUnion([("raw", TensorScaler()), ("small", Resize((3, 2)))])
+    model = make_pipeline(union, TensorMarginClassifier("cp", 1, tol=0.1)).fit(X, codes)
     assert_agrees(model, X, tmp_path / "model.onnx")
 
 

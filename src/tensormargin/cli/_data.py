@@ -15,7 +15,7 @@ import click
 from ._options import names
 
 if TYPE_CHECKING:
-    from ..io import SampleSet
+    from ..io import KnownViews, SampleSet
     from ..preparation import Recipe
 
 FORMATS = """
@@ -31,7 +31,8 @@ DATA is one of
 # The keys of `datasets.CATALOGUE`, copied so that a wrong name is refused at once; a test compares the two.
 DATA_SETS = ("digits", "mnist", "orl", "haxby", "eeg", "adrenal", "basic-motions", "indian-pines")
 
-_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds")
+_VIEWS = ("view", "covariates", "covariate_columns")
+_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds", *_VIEWS)
 
 
 class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
@@ -50,7 +51,11 @@ class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
 
 
 _LOADING = (
-    click.option("--samples", metavar="NAME", help="Array with the samples, or table column with their paths."),
+    click.option(
+        "--samples",
+        metavar="NAME[,NAME]",
+        help="Array with the samples, or table column with their paths; several arrays are several views.",
+    ),
     click.option("--labels", metavar="NAME", help="Array or column with the labels."),
     click.option("--groups", metavar="NAME", help="Array or column with the groups (subject, run), kept together."),
     click.option("--no-groups", is_flag=True, help="Ignore groups, even if there is an array or column of that name."),
@@ -62,6 +67,18 @@ _LOADING = (
         help="Comma-separated arrays or columns (age,site); what they explain linearly is removed.",
     ),
     click.option("--size", type=Shape(), help="Resize image and volume files on loading, e.g. 64x64."),
+    click.option(
+        "--view",
+        multiple=True,
+        metavar="[NAME=]FILE",
+        help="Another tensor of the same samples, matched by sample id or by order; may be repeated.",
+    ),
+    click.option(
+        "--covariates",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Table whose columns (age, sex) are another view; text becomes one column per category.",
+    ),
+    click.option("--covariate-columns", metavar="NAMES", help="Comma-separated columns to use as covariates."),
 )
 
 _PREPARING = (
@@ -90,7 +107,7 @@ _PREPARING = (
 
 def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `load_samples` to a command, passed as one dictionary ``loading``."""
-    parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size")
+    parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size", *_VIEWS)
     return _gathered(command, _LOADING, "loading", parts)
 
 
@@ -112,19 +129,23 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
 
 
 def load(
-    path: Path, loading: dict[str, Any], need_labels: bool = True, ragged: bool = False, in_parts: bool = False
+    path: Path,
+    loading: dict[str, Any],
+    need_labels: bool = True,
+    ragged: bool = False,
+    in_parts: bool = False,
+    known: KnownViews | None = None,
 ) -> SampleSet:
     """Return the samples that the options describe; leakage warnings are left to `leakage_said`.
 
     The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
-    that would fill the memory are left in their files.
+    that would fill the memory are left in their files. ``known`` are the views of a fitted model.
     """
     if not path.exists():
         return _of_catalogue(path, loading)
-    from ..io import load_samples
     from ..leakage import LeakageWarning
 
-    options = {name: value for name, value in loading.items() if name != "no_groups"}
+    options = {name: value for name, value in loading.items() if name not in ("no_groups", *_VIEWS)}
     options["confounds"] = confounds_in(loading)
     if loading["no_groups"]:
         if options["groups"] is not None:
@@ -132,7 +153,62 @@ def load(
         options["groups"] = False
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
         lazy: Literal["auto", False] = "auto" if in_parts else False
+        if known is not None or several_views(loading):
+            return _views(path, loading, {**options, "need_labels": need_labels, "lazy": lazy}, ragged, known)
+        from ..io import load_samples
+
         return load_samples(path, **options, need_labels=need_labels, ragged=ragged, lazy=lazy)
+
+
+def several_views(loading: dict[str, Any]) -> bool:
+    """Return whether the options ask for several views per sample."""
+    return bool(loading.get("view") or loading.get("covariates") or len(names(loading["samples"] or "")) > 1)
+
+
+def _views(
+    path: Path, loading: dict[str, Any], options: dict[str, Any], ragged: bool, known: KnownViews | None
+) -> SampleSet:
+    """Return several views per sample, and say on standard error how files were matched."""
+    from ..io import load_views
+
+    if ragged:
+        raise ValueError("--length is for one file of samples; make the samples of several views equally long first")
+    arrays = names(options.pop("samples") or "")
+    columns = loading["covariate_columns"]
+    if columns is not None and loading["covariates"] is None:
+        raise ValueError("--covariate-columns are columns of a table; give it as --covariates FILE")
+    samples = load_views(
+        path,
+        [_named_file(text) for text in loading["view"]],
+        samples=arrays or None,
+        covariates=loading["covariates"],
+        columns=None if columns is None else names(columns),
+        known=known,
+        **options,
+    )
+    for note in samples.notes:
+        click.echo(note, err=True)
+    return samples
+
+
+def _named_file(text: str) -> tuple[str | None, Path]:
+    """Return the name (None if there is none) and the path that --view gives."""
+    name, sign, file = text.partition("=")
+    return (name, Path(file)) if sign and not Path(text).exists() else (None, Path(text))
+
+
+def view_files(loading: dict[str, Any]) -> list[Path | None]:
+    """Return all files that are read beside DATA."""
+    return [loading["labels_from"], loading["covariates"], *(_named_file(text)[1] for text in loading["view"])]
+
+
+def one_tensor_only(loading: dict[str, Any], command: str) -> None:
+    """Raise ValueError if the options ask for several views, which a command does not take."""
+    if several_views(loading):
+        raise ValueError(
+            f"{command} takes one tensor per sample, not several views; give one of the files alone. "
+            "`tensormargin fit` takes several, and compares with a flat reference on all of them"
+        )
 
 
 def confounds_in(loading: dict[str, Any]) -> tuple[str, ...]:
@@ -187,6 +263,12 @@ def in_words(samples: SampleSet) -> str:
 
     classes = len(set(samples.labels.tolist()))
     return f"{len(samples.data)} samples of {shape_in_words(samples.sample_shape)}, {classes} classes"
+
+
+def n_views(samples: SampleSet) -> int:
+    """Return the number of views, one for a single tensor per sample."""
+    shape = samples.sample_shape
+    return len(shape) if isinstance(shape, dict) else 1
 
 
 @contextmanager

@@ -32,7 +32,17 @@ def check_maps(samples: SampleSet, *paths: Path | None) -> None:
         if path is not None:
             from ..plots import check_map_path
 
-            check_map_path(path, samples.data.ndim - 1 + several)
+            shape = samples.sample_shape
+            for own in shape.values() if isinstance(shape, dict) else [shape]:
+                check_map_path(path, len(own) + several)
+
+
+def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
+    """Return the files that maps are written to, one per view if samples have several."""
+    from ..plots.files import view_path
+
+    shape, given = samples.sample_shape, [path for path in paths if path is not None]
+    return [view_path(path, name) for path in given for name in shape] if isinstance(shape, dict) else given
 
 
 def write_maps(
@@ -40,7 +50,8 @@ def write_maps(
 ) -> list[Path]:
     """Write the requested maps and return their paths.
 
-    Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each.
+    Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
+    views to one file each.
     """
     from ..model_steps import weight_maps
 

@@ -15,6 +15,7 @@ from ._data import (
     leakage_said,
     load,
     loading_options,
+    one_tensor_only,
     preparing_options,
     recipe_of,
 )
@@ -109,6 +110,7 @@ def compare_command(
     """
     with refusals(ValueError):
         check_data(data or _DEFAULT)
+        one_tensor_only(loading, "compare")
     with progress_bar(in_seconds=True) as show, processes(jobs, scheduler, "tensormargin.evaluation") as ready:
         from ..evaluation import CompareSettings, compare, comparison_content
         from ..methods import KERNEL_METHODS, METHODS

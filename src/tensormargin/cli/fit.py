@@ -17,10 +17,12 @@ from ._data import (
     leakage_said,
     load,
     loading_options,
+    n_views,
     preparing_options,
     recipe_of,
+    view_files,
 )
-from ._maps import check_maps, map_options, write_maps
+from ._maps import check_maps, map_files, map_options, write_maps
 from ._options import (
     check_outputs,
     fits_on,
@@ -48,6 +50,8 @@ Examples:
   tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
   tensormargin fit gestures/ -o gestures.skops --length resample    .npy files of channels x time, any duration
   tensormargin fit faces.npz -o faces.skops --decomposition tucker --rank 8x8
+  tensormargin fit eeg.npz --view fmri.nii.gz --covariates people.csv -o both.skops    several tensors per person
+  tensormargin fit both.npz --samples eeg,fmri -o both.skops --without-views           two arrays of one file
 
 Next: tensormargin predict MODEL NEWDATA -o predictions.csv
 """
@@ -102,6 +106,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     "--budget", type=Duration(), help="Time for the searches, e.g. 60s or 5min; then the best so far is taken."
 )
 @click.option("--balanced", is_flag=True, help="Weight classes inversely to their size.")
+@click.option("--without-views", is_flag=True, help="Repeat the evaluation without each of several views.")
 @loading_options
 @preparing_options
 @map_options
@@ -126,6 +131,7 @@ def fit_command(
     exhaustive: bool,
     budget: float | None,
     balanced: bool,
+    without_views: bool,
     loading: dict[str, Any],
     preparing: dict[str, Any],
     weight_map: Path | None,
@@ -157,7 +163,7 @@ def fit_command(
         if report is not None and no_report:
             raise ValueError("--report and --no-report contradict each other; leave one out")
         page = None if no_report else report or out.with_suffix(".html")
-        check_outputs((data, loading["labels_from"]), (out, page, weight_map, pattern_map))
+        check_outputs((data, *view_files(loading)), (out, page, weight_map, pattern_map))
         if outer_folds == 1:
             raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
         plan = FitPlan(
@@ -174,13 +180,16 @@ def fit_command(
             budget=budget,
             class_weight="balanced" if balanced else None,
             seed=seed,
+            without_views=without_views,
         )
         samples = load(data, loading, ragged=plan.recipe.length is not None, in_parts=True)
         check_plan(samples, plan)
         check_maps(samples, weight_map, pattern_map)
+        check_outputs((data, *view_files(loading)), (out, page, *map_files(samples, weight_map, pattern_map)))
         checkpoint = unfinished(show, fresh)
         with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
-            click.echo(f"{in_words(samples)}; {counted(sum(plan.searches()), 'search', 'searches')}", err=True)
+            n_searches = sum(plan.searches(n_views(samples)))
+            click.echo(f"{in_words(samples)}; {counted(n_searches, 'search', 'searches')}", err=True)
             ready()
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
             _write(fitted, samples, out, page)

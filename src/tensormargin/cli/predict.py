@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, load, loading_options
+from ._data import FORMATS, load, loading_options, view_files
 from ._maps import write_maps
 from ._options import check_outputs, json_option, print_json, refusals
 
@@ -20,6 +20,7 @@ _PREDICT_EXAMPLES = f"""
 Examples:
   tensormargin predict eeg.skops new.npz -o predictions.csv
   tensormargin predict scans.skops scans/new/ -o predictions.csv --json
+  tensormargin predict both.skops new.npz --view fmri=new.nii.gz --covariates new.csv -o predictions.csv
 
 Labels in DATA are optional; if there are any, they are added to the file and the accuracy is printed.
 """
@@ -37,15 +38,16 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
     The CSV file has one row per sample: its name or number, the predicted class, and the probability
     (for models without probabilities, the score) of every class.
     """
-    from ..io import load_model
+    from ..io import known_views, load_model
     from ..predictions import confounds_needed, predictions_of, write_predictions
     from ..preparation import takes_ragged
 
     with refusals(ValueError):
-        check_outputs((model, data, loading["labels_from"]), (out,))
+        check_outputs((model, data, *view_files(loading)), (out,))
         loaded = load_model(model)
         loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-        samples = load(data, loading, need_labels=False, ragged=takes_ragged(loaded.model), in_parts=True)
+        ragged, known = takes_ragged(loaded.model), known_views(loaded)
+        samples = load(data, loading, need_labels=False, ragged=ragged, in_parts=True, known=known)
         rows = predictions_of(loaded.model, samples)
         write_predictions(out, rows)
     accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ._data import FORMATS, load, loading_options
+from ._data import FORMATS, check_data, load, loading_options, view_files
 from ._options import check_outputs, json_option, refusals, say_written
 
 _EXAMPLES = f"""
@@ -33,19 +33,22 @@ def report_command(source: Path, data: Path | None, out: Path, loading: dict[str
     from ..report import comparison_page, model_page, read_comparison, write_page
 
     with refusals(ValueError, TypeError):
-        check_outputs((source, data, loading["labels_from"]), (out,))
+        check_outputs((source, data, *view_files(loading)), (out,))
         if source.suffix.lower() == ".json":
             if data is not None:
                 raise ValueError(f"a comparison needs no DATA; leave {data} out")
             page = comparison_page(read_comparison(source))
         else:
-            from ..io import load_model
+            from ..io import known_views, load_model
             from ..predictions import check_samples_fit, confounds_needed
             from ..preparation import takes_ragged
 
+            if data is not None:
+                check_data(data)
             loaded = load_model(source)
             loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-            samples = None if data is None else load(data, loading, ragged=takes_ragged(loaded.model), in_parts=True)
+            ragged, known = takes_ragged(loaded.model), known_views(loaded)
+            samples = None if data is None else load(data, loading, ragged=ragged, in_parts=True, known=known)
             if samples is not None:
                 check_samples_fit(loaded.model, samples)
             page = model_page(loaded.model, loaded.facts, samples)

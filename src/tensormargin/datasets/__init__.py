@@ -1,7 +1,7 @@
 """Loaders of real data sets and generators of synthetic ones. All return a scikit-learn Bunch of tensors."""
 
 from ._store import DataUnavailableError, cache_folder
-from .brain import load_adhd, load_adni, load_eeg, load_haxby_slice, standardise_runs
+from .brain import load_adhd, load_adni, load_eeg, load_haxby_slice, load_schizo_fnc, standardise_runs
 from .builtin import load_digits_tensor
 from .catalogue import CATALOGUE, Entry, export, is_at_hand, load_by_name
 from .images import fetch_mnist, fetch_orl
@@ -26,6 +26,7 @@ __all__ = [
     "load_eeg",
     "load_haxby_slice",
     "load_indian_pines",
+    "load_schizo_fnc",
     "make_fmri_like",
     "make_low_rank_classes",
     "standardise_runs",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from .._typing import Array
 from ..io import BadFileError, check_labelled, read_arrays
-from ._store import downloaded, obtain, save_checked
+from ..views import Views
+from ._store import downloaded, found, obtain, save_checked, unavailable
 
 _PYMVPA = tuple(
     f"https://raw.githubusercontent.com/PyMVPA/PyMVPA/{version}/mvpa2/data/" for version in ("20f0335f", "master")
@@ -41,6 +43,14 @@ _EEG_DESCR = """EEG alcoholism study: 61 people, 64 electrodes x 64 time points 
 shipped in the R package TRES.
 Zhang et al.: Event related potentials during object recognition tasks. Brain Research Bulletin 38(6), 1995. Li, Zhang:
 Parsimonious tensor response regression. JASA 112, 2017.
+"""
+
+_SCHIZO_DESCR = """MLSP 2014 schizophrenia classification challenge: the 86 people of its training set, two views.
+
+"connectivity" has correlations of the activity of 28 independent components (resting-state functional MRI), 28 x 28;
+"loadings" has 32 loadings of grey-matter patterns (source-based morphometry). ``target`` is 1 for patients (40) and 0
+for healthy people (46). Mind Research Network; research use under the rules of the competition.
+Silva et al.: The tenth annual MLSP competition: schizophrenia classification challenge. IEEE MLSP 2014.
 """
 
 _FMRI_DESCR = """{name}: {samples} resting-state fMRI volumes of {shape}, from {file}.
@@ -158,6 +168,36 @@ def _fetch_eeg(path: Path) -> None:
     recordings, labels = np.asarray(study["x"]), np.asarray(study["y"]).ravel()
     arrays: dict[str, Array] = {"X": np.moveaxis(recordings, -1, 0).astype(np.float32), "y": labels.astype(np.uint8)}
     save_checked(path, arrays, _EEG_DIGEST)
+
+
+def load_schizo_fnc(path: str | Path | None = None, return_X_y: bool = False) -> Any:
+    """Return the 86 labelled subjects of the MLSP 2014 schizophrenia challenge (Silva et al. 2014) as two views.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        An ``.npz`` file with the arrays X (86, 28, 28), X_sbm (86, 32) and y; by default
+        ``schizo_fnc/schizo_fnc.npz`` in the folder of TENSORMARGIN_DATA. The challenge's rules do not allow to
+        redistribute it.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch
+        ``data`` is `Views` with "connectivity", correlations of the activity of 28 brain networks (functional MRI), and
+        "loadings", how strong 32 patterns of grey matter are (structural MRI); ``target`` is 0 for healthy people and 1
+        for patients; ``DESCR``.
+    """
+    name = "schizo_fnc/schizo_fnc.npz"
+    file = found(name) if path is None else Path(path)
+    if file is None:
+        reason = OSError("it asks for an account, at kaggle.com/c/mlsp-2014-mri")
+        raise unavailable(name, "the challenge's data", None, reason)
+    arrays = read_arrays(file, ["X", "X_sbm", "y"])
+    data = Views(connectivity=arrays["X"], loadings=arrays["X_sbm"])
+    target = arrays["y"].astype(np.int64)
+    return (data, target) if return_X_y else Bunch(data=data, target=target, DESCR=_SCHIZO_DESCR)
 
 
 def load_adni(path: str | Path | None = None, samples: str | None = None, labels: str | None = None) -> Bunch:

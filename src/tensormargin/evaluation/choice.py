@@ -18,7 +18,7 @@ from ..estimators import TensorMarginClassifier
 from ..estimators.engine import one_blas_thread
 from ..estimators.fit_steps import without_convergence_warnings
 from ..metadata import NO_METADATA, Metadata
-from ..model_steps import fit_transformed, transformed
+from ..preparation.steps import fit_transformed, transformed
 from ..samples import sample_array
 from ..selection import splits_of
 from ..selection.search import PreparedSplit, Training

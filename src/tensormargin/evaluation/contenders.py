@@ -16,9 +16,9 @@ from sklearn.svm import LinearSVC
 
 from .._namespace import to_host
 from .._typing import Array
-from ..chains import named_steps
 from ..methods import KERNEL_METHODS, make_method
 from ..peers import CPPLSClassifier
+from ..preparation.steps import named_steps
 from ..samples.span import Span
 from ..views import Views, missing_samples
 

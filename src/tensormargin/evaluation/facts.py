@@ -12,15 +12,18 @@ import numpy as np
 from .._namespace import is_lazy
 from ..intake import is_ragged
 from ..io import SampleSet, leakage_warnings
+from ..io.models import listed_shape
 from ..io.versions import software_versions
 from ..lazy_survey import survey
 from ..metadata import names_of
 from ..selection import TensorMarginClassifierCV
+from ..views import Views, missing_samples
 from .comparison import CompareRow, CompareSettings
 from .comparison_summary import differences_to_best, summarise
 from .held_out import SCORES
 from .nested import REFERENCE, NestedEvaluation
 from .permutation import PermutationTest
+from .without_views import ViewsEvaluation
 
 _ARRAYS = ("test", "right")  # attributes of CompareRow that are too long for a report
 
@@ -28,14 +31,14 @@ _ARRAYS = ("test", "right")  # attributes of CompareRow that are too long for a 
 def data_facts(samples: SampleSet) -> dict[str, Any]:
     """Return source, shape, range, classes, groups and warnings of a sample set."""
     X, y = samples.data, samples.target
-    parts = X if is_ragged(X) else [X]
+    parts = list(X.values()) if isinstance(X, Views) else X if is_ragged(X) else [X]
     least, most = _range(parts)
     labels, counts = ([], []) if y is None else (part.tolist() for part in np.unique(y, return_counts=True))
     return {
         "source": samples.source,
         "kind": samples.kind,
         "n_samples": len(X),
-        "sample_shape": list(samples.sample_shape),
+        "sample_shape": listed_shape(samples.sample_shape),
         "dtype": ", ".join(sorted({str(part.dtype) for part in parts})),
         "minimum": least,
         "maximum": most,
@@ -44,15 +47,45 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
         "confounds": [] if samples.confounds is None else names_of(samples.confounds),
         "notes": list(samples.notes),
         "warnings": list(leakage_warnings(samples)),
+        "views": _view_facts(samples) if isinstance(X, Views) else [],
+        "covariates": None if samples.coding is None else samples.coding.facts,
     }
 
 
 def _range(parts: Sequence[Any]) -> tuple[float, float]:
-    """Return the smallest and the largest entry of some arrays; a Dask array is read once for this and `leakage`."""
-    if is_lazy(parts[0]):
-        found = survey(parts[0])
+    """Return the smallest and the largest entry of some arrays; a Dask array is read once for this and `leakage`.
+
+    NaN, in samples that lack a view, does not count.
+    """
+    ranges = [_range_of(part) for part in parts]
+    return min(least for least, _ in ranges), max(most for _, most in ranges)
+
+
+def _range_of(part: Any) -> tuple[float, float]:
+    if is_lazy(part):
+        found = survey(part)
         return found.minimum, found.maximum
-    return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+    least, most = float(part.min()), float(part.max())
+    return (float(np.nanmin(part)), float(np.nanmax(part))) if np.isnan(least) else (least, most)
+
+
+def _view_facts(samples: SampleSet) -> list[dict[str, Any]]:
+    """Return name, source, shape, dtype and range of each view, and how many samples lack it."""
+    facts = []
+    for name, array in samples.data.items():
+        least, most = _range_of(array)
+        facts.append(
+            {
+                "name": name,
+                "source": (samples.sources or {}).get(name, samples.source),
+                "sample_shape": [int(size) for size in array.shape[1:]],
+                "dtype": str(array.dtype),
+                "minimum": least,
+                "maximum": most,
+                "n_missing": len(missing_samples(array)),
+            }
+        )
+    return facts
 
 
 def comparison_content(
@@ -171,6 +204,18 @@ def permutation_facts(test: PermutationTest, score_name: str) -> dict[str, Any]:
     }
 
 
+def without_views_facts(evaluation: ViewsEvaluation) -> dict[str, Any]:
+    """Return the score without each view, and the difference to that with all views, as JSON types."""
+    return {
+        name: {
+            "score": one.interval.score,
+            "interval": [one.interval.low, one.interval.high],
+            "difference": {**asdict(difference), "significant": difference.significant},
+        }
+        for (name, one), difference in zip(evaluation.without.items(), evaluation.differences.values(), strict=True)
+    }
+
+
 def _number(value: float) -> float | None:
     """Return the value as a float, None if it is not finite: JSON has no NaN."""
     return float(value) if np.isfinite(value) else None
@@ -184,6 +229,8 @@ def _plain(value: Any) -> Any:
     """Return a parameter's value as a JSON type."""
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, dict):  # by view
+        return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, float):
         return _number(value)
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

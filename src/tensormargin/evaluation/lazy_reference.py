@@ -11,10 +11,9 @@ import numpy as np
 from sklearn.base import clone
 
 from .._typing import Array, FloatArray
-from ..chains import needed_metadata
 from ..host_memory import available_bytes
 from ..metadata import Metadata
-from ..model_steps import fit_transformed, transformed
+from ..preparation.steps import fit_transformed, needed_metadata, transformed
 from ..samples import sample_array
 from ..selection import splits_of
 from .choice import Tuned, candidate_scores, choose

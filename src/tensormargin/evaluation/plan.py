@@ -7,13 +7,12 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from ..chains import needed_metadata
 from ..formats import FORMATS
 from ..intake import shape_of_samples
 from ..io import SampleSet
 from ..metadata import Metadata
-from ..model_steps import fit_transformed
 from ..preparation import Recipe
+from ..preparation.steps import fit_transformed, needed_metadata
 from ..selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model
 
 
@@ -45,6 +44,8 @@ class FitPlan:
     class_weight : "balanced" or None
         With "balanced", models are chosen, evaluated and compared by balanced accuracy.
     seed : int
+    without_views : bool
+        Repeat the evaluation without each of several views.
     """
 
     auto: bool = False
@@ -60,44 +61,55 @@ class FitPlan:
     budget: float | None = None
     class_weight: str | None = None
     seed: int = 0
+    without_views: bool = False
 
     @property
     def score(self) -> str:
         """The score by which models are chosen and evaluated."""
         return "accuracy" if self.class_weight is None else "balanced_accuracy"
 
-    def searches(self) -> tuple[int, int, int]:
-        """Return the number of searches in the evaluation, the fit and the permutation test."""
-        per_permutation = self.outer_folds * self.repeats or self.folds
-        return self.outer_folds * self.repeats, 1, (self.permutations + 1) * per_permutation * (self.permutations > 0)
+    def searches(self, n_views: int = 1) -> tuple[int, int, int, int]:
+        """Return the number of searches in the evaluation, the fit, the permutation test and those without a view."""
+        once = self.outer_folds * self.repeats
+        permuted = (self.permutations + 1) * (once or self.folds) * (self.permutations > 0)
+        return once, 1, permuted, once * n_views * (self.without_views and n_views > 1)
 
-    def model(self, n_jobs: int | None) -> Any:
-        """Return the unfitted model: a search, in a Pipeline if the recipe has steps that need groups."""
+    def model(self, n_jobs: int | None, shape: Any = None) -> Any:
+        """Return the unfitted model: a search, in a Pipeline if the recipe has steps that need groups.
+
+        ``shape`` is the shape of the samples, which matters only if they have several views.
+        """
+        n_views = len(shape) if isinstance(shape, dict) else 1
         common: dict[str, Any] = {
             "cv": self.folds,
             "rule": self.rule,
             "exhaustive": self.exhaustive,
-            "budget": None if self.budget is None else self.budget / sum(self.searches()),
+            "budget": None if self.budget is None else self.budget / sum(self.searches(n_views)),
             "class_weight": self.class_weight,
             "scoring": None if self.score == "accuracy" else self.score,
-            "preparation": self.recipe.inner(),
+            "preparation": self.recipe.inner(shape),
             "random_state": self.seed,
             "n_jobs": n_jobs,
         }
         if self.auto and self.recipe.scale == "none":
-            search = auto_model(**common)
+            search = auto_model(scaler=self.recipe.scaler(shape), **common)
         elif self.auto:  # the scaling was chosen by hand
             search = TensorMarginClassifierCV(**common)
         else:
             search = TensorMarginClassifierCV((self.decomposition,), ranks=(self.rank,), **common)
-        steps = self.recipe.outer()
+        steps = self.recipe.outer(shape)
         return Pipeline([*steps, ("classifier", search)]) if steps else search
 
 
 def check_plan(samples: SampleSet, plan: FitPlan) -> None:
     """Raise ValueError if the recipe or the rank does not suit the samples, before any work is done."""
-    inner = plan.recipe.inner()
     shape: Any = samples.sample_shape
+    inner = plan.recipe.inner(shape)
+    if isinstance(shape, dict):
+        _check_views(samples, plan)
+        return
+    if plan.without_views:
+        raise ValueError("without_views (--without-views) leaves out one of several views; the samples have only one")
     if inner is not None or None in shape:
         X = plan.recipe.scaled_by_group(samples.data, samples.groups)
         shape = shape_of_samples(X)
@@ -114,3 +126,24 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> None:
             ) from error
     if not plan.auto:
         FORMATS[plan.decomposition].valid_rank(plan.rank, shape)
+
+
+def _check_views(samples: SampleSet, plan: FitPlan) -> None:
+    """Raise ValueError if the recipe or the rank does not suit the views."""
+    X, metadata = samples.data, Metadata(samples.groups, samples.confounds)
+    recipe, shape = plan.recipe, samples.sample_shape
+    if plan.without_views and not plan.outer_folds:
+        raise ValueError("without_views (--without-views) repeats the evaluation, and there is none; leave one out")
+    if plan.without_views and len(X.names) < 2:
+        raise ValueError("without_views (--without-views) leaves out one of several views; the samples have only one")
+    inner = recipe.inner(shape)
+    for step in [*(step for _, step in recipe.outer(shape)), *([] if inner is None else [inner])]:
+        X = fit_transformed(step, X, None, metadata)
+    if plan.auto:
+        return
+    for name, own in X.shapes.items():
+        if len(own) > 1:
+            try:
+                FORMATS[plan.decomposition].valid_rank(plan.rank, own)
+            except ValueError as error:
+                raise ValueError(f"view {name!r}: {error}") from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone
 
 from ..progress import EqualStages, Progress
 from ..views import is_views, views_or_samples
@@ -47,7 +48,14 @@ class ViewsEvaluation:
 
 
 def evaluate_without_views(
-    model: Any, X: Any, y: Any, groups: Any = None, progress: Progress | None = None, **settings: Any
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    progress: Progress | None = None,
+    *,
+    whole: NestedEvaluation | None = None,
+    **settings: Any,
 ) -> ViewsEvaluation:
     """Evaluate a model on several views, and on all but each of them, on the same splits.
 
@@ -57,21 +65,40 @@ def evaluate_without_views(
     Parameters
     ----------
     model : estimator
-        As for `nested_evaluation`; its parameters must not name single views.
+        As for `nested_evaluation`. What it says about a view by name (in a `ViewTransformer`, or as a format, a rank
+        or a scale) is left out together with the view.
     X : Views
         At least two views.
     y, groups, progress
         See `nested_evaluation`.
+    whole : NestedEvaluation, optional
+        That with all views, if it has been made with the same settings.
     **settings
         Further arguments of `nested_evaluation`: ``cv``, ``repeats``, ``seed``, ``score``, ``checkpoint``.
     """
     if not is_views(X) or len((X := views_or_samples(X)).names) < 2:
         raise ValueError("views are left out one at a time, so there must be two or more; pass Views of several arrays")
-    stages = EqualStages(progress, 1 + len(X.names))
-    found = []
-    for number, name in enumerate((None, *X.names)):
+    names = X.names if whole is not None else (None, *X.names)
+    stages = EqualStages(progress, len(names))
+    found = {}
+    for number, name in enumerate(names):
         told = stages.begin(number, "all views" if name is None else f"without {name}")
-        part = X if name is None else X.without(name)
-        found.append(nested_evaluation(model, part, y, groups, progress=told, **settings))
+        part, own = (X, model) if name is None else (X.without(name), without_view(model, name))
+        found[name] = nested_evaluation(own, part, y, groups, progress=told, **settings)
         stages.end()
-    return ViewsEvaluation(found[0], dict(zip(X.names, found[1:], strict=True)))
+    whole = whole or found.pop(None)
+    return ViewsEvaluation(whole, found)
+
+
+def without_view(model: Any, name: str) -> Any:
+    """Return an unfitted copy of a model that says nothing about a view."""
+    if isinstance(model, list | tuple):
+        return type(model)(without_view(one, name) for one in model)
+    if not isinstance(model, BaseEstimator):
+        return model
+    changed = clone(model)
+    for parameter, value in model.get_params(deep=False).items():
+        by_view = parameter in ("transformers", "decomposition", "rank", "view_scale") and isinstance(value, dict)
+        kept = {key: one for key, one in value.items() if key != name} if by_view else without_view(value, name)
+        setattr(changed, parameter, kept)
+    return changed

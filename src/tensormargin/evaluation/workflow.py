@@ -12,11 +12,13 @@ from ..io import SampleSet
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator
 from ..progress import Progress, stage_progress
-from .facts import data_facts, evaluation_facts, permutation_facts, search_facts
+from ..views import Views
+from .facts import data_facts, evaluation_facts, permutation_facts, search_facts, without_views_facts
 from .held_out import SCORES
 from .nested import nested_evaluation
 from .permutation import PermutationTest, permutation_test
 from .plan import FitPlan
+from .without_views import evaluate_without_views
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ def fit_and_evaluate(
         raise ValueError(f"{samples.source}: scaling by group needs groups; name them with groups (--groups)")
     if plan.recipe.confounds and confounds is None:
         raise ValueError(f"{samples.source}: no confounds were loaded; name them with confounds (--confounds)")
-    model = plan.model(n_jobs)
-    stages = plan.searches()
-    evaluation = None
+    model = plan.model(n_jobs, samples.sample_shape)
+    stages = plan.searches(len(X.names) if isinstance(X, Views) else 1)
+    evaluation, without = None, None
     if plan.outer_folds:
         evaluation = nested_evaluation(
             model,
@@ -70,6 +72,21 @@ def fit_and_evaluate(
     test = None
     if plan.permutations:
         test = _permuted(samples, plan, n_jobs, stage_progress(progress, stages, 2, "chance: "), checkpoint)
+    if evaluation is not None and stages[3]:
+        told = stage_progress(progress, stages, 3, "without views: ")
+        without = evaluate_without_views(
+            plan.model(n_jobs, samples.sample_shape),
+            X,
+            y,
+            groups,
+            told,
+            whole=evaluation,
+            cv=plan.outer_folds,
+            repeats=plan.repeats,
+            seed=plan.seed,
+            checkpoint=checkpoint,
+            confounds=confounds,
+        )
     about: dict[str, Any] = {
         "data": data_facts(samples),
         "preparation": {"recipe": asdict(plan.recipe), "words": plan.recipe.words()},
@@ -77,9 +94,17 @@ def fit_and_evaluate(
         "search": search_facts(last_estimator(model)),
         "evaluation": None if evaluation is None else evaluation_facts(evaluation, samples),
         "chance": None if test is None else permutation_facts(test, SCORES[plan.score]),
-        "affine": None if samples.affine is None else np.asarray(samples.affine).tolist(),
+        "without_views": None if without is None else without_views_facts(without),
+        "affine": _listed(samples.affine),
     }
     return FittedModel(model, about)
+
+
+def _listed(affine: Any) -> Any:
+    """Return an affine, or those of several views, as JSON types."""
+    if isinstance(affine, dict):
+        return {name: np.asarray(one).tolist() for name, one in affine.items()}
+    return None if affine is None else np.asarray(affine).tolist()
 
 
 def _permuted(
@@ -87,7 +112,7 @@ def _permuted(
 ) -> PermutationTest:
     """Return the permutation test of the plan, with the splits and the score of its evaluation."""
     return permutation_test(
-        plan.model(1),
+        plan.model(1, samples.sample_shape),
         samples.data,
         samples.labels,
         samples.groups,

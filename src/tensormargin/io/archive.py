@@ -34,6 +34,8 @@ OWN_CLASSES = frozenset(
         "tensormargin.preparation.shaping.Crop",
         "tensormargin.preparation.shaping.Mask",
         "tensormargin.preparation.shaping.Tensorize",
+        "tensormargin.preparation.union.TensorUnion",
+        "tensormargin.preparation.union.ViewTransformer",
         "tensorly.cp_tensor.CPTensor",
         "tensorly.tucker_tensor.TuckerTensor",
         "tensorly.tt_tensor.TTTensor",

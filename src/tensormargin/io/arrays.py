@@ -17,6 +17,7 @@ import numpy as np
 from .._namespace import is_lazy
 from .._typing import Array
 from ..intake import is_ragged
+from ..views import reject_partly_finite
 
 ONLY = "X"
 """Name given to the only array of a file without names."""
@@ -374,18 +375,26 @@ def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", lab
     return X, y
 
 
-def check_samples(path: str | Path, X: Any, name: str = "X") -> None:
-    """Raise `BadFileError` if the samples are not usable; the values of a Dask array are not checked."""
+def check_samples(path: str | Path, X: Any, name: str = "X", missing: bool = False) -> None:
+    """Raise `BadFileError` if the samples are not usable; the values of a Dask array are not checked.
+
+    With ``missing``, samples may be NaN in all of their entries.
+    """
     if is_ragged(X):
         for position, sample in enumerate(X):
-            check_samples(path, sample[None, ...], f"sample {position}")
+            check_samples(path, sample[None, ...], f"sample {position}", missing)
         return
     if X.dtype.kind not in _NUMBERS:
         raise BadFileError(f"{path}: {name} must hold real numbers, has dtype {X.dtype}")
     if X.ndim < 2 or X.size == 0:
         raise BadFileError(f"{path}: {name} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}")
     if X.dtype.kind == "f" and not is_lazy(X) and not _all_finite(X):
-        raise BadFileError(f"{path}: {name} holds NaN or infinity; remove or impute those entries first")
+        if not missing:
+            raise BadFileError(f"{path}: {name} holds NaN or infinity; remove or impute those entries first")
+        try:
+            reject_partly_finite(name, X)
+        except ValueError as error:
+            raise BadFileError(f"{path}: {error}") from error
 
 
 def _all_finite(X: Array) -> bool:

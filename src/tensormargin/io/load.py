@@ -13,10 +13,12 @@ import numpy as np
 
 from .._typing import Array
 from .._validation import text_or_numbers
-from ..intake import Shape, shape_of_samples
+from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
 from ..metadata import checked_confounds
+from ..views import Shapes, shape_of
 from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
+from .covariates import Coding
 from .grouping import grouping_in_names, unused_grouping
 from .images import (
     NIFTI,
@@ -65,7 +67,7 @@ class SampleSet:
 
     Attributes
     ----------
-    data : ndarray or dask.array.Array, of shape (n_samples, I_1, ..., I_M)
+    data : ndarray or dask.array.Array, of shape (n_samples, I_1, ..., I_M), or Views
         With ``ragged=True``, a vector of arrays, one per sample, if the samples differ in length.
         A read-only memory map for ``.npy`` files. With ``lazy=True``, a Dask array with chunks along the samples;
         ``data.compute()`` reads it into memory.
@@ -76,7 +78,7 @@ class SampleSet:
     names : list of str or None
         File names of the samples, relative to the folder or as given in the table; None if they share one file.
     affine : ndarray of shape (4, 4) or None
-        For NIfTI files: maps voxel indices, after resizing to ``size``, to millimetres.
+        For NIfTI files: maps voxel indices, after resizing to ``size``, to millimetres. A dictionary for several views.
     source : str
         The path as given.
     kind : str
@@ -88,18 +90,24 @@ class SampleSet:
         `leakage_warnings`.
     confounds : ndarray of shape (n_samples,) or None
         Confounds by name (age, site, motion), a structured array of numbers and text; converted like the labels.
+    coding : Coding or None
+        How covariates were encoded, if there are any.
+    sources : mapping of str to str or None
+        The file of each of several views.
     """
 
     data: Any
     target: Array | None
     groups: Array | None
     names: list[str] | None
-    affine: Array | None
+    affine: Any
     source: str
     kind: str
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     confounds: Any = None
+    coding: Coding | None = None
+    sources: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confounds", checked_confounds(self.data, self.confounds))
@@ -109,9 +117,10 @@ class SampleSet:
                 object.__setattr__(self, name, text_or_numbers(values, name))
 
     @property
-    def sample_shape(self) -> Shape:
-        """Shape of a sample; None for a mode in which they differ."""
-        return shape_of_samples(self.data)
+    def sample_shape(self) -> Shape | Shapes:
+        """Shape of a sample, with None for a mode in which they differ; a dictionary for several views."""
+        found: Shape | Shapes = shape_of(self.data)
+        return found
 
     @property
     def labels(self) -> Array:
@@ -140,6 +149,7 @@ class _Asked:
     chunks: Chunks = "auto"
     ragged: bool = False
     other_labels: str | None = None
+    missing: bool = False
 
 
 def load_samples(
@@ -156,6 +166,7 @@ def load_samples(
     chunks: Chunks = "auto",
     ragged: bool = False,
     confounds: str | Sequence[str] | None = None,
+    missing: bool = False,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
 
@@ -206,6 +217,9 @@ def load_samples(
     confounds : str or sequence of str, optional
         Names of arrays or columns (age, site, motion) for `Deconfound`, one value per sample, numbers or text; in the
         file of the samples or in that of the labels.
+    missing : bool, default=False
+        Whether the file holds one of several views (see `load_views`): samples that lack it are NaN in all entries,
+        and one number per sample is enough.
 
     Returns
     -------
@@ -255,10 +269,11 @@ def load_samples(
         chunks=chunks,
         ragged=ragged,
         other_labels=None if second is None else second.name,
+        missing=missing,
     )
     found = replace(_read(source, asked), source=str(path))
     found = found if second is None else _with_labels(source, found, second)
-    found = _with_warnings(_samples_first(source, found, second, axis), use_groups=groups is not False)
+    found = _with_warnings(_samples_first(source, found, second, asked), use_groups=groups is not False)
     found = _with_confounds(source, found, named, second) if named else found
     for text in found.warnings if need_labels else ():
         warnings.warn(text, LeakageWarning, stacklevel=2)
@@ -331,7 +346,8 @@ def _samples_in(path: Path, name: str, stored: Stored, asked: _Asked) -> tuple[A
     if not stays_in_files(path, asked.lazy, n_bytes, stored.pieces is not None):
         return stored.read(), ()
     _check_axis(path, stored.shape, asked.axis)
-    data = lazy_container(path, name, stored, asked.axis, chunks_for(asked.lazy, asked.chunks))
+    chunks = chunks_for(asked.lazy, asked.chunks)
+    data = lazy_container(path, name, stored, asked.axis, chunks, asked.missing)
     return data, (f"{path.name} {_WHOLE}",) if stored.pieces is None else _in_parts(path, asked, n_bytes)
 
 
@@ -487,15 +503,17 @@ def _own_confounds(path: Path, names: Sequence[str]) -> dict[str, Array]:
     return confounds_in_table(read_table(path), names) if is_table(path) else {}
 
 
-def _samples_first(path: Path, found: SampleSet, second: Labels | None, axis: int) -> SampleSet:
+def _samples_first(path: Path, found: SampleSet, second: Labels | None, asked: _Asked) -> SampleSet:
     """Return the samples along the first axis; raise `BadFileError` if they are not usable."""
-    data = found.data
+    data, axis = found.data, asked.axis
     _check_axis(path, data.shape, axis)
     for what, values in (("labels", found.target), ("groups", found.groups)):
         if values is not None and len(values) != data.shape[axis]:
             raise _miscounted(path, found, second, axis, f"{len(values)} {what}", len(values))
     data = data if axis == 0 else np.moveaxis(data, axis, 0)
-    check_samples(path, data, "the array of samples")
+    if asked.missing and data.ndim == 1:  # one number per sample, such as an age
+        data = data[:, None]
+    check_samples(path, data, "the array of samples", asked.missing)
     return replace(found, data=data)
 
 

@@ -24,9 +24,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from ..affine import remembered_shape, sample_shape
-from ..chains import chain_of, is_masker
+from ..chains import chain_of
 from ..estimators import to_device
 from ..kernels import TensorKernel
+from ..preparation.steps import is_masker
 from .archive import OWN_CLASSES, OtherTypeError, read_archive
 from .archive_writer import write_archive
 from .arrays import BadFileError
@@ -222,14 +223,14 @@ def _structure(model: Any) -> dict[str, Any]:
     outer = getattr(model, "steps", [(None, model)])
     name, steps, shape = type(outer[-1][1]).__name__, [step for _, step in outer[:-1]], None
     try:
-        steps, shape = list(chain_of(model).steps), _listed(sample_shape(model))
+        steps, shape = list(chain_of(model).steps), listed_shape(sample_shape(model))
     except TypeError:  # a scikit-learn model, or calibrated models after steps that are not affine
         known = remembered_shape(outer[0][1])
-        shape = None if known is None else _listed(known)
+        shape = None if known is None else listed_shape(known)
     return {"model": name, "steps": [repr(step) for step in steps], "sample_shape": shape}
 
 
-def _listed(shape: Any) -> Any:
+def listed_shape(shape: Any) -> Any:
     """Return a shape, or a dictionary of shapes of several views, as JSON has it."""
     return {name: list(own) for name, own in shape.items()} if isinstance(shape, dict) else list(shape)
 

@@ -52,9 +52,6 @@ def export_onnx(model: Any, path: str | Path) -> None:
     require_onnx()
     steps, classifier, last = _exported(model)
     classifier = to_device(classifier)
-    if isinstance(classifier.coef_, dict):
-        names = ", ".join(map(repr, classifier.coef_))
-        raise NotAffineError(f"an ONNX file has one input; got a model of the views {names}, which cannot be exported")
     labels, calibration = _labels(classifier.classes_), getattr(last, "calibration_", None)
     scheme = classifier.multi_class_
     try:

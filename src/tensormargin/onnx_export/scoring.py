@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ..affine import AffineForm, form_of_chain
-from ..chains import Chain
+from ..affine import AffineForm, NotAffineError, form_of_chain
+from ..chains import Chain, every_step
 from ..estimators import TensorMarginClassifier
 from ..formats import FORMATS, Weight
 from ..preparation import Crop, Mask, Resize, Tensorize, TensorScaler
@@ -38,7 +38,10 @@ def scoring_graph(steps: Sequence[Any], classifier: TensorMarginClassifier) -> t
     Raises NotAffineError if a weight cannot be pulled back through a step.
     """
     form = form_of_chain(Chain(tuple(steps), classifier))
-    far = bool(np.any(np.abs(form.offsets) > _FAR)) or any(map(_centres_from_afar, steps))
+    if isinstance(form.weights, dict):
+        names = ", ".join(map(repr, form.weights))
+        raise NotAffineError(f"an ONNX file has one input, and the samples have the views {names}")
+    far = bool(np.any(np.abs(form.offsets) > _FAR)) or any(map(_centres_from_afar, every_step(steps)))
     ways = [_folded(form, far)]
     if all(type(step) in _OPERATORS for step in steps):
         ways.append(_in_steps(steps, classifier, form, far))

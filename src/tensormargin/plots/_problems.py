@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model_steps import problem_names
+from ..model_steps import classifier_of, problem_names
 
 
 def class_name(label: Any) -> str:
@@ -20,6 +20,22 @@ def problem_title(model: Any, problem: int) -> str:
             f"problem counts the binary problems from 0; got problem={problem!r}, and there are {len(names)}"
         )
     return names[problem]
+
+
+def checked_view(model: Any, view: str | None) -> str | None:
+    """Return the name of the view to draw, None for a model of one tensor; raise ValueError if there is none."""
+    shape = classifier_of(model).sample_shape_
+    if not isinstance(shape, dict):
+        if view is not None:
+            raise ValueError(
+                f"view names one of several views; got view={view!r}, and the model has one tensor. Leave it out"
+            )
+        return None
+    if view is None and len(shape) == 1:
+        return next(iter(shape))
+    if view not in shape:
+        raise ValueError(f"view must be one of the model's views, {', '.join(map(repr, shape))}; got view={view!r}")
+    return view
 
 
 def of_problem(values: Any, problem: int) -> Any:

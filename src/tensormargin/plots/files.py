@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,10 @@ def save_map(
     path : str or Path
         The extension sets the format: ``.nii``, ``.nii.gz``, ``.npy`` or ``.png``.
     map : array-like
-        One map, or several with the binary problems first, as `weight_maps` and `activation_pattern` return them.
+        One map, or several with the binary problems first, as `weight_maps` and `activation_pattern` return them. Of a
+        dictionary of several views, each is written to a file of its own, ``NAME-VIEW.nii.gz``.
     affine : array-like of shape (4, 4), optional
-        For NIfTI: maps voxel indices to millimetres; the identity by default.
+        For NIfTI: maps voxel indices to millimetres; the identity by default. For several views it may be a dictionary.
     background, title : optional
         For PNG: see `plot_map`. With several files, a list of titles, one per file.
     several : {"auto", "last", "files", "no"}, default="auto"
@@ -47,6 +49,15 @@ def save_map(
         The files written.
     """
     path = Path(path)
+    if isinstance(map, Mapping):
+        files = {name: view_path(path, name) for name in map}
+        affines = affine if isinstance(affine, Mapping) else dict.fromkeys(map, affine)
+        options = {"background": background, "several": several}
+        parts = [
+            save_map(files[name], own, affine=affines.get(name), title=_of_view(title, name), **options)
+            for name, own in map.items()
+        ]
+        return [file for part in parts for file in part]
     values = np.asarray(map)
     if several not in SEVERAL:
         raise ValueError(f"several must be one of {', '.join(SEVERAL)}; got several={several!r}")
@@ -64,9 +75,27 @@ def save_map(
     return [path]
 
 
+def view_path(path: str | Path, view: str) -> Path:
+    """Return the file for the map of one of several views: ``NAME-VIEW.npy``."""
+    stem, ending = _split(Path(path))
+    return Path(path).with_name(f"{stem}-{re.sub(r'[^A-Za-z0-9_.-]+', '_', view)}{ending}")
+
+
+def _of_view(title: str | Sequence[str] | None, view: str) -> str | list[str] | None:
+    """Return titles with the name of a view in front."""
+    if title is None:
+        return view
+    return f"{view}: {title}" if isinstance(title, str) else [f"{view}: {one}" for one in title]
+
+
+def _split(path: Path) -> tuple[str, str]:
+    """Return the name of a file without its ending, and the ending."""
+    ending = next((one for one in sorted(ENDINGS, key=len, reverse=True) if path.name.lower().endswith(one)), "")
+    return path.name[: len(path.name) - len(ending)], path.name[len(path.name) - len(ending) :]
+
+
 def _save_each(path: Path, maps: Any, affine: Any, background: Any, title: Any) -> list[Path]:
-    ending = next(one for one in sorted(ENDINGS, key=len, reverse=True) if path.name.lower().endswith(one))
-    stem, ending = path.name[: -len(ending)], path.name[-len(ending) :]
+    stem, ending = _split(path)
     titles = [title] * len(maps) if title is None or isinstance(title, str) else title
     files = [path.with_name(f"{stem}-{number}{ending}") for number in range(1, len(maps) + 1)]
     for file, one, name in zip(files, maps, titles, strict=True):

@@ -13,7 +13,7 @@ from .._typing import Array
 from ..formats.base import leading_vectors
 from ..formats.cp import CPWeight
 from ..model_steps import AveragedClassifier, classifier_of
-from ._problems import of_problem, problem_title
+from ._problems import checked_view, of_problem, problem_title
 from ._style import (
     BLUE,
     DASHES,
@@ -103,6 +103,7 @@ def plot_factors(
     problem: int = 0,
     axes: Sequence[Axes] | Array | None = None,
     mode_names: Sequence[str] | None = None,
+    view: str | None = None,
 ) -> Array:
     """Draw the factors of a weight, with one panel per mode and one line per column.
 
@@ -119,18 +120,21 @@ def plot_factors(
         Where to draw; a new figure by default.
     mode_names : sequence of M str, optional
         Names of the modes; "mode 1" and so on by default.
+    view : str, optional
+        Which of several views.
 
     Returns
     -------
     ndarray of M Axes
     """
     problem_title(model, problem)
-    clf = classifier_of(model)
-    order = len(clf.sample_shape_)
+    clf, view = classifier_of(model), checked_view(model, view)
+    weight, shape = (clf.weight_, clf.sample_shape_) if view is None else (clf.weight_[view], clf.sample_shape_[view])
+    order = len(shape)
     names = [f"mode {mode + 1}" for mode in range(order)] if mode_names is None else list(mode_names)
     if len(names) != order:
         raise ValueError(f"mode_names needs a name for each of the {order} modes; got {len(names)}: {names}")
-    kind, modes = _modes(of_problem(clf.weight_, problem), clf.sample_shape_)
+    kind, modes = _modes(of_problem(weight, problem), shape)
     drawn = panels(axes, (1, order), 0.6 + 2.9 * order, 2.9)
     for ax, name, columns in zip(drawn, names, modes, strict=True):
         _draw_columns(ax, columns)

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._typing import Array, FloatArray
 from ..model_steps import weight_maps
-from ..patterns import activation_pattern
-from ._problems import problem_title
+from ..patterns import activation_pattern, view_maps
+from ._problems import checked_view, problem_title
 from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, panels, tidy, whole_ticks
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def plot_weight(
     problem: int = 0,
     background: Any = None,
     axes: Any = None,
+    view: str | None = None,
 ) -> Array:
     """Draw the weight of a binary problem and, given samples, its activation pattern.
 
@@ -105,6 +106,9 @@ def plot_weight(
         Drawn in grey below, as in `plot_map`.
     axes : Axes or sequence of Axes, optional
         As many as are returned, row by row; a new figure by default.
+    view : str, optional
+        Which of several views. If steps before the classifier make the views and cannot be undone on the weight, it is
+        shown as it acts on the view.
 
     Returns
     -------
@@ -112,8 +116,16 @@ def plot_weight(
         The panels of the weight, then those of the pattern. Each map is cut at its own largest entry.
     """
     classes = problem_title(model, problem)
-    pattern = None if X is None else activation_pattern(model, X, y, groups, confounds)[problem]
-    weight = weight_maps(model, None if pattern is None else pattern.shape)[problem]
+    view = checked_view(model, view)
+    pattern = None
+    if view is not None:
+        found = view_maps(model, X, y, groups, confounds)
+        classes = f"{view}, {classes}"
+        weight = found.weights[view][problem]
+        pattern = None if found.patterns is None else found.patterns[view][problem]
+    else:
+        pattern = None if X is None else activation_pattern(model, X, y, groups, confounds)[problem]
+        weight = weight_maps(model, None if pattern is None else pattern.shape)[problem]
     maps = {f"weight, {classes}": weight}
     if pattern is not None:
         maps[f"pattern, {classes}"] = pattern

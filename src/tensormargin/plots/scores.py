@@ -28,6 +28,8 @@ from ._style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_BY_VIEW = "one by view"  # weights of several views that differ in decomposition or rank
+_WITHOUT_RANK = ("full", _BY_VIEW)
 _REQUIRED = ("param_decomposition", "param_lam", "mean_test_score", "std_test_score")
 _COLOURS = {"full": GREY, "cp": VERMILION, "tucker": BLUE, "tt": GREEN}
 
@@ -78,7 +80,7 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
         along = _best_of_each(own, lambda candidate: candidate.lam)
         lams, scores, errors = (np.array([getattr(c, name) for c in along]) for name in ("lam", "score", "error"))
         lines += ax.plot(lams, scores, **style)
-        labels.append(weight[0] if weight[0] == "full" else f"{weight[0]}, rank {_rank_name(weight[1])}")
+        labels.append(weight[0] if weight[0] in _WITHOUT_RANK else f"{weight[0]}, rank {_rank_name(weight[1])}")
         if weight == best.weight:
             ax.fill_between(lams, scores - errors, scores + errors, color=style["color"], alpha=0.18, linewidth=0)
     marked: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": DARK, "ls": "none", "markersize": 12}
@@ -110,17 +112,18 @@ def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        With standard errors over the splits. A full weight has no rank and is a horizontal line.
+        With standard errors over the splits. A full weight has no rank and is a horizontal line, as are weights whose
+        ranks or decompositions differ between views.
     """
     candidates = _candidates(results)
     ax = given_or_new(ax, 6.0, 3.6)
-    low_rank = [candidate for candidate in candidates if candidate.decomposition != "full"]
+    low_rank = [candidate for candidate in candidates if candidate.decomposition not in _WITHOUT_RANK]
     ranks = [one.rank for one in _best_of_each(low_rank, lambda candidate: _rank_order(candidate.rank))]
     decompositions = list(dict.fromkeys(candidate.decomposition for candidate in candidates))
     lines = []
     for place, name in enumerate(decompositions):
         own = [candidate for candidate in candidates if candidate.decomposition == name]
-        if name == "full":
+        if name in _WITHOUT_RANK:
             lines.append(_level(ax, _best(own)))
         else:
             shift = 0.06 * (place - (len(decompositions) - 1) / 2)  # so that error bars do not overlap
@@ -191,7 +194,7 @@ def plot_comparison(
 
 def _level(ax: Axes, candidate: _Candidate) -> Any:
     """Draw a horizontal line for a score without a rank, with a band of its standard error."""
-    colour = _COLOURS["full"]
+    colour = _colour(candidate.decomposition)
     ax.axhspan(candidate.score - candidate.error, candidate.score + candidate.error, color=colour, alpha=0.15, lw=0)
     return ax.axhline(candidate.score, color=colour, linestyle="--", linewidth=1.4)
 
@@ -267,6 +270,8 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
 
 
 def _candidate(decomposition: Any, rank: Any, lam: Any, score: float, error: float, n_parameters: int) -> _Candidate:
+    if isinstance(decomposition, dict) or isinstance(rank, dict):
+        decomposition, rank = _BY_VIEW, None
     return _Candidate(
         decomposition=str(decomposition),
         rank=None if rank is np.ma.masked else rank,  # scikit-learn masks parameters missing from a grid of the list

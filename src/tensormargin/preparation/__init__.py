@@ -1,4 +1,4 @@
-"""Transformers from tensors to tensors: scaling, confounds, folding, masks, crops, sizes and lengths."""
+"""Transformers from tensors to tensors: scaling, confounds, folding, masks, crops, sizes, lengths and views."""
 
 from ._base import KeepsTensors, takes_ragged
 from .confounds import Deconfound
@@ -7,8 +7,10 @@ from .recipe import Recipe
 from .resizing import Resize, resize
 from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
+from .union import Composite, TensorUnion, ViewTransformer
 
 __all__ = [
+    "Composite",
     "Crop",
     "Deconfound",
     "EqualLength",
@@ -17,7 +19,9 @@ __all__ = [
     "Recipe",
     "Resize",
     "TensorScaler",
+    "TensorUnion",
     "Tensorize",
+    "ViewTransformer",
     "resize",
     "takes_ragged",
 ]

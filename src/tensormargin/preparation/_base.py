@@ -39,7 +39,20 @@ def _makes_vectors(transformer: Any) -> bool:
     return len(getattr(transformer, "sample_shape_out_", (1,))) == 1
 
 
-class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
+class TakesMetadata(TransformerMixin, BaseEstimator):
+    """A transformer whose `fit` and `transform` take groups and confounds."""
+
+    # Under scikit-learn's metadata routing, groups and confounds reach these methods without a request.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "confounds": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True, "confounds": True}
+
+    @property
+    def needed_metadata(self) -> set[str]:
+        """Names of the metadata, "groups" or "confounds", that `fit` and `transform` cannot do without."""
+        return set()
+
+
+class KeepsTensors(TakesMetadata, ABC):
     """A transformer from tensor samples to tensor samples.
 
     A subclass defines what it learns (`_learn`, which returns the shape of the output samples), what it does
@@ -57,10 +70,6 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     sample_shape_out_: tuple[int, ...]
     _takes_ragged: ClassVar[bool] = False  # whether samples may differ in length
     _seen: Any = np.empty(0)  # empty array in the library and on the device of the training samples
-
-    # Under scikit-learn's metadata routing, groups and confounds reach these methods without a request.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "confounds": True}
-    __metadata_request__transform: ClassVar[dict[str, bool]] = {"groups": True, "confounds": True}
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
         """Learn from training samples.
@@ -91,11 +100,6 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Array:
         """Fit to the samples and return them transformed."""
         return self.fit(X, y, groups, confounds).transform(X, groups, confounds)
-
-    @property
-    def needed_metadata(self) -> set[str]:
-        """Names of the metadata, "groups" or "confounds", that `fit` and `transform` cannot do without."""
-        return set()
 
     def _as_fitted(self, X: Any) -> Any:
         return samples_as_fitted(self, X, self.sample_shape_in_)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .._typing import Array
@@ -14,6 +15,10 @@ from .lengths import EqualLength
 from .resizing import Resize
 from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
+from .union import ViewTransformer
+
+COVARIATES = "covariates"
+"""Name of the view that holds one column per covariate."""
 
 _LENGTH = re.compile(
     r"(resample|edge|mean|[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?:\s+([1-9]\d*))?(?:\s+mode\s+([1-9]\d*))?"
@@ -51,12 +56,16 @@ class Recipe:
     length: str | None = None
     confounds: tuple[str, ...] = ()
 
-    def outer(self) -> list[tuple[str, Any]]:
+    def outer(self, shape: Any = None) -> list[tuple[str, Any]]:
         """Return the steps that need groups, and those that must come before them.
 
         Scaling by group carries nothing over from one group to another; a length is learned from the training samples.
+        For ``shape`` see `inner`.
         """
-        return [*self._length_step(), ("scale_by_group", TensorScaler(by_group=True))] if self.by_group else []
+        if not self.by_group:
+            return []
+        steps = [*self._length_step(), ("scale_by_group", TensorScaler(by_group=True))]
+        return [(name, self._per_view(step, shape)) for name, step in steps]
 
     def scaled_by_group(self, X: Any, groups: Array | None) -> Any:
         """Return the samples, scaled within each group if ``by_group``; raise ValueError if groups are missing.
@@ -69,15 +78,40 @@ class Recipe:
             X = step.fit_transform(X)
         return TensorScaler(by_group=True).fit_transform(X, groups=groups)
 
-    def inner(self) -> Any:
-        """Return one transformer for the other steps, to be fitted on each training set; None if there are none."""
+    def inner(self, shape: Any = None) -> Any:
+        """Return one transformer for the other steps, to be fitted on each training set; None if there are none.
+
+        ``shape`` is the shape of the samples. For several views, a dictionary, each view is prepared by itself.
+        Covariates are only scaled, since their columns have different units.
+        """
         if self.by_group and "bright" in (self.mask, self.crop):
             raise ValueError(
                 'no entry is brighter than others after scaling by group, which makes every mean zero; use "varying", '
                 "or leave one of them out"
             )
         steps = self._inner_steps()
-        return Pipeline(steps) if len(steps) > 1 else steps[0][1] if steps else None
+        one = Pipeline(steps) if len(steps) > 1 else steps[0][1] if steps else None
+        if isinstance(shape, dict) and COVARIATES in shape:
+            of_view = {} if one is None else self._per_view(one, shape).transformers
+            return ViewTransformer({**of_view, COVARIATES: TensorScaler()})
+        return None if one is None else self._per_view(one, shape)
+
+    def scaler(self, shape: Any = None) -> Any:
+        """Return what scales every entry of the samples, of several views but the covariates."""
+        return self._per_view(TensorScaler(), shape)
+
+    def _per_view(self, step: Any, shape: Any) -> Any:
+        """Return a step for samples of a shape: the step itself, or for several views one copy for each."""
+        if not isinstance(shape, dict):
+            return step
+        names = [name for name in shape if name != COVARIATES]
+        given = [option for option in ("length", "resize", "tensorize") if getattr(self, option) is not None]
+        if given and len(names) > 1:
+            raise ValueError(
+                f"{given[0]} (--{given[0]}) gives samples one shape, and there are {len(names)} views: "
+                f"{', '.join(names)}. Prepare the files first, or use tensormargin.ViewTransformer in Python"
+            )
+        return ViewTransformer({name: clone(step) for name in names})
 
     def _inner_steps(self) -> list[tuple[str, Any]]:
         steps = [] if self.by_group else self._length_step()

@@ -19,8 +19,9 @@ from ..model_steps import (
     AveragedClassifier,
     all_steps,
     classifier_of,
+    confounds_by_view,
     problem_names,
-    removed_confounds,
+    sample_shape,
     samples_for_map,
     search_of,
     weight_maps,
@@ -50,12 +51,12 @@ from ..statements import (
     percent,
     statements,
 )
+from .maps import map_content, n_shown
 from .page import Page, Section, cell, table
 from .pictures import Picture, picture, pictures_of_intervals
-from .volumes import packed_background, packed_map
+from .view_sections import view_sections, views_overview
 
 _MOST_PICTURES = 6
-_MOST_MAP_ENTRIES = 6_000_000
 _MOST_ROWS = 20_000
 
 
@@ -79,9 +80,11 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         _data(about.get("data")),
         _comparison(evaluation, about.get("chance")),
         _chosen(model, about),
+        views_overview(model, about),
         _confounds(model),
         _pictures_of_margins(model, margins, hardest, whose),
         _convergence(model),
+        *view_sections(model, about, samples, hardest, whose),
         _maps(model, samples, whose),
         _factors(model, hardest),
         _confusion(evaluation),
@@ -174,7 +177,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
         ("strengths", describe_strengths(classifier)),
         ("preparation", "; ".join(describe_steps(model)) or "none"),
-        ("binary problems", str(len(classifier.coef_))),
+        ("binary problems", str(len(classifier.problems_))),
     ]
     content: dict[str, Any] = {"facts": facts, "reasons": describe_wrappers(model), "pictures": [], "folds": []}
     if results is not None:
@@ -206,15 +209,18 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
 
 def _confounds(model: Any) -> Section | None:
     """Return what each confound explains, which was removed, and what that does not mean."""
-    steps = removed_confounds(model)
+    steps = confounds_by_view(model)
     if not steps:
         return None
     rows = [
-        (False, [cell(name), cell(percent(share), share)]) for s in steps for name, share in s.explained_alone_.items()
+        (False, [cell(f"{name} ({view})" if view else name), cell(percent(share), share)])
+        for view, step in steps
+        for name, share in step.explained_alone_.items()
     ]
-    removed = "; ".join(f"{percent(step.explained_)} % of the variance" for step in steps)
+    removed = "; ".join(f"{percent(s.explained_)} % of the variance{f' of {v}' if v else ''}" for v, s in steps)
+    names = dict.fromkeys(name for _, step in steps for name in step.names_)
     content = {
-        "text": f"What {listed([name for step in steps for name in step.names_])} explain linearly in the "
+        "text": f"What {listed(list(names))} explain linearly in the "
         f"training samples was removed from every entry, {removed} in all. Confounds may share what they explain.",
         "tables": [table(("confound", "explains alone, % of the variance"), rows)],
         "pictures": [],
@@ -235,11 +241,25 @@ def _pictures_of_search(search: Any) -> list[Picture]:
 
 
 def _choice_in_words(chosen: Mapping[str, Any]) -> str:
-    parts = [f"{chosen['decomposition']}{'' if chosen['rank'] is None else ' ' + str(chosen['rank'])}"]
+    parts = _weights_in_words(chosen)
     parts.append(describe_chosen(chosen, "λ", "μ"))
     if "preparation" in chosen:
         parts.append(chosen["preparation"] or "samples as they come")
     return ", ".join(parts)
+
+
+def _weights_in_words(chosen: Mapping[str, Any]) -> list[str]:
+    """Return decomposition and rank, of several views where they differ, and the views that were left out."""
+    form, rank, scale = (chosen.get(name) for name in ("decomposition", "rank", "view_scale"))
+    left_out = [name for name, one in scale.items() if one == 0] if isinstance(scale, dict) else []
+    without = [f"without {name}" for name in left_out]
+    if not isinstance(form, dict) and not isinstance(rank, dict):
+        return [f"{form}{'' if rank is None else ' ' + str(rank)}", *without]
+    names = list(form if isinstance(form, dict) else rank or ())
+    ranks = rank if isinstance(rank, dict) else dict.fromkeys(names, rank)
+    forms = form if isinstance(form, dict) else dict.fromkeys(names, form)
+    said = [f"{name} {forms[name]}{'' if ranks[name] is None else ' ' + str(ranks[name])}" for name in names]
+    return [*(one for name, one in zip(names, said, strict=True) if name not in left_out), *without]
 
 
 def _margins(model: Any, samples: SampleSet | None) -> list[MarginReport]:
@@ -319,6 +339,8 @@ def _convergence(model: Any) -> Section | None:
 def _factors(model: Any, problems: Sequence[int]) -> Section | None:
     if any(isinstance(step, TensorKernel) for step in all_steps(model)):  # one number per feature of a kernel
         return None
+    if isinstance(classifier_of(model).coef_, dict):  # in the sections of the views
+        return None
     pictures = _several(
         model, problems, "factors", lambda k: picture(plot_factors, model, problem=k, caption="Factors, mode by mode.")
     )
@@ -326,12 +348,16 @@ def _factors(model: Any, problems: Sequence[int]) -> Section | None:
     return Section("Factors", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
 
-def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section:
+def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section | None:
     maps, missing, background = dict[str, Array](), "", None
+    if isinstance(sample_shape(model), dict):  # in the sections of the views
+        return None
     try:
         maps["weight"] = weight_maps(model, None if samples is None else samples.data.shape[1:])
     except NotAffineError as error:
         missing = f"There is no map of the weight: {error}."
+    if isinstance(maps.get("weight"), dict):  # after a step that cannot be undone, such as scaling by group
+        return None
     if samples is not None and samples.target is not None:
         beside = Metadata(samples.groups, samples.confounds)
         maps["activation pattern"] = activation_pattern(
@@ -340,8 +366,7 @@ def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section:
         background = np.asarray(np.mean(samples_for_map(model, samples.data, beside), axis=0, dtype=np.float64))
     if not maps:
         return Section("Weight map", "pictures.html", {"text": missing, "pictures": []})
-    names, entries = problem_names(model), max(values[0].size for values in maps.values())
-    count = max(1, min(len(names), _MOST_MAP_ENTRIES // max(1, len(maps) * entries)))
+    names, count = problem_names(model), n_shown(model, maps)
     text = f"{missing} ".lstrip() + (
         "The weight says how the classes are told apart, not where they differ: entries may only cancel noise. The "
         "activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
@@ -353,24 +378,7 @@ def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section:
         text += " It needs the samples: tensormargin report MODEL DATA."
     if count < len(names):
         text += f" Shown: the first {count} of {len(names)} binary problems."
-    content = {
-        "kinds": list(maps),
-        "background": None if background is None else packed_background(background),
-        "problems": [
-            {
-                "name": names[k],
-                "sides": _sides(names[k]),
-                "maps": [packed_map(values[k], kind) for kind, values in maps.items()],
-            }
-            for k in range(count)
-        ],
-    }
-    return Section("Weight map", "maps.html", {"text": text, "maps": content})
-
-
-def _sides(name: str) -> str:
-    """Return which class each colour stands for; ``name`` reads "positive against negative"."""
-    return f"red speaks for the first, blue for the second: {name}"
+    return Section("Weight map", "maps.html", {"text": text, "maps": map_content(model, maps, background)})
 
 
 def _confusion(evaluation: Mapping[str, Any] | None) -> Section | None:

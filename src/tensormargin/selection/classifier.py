@@ -34,9 +34,10 @@ from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
 from ..formats import FORMATS
 from ..metadata import Metadata
-from ..model_steps import check_metadata_for, transformed
+from ..model_steps import check_metadata_for
 from ..multiclass import problem_classes
 from ..preparation import takes_ragged
+from ..preparation.steps import transformed
 from ..progress import Progress
 from ..samples import SampleArray, loaded_if_small, sample_array
 from ..views import shape_of, views_or_array

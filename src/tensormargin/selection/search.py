@@ -20,7 +20,7 @@ from .._typing import Array
 from ..estimators import TensorMarginClassifier
 from ..estimators.fit_steps import TrainingSet, fit_training_set, training_set
 from ..metadata import NO_METADATA, Metadata
-from ..model_steps import fit_transformed, transformed
+from ..preparation.steps import fit_transformed, transformed
 from ..samples import SampleArray, sample_array
 from ..views import shape_of, views_or_array
 from .flat import FlatFeatures

@@ -1,0 +1,379 @@
+"""Load several views per sample: from several files, from several arrays of a file, and from a table of covariates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from .._namespace import dtype_of, is_lazy
+from .._typing import Array
+from ..preparation.recipe import COVARIATES
+from ..views import Views
+from .arrays import BadFileError, container_kind, open_arrays
+from .covariates import Coding
+from .labels import GROUPS, LABELS, PATHS, clean, from_text
+from .load import SampleSet, load_samples
+from .models import ModelFile
+from .tables import is_list, is_table, read_table
+
+_IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
+_SUBJECT = re.compile(r"(?:^|[/_\\])(sub-[A-Za-z0-9]+)")
+
+
+@dataclass(frozen=True)
+class KnownViews:
+    """What a fitted model knows of its views.
+
+    Attributes
+    ----------
+    names : tuple of str
+        In their order.
+    coding : Coding or None
+        How covariates were encoded.
+    """
+
+    names: tuple[str, ...]
+    coding: Coding | None = None
+
+
+def known_views(file: ModelFile) -> KnownViews | None:
+    """Return what a saved model knows of its views; None for a model of one tensor per sample."""
+    shape = file.facts["sample_shape"]
+    if not isinstance(shape, dict):
+        return None
+    data = file.facts["about"].get("data") or {}
+    return KnownViews(tuple(shape), Coding.from_facts(data.get("covariates")))
+
+
+def load_views(
+    path: str | Path,
+    views: Mapping[str, str | Path] | Sequence[str | Path | tuple[str | None, Path]] = (),
+    *,
+    samples: str | Sequence[str] | None = None,
+    covariates: str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    known: KnownViews | None = None,
+    **options: Any,
+) -> SampleSet:
+    """Load several views per sample.
+
+    The samples are those of ``path``, which also has the labels. Other files are matched by sample id where both have
+    one: an array or column ``id``, ``sample_id``, ``participant_id`` or ``subject_id``, or the names of files that are
+    one sample each (without their endings, or by their ``sub-...``). A sample without a row in another file lacks that
+    view, and is NaN in it. Files without ids are matched by order; ``notes`` says which was done.
+
+    Parameters
+    ----------
+    path : str or Path
+        As in `load_samples`. A sample that lacks the view is NaN in all of its entries.
+    views : mapping of str to path, or sequence of path or (str or None, path)
+        Further files, by the names of their views; by default the names of the files without their endings.
+    samples : str or sequence of str, optional
+        Name of the array with the samples, or names of several arrays of one file, which are then the names of views.
+    covariates : path, optional
+        A table (``.csv``, ``.tsv``) whose columns are the view "covariates": numbers, and text as one column per
+        category. A row without any value lacks the view.
+    columns : sequence of str, optional
+        The columns to use; by default all but ids, paths, labels, groups and confounds.
+    known : KnownViews, optional
+        The views of a fitted model, for new samples: their names, and the categories of covariates.
+    **options
+        Further arguments of `load_samples`.
+
+    Returns
+    -------
+    SampleSet
+        ``data`` is `Views`; ``affine`` has the affines of NIfTI files by name.
+
+    Examples
+    --------
+    >>> from tensormargin.io import load_views
+    >>> load_views("eeg.npz", {"fmri": "fmri.nii.gz"}, covariates="people.csv").data.names  # doctest: +SKIP
+    ('eeg', 'fmri', 'covariates')
+    """
+    path = Path(path)
+    own = _arrays_of(path, samples, known)
+    given = _files(views)
+    names = _names(path, own, given, covariates is not None, known)
+    parts = [load_samples(path, samples=name, missing=True, **options) for name in own]
+    main = parts[0]
+    ids = _main_ids(path, main, options.get("labels_from"))
+    made = [_Part(name, part.data, str(path), part.kind, part.affine) for name, part in zip(names, parts, strict=False)]
+    notes = list(main.notes)
+    for name, (_, file) in zip(names[len(own) :], given, strict=True):
+        part, more = _other_file(name, file, path, main, ids, options)
+        made.append(part)
+        notes += more
+    coding = None
+    if covariates is not None:
+        confounds = options.get("confounds") or ()
+        taken = {options.get("labels"), options.get("groups")} | (
+            {confounds} if isinstance(confounds, str) else set(confounds)
+        )
+        coding, part, said = _covariates(Path(covariates), columns, taken, known, path, len(main.data), ids)
+        made.append(part)
+        notes.append(said)
+    return _joined(main, made, coding, notes, ids)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A view: its name, its samples, and the file that they come from."""
+
+    name: str
+    data: Any
+    source: str
+    kind: str
+    affine: Array | None = None
+
+
+def _files(views: Any) -> list[tuple[str | None, Path]]:
+    """Return names and paths of further files; None for a name that is not given."""
+    pairs = views.items() if isinstance(views, Mapping) else views
+    return [(one[0], Path(one[1])) if isinstance(one, tuple) else (None, Path(one)) for one in pairs]
+
+
+def _arrays_of(path: Path, samples: str | Sequence[str] | None, known: KnownViews | None) -> list[str | None]:
+    """Return the names of the arrays to take from the first file; None for the usual one."""
+    if samples is not None:
+        return [samples] if isinstance(samples, str) else list(samples)
+    if known is None or not path.exists() or container_kind(path) is None:
+        return [None]
+    with open_arrays(path) as held:
+        return [name for name in known.names if name in held] or [None]
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a file without its endings."""
+    name = path.name.removesuffix(".gz")
+    return PurePath(name).stem or name
+
+
+def _names(
+    path: Path,
+    own: Sequence[str | None],
+    given: Sequence[tuple[str | None, Path]],
+    has_covariates: bool,
+    known: KnownViews | None,
+) -> list[str]:
+    """Return the names of the views of all files, those of the first file first."""
+    several = len(own) > 1 or known is not None
+    files = [*((name if several else None, path) for name in own), *given]
+    names = [name or (stem_of(file) if known is None else None) for name, file in files]
+    if known is not None:
+        names = _known_names(names, files, known, has_covariates)
+    every = [*names, *([COVARIATES] if has_covariates else [])]
+    twice = [name for name in every if every.count(name) > 1]
+    if twice:
+        raise BadFileError(
+            f"two views are named {twice[0]!r}; name one of them: views={{'name': file}} (command line: --view "
+            "NAME=FILE)"
+        )
+    return [str(name) for name in names]
+
+
+def _known_names(
+    names: Sequence[str | None], files: Sequence[tuple[str | None, Path]], known: KnownViews, has_covariates: bool
+) -> list[str | None]:
+    """Return the names of a model's views for files: as given, by the names of the files, then in the model's order."""
+    expected = ", ".join(map(repr, known.names))
+    wrong = [name for name in names if name is not None and name not in known.names]
+    if has_covariates and COVARIATES not in known.names:
+        wrong.append(COVARIATES)
+    if wrong:
+        raise BadFileError(f"the model has the views {expected}, and no view {wrong[0]!r}; leave it out, or rename it")
+    free = [name for name in known.names if name not in names and not (has_covariates and name == COVARIATES)]
+    found = list(names)
+    for place, (name, (_, file)) in enumerate(zip(names, files, strict=True)):
+        if name is None and stem_of(file) in free:
+            found[place] = stem_of(file)
+            free.remove(stem_of(file))
+    for place, name in enumerate(found):
+        if name is None:
+            if not free:
+                raise BadFileError(f"{files[place][1]}: the model has the views {expected}, fewer than there are files")
+            found[place] = free.pop(0)
+    return found
+
+
+def _ids_in(path: Path, n_samples: int) -> Array | None:
+    """Return the sample ids in a container or table, as text; None if it has none."""
+    if container_kind(path) is not None:
+        with open_arrays(path) as held:
+            name = next(
+                (one for one in held if one.lower() in _IDS and max(held[one].shape, default=0) == n_samples), None
+            )
+            return None if name is None else clean(path, held[name].read().ravel(), "ids").astype(str)
+    if path.is_file() and is_list(path):
+        columns = read_table(path, "label", _IDS).columns
+        name = next((one for one in columns if one.lower() in _IDS), None)
+        if name is not None and len(columns[name]) == n_samples:
+            return from_text(path, columns[name], "ids").astype(str)
+    return None
+
+
+def _main_ids(path: Path, main: SampleSet, labels_from: Any) -> list[Array]:
+    """Return the ids of the samples, each kind that there is: those of the file or of its labels, file names."""
+    n_samples = len(main.data)
+    found = [_ids_in(path, n_samples)]
+    if found[0] is None and isinstance(labels_from, str | Path) and main.names is None:
+        found = [_ids_in(Path(labels_from), n_samples)]
+    return [*(one for one in found if one is not None), *_ids_of_names(main.names)]
+
+
+def _ids_of_names(names: Sequence[str] | None) -> list[Array]:
+    """Return the ids that file names contain: the names without endings, and BIDS subjects."""
+    if names is None:
+        return []
+    subjects = [_SUBJECT.search(name) for name in names]
+    found = [np.array([stem_of(Path(name)) for name in names])]
+    if all(subjects):
+        found.append(np.array([match.group(1) for match in subjects if match]))
+    return found
+
+
+def _rows(
+    path: Path, others: Sequence[Array], n_others: int, main: Path, ids: Sequence[Array], n_samples: int
+) -> tuple[Array, str]:
+    """Return the row of each sample in another file (-1 for none), and a note on how it was found."""
+    best, unused = None, 0
+    for own in ids:
+        for other in others:
+            places = {name: row for row, name in enumerate(other.tolist())}
+            if len(places) < len(other):
+                continue
+            rows = np.array([places.get(name, -1) for name in own.tolist()])
+            if best is None or (rows >= 0).sum() > (best >= 0).sum():
+                best, unused = rows, len(other) - len(set(rows[rows >= 0].tolist()))
+    if best is not None and (best >= 0).any():
+        lacking = int((best < 0).sum())
+        more = f"; {lacking} of {n_samples} samples lack it" if lacking else ""
+        more += f"; {unused} of its rows belong to no sample" if unused else ""
+        return best, f"{path}: matched to {main} by sample id{more}"
+    if best is not None:
+        raise BadFileError(
+            f"{path}: none of its sample ids, such as {str(others[0][0])!r}, is one of {main}, such as "
+            f"{str(ids[0][0])!r}; use the same ids, or leave them out of one file, so that samples are matched by order"
+        )
+    if n_others != n_samples:
+        raise BadFileError(
+            f"{path}: has {n_others} samples, but {main} has {n_samples}, and they cannot be matched by id (an array "
+            f"or column {', '.join(_IDS[::2])}, with different values, or file names). Add ids to both, or leave "
+            "samples out"
+        )
+    return np.arange(n_samples), f"{path}: matched to {main} by order, since they have no sample ids in common"
+
+
+def _at(data: Any, rows: Array) -> Any:
+    """Return rows of an array, NaN for those of number -1."""
+    if np.array_equal(rows, np.arange(int(data.shape[0]))):
+        return data
+    if (rows >= 0).all():
+        return data[rows]
+    dtype = dtype_of(data) if dtype_of(data).kind == "f" else np.dtype(np.float64)
+    if is_lazy(data):
+        from dask.array import concatenate, full
+
+        nothing = full((1, *data.shape[1:]), np.nan, dtype=dtype)
+        return concatenate([data.astype(dtype), nothing])[np.where(rows < 0, len(data), rows)]
+    found = np.full((len(rows), *data.shape[1:]), np.nan, dtype)
+    found[rows >= 0] = data[rows[rows >= 0]]
+    return found
+
+
+def _other_file(
+    name: str, file: Path, path: Path, main: SampleSet, ids: Sequence[Array], options: Mapping[str, Any]
+) -> tuple[_Part, list[str]]:
+    """Return a view from another file, with its samples in the order of the first file's."""
+    passed = {key: options[key] for key in ("size", "lazy", "chunks") if key in options}
+    is_container = container_kind(file) is not None
+    if is_container or not (file.is_dir() or is_table(file)):
+        passed.pop("size", None)
+    array = _array_named(file, name) if is_container else None
+    found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed)
+    others = [one for one in [_ids_in(file, len(found.data))] if one is not None] + _ids_of_names(found.names)
+    rows, said = _rows(file, others, len(found.data), path, ids, len(main.data))
+    there = rows >= 0
+    if (
+        found.target is not None
+        and main.target is not None
+        and np.any(_text(found.target[rows[there]]) != _text(main.target[there]))
+    ):
+        raise BadFileError(
+            f"{file}: its labels are not those of {path} for the same samples, which were matched "
+            f"{'by order' if 'by order' in said else 'by sample id'}; put the samples into the same order, or give "
+            "both files sample ids"
+        )
+    return _Part(name, _at(found.data, rows), str(file), found.kind, found.affine), [*found.notes, said]
+
+
+def _array_named(file: Path, name: str) -> str | None:
+    """Return the name of a view if a container has an array of that name, otherwise None."""
+    with open_arrays(file) as held:
+        return name if name in held else None
+
+
+def _text(labels: Array) -> Array:
+    return labels.astype(str)
+
+
+def _covariates(
+    table_path: Path,
+    columns: Sequence[str] | None,
+    taken: set[Any],
+    known: KnownViews | None,
+    path: Path,
+    n_samples: int,
+    ids: Sequence[Array],
+) -> tuple[Coding, _Part, str]:
+    """Return the coding of a table's columns, the view, and a note on how its rows were matched."""
+    if not table_path.is_file() or not is_table(table_path):
+        raise BadFileError(f"{table_path}: covariates are a table, .csv or .tsv, with one row per sample and a header")
+    table = read_table(table_path).columns
+    not_covariates = {*_IDS, *LABELS, *GROUPS, *PATHS}
+    unknown = [name for name in columns or () if name not in table]
+    if unknown:
+        raise BadFileError(f"{table_path}: has no column {unknown[0]!r}; its columns are {', '.join(table)}")
+    usual = [name for name in table if name.lower() not in not_covariates and name not in taken]
+    coding = None if known is None else known.coding
+    wanted = [name for name, _ in coding.columns] if coding is not None else list(columns or usual)
+    if not wanted:
+        raise BadFileError(f"{table_path}: has no columns but {', '.join(table)}; add the covariates, one column each")
+    n_rows = len(next(iter(table.values())))
+    ids_there = _ids_in(table_path, n_rows)
+    rows, said = _rows(table_path, [] if ids_there is None else [ids_there], n_rows, path, ids, n_samples)
+    used = rows[rows >= 0].tolist()
+    if coding is None:
+        coding = Coding.of(table_path, {name: [table[name][row] for row in used] for name in wanted})
+    numbers = np.full((n_samples, len(coding.entries)), np.nan)
+    numbers[rows >= 0] = coding.encode(table_path, table, used)
+    return coding, _Part(COVARIATES, numbers, str(table_path), "table"), said
+
+
+def _joined(
+    main: SampleSet, parts: Sequence[_Part], coding: Coding | None, notes: Sequence[str], ids: Sequence[Array]
+) -> SampleSet:
+    arrays = {part.name: part.data for part in parts}
+    if any(map(is_lazy, arrays.values())):  # all of them must be of one kind
+        from dask.array import from_array
+
+        chunks = next(array.chunks[0] for array in arrays.values() if is_lazy(array))
+        arrays = {
+            name: (array if is_lazy(array) else from_array(array)).rechunk({0: chunks})
+            for name, array in arrays.items()
+        }
+    return replace(
+        main,
+        data=Views(arrays),
+        names=main.names or (ids[0].tolist() if ids else None),
+        affine={part.name: part.affine for part in parts if part.affine is not None} or None,
+        kind="; ".join(dict.fromkeys(part.kind for part in parts)),
+        notes=tuple(dict.fromkeys(notes)),
+        coding=coding,
+        sources={part.name: part.source for part in parts},
+    )

@@ -1,0 +1,40 @@
+"""The content of the map viewer of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .._typing import Array
+from ..model_steps import problem_names
+from .volumes import packed_background, packed_map
+
+_MOST_ENTRIES = 6_000_000
+
+
+def n_shown(model: Any, maps: Mapping[str, Array]) -> int:
+    """Return the number of binary problems whose maps are not too large for the page, at least one."""
+    entries = max(values[0].size for values in maps.values())
+    return max(1, min(len(problem_names(model)), _MOST_ENTRIES // max(1, len(maps) * entries)))
+
+
+def map_content(model: Any, maps: Mapping[str, Array], background: Array | None) -> dict[str, Any]:
+    """Return maps by kind, each with the binary problems first, as the viewer takes them."""
+    names = problem_names(model)
+    return {
+        "kinds": list(maps),
+        "background": None if background is None else packed_background(background),
+        "problems": [
+            {
+                "name": names[k],
+                "sides": _sides(names[k]),
+                "maps": [packed_map(values[k], kind) for kind, values in maps.items()],
+            }
+            for k in range(n_shown(model, maps))
+        ],
+    }
+
+
+def _sides(name: str) -> str:
+    """Return which class each colour stands for; ``name`` reads "positive against negative"."""
+    return f"red speaks for the first, blue for the second: {name}"

@@ -1,0 +1,185 @@
+"""The sections of a report about several views: what each contributes, its weight, pattern and factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._namespace import rows_of, to_host
+from .._typing import Array
+from ..intake import shape_in_words
+from ..io import SampleSet
+from ..model_steps import classifier_of, problem_names
+from ..patterns import ViewMaps, view_maps
+from ..plots import plot_factors
+from ..preparation.recipe import COVARIATES
+from ..statements import describe_view, difference_in_words, percent
+from ..views import missing_samples
+from .maps import map_content
+from .page import Section, cell, table
+from .pictures import picture
+
+_LONGEST_TABLE = 200  # entries of a view that are listed
+
+
+def view_sections(
+    model: Any, about: Mapping[str, Any], samples: SampleSet | None, problems: Sequence[int], whose: str
+) -> list[Section]:
+    """Return one section per view; none for a model of one tensor per sample.
+
+    Parameters
+    ----------
+    model, about, samples
+        See `model_page`.
+    problems : sequence of int
+        The binary problems whose factors are drawn.
+    whose : str
+        Which samples patterns refer to, in words.
+    """
+    classifier = classifier_of(model)
+    if not isinstance(classifier.coef_, dict):
+        return []
+    with_labels = samples is not None and samples.target is not None
+    found = (
+        view_maps(model, samples.data, samples.target, samples.groups, samples.confounds)
+        if samples is not None and with_labels
+        else view_maps(model)
+    )
+    return [_one_view(model, about, name, found, problems, whose) for name in classifier.coef_]
+
+
+def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
+    """Return what each view contributes; None for a model of one tensor per sample."""
+    classifier = classifier_of(model)
+    if not isinstance(classifier.coef_, dict):
+        return None
+    without = about.get("without_views") or {}
+    columns = ["view", "sample", "weight", "share %", "lacking"]
+    columns += ["score without %", "difference"] if without else []
+    rows = []
+    for name, shares in classifier.view_shares_.items():
+        share = float(shares.mean())
+        cells = [
+            cell(name),
+            cell(shape_in_words(classifier.sample_shape_[name])),
+            cell(describe_view(classifier, name)),
+            cell(percent(share), share),
+            cell(str(classifier.n_missing_[name])),
+        ]
+        if name in without:
+            gain = without[name]["difference"]
+            cells += [
+                cell(percent(without[name]["score"])),
+                cell(f"{100 * gain['difference']:+.1f}", gain["difference"]),
+            ]
+        rows.append((False, cells + [cell("-")] * (len(columns) - len(cells))))
+    return Section(
+        "Views",
+        "comparison.html",
+        {
+            "text": "Each sample has several views, with a weight each; the score is their sum. The share is that of "
+            "the variance of the scores of the training samples, Cov(view, score) / Var(score): shares add up to "
+            "100 %, and a negative one takes back what other views say."
+            + _mean_of_problems(model)
+            + (f" The score without a view is the nested {about['evaluation']['score']['name']}." if without else ""),
+            "tables": [table(columns, rows)],
+            "pictures": [],
+            "remarks": [*_remarks(without), *_missing(classifier)],
+        },
+    )
+
+
+def _mean_of_problems(model: Any) -> str:
+    count = len(problem_names(model))
+    return f" Shares are means over the {count} binary problems." if count > 1 else ""
+
+
+def _remarks(without: Mapping[str, Any]) -> list[str]:
+    """Return what leaving out each view costs, or how to find out."""
+    if not without:
+        return [
+            "What a view is worth is another question: fit --without-views repeats the evaluation without each of them."
+        ]
+    said = [f"With and without {name}: {difference_in_words(one['difference'])}" for name, one in without.items()]
+    return [*said, "Views that say the same replace each other: each may be worth nothing while the other is there."]
+
+
+def _missing(classifier: Any) -> list[str]:
+    if not any(classifier.n_missing_.values()):
+        return []
+    return ["Samples without a view count as zero there after centring, as if they were average in it."]
+
+
+def _one_view(
+    model: Any, about: Mapping[str, Any], name: str, maps: ViewMaps, problems: Sequence[int], whose: str
+) -> Section:
+    classifier = classifier_of(model)
+    if not np.any(classifier.view_scale_[name]):
+        text = "The search has left this view out: without it the validation score was better, or as good."
+        return Section(f"View {name}", "view.html", {"text": text, "maps": None, "tables": [], "pictures": []})
+    kinds = {"weight": maps.weights[name]}
+    background = None
+    if maps.patterns is not None and maps.samples is not None:
+        kinds["activation pattern"] = maps.patterns[name]
+        background = _mean_sample(maps.samples[name])
+    described = describe_view(classifier, name)
+    text = f"{described[0].upper()}{described[1:]}."
+    text += f" The activation pattern, which may be interpreted, is of {whose}." if background is not None else ""
+    entries = _entries(about, name, kinds["weight"])
+    content: dict[str, Any] = {"text": text, "maps": None, "tables": [], "pictures": []}
+    if entries:
+        content["tables"] = [_listed(model, entries, kinds)]
+    else:
+        content["maps"] = map_content(model, kinds, background)
+    if len(classifier.sample_shape_[name]) > 1:
+        content["pictures"] = _factors(model, name, problems)
+    return Section(f"View {name}", "view.html", content)
+
+
+def _mean_sample(array: Any) -> Array:
+    """Return the mean of the samples that have a view."""
+    missing = missing_samples(array)
+    there = rows_of(array, np.setdiff1d(np.arange(int(array.shape[0])), missing)) if len(missing) else array
+    return np.asarray(np.mean(to_host(there), axis=0, dtype=np.float64))
+
+
+def _entries(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
+    """Return the names of the entries of a view of covariates; none for other views."""
+    from ..io.covariates import Coding
+
+    coding = Coding.from_facts((about.get("data") or {}).get("covariates"))
+    known = [] if coding is None or name != COVARIATES else coding.entries
+    return known if len(known) == weights[0].size <= _LONGEST_TABLE else []
+
+
+def _listed(model: Any, entries: Sequence[str], kinds: Mapping[str, Array]) -> dict[str, Any]:
+    """Return a table of the weight and the pattern of each covariate."""
+    names = problem_names(model)
+    columns = ["covariate"]
+    columns += [f"{kind}, {names[k]}" if len(names) > 1 else kind for k in range(len(names)) for kind in kinds]
+    values = [own[k] for k in range(len(names)) for own in kinds.values()]
+    rows = [
+        (False, [cell(entry), *(cell(f"{own[place]:.3g}", float(own[place])) for own in values)])
+        for place, entry in enumerate(entries)
+    ]
+    return table(columns, rows)
+
+
+def _factors(model: Any, name: str, problems: Sequence[int]) -> list[dict[str, Any]]:
+    names = problem_names(model)
+    return [
+        {
+            "group": f"factors of {name}",
+            "name": names[k],
+            "picture": picture(
+                plot_factors,
+                model,
+                problem=k,
+                view=name,
+                caption="Factors, mode by mode (of the samples after preparation).",
+            ),
+        }
+        for k in problems
+    ]
