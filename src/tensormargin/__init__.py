@@ -46,6 +46,13 @@ if TYPE_CHECKING:
     from .preparation import Resize as Resize
     from .preparation import Tensorize as Tensorize
     from .preparation import TensorScaler as TensorScaler
+    from .representations import Decimate as Decimate
+    from .representations import Differences as Differences
+    from .representations import ModeMap as ModeMap
+    from .representations import Project as Project
+    from .representations import Smooth as Smooth
+    from .representations import Whiten as Whiten
+    from .representations import Xdawn as Xdawn
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
     from .views import Views as Views
 
@@ -85,6 +92,13 @@ _HOMES = {
     "Resize": ".preparation",
     "TensorScaler": ".preparation",
     "Tensorize": ".preparation",
+    "Decimate": ".representations",
+    "Differences": ".representations",
+    "ModeMap": ".representations",
+    "Project": ".representations",
+    "Smooth": ".representations",
+    "Whiten": ".representations",
+    "Xdawn": ".representations",
     "TensorMarginClassifierCV": ".selection",
     "Views": ".views",
 }
@@ -96,20 +110,27 @@ __all__ = [
     "Bound",
     "Checkpoint",
     "Crop",
+    "Decimate",
     "Deconfound",
+    "Differences",
     "EqualLength",
     "LeakageWarning",
     "MarginReport",
     "Mask",
+    "ModeMap",
     "NotAffineError",
+    "Project",
     "Resize",
     "SampleSet",
+    "Smooth",
     "TensorKernel",
     "TensorMarginClassifier",
     "TensorMarginClassifierCV",
     "TensorScaler",
     "Tensorize",
     "Views",
+    "Whiten",
+    "Xdawn",
     "__version__",
     "activation_pattern",
     "affine_form",

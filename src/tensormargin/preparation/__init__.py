@@ -1,6 +1,6 @@
 """Transformers from tensors to tensors: scaling, confounds, folding, masks, crops, sizes and lengths."""
 
-from ._base import KeepsTensors, takes_ragged
+from ._base import KeepsTensors, checked_mode, takes_ragged
 from .confounds import Deconfound
 from .lengths import EqualLength
 from .recipe import Recipe
@@ -18,6 +18,7 @@ __all__ = [
     "Resize",
     "TensorScaler",
     "Tensorize",
+    "checked_mode",
     "resize",
     "takes_ragged",
 ]

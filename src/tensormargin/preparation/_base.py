@@ -27,6 +27,16 @@ def check_sizes(shape: Any) -> None:
         raise ValueError(f"shape must be a tuple of whole numbers, one per mode; got shape={shape!r}")
 
 
+def checked_mode(mode: Any, order: int, name: str = "mode") -> int:
+    """Return a mode as a non-negative index; raise ValueError if samples of this order do not have it."""
+    whole = isinstance(mode, Integral) and not isinstance(mode, bool)
+    if not whole or not -order <= mode < order:
+        raise ValueError(
+            f"{name} must be one of the {order} modes of the samples, from {-order} to {order - 1}; got {name}={mode!r}"
+        )
+    return int(mode) % order
+
+
 def takes_ragged(model: Any) -> bool:
     """Return whether a transformer or model takes samples of different lengths; its first step decides."""
     while isinstance(model, Pipeline):
@@ -96,6 +106,11 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     def needed_metadata(self) -> set[str]:
         """Names of the metadata, "groups" or "confounds", that `fit` and `transform` cannot do without."""
         return set()
+
+    @property
+    def maps_after(self) -> bool:
+        """Whether weight maps are drawn on the transformed samples, as no weight can be pulled back to the input."""
+        return False
 
     def _as_fitted(self, X: Any) -> Any:
         return samples_as_fitted(self, X, self.sample_shape_in_)
