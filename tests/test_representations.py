@@ -16,6 +16,8 @@ import tensormargin.representations
 from tensormargin import NotAffineError, TensorMarginClassifier, affine_form, load_model, save_model, weight_maps
 from tensormargin._namespace import device_of, to_host
 from tensormargin.representations import (
+    BandPower,
+    Covariances,
     Decimate,
     Differences,
     ModeMap,
@@ -42,7 +44,15 @@ LINEAR = {
     "atlas": Project(basis=np.repeat([0, 4, 7], 10)),
     "xdawn": Xdawn(2),
 }
-OTHERS = {}
+OTHERS = {
+    "log power": BandPower(5),
+    "power of bands": BandPower([(2, 6), ("alpha")], sfreq=30.0, log=False),
+    "multitaper": BandPower(4, method="multitaper", n_windows=2),
+    "covariances": Covariances(metric="none"),
+    "log-covariances": Covariances(vectorize=True),
+    "tangent space": Covariances(metric="tangent", shrinkage="ledoit-wolf"),
+    "tangent space of bands": Covariances(metric="tangent", bands={"low": (0, 5), "high": (5, 15)}, sfreq=30.0),
+}
 TRANSFORMERS = LINEAR | OTHERS
 ROUGH = set()  # jump where a number crosses a threshold
 BY_GROUP = set()
@@ -69,6 +79,10 @@ GROUPS = np.repeat(["a", "b", "c"], N // 3)
 
 @parametrize_with_checks(
     [
+        BandPower(),
+        BandPower(3, method="multitaper", log=False),
+        Covariances(),
+        Covariances(metric="tangent"),
         Smooth(),
         Smooth(method="laplacian"),
         Whiten(),

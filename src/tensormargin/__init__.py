@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from .preparation import Resize as Resize
     from .preparation import Tensorize as Tensorize
     from .preparation import TensorScaler as TensorScaler
+    from .representations import BandPower as BandPower
+    from .representations import Covariances as Covariances
     from .representations import Decimate as Decimate
     from .representations import Differences as Differences
     from .representations import ModeMap as ModeMap
@@ -99,6 +101,8 @@ _HOMES = {
     "Smooth": ".representations",
     "Whiten": ".representations",
     "Xdawn": ".representations",
+    "BandPower": ".representations",
+    "Covariances": ".representations",
     "TensorMarginClassifierCV": ".selection",
     "Views": ".views",
 }
@@ -107,8 +111,10 @@ __all__ = [
     "KERNEL_METHODS",
     "METHODS",
     "AffineForm",
+    "BandPower",
     "Bound",
     "Checkpoint",
+    "Covariances",
     "Crop",
     "Decimate",
     "Deconfound",

@@ -41,6 +41,8 @@ OWN_CLASSES = frozenset(
         "tensormargin.representations.mode_maps.Smooth",
         "tensormargin.representations.mode_maps.Whiten",
         "tensormargin.representations.mode_maps.Xdawn",
+        "tensormargin.representations.band_power.BandPower",
+        "tensormargin.representations.covariances.Covariances",
         "tensorly.cp_tensor.CPTensor",
         "tensorly.tucker_tensor.TuckerTensor",
         "tensorly.tt_tensor.TTTensor",

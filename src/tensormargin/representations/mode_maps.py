@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -16,6 +15,7 @@ from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors, TensorScaler, checked_mode
 from ..preparation._passes import reduced, statistics, widest
 from ..preparation.resizing import apply_matrices
+from .base import added
 from .parameters import checked_choice, checked_count, checked_number
 from .shrinkage import check_shrinkage, shrunk
 
@@ -479,17 +479,13 @@ class Xdawn(MapsModes):
 
 def _class_means(X: Any, codes: Array) -> list[FloatArray]:
     """Return the mean sample of each class, in one pass."""
-    sums = statistics(X, _sum, _added, codes)
+    sums = statistics(X, _sum, added, codes)
     found = [one.compute() if hasattr(one, "compute") else one for _, one in sorted(sums.items())]
     return [to_host(total) / number for number, total in found]
 
 
 def _sum(part: Any) -> tuple[int, Any]:
     return part.shape[0], namespace(part).sum(cast(part, widest(part)), axis=0)
-
-
-def _added(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 class Moments(NamedTuple):
@@ -503,7 +499,7 @@ class Moments(NamedTuple):
 def mode_moments(X: Any, mode: int) -> Moments:
     """Return the moments of the fibres along a mode, over all samples and indices of the other modes."""
     mean = TensorScaler(mode, with_std=False).fit(X).mean_
-    number, products, fourth = reduced(X, partial(_products, mode=mode, mean=to_host(mean).reshape(-1)), _added)
+    number, products, fourth = reduced(X, partial(_products, mode=mode, mean=to_host(mean).reshape(-1)), added)
     return Moments(number, to_host(products) / number, float(fourth))
 
 
