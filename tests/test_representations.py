@@ -17,6 +17,7 @@ from tensormargin import NotAffineError, TensorMarginClassifier, affine_form, lo
 from tensormargin._namespace import device_of, to_host
 from tensormargin.representations import (
     BandPower,
+    Convolutions,
     Covariances,
     Decimate,
     Differences,
@@ -52,9 +53,12 @@ OTHERS = {
     "log-covariances": Covariances(vectorize=True),
     "tangent space": Covariances(metric="tangent", shrinkage="ledoit-wolf"),
     "tangent space of bands": Covariances(metric="tangent", bands={"low": (0, 5), "high": (5, 15)}, sfreq=30.0),
+    "convolutions": Convolutions(200),
+    "convolutions of each channel": Convolutions(1000, channels="each"),
+    "random convolutions": Convolutions(600, channels=3, kernels="random"),
 }
 TRANSFORMERS = LINEAR | OTHERS
-ROUGH = set()  # jump where a number crosses a threshold
+ROUGH = {name for name in OTHERS if "convolutions" in name}  # jump where a number crosses a threshold
 BY_GROUP = set()
 TAKES_NAN = set()
 every_transformer = pytest.mark.parametrize("name", TRANSFORMERS)

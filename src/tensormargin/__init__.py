@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .preparation import Tensorize as Tensorize
     from .preparation import TensorScaler as TensorScaler
     from .representations import BandPower as BandPower
+    from .representations import Convolutions as Convolutions
     from .representations import Covariances as Covariances
     from .representations import Decimate as Decimate
     from .representations import Differences as Differences
@@ -103,6 +104,7 @@ _HOMES = {
     "Xdawn": ".representations",
     "BandPower": ".representations",
     "Covariances": ".representations",
+    "Convolutions": ".representations",
     "TensorMarginClassifierCV": ".selection",
     "Views": ".views",
 }
@@ -114,6 +116,7 @@ __all__ = [
     "BandPower",
     "Bound",
     "Checkpoint",
+    "Convolutions",
     "Covariances",
     "Crop",
     "Decimate",

@@ -43,6 +43,7 @@ OWN_CLASSES = frozenset(
         "tensormargin.representations.mode_maps.Xdawn",
         "tensormargin.representations.band_power.BandPower",
         "tensormargin.representations.covariances.Covariances",
+        "tensormargin.representations.convolutions.Convolutions",
         "tensorly.cp_tensor.CPTensor",
         "tensorly.tucker_tensor.TuckerTensor",
         "tensorly.tt_tensor.TTTensor",
