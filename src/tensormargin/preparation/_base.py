@@ -39,9 +39,18 @@ def checked_mode(mode: Any, order: int, name: str = "mode") -> int:
 
 def takes_ragged(model: Any) -> bool:
     """Return whether a transformer or model takes samples of different lengths; its first step decides."""
+    return bool(getattr(_first_step(model), "_takes_ragged", False))
+
+
+def takes_nan(model: Any) -> bool:
+    """Return whether a transformer or model takes samples with missing entries (NaN); its first step decides."""
+    return bool(getattr(_first_step(model), "_takes_nan", False))
+
+
+def _first_step(model: Any) -> Any:
     while isinstance(model, Pipeline):
         model = next((step for _, step in model.steps if step not in (None, "passthrough")), None)
-    return bool(getattr(model, "_takes_ragged", False))
+    return model
 
 
 def _makes_vectors(transformer: Any) -> bool:
@@ -66,6 +75,7 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
     sample_shape_in_: tuple[Any, ...]  # sizes; None for a mode in which samples differ
     sample_shape_out_: tuple[int, ...]
     _takes_ragged: ClassVar[bool] = False  # whether samples may differ in length
+    _takes_nan: ClassVar[bool] = False  # whether entries may be missing
     _seen: Any = np.empty(0)  # empty array in the library and on the device of the training samples
 
     # Under scikit-learn's metadata routing, groups and confounds reach these methods without a request.
@@ -84,7 +94,7 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         confounds : array-like of shape (n_samples, n_confounds), optional
             Age, site, ... of each sample, for `Deconfound`.
         """
-        X = checked_samples(self, X, ragged=self._takes_ragged)
+        X = checked_samples(self, X, finite=not self._takes_nan, ragged=self._takes_ragged)
         self.sample_shape_in_ = shape_of_samples(X)
         self._seen = like(np.empty(0, np.float32), X)
         self.sample_shape_out_ = self._learn(X, Metadata.checked(X, groups, confounds))
@@ -113,7 +123,7 @@ class KeepsTensors(TransformerMixin, BaseEstimator, ABC):
         return False
 
     def _as_fitted(self, X: Any) -> Any:
-        return samples_as_fitted(self, X, self.sample_shape_in_)
+        return samples_as_fitted(self, X, self.sample_shape_in_, finite=not self._takes_nan)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Set the output container of `transform`, as in scikit-learn; tensors stay arrays.

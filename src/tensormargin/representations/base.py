@@ -27,10 +27,13 @@ class Representation(KeepsTensors):
         return True
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
-        changed = np.empty((X.shape[0], *self.sample_shape_out_), floating(X))
+        changed = np.empty((X.shape[0], *self._shape_of_parts()), floating(X))
         for where in parts(X):
             changed[where] = self._represent(as_double(X[where, ...]))
         return like(changed, X)
+
+    def _shape_of_parts(self) -> tuple[int, ...]:
+        return self.sample_shape_out_
 
     @abstractmethod
     def _represent(self, part: FloatArray) -> Array:
