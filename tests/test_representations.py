@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -303,3 +304,10 @@ def test_every_representation_has_its_line_here():
     kinds = {type(one).__name__ for one in TRANSFORMERS.values()} | {"Patches"}
     assert kinds == set(tensormargin.representations.__all__)
     assert set(tensormargin.representations.__all__) <= set(tensormargin.__all__)
+
+
+def test_the_page_runs():
+    page = Path(__file__).parents[1] / "docs" / "representations.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted > 50
+    assert result.failed == 0
