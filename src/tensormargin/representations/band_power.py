@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import to_host
+from .._namespace import beside
 from .._typing import Array, FloatArray
 from ..metadata import Metadata
 from ..preparation import checked_mode
@@ -102,7 +102,7 @@ class BandPower(Representation):
         frequencies = np.linspace(0.0, self._segment // 2 * self._rate / self._segment, self._segment // 2 + 1)
         listed = _log_spaced(frequencies, checked_count(self.bands, "bands")) if counted else listed
         self.bands_ = [(band.name, band.low, band.high) for band in listed]
-        self._weights = _averaging(frequencies, listed, self._segment / self._rate)
+        self._weights = beside(_averaging(frequencies, listed, self._segment / self._rate), X)
         self.floor_ = self._learned_floor(X)
         middle = (len(listed),) if windows == 1 else (len(listed), windows)
         shape = tuple(int(one) for one in X.shape[1:])
@@ -138,7 +138,7 @@ class BandPower(Representation):
         signal = np.moveaxis(part, self._axis, -1)
         windows = signal[..., : signal.shape[-1] // self._length * self._length]
         windows = windows.reshape(*signal.shape[:-1], -1, self._length)[..., : int(self.n_windows), :]
-        return self._spectrum(windows) @ to_host(self._weights).T
+        return self._spectrum(windows) @ as_double(self._weights).T
 
     def _spectrum(self, windows: FloatArray) -> FloatArray:
         from scipy.signal import periodogram, welch

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._namespace import is_lazy, rows_of, to_host
+from .._namespace import beside, is_lazy, rows_of, to_host
 from .._typing import Array, FloatArray
 from .._validation import NOT_FINITE
 from ..metadata import Metadata
@@ -100,10 +100,13 @@ class Convolutions(Representation):
         self.kernels_ = _fixed_kernels() if self.kernels == "fixed" else _random_kernels(rng)
         most = max(1, checked_count(self.n_features, "n_features") // (n_combinations * len(self.kernels_)))
         self.dilations_ = _dilations(size, min(most, checked_count(self.n_dilations, "n_dilations")))
-        thresholds = max(1, most // len(self.dilations_))
+        shape = len(self.kernels_), len(self.dilations_)
+        thresholds = max(1, most // shape[1])
         self._starts, self._channels = self._chosen_channels(prod(others), n_combinations, rng)
-        self.biases_ = self._learned_biases(X, thresholds, rng)
-        return (*in_front, len(self.kernels_), len(self.dilations_), thresholds)
+        self.biases_ = beside(self._learned_biases(X, thresholds, rng), X)
+        for name in ("kernels_", "dilations_", "_starts", "_channels"):
+            setattr(self, name, beside(getattr(self, name), X))
+        return (*in_front, *shape, thresholds)
 
     def _combinations(self, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         """Return the number of combinations of channels, and the modes that they make."""
@@ -151,8 +154,8 @@ class Convolutions(Representation):
     def _represent(self, part: FloatArray) -> Array:
         from ._compiled import proportions
 
-        biases, starts, channels = (to_host(one) for one in (self.biases_, self._starts, self._channels))
-        kernels, dilations = to_host(self.kernels_), to_host(self.dilations_)
+        dilations, starts, channels = (to_host(one) for one in (self.dilations_, self._starts, self._channels))
+        biases, kernels = as_double(self.biases_), as_double(self.kernels_)
         out = np.empty((len(part), *biases.shape))
         proportions(self._series(part), kernels, dilations, starts, channels, biases, out)
         return out.reshape(len(part), *self.sample_shape_out_)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import to_host
+from .._namespace import beside, to_host
 from .._typing import Array, FloatArray
 from ..metadata import Metadata
 from ..preparation import checked_mode
@@ -120,7 +120,8 @@ class Covariances(Representation):
         (covariances,) = reduced(X, self._covariances_of, lambda one, other: (np.concatenate([one[0], other[0]]),))
         floor = _floor(float(np.mean(np.trace(covariances, axis1=-2, axis2=-1))) / covariances.shape[-1])
         covariances = _positive(covariances, floor)
-        return floor, np.stack([riemannian_mean(covariances[:, k]) for k in range(covariances.shape[1])])
+        means = np.stack([riemannian_mean(covariances[:, k]) for k in range(covariances.shape[1])])
+        return floor, beside(means, X)
 
     def _level(self, part: Any) -> tuple[float, int]:
         """Return the sum of the mean variances, and their number."""
@@ -147,7 +148,7 @@ class Covariances(Representation):
         if self.metric == "log":
             matrices = logarithms(matrices)
         elif self.metric == "tangent":
-            white = inverse_root(to_host(self.reference_))
+            white = inverse_root(as_double(self.reference_))
             matrices = logarithms(white @ matrices @ white)
         matrices = np.moveaxis(matrices, 1, -1) if self._filters else matrices[:, 0]
         return triangle(matrices) if self.vectorize else matrices

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._namespace import is_lazy, like, to_host
+from .._namespace import beside, is_lazy, like, to_host
 from .._typing import Array, FloatArray
 from ..metadata import Metadata
 from ..preparation import checked_mode
@@ -96,16 +96,17 @@ class Impute(Representation):
         checked_number(self.tol, "tol")
         numbers, sums = reduced(X, _known_sums, added)
         overall = sums.sum() / max(numbers.sum(), 1)
-        self.mean_ = np.where(numbers > 0, sums / np.maximum(numbers, 1), overall)
+        mean = np.where(numbers > 0, sums / np.maximum(numbers, 1), overall)
         self.components_ = self.noise_ = None
         self.n_iter_ = 1
         if self.method == "low-rank":
-            self._fit_components(X, min(rank, prod(shape)))
+            mean = self._fit_components(X, mean, min(rank, prod(shape)))
+        self.mean_ = beside(mean, X)
         return {"samples": shape, "missing": shape} if self.mask else shape  # type: ignore[return-value]
 
-    def _fit_components(self, X: Any, rank: int) -> None:
-        """Set the components and the noise, by the EM algorithm."""
-        mean = self.mean_.reshape(-1)
+    def _fit_components(self, X: Any, mean: FloatArray, rank: int) -> FloatArray:
+        """Set the components and the noise, by the EM algorithm; return a better mean."""
+        shape, mean = mean.shape, mean.reshape(-1)
         number, squares = reduced(X, partial(_squares, mean=mean), added)
         variance = float(squares) / max(float(number), 1.0)
         start = np.random.RandomState(0).standard_normal((len(mean), rank)) * np.sqrt(variance / rank)
@@ -118,9 +119,8 @@ class Impute(Representation):
             model = _maximised(reduced(X, partial(_expected, model=model, mean=mean), added), model, variance)
             if abs(before - model.noise) <= self.tol * before:
                 break
-        shape = self.mean_.shape
-        self.mean_ = (mean + model.offset).reshape(shape)
-        self.components_, self.noise_ = model.loadings.T.reshape(rank, *shape), model.noise
+        self.components_, self.noise_ = beside(model.loadings.T.reshape(rank, *shape), X), model.noise
+        return (mean + model.offset).reshape(shape)
 
     def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return the samples with missing entries filled in, or `Views` of them and of what was missing."""
@@ -138,9 +138,10 @@ class Impute(Representation):
         missing = _missing(part) > 0
         if not missing.any():
             return part
-        mean = to_host(self.mean_)
+        mean = as_double(self.mean_)
         if self.components_ is not None:
-            flat, loadings = part.reshape(len(part), -1), to_host(self.components_).reshape(len(self.components_), -1).T
+            components = as_double(self.components_)
+            flat, loadings = part.reshape(len(part), -1), components.reshape(len(components), -1).T
             model = Components(loadings, np.zeros(len(loadings)), float(self.noise_ or 0.0))
             codes, _ = _codes(np.where(missing.reshape(flat.shape), 0.0, flat - mean.reshape(-1)), ~missing, model)
             return np.where(missing, mean + (codes @ loadings.T).reshape(part.shape), part)

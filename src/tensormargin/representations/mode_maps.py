@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._namespace import as_array, cast, like, namespace, to_host
+from .._namespace import as_array, beside, cast, like, namespace, to_host
 from .._typing import Array, FloatArray
 from .._validation import checked_labels
 from ..metadata import NO_METADATA, Metadata
@@ -309,8 +309,9 @@ class Whiten(MapsModes):
     def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
         check_shrinkage(self.shrinkage)
         found = mode_moments(X, modes[0])
-        self.covariance_ = shrunk(found.covariance, found.number, found.fourth, self.shrinkage)
-        return [matrix_power(self.covariance_, -0.5)]
+        covariance = shrunk(found.covariance, found.number, found.fourth, self.shrinkage)
+        self.covariance_ = beside(covariance, X)
+        return [matrix_power(covariance, -0.5)]
 
     def words(self) -> str:
         """Return a description of the whitening."""
@@ -370,7 +371,7 @@ class Project(MapsModes):
         values, rows = np.maximum(values[::-1], 0.0), vectors.T[::-1]
         signs = np.sign(rows[np.arange(size), np.argmax(np.abs(rows), axis=1)])
         total = float(values.sum())
-        self.explained_variance_ratio_ = values[:count] / total if total > 0 else np.zeros(min(count, size))
+        self.explained_variance_ratio_ = beside(values[:count] / (total if total > 0 else 1.0), X)
         return [(rows * signs[:, None])[:count]]
 
     def words(self) -> str:
@@ -379,7 +380,7 @@ class Project(MapsModes):
         if self.basis is not None:
             return f"{self._along()} was projected on a given basis"
         ratio = getattr(self, "explained_variance_ratio_", None)
-        share = "" if ratio is None else f" ({100 * float(np.sum(ratio)):.3g} % of the variance)"
+        share = "" if ratio is None else f" ({100 * float(to_host(ratio).sum()):.3g} % of the variance)"
         return f"{self._along()} was projected on its {count} principal components{share}"
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import as_array, to_host
+from .._namespace import as_array, beside, namespace
 from .._typing import Array, FloatArray
 from ..metadata import Metadata
 from ..preparation import TensorScaler, checked_mode
 from ..preparation.resizing import apply_matrices
-from .base import Representation
+from .base import Representation, as_double
 from .parameters import checked_choice, checked_count
 
 
@@ -73,10 +73,12 @@ class Spectra(Representation):
         checked_choice(self.scatter, "scatter", ("snv", "msc", None))
         mode = checked_mode(self.mode, X.ndim - 1)
         self._axis = mode + 1
-        self._matrix = self._filter(int(X.shape[mode + 1]))
+        matrix = self._filter(int(X.shape[mode + 1]))
+        self._matrix = None if matrix is None else beside(matrix, X)
         self.reference_ = None
         if self.scatter == "msc":
-            self.reference_ = to_host(TensorScaler(mode, with_std=False).fit(X).mean_).reshape(-1).astype(np.float64)
+            mean = TensorScaler(mode, with_std=False).fit(X).mean_
+            self.reference_ = namespace(mean).reshape(mean, (-1,))
         return tuple(int(size) for size in X.shape[1:])
 
     def _filter(self, size: int) -> Array | None:
@@ -102,16 +104,16 @@ class Spectra(Representation):
         if self.scatter == "snv":
             spectra = _standardised(spectra)
         elif self.scatter == "msc":
-            spectra = _without_scatter(spectra, to_host(self.reference_))
+            spectra = _without_scatter(spectra, as_double(self.reference_))
         if self._matrix is not None:
-            spectra = spectra @ to_host(self._matrix).T
+            spectra = spectra @ as_double(self._matrix).T
         return np.moveaxis(spectra, -1, self._axis)
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight on the input; raise TypeError if spectra are corrected for scatter, which is not linear."""
         if self.scatter is not None:
             return super().pull_back(weight)
-        matrices = [] if self._matrix is None else [to_host(self._matrix).T]
+        matrices = [] if self._matrix is None else [as_double(self._matrix).T]
         return apply_matrices(as_array(weight), matrices, self._axis - 1)
 
     def words(self) -> str:
