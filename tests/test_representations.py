@@ -191,6 +191,8 @@ def test_other_libraries_give_what_numpy_gives(name, put):
     changed, expected = there.transform(given, groups=GROUPS), fitted(name).transform(X, groups=GROUPS)
     assert type(changed) is type(given)
     assert device_of(changed) == device_of(given)
+    learned = [key for key, value in vars(there).items() if isinstance(value, np.ndarray) and key != "classes_"]
+    assert not learned or there.get_params().keys() >= set(learned)  # all else lies where the samples lie
     np.testing.assert_allclose(to_host(changed), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
 
 
