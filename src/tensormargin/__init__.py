@@ -48,6 +48,21 @@ if TYPE_CHECKING:
     from .preparation import TensorScaler as TensorScaler
     from .preparation import TensorUnion as TensorUnion
     from .preparation import ViewTransformer as ViewTransformer
+    from .representations import BandPower as BandPower
+    from .representations import Connectome as Connectome
+    from .representations import Convolutions as Convolutions
+    from .representations import Covariances as Covariances
+    from .representations import Decimate as Decimate
+    from .representations import Detrend as Detrend
+    from .representations import Differences as Differences
+    from .representations import Impute as Impute
+    from .representations import ModeMap as ModeMap
+    from .representations import Patches as Patches
+    from .representations import Project as Project
+    from .representations import Smooth as Smooth
+    from .representations import Spectra as Spectra
+    from .representations import Whiten as Whiten
+    from .representations import Xdawn as Xdawn
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
     from .views import Views as Views
 
@@ -89,6 +104,21 @@ _HOMES = {
     "TensorUnion": ".preparation",
     "Tensorize": ".preparation",
     "ViewTransformer": ".preparation",
+    "Decimate": ".representations",
+    "Differences": ".representations",
+    "ModeMap": ".representations",
+    "Project": ".representations",
+    "Smooth": ".representations",
+    "Whiten": ".representations",
+    "Xdawn": ".representations",
+    "BandPower": ".representations",
+    "Covariances": ".representations",
+    "Convolutions": ".representations",
+    "Connectome": ".representations",
+    "Spectra": ".representations",
+    "Detrend": ".representations",
+    "Impute": ".representations",
+    "Patches": ".representations",
     "TensorMarginClassifierCV": ".selection",
     "Views": ".views",
 }
@@ -97,17 +127,30 @@ __all__ = [
     "KERNEL_METHODS",
     "METHODS",
     "AffineForm",
+    "BandPower",
     "Bound",
     "Checkpoint",
+    "Connectome",
+    "Convolutions",
+    "Covariances",
     "Crop",
+    "Decimate",
     "Deconfound",
+    "Detrend",
+    "Differences",
     "EqualLength",
+    "Impute",
     "LeakageWarning",
     "MarginReport",
     "Mask",
+    "ModeMap",
     "NotAffineError",
+    "Patches",
+    "Project",
     "Resize",
     "SampleSet",
+    "Smooth",
+    "Spectra",
     "TensorKernel",
     "TensorMarginClassifier",
     "TensorMarginClassifierCV",
@@ -116,6 +159,8 @@ __all__ = [
     "Tensorize",
     "ViewTransformer",
     "Views",
+    "Whiten",
+    "Xdawn",
     "__version__",
     "activation_pattern",
     "affine_form",

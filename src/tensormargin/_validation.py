@@ -165,11 +165,11 @@ def _same_library(estimator: Any, X: Any, fitted: Any, method: str) -> None:
     )
 
 
-def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes) -> Any:
+def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: bool = True) -> Any:
     """Return X as an array of samples of the shape seen in ``fit``, or raise ValueError.
 
     None in the shape allows any length. A dictionary of shapes stands for several views, which may come in any order.
-    Dask arrays and arrays of other libraries are kept, as in `checked_samples`.
+    Dask arrays and arrays of other libraries are kept, as in `checked_samples`. ``finite=False`` allows NaN in arrays.
     """
     _compare_mode_names(estimator, X, reset=False)
     if isinstance(shape, dict) or is_views(X):
@@ -178,11 +178,13 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes) -> Any:
     if is_ragged(X):
         X = _checked_ragged(estimator, X, reset=False, finite=True)
     elif len(shape) == 1 and None not in shape:  # scikit-learn's message about features fits vectors only
-        X = checked_samples(estimator, X, reset=False)
+        X = checked_samples(estimator, X, reset=False, finite=finite)
     elif is_lazy(X) or is_foreign(X):
-        X = _stays_itself(X)
+        X = _stays_itself(X, finite)
     else:
-        X = check_array(X, dtype="numeric", allow_nd=True, estimator=estimator, ensure_2d=False)
+        X = check_array(
+            X, dtype="numeric", allow_nd=True, estimator=estimator, ensure_2d=False, ensure_all_finite=finite
+        )
     found = shape_of_samples(X)
     if len(found) != len(shape) or any(size not in (None, own) for size, own in zip(shape, found, strict=True)):
         raise ValueError(

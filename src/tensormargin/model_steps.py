@@ -187,8 +187,9 @@ def check_metadata_for(method: str, transformer: Any, metadata: Metadata) -> Non
 def samples_for_map(model: Any, X: Any, metadata: Metadata | Array | None = None) -> Any:
     """Return the samples in the space that the maps are drawn in.
 
-    This is the space of the original samples, or the space after the last step that scales by group or equalises
-    different lengths. If the first step is a nilearn masker, voxels outside its mask are zero.
+    This is the space of the original samples, or the space after the last step that scales by group, equalises
+    different lengths or is not linear (band power, covariances). If the first step is a nilearn masker, voxels outside
+    its mask are zero.
     """
     steps = all_steps(model)
     if steps and is_masker(steps[0]):
@@ -198,7 +199,10 @@ def samples_for_map(model: Any, X: Any, metadata: Metadata | Array | None = None
 
 def _map_space(steps: Sequence[Any]) -> int:
     """Return the number of steps up to the last one through which no weight can be pulled back."""
-    one_way = [scales_by_group(step) or None in getattr(step, "sample_shape_in_", ()) for step in steps]
+    one_way = [
+        scales_by_group(step) or getattr(step, "maps_after", False) or None in getattr(step, "sample_shape_in_", ())
+        for step in steps
+    ]
     return max((place + 1 for place, stops in enumerate(one_way) if stops), default=0)
 
 
@@ -243,10 +247,10 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
     """Return the weight of each binary problem on the original samples.
 
     Scores are ``<map, Z> + constant``: the steps of the model are undone on the weight (`affine_form`). Group-wise
-    scaling and the equalising of different lengths cannot be undone; the map then refers to the samples after that
-    step. `Deconfound` leaves the weight as it is: scores also have a linear function of the confounds. After a nilearn
-    masker it refers to the images returned by the masker's `inverse_transform`. For a
-    CalibratedClassifierCV with several models, the map is the mean over them.
+    scaling, the equalising of different lengths and steps that are not linear (band power, covariances) cannot be
+    undone; the map then refers to the samples after that step. `Deconfound` leaves the weight as it is: scores also
+    have a linear function of the confounds. After a nilearn masker it refers to the images returned by the masker's
+    `inverse_transform`. For a CalibratedClassifierCV with several models, the map is the mean over them.
 
     Parameters
     ----------

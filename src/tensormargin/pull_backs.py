@@ -151,6 +151,11 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
             f"the scores after Deconfound depend on {', '.join(step.names_)}, too, so they are not affine in the "
             "samples alone. tensormargin.weight_maps has the weight on the samples, which it does not change"
         )
+    if step.maps_after:
+        raise NotAffineError(
+            f"cannot take a weight back through {type(step).__name__}: what it returns is not linear in the samples. "
+            "tensormargin.weight_maps has the weight on what it returns"
+        )
     if None in step.sample_shape_in_:
         raise NotAffineError(
             f"cannot take a weight back through {type(step).__name__}: the training samples had different lengths, so "

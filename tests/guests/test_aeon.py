@@ -121,3 +121,36 @@ def test_series_of_different_lengths():
     X, y = make_example_3d_numpy_list(20, 3, min_n_timepoints=10, max_n_timepoints=14, random_state=0)
     model = make_pipeline(EqualLength(), TensorMarginClassifier("cp", 1)).fit(X, y)
     assert model.predict(X).shape == (20,)
+
+
+def test_convolutions_are_minirockets():
+    """With the same channels and thresholds, every feature is MiniRocket's (up to ties in single precision)."""
+    from aeon.transformations.collection.convolution_based import MiniRocket
+
+    from tensormargin import Convolutions
+
+    series = np.random.default_rng(1).standard_normal((6, 4, 60)).cumsum(axis=2)
+    theirs = MiniRocket(n_kernels=84 * 20, random_state=0).fit(series)
+    counts, channels, dilations, per_dilation, biases = theirs.parameters
+    ours = Convolutions().fit(series)
+    order = np.arange(84 * len(dilations)).reshape(len(dilations), 84).T.ravel()  # theirs has dilations first
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    chosen = [channels[starts[place] : starts[place + 1]].astype(np.int64) for place in order]
+    ours._channels, ours._starts = (
+        np.concatenate(chosen),
+        np.concatenate([[0], np.cumsum([len(one) for one in chosen])]),
+    )
+    ours.dilations_ = dilations.astype(np.int64)
+    ends = np.cumsum(np.repeat(per_dilation, 84))
+    thresholds = np.full((84, len(dilations), per_dilation.max()), np.inf)
+    expected = np.zeros((6, *thresholds.shape))
+    features = theirs.transform(series)
+    for place, end in enumerate(ends):
+        dilation, kernel = divmod(place, 84)
+        number = per_dilation[dilation]
+        thresholds[kernel, dilation, :number] = biases[end - number : end]
+        expected[:, kernel, dilation, :number] = features[:, end - number : end]
+    ours.biases_, ours.sample_shape_out_ = thresholds.reshape(len(ends), -1), thresholds.shape
+    differences = np.abs(ours.transform(series) - expected)
+    assert (differences > 1e-6).mean() < 0.01
+    assert differences.max() < 0.15

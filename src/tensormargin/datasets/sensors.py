@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.utils import Bunch
 
 from .._typing import Array
 from ..io import read_arrays
+from ..representations import Patches
 from ._store import download, found, obtain
 
 _MEDMNIST = "https://zenodo.org/records/10519652/files/"
@@ -128,17 +128,12 @@ def load_indian_pines(
     unknown = sorted(set(classes or ()) - set(known))
     if unknown:
         raise ValueError(f"unknown class {', '.join(map(str, unknown))}; the classes are {known[0]} to {known[-1]}")
-    positions = np.argwhere(np.isin(truth, known if classes is None else list(classes)))
-    border = patch // 2
-    padded = np.pad(cube, ((border, border), (border, border), (0, 0)), mode="reflect")
-    windows = sliding_window_view(padded, (patch, patch), axis=(0, 1))
-    rows, columns = positions.T
-    tiles = (rows // _TILE) * (truth.shape[1] // _TILE + 1) + columns // _TILE
+    scene = Patches(patch, _TILE).cut(cube, truth, classes)
     return Bunch(
-        data=np.ascontiguousarray(np.moveaxis(windows[rows, columns], 1, -1)),
-        target=truth[rows, columns].astype(int),
-        positions=positions,
-        groups=tiles,
+        data=scene.data,
+        target=scene.target.astype(int),
+        positions=scene.positions,
+        groups=scene.groups,
         DESCR=_PINES_DESCR.format(size=patch, tile=_TILE),
     )
 

@@ -1,6 +1,6 @@
 """Transformers from tensors to tensors: scaling, confounds, folding, masks, crops, sizes, lengths and views."""
 
-from ._base import KeepsTensors, takes_ragged
+from ._base import KeepsTensors, checked_mode, takes_nan, takes_ragged
 from .confounds import Deconfound
 from .lengths import EqualLength
 from .recipe import Recipe
@@ -22,6 +22,8 @@ __all__ = [
     "TensorUnion",
     "Tensorize",
     "ViewTransformer",
+    "checked_mode",
     "resize",
+    "takes_nan",
     "takes_ragged",
 ]

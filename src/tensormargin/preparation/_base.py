@@ -27,11 +27,30 @@ def check_sizes(shape: Any) -> None:
         raise ValueError(f"shape must be a tuple of whole numbers, one per mode; got shape={shape!r}")
 
 
+def checked_mode(mode: Any, order: int, name: str = "mode") -> int:
+    """Return a mode as a non-negative index; raise ValueError if samples of this order do not have it."""
+    whole = isinstance(mode, Integral) and not isinstance(mode, bool)
+    if not whole or not -order <= mode < order:
+        raise ValueError(
+            f"{name} must be one of the {order} modes of the samples, from {-order} to {order - 1}; got {name}={mode!r}"
+        )
+    return int(mode) % order
+
+
 def takes_ragged(model: Any) -> bool:
     """Return whether a transformer or model takes samples of different lengths; its first step decides."""
+    return bool(getattr(_first_step(model), "_takes_ragged", False))
+
+
+def takes_nan(model: Any) -> bool:
+    """Return whether a transformer or model takes samples with missing entries (NaN); its first step decides."""
+    return bool(getattr(_first_step(model), "_takes_nan", False))
+
+
+def _first_step(model: Any) -> Any:
     while isinstance(model, Pipeline):
         model = next((step for _, step in model.steps if step not in (None, "passthrough")), None)
-    return bool(getattr(model, "_takes_ragged", False))
+    return model
 
 
 def _makes_vectors(transformer: Any) -> bool:
@@ -69,6 +88,7 @@ class KeepsTensors(TakesMetadata, ABC):
     sample_shape_in_: tuple[Any, ...]  # sizes; None for a mode in which samples differ
     sample_shape_out_: tuple[int, ...]
     _takes_ragged: ClassVar[bool] = False  # whether samples may differ in length
+    _takes_nan: ClassVar[bool] = False  # whether entries may be missing
     _seen: Any = np.empty(0)  # empty array in the library and on the device of the training samples
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
@@ -83,7 +103,7 @@ class KeepsTensors(TakesMetadata, ABC):
         confounds : array-like of shape (n_samples, n_confounds), optional
             Age, site, ... of each sample, for `Deconfound`.
         """
-        X = checked_samples(self, X, ragged=self._takes_ragged)
+        X = checked_samples(self, X, finite=not self._takes_nan, ragged=self._takes_ragged)
         self.sample_shape_in_ = shape_of_samples(X)
         self._seen = like(np.empty(0, np.float32), X)
         self.sample_shape_out_ = self._learn(X, Metadata.checked(X, groups, confounds))
@@ -101,8 +121,13 @@ class KeepsTensors(TakesMetadata, ABC):
         """Fit to the samples and return them transformed."""
         return self.fit(X, y, groups, confounds).transform(X, groups, confounds)
 
+    @property
+    def maps_after(self) -> bool:
+        """Whether weight maps are drawn on the transformed samples, as no weight can be pulled back to the input."""
+        return False
+
     def _as_fitted(self, X: Any) -> Any:
-        return samples_as_fitted(self, X, self.sample_shape_in_)
+        return samples_as_fitted(self, X, self.sample_shape_in_, finite=not self._takes_nan)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Set the output container of `transform`, as in scikit-learn; tensors stay arrays.

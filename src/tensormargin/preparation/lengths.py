@@ -12,7 +12,7 @@ from .._typing import Array
 from .._validation import checked_samples, samples_as_fitted
 from ..intake import Shape, as_samples, is_ragged
 from ..metadata import NO_METADATA, Metadata
-from ._base import KeepsTensors
+from ._base import KeepsTensors, checked_mode
 from ._passes import floating
 from .resizing import apply_matrices, resizing_matrix
 
@@ -90,12 +90,7 @@ class EqualLength(KeepsTensors):
 
     def _place(self, shape: Shape) -> int:
         """Return the mode as a non-negative index."""
-        if not _is_whole(self.mode) or not -len(shape) <= self.mode < len(shape):
-            raise ValueError(
-                f"mode must be one of the {len(shape)} modes of the samples, from {-len(shape)} to {len(shape) - 1}; "
-                f"got mode={self.mode!r}"
-            )
-        return int(self.mode) % len(shape)
+        return checked_mode(self.mode, len(shape))
 
     def _as_fitted(self, X: Any) -> Any:
         shape = self.sample_shape_in_

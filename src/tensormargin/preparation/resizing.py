@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -35,13 +36,14 @@ def resize(array: Array, shape: tuple[int, ...]) -> Array:
     return apply_matrices(array, [resizing_matrix(old, new) for old, new in zip(array.shape, shape, strict=False)], 0)
 
 
-def apply_matrices(array: Any, matrices: list[Array], first_axis: int) -> Any:
-    """Return an array multiplied by one matrix per axis, from the first one given on."""
+def apply_matrices(array: Any, matrices: Sequence[Any], axes: int | Sequence[int]) -> Any:
+    """Return an array multiplied by one matrix per axis: the axes given, or consecutive ones from the first on."""
     xp, dtype = namespace(array), floating(array)
-    resized = cast(array, dtype)
-    for axis, matrix in enumerate(matrices, start=first_axis):
-        resized = xp.moveaxis(xp.tensordot(beside(matrix, array, dtype), resized, axes=((1,), (axis,))), 0, axis)
-    return xp.reshape(xp.reshape(resized, (-1,)), resized.shape)  # in C order
+    axes = range(axes, axes + len(matrices)) if isinstance(axes, int) else axes
+    changed = cast(array, dtype)
+    for axis, matrix in zip(axes, matrices, strict=True):
+        changed = xp.moveaxis(xp.tensordot(beside(matrix, array, dtype), changed, axes=((1,), (axis,))), 0, axis)
+    return xp.reshape(xp.reshape(changed, (-1,)), changed.shape)  # in C order
 
 
 class Resize(KeepsTensors):

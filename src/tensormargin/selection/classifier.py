@@ -36,7 +36,7 @@ from ..formats import FORMATS
 from ..metadata import Metadata
 from ..model_steps import check_metadata_for
 from ..multiclass import problem_classes
-from ..preparation import takes_ragged
+from ..preparation import takes_nan, takes_ragged
 from ..preparation.steps import transformed
 from ..progress import Progress
 from ..samples import SampleArray, loaded_if_small, sample_array
@@ -273,7 +273,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         """
         self._check_grid()
         given = y
-        X, y = checked_training(self, X, y, ragged=self._takes_ragged)
+        X, y = checked_training(self, X, y, finite=not self._takes_nan, ragged=self._takes_ragged)
         X = loaded_if_small(X)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
@@ -331,6 +331,11 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
     def _takes_ragged(self) -> bool:
         """Whether samples may differ in length, that is, whether every alternative preparation takes such samples."""
         return all(map(takes_ragged, self._alternatives()))
+
+    @property
+    def _takes_nan(self) -> bool:
+        """Whether entries may be missing, that is, whether every alternative preparation takes such samples."""
+        return all(map(takes_nan, self._alternatives()))
 
     def _check_grid(self) -> None:
         unknown = [name for name in self.decompositions if name not in FORMATS]
@@ -419,7 +424,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         check_is_fitted(self)
         if takes_ragged(self.best_estimator_):  # its first step then checks the lengths
             return samples_of_any_length(self, X)
-        return samples_as_fitted(self, X, self.sample_shape_)
+        return samples_as_fitted(self, X, self.sample_shape_, finite=not takes_nan(self.best_estimator_))
 
     def _prepared(self, X: Any, given: Metadata, method: str) -> Any:
         """Return the samples transformed for the classifier."""

@@ -1,0 +1,57 @@
+"""Base class of the representations that are not linear."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from .._namespace import like, to_host
+from .._typing import Array, FloatArray
+from ..metadata import NO_METADATA, Metadata
+from ..preparation import KeepsTensors
+from ..preparation._passes import floating, parts
+
+
+class Representation(KeepsTensors):
+    """A transformer that is not linear; a subclass defines what becomes of some samples (`_represent`).
+
+    Samples are represented by NumPy, part by part, and the results returned to the library and device of the samples.
+    A weight on them cannot be pulled back: maps are drawn on the representation itself.
+    """
+
+    @property
+    def maps_after(self) -> bool:
+        """Whether weight maps are drawn on the transformed samples."""
+        return True
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        changed = np.empty((X.shape[0], *self._shape_of_parts()), floating(X))
+        for where in parts(X):
+            changed[where] = self._represent(as_double(X[where, ...]))
+        return like(changed, X)
+
+    def _shape_of_parts(self) -> tuple[int, ...]:
+        return self.sample_shape_out_
+
+    @abstractmethod
+    def _represent(self, part: FloatArray) -> Array:
+        """Return the representation of some samples, which depends on no other samples."""
+
+    def pull_back(self, weight: Any) -> Array:
+        """Raise TypeError: the representation is not linear in the samples."""
+        raise TypeError(
+            f"cannot take a weight back through {type(self).__name__}: what it returns is not linear in the samples, "
+            "so there is no weight on the samples themselves"
+        )
+
+
+def as_double(part: Any) -> FloatArray:
+    """Return some samples as a NumPy array of float64."""
+    return to_host(part).astype(np.float64, copy=False)
+
+
+def added(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the sums of two tuples, entry by entry."""
+    return tuple(a + b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,138 @@
+"""Patches of a scene, such as a hyperspectral cube, as samples, and predictions back as a map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
+
+from .._namespace import as_array, to_host
+from .._typing import Array
+from .parameters import checked_count
+
+
+class Patches(BaseEstimator):
+    """Cut a scene into patches around its pixels, with places as groups, and paint predictions back.
+
+    Neighbouring patches share pixels: a random split of them tests on pixels that were trained on. Pass ``groups``,
+    squares of the scene, to splits and searches instead.
+
+    Parameters
+    ----------
+    size : int, default=5
+        Side of the patches, an odd number; the scene is mirrored at its border.
+    tile : int, default=8
+        Side of the squares that are one group, in pixels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.representations import Patches
+    >>> cube, truth = np.zeros((20, 30, 7)), np.zeros((20, 30), int)
+    >>> truth[:10, :5], truth[:10, 20:] = 1, 2
+    >>> patches = Patches(3)
+    >>> scene = patches.cut(cube, truth)
+    >>> scene.data.shape, np.unique(scene.groups).size
+    ((150, 3, 3, 7), 6)
+    >>> bool(np.array_equal(patches.paint(scene.target, scene), truth))
+    True
+    """
+
+    def __init__(self, size: int = 5, tile: int = 8) -> None:
+        self.size = size
+        self.tile = tile
+
+    def cut(self, cube: Any, truth: Any = None, classes: Any = None, background: Any = 0) -> Bunch:
+        """Return the patches around labelled pixels, or around all pixels.
+
+        Parameters
+        ----------
+        cube : array-like of shape (rows, columns, ...)
+            The scene; modes after the first two (bands) are kept.
+        truth : array-like of shape (rows, columns), optional
+            Label of each pixel. By default there is one patch per pixel, without labels.
+        classes : sequence, optional
+            Labels to keep; all but ``background`` by default.
+        background : default=0
+            Label of pixels without a class.
+
+        Returns
+        -------
+        Bunch
+            ``data`` of shape (n, size, size, ...), ``target`` (None without ``truth``), ``positions`` of shape (n, 2),
+            ``groups`` (squares of the scene) and ``shape`` (of the scene).
+        """
+        cube, border = to_host(as_array(cube)), self._border()
+        if cube.ndim < 2 or min(cube.shape[:2]) <= border:
+            raise ValueError(
+                f"a scene needs more rows and columns than half a patch, {border}; got shape {cube.shape}. Use smaller "
+                "patches"
+            )
+        labels = None if truth is None else _labels(truth, cube.shape[:2])
+        wanted = np.ones(cube.shape[:2], bool) if labels is None else _wanted(labels, classes, background)
+        positions = np.argwhere(wanted)
+        rows, columns = positions.T
+        padded = np.pad(cube, [(border, border)] * 2 + [(0, 0)] * (cube.ndim - 2), mode="reflect")
+        windows = sliding_window_view(padded, (int(self.size), int(self.size)), axis=(0, 1))
+        tile = checked_count(self.tile, "tile")
+        return Bunch(
+            data=np.ascontiguousarray(np.moveaxis(windows[rows, columns], (-2, -1), (1, 2))),
+            target=None if labels is None else labels[rows, columns],
+            positions=positions,
+            groups=(rows // tile) * (cube.shape[1] // tile + 1) + columns // tile,
+            shape=cube.shape[:2],
+        )
+
+    def paint(self, values: Any, scene: Bunch, fill: Any = 0) -> Array:
+        """Return values of patches, such as predictions or scores, as a map of the scene.
+
+        Parameters
+        ----------
+        values : array-like of shape (n, ...)
+            One value (or array) per patch.
+        scene : Bunch
+            What `cut` returned: positions of the patches and shape of the scene.
+        fill : default=0
+            Value of pixels without a patch.
+
+        Returns
+        -------
+        ndarray of shape (rows, columns, ...)
+        """
+        values = to_host(as_array(values))
+        if values.ndim < 1 or len(values) != len(scene.positions):
+            raise ValueError(
+                f"there must be one value for each of the {len(scene.positions)} patches; got shape {values.shape}. "
+                "Pass the predictions of all patches of the scene, in their order"
+            )
+        painted = np.full((*scene.shape, *values.shape[1:]), fill, np.result_type(values, np.min_scalar_type(fill)))
+        painted[tuple(scene.positions.T)] = values
+        return painted
+
+    def _border(self) -> int:
+        size = checked_count(self.size, "size")
+        if size % 2 == 0:
+            raise ValueError(f"size must be an odd number of pixels; got size={size}. Use {size - 1} or {size + 1}")
+        return size // 2
+
+
+def _labels(truth: Any, shape: tuple[int, ...]) -> Array:
+    labels = to_host(as_array(truth))
+    if labels.shape != shape:
+        raise ValueError(f"truth must have one label per pixel of the scene, {shape}; got shape {labels.shape}")
+    return labels
+
+
+def _wanted(labels: Array, classes: Any, background: Any) -> Array:
+    """Return which pixels have one of the classes."""
+    known = [label for label in np.unique(labels).tolist() if label != background]
+    unknown = [] if classes is None else sorted(set(classes) - set(known))
+    if unknown or not known:
+        raise ValueError(
+            f"classes must be labels of the scene, {', '.join(map(str, known)) or 'which has none'}; got "
+            f"{', '.join(map(str, unknown)) or f'only the background, {background}'}"
+        )
+    return np.isin(labels, known if classes is None else list(classes))
