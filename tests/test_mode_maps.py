@@ -62,9 +62,9 @@ def test_a_search_chooses_the_width():
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2
     bump = np.exp(-0.5 * ((np.arange(60) - 30) / 8) ** 2)
-    X = 2.0 * rng.standard_normal((60, 2, 60)) + np.where(y == 1, 0.7, -0.7)[:, None, None] * bump
+    X = 2.0 * rng.standard_normal((60, 2, 60)) + np.where(y == 1, 0.5, -0.5)[:, None, None] * bump
     search = TensorMarginClassifierCV(
-        preparation=[Smooth(0.0), Smooth(6.0)], decompositions=["full"], lams=[1.0], mus=[(0, 0)], cv=3
+        preparation=[Smooth(0.0), Smooth(6.0)], decompositions=["full"], lams=[1.0], mus=[(0, 0)], cv=3, random_state=0
     ).fit(X, y)
     assert search.best_params_["preparation"].width == 6.0
 

@@ -330,7 +330,7 @@ class TestCommandLine:
 
     def test_the_budget_is_shared_by_all_searches(self):
         plan = FitPlan(budget=60, outer_folds=5, repeats=2, permutations=10)
-        assert plan.searches() == (10, 1, 110)  # the permutation test also searches with the true labels
+        assert plan.searches() == (10, 1, 110, 0)  # the permutation test also searches with the true labels
         assert plan.model(1).budget == pytest.approx(60 / 121)
         assert FitPlan(budget=60, outer_folds=0).model(1).budget == 60
         assert FitPlan(exhaustive=True).model(1).exhaustive
