@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import low_rank_classes
 from reference import random_block
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV
@@ -17,10 +18,11 @@ from sklearn.svm import LinearSVC
 import tensormargin.alternate as alternate_module
 import tensormargin.coarse as coarse
 import tensormargin.estimators.binary_fit as binary
-from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, tuning
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, Views, tuning
 from tensormargin.alternate import Sweep, _left_to_fall
 from tensormargin.blocks import block_problem
 from tensormargin.blocks.signed_design import SignedDesign
+from tensormargin.estimators.fit_steps import training_set
 from tensormargin.evaluation.choice import candidate_scores
 from tensormargin.evaluation.contenders import FlatUnit, contender
 from tensormargin.formats import FORMATS
@@ -28,6 +30,7 @@ from tensormargin.formats.tucker import TuckerWeight
 from tensormargin.objective import MarginProblem, Objective
 from tensormargin.samples import MemorySamples
 from tensormargin.selection import splits_of
+from tensormargin.selection.flat import flat_features
 from tensormargin.solvers import SOLVERS
 
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
@@ -363,6 +366,31 @@ class TestSearches:
         short, long = (search.cv_results_ for search in searches)
         np.testing.assert_allclose(short["mean_test_score"], long["mean_test_score"], rtol=2e-3)
         np.testing.assert_array_equal(short["n_parameters"], long["n_parameters"])
+
+    @pytest.mark.parametrize("intercept", [True, False])
+    @pytest.mark.parametrize("lacking", [0, 2])
+    @pytest.mark.parametrize("decomposition", ["full", "cp"])
+    def test_flat_views_in_the_span_of_the_samples(self, intercept, lacking, decomposition):
+        rng = np.random.default_rng(0)
+        y = np.arange(24) % 3
+        a, b, c = (rng.standard_normal((24, *shape)) + 0.3 for shape in ((6, 7), (3, 4), (90,)))
+        c += 0.2 * y[:, None]
+        b[:lacking] = np.nan
+        X = Views(a=a, b=b, c=c)
+        for scheme, scale in (("ovo", "equal"), ("ovr", {"a": 0.0}), ("ovr", {"c": 2.0})):
+            model = TensorMarginClassifier(
+                decomposition, 1, multi_class=scheme, view_scale=scale, fit_intercept=intercept, tol=1e-3
+            )
+            training = training_set(model, X, y, None)
+            features = flat_features(training.array, intercept)
+            assert features.pay(model)
+            short, long = features.fit(clone(model), training), clone(model).fit(X, y)
+            np.testing.assert_allclose(short.decision_function(X), long.decision_function(X), atol=1e-9)
+            assert short.n_parameters_ == long.n_parameters_
+            gone = X["b"].copy()
+            gone[:] = np.nan
+            without = Views(a=a, b=gone, c=c)
+            np.testing.assert_allclose(short.decision_function(without), long.decision_function(without), atol=1e-9)
 
     @pytest.mark.parametrize("classes", [(0, 1), ("a", "b", "c")])
     def test_accuracy_from_scores_is_that_of_the_scorer(self, classes):

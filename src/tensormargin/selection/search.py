@@ -23,7 +23,7 @@ from ..metadata import NO_METADATA, Metadata
 from ..preparation.steps import fit_transformed, transformed
 from ..samples import SampleArray, sample_array
 from ..views import shape_of, views_or_array
-from .flat import FlatFeatures
+from .flat import flat_features
 from .grid import Candidate
 from .race import Unit
 from .splits import Split
@@ -112,7 +112,7 @@ class PreparedSplit(HeldOut):
 
     fitted: TrainingSet
     template: TensorMarginClassifier
-    _flat: FlatFeatures | None = None
+    _flat: Any = None
 
     @classmethod
     def of(cls, training: Training, split: Split, which: int, template: TensorMarginClassifier) -> PreparedSplit:
@@ -136,9 +136,11 @@ class PreparedSplit(HeldOut):
         classifier = copy(self.template)
         for name, value in parameters.items():
             setattr(classifier, name, value)  # without the checks of `set_params`
-        if classifier.decomposition == "full" and FlatFeatures.pay(self.fitted.array):
-            self._flat = self._flat or FlatFeatures.of(self.fitted.array, classifier.fit_intercept)
-            return self._flat.fit(classifier, self.fitted)
+        if self._flat is None:
+            self._flat = flat_features(self.fitted.array, classifier.fit_intercept)
+        if self._flat.pay(classifier):
+            fitted: TensorMarginClassifier = self._flat.fit(classifier, self.fitted)
+            return fitted
         return fit_training_set(classifier, self.fitted, for_scoring=True)
 
 
