@@ -62,9 +62,10 @@ def test_the_shape_is_of_channels_kernels_dilations_and_thresholds(X):
 
 def test_thresholds_come_from_the_training_samples(X):
     step = Convolutions(2000).fit(X)
-    scaled = Convolutions(2000).fit(10 * X)
-    np.testing.assert_allclose(scaled.biases_, 10 * step.biases_, rtol=1e-9)
-    np.testing.assert_allclose(scaled.transform(10 * X), step.transform(X), atol=1.5 / 8)
+    for unit in (8.0, 2.0**300, 2.0**-300):
+        scaled = Convolutions(2000).fit(unit * X)
+        np.testing.assert_array_equal(scaled.biases_, unit * step.biases_)
+        np.testing.assert_array_equal(scaled.transform(unit * X), step.transform(X))
     kernels = step.kernels_
     np.testing.assert_allclose(kernels.sum(axis=1), 0)
     assert len(np.unique(kernels, axis=0)) == 84

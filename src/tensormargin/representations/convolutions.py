@@ -138,26 +138,36 @@ class Convolutions(Representation):
         n_samples = int(X.shape[0])
         some = np.sort(rng.choice(n_samples, min(_LOOKED_AT, n_samples), replace=False))
         samples = rows_of(X, some)
-        samples = self._series(as_double(samples.compute() if is_lazy(samples) else samples))
+        samples = as_double(samples.compute() if is_lazy(samples) else samples)
         if not np.all(np.isfinite(samples)):  # nobody has looked into a Dask array yet
             raise ValueError(NOT_FINITE)
+        self._unit = 2.0 ** -float(np.frexp(np.abs(samples).max())[1])
+        samples = self._series(samples)
         rows = rng.randint(len(samples), size=len(self._starts) - 1)
-        convolved = np.empty((len(rows), samples.shape[2]))
-        convolutions(samples, rows, self.kernels_, self.dilations_, self._starts, self._channels, convolved)
-        return _quantiles(np.sort(convolved, axis=1), thresholds)
+        convolved = np.empty((len(rows), samples.shape[2]), np.float32)
+        convolutions(samples, rows, *self._loops(), convolved)
+        return _quantiles(np.sort(convolved, axis=1).astype(np.float64), thresholds) / self._unit
 
-    def _series(self, part: FloatArray) -> FloatArray:
-        """Return samples as channels x time, contiguous."""
-        moved = np.moveaxis(part, self._axis, -1)
-        return np.ascontiguousarray(moved.reshape(len(part), -1, moved.shape[-1]))
+    def _loops(self) -> tuple[Any, ...]:
+        """Return kernels, dilations and channels as the compiled loops take them."""
+        background, taps, values = _taps(as_double(self.kernels_))
+        dilations, starts, channels = (to_host(one) for one in (self.dilations_, self._starts, self._channels))
+        return background, taps, values, dilations, starts, channels
+
+    def _series(self, part: FloatArray) -> Array:
+        """Return samples as channels x time, contiguous, in a unit in which float32 neither over- nor underflows.
+
+        It is a power of two, so that nothing is rounded.
+        """
+        moved = np.moveaxis(self._unit * part, self._axis, -1)
+        return np.ascontiguousarray(moved.reshape(len(part), -1, moved.shape[-1]), np.float32)
 
     def _represent(self, part: FloatArray) -> Array:
         from ._compiled import proportions
 
-        dilations, starts, channels = (to_host(one) for one in (self.dilations_, self._starts, self._channels))
-        biases, kernels = as_double(self.biases_), as_double(self.kernels_)
-        out = np.empty((len(part), *biases.shape))
-        proportions(self._series(part), kernels, dilations, starts, channels, biases, out)
+        biases = (self._unit * as_double(self.biases_)).astype(np.float32)
+        out = np.empty((len(part), *biases.shape), np.float32)
+        proportions(self._series(part), *self._loops(), biases, out)
         return out.reshape(len(part), *self.sample_shape_out_)
 
     def words(self) -> str:
@@ -174,6 +184,19 @@ def _fixed_kernels() -> FloatArray:
     kernels = np.full((len(places), _LENGTH), -1.0)
     kernels[np.arange(len(places))[:, None], places] = 2.0
     return kernels
+
+
+def _taps(kernels: FloatArray) -> tuple[np.float32, Array, Array]:
+    """Return the value that most entries of the kernels have, where others differ from it, and by how much.
+
+    Kernels of any values have all their entries listed, and none in common.
+    """
+    fixed = bool(np.all(np.sum(kernels == -1.0, axis=1) == _LENGTH - 3))
+    background = -1.0 if fixed else 0.0
+    taps = np.argwhere(kernels != background)[:, 1].reshape(len(kernels), -1) if fixed else None
+    taps = np.tile(np.arange(_LENGTH), (len(kernels), 1)) if taps is None else taps
+    values = np.take_along_axis(kernels, taps, axis=1) - background
+    return np.float32(background), taps, values.astype(np.float32)
 
 
 def _random_kernels(rng: np.random.RandomState) -> FloatArray:
