@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .representations import Whiten as Whiten
     from .representations import Xdawn as Xdawn
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
+    from .selection import auto_model as auto_model
     from .views import Views as Views
 
 _HOMES = {
@@ -120,6 +121,7 @@ _HOMES = {
     "Impute": ".representations",
     "Patches": ".representations",
     "TensorMarginClassifierCV": ".selection",
+    "auto_model": ".selection",
     "Views": ".views",
 }
 
@@ -164,6 +166,7 @@ __all__ = [
     "__version__",
     "activation_pattern",
     "affine_form",
+    "auto_model",
     "export_onnx",
     "fit_many",
     "load_model",

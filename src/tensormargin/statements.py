@@ -16,6 +16,7 @@ _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "
 _RULES = {
     "smoothed": "the best after smoothing over close models",
     "best": "the best",
+    "default": "the first one unless the best is better by more than a standard error of the difference",
     "simplest": "the simplest within one standard error of the best",
     "margins": "of those within one standard error of the best the one with the smallest Cantelli bound on its "
     "validation margins",

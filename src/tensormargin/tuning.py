@@ -221,5 +221,7 @@ KEPT_PASSES_BYTES = 2**24
 """Small binary problems of a split after their first pass, which all strengths, decompositions and ranks share."""
 KEPT_SCORES_BYTES = 2**29
 """Held-out scores that a search keeps for the calibration of the selected model; otherwise it is fitted again."""
+SHARED_RESULTS_BYTES = 2**29
+"""Representations that a search keeps for other models that have them in common."""
 FLAT_BASIS_BYTES = 2**29
 """Samples of at most this size (as float64) are reduced to their span for flat weights."""

@@ -75,7 +75,15 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.command("fit", epilog=_EXAMPLES)
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Model file.")
-@click.option("--auto", is_flag=True, help="Choose scaling, decomposition and rank by cross-validation, too.")
+@click.option("--auto", is_flag=True, help="Choose representation, decomposition and rank by cross-validation, too.")
+@click.option(
+    "--kind",
+    type=click.Choice(["auto", "series", "eeg", "volume", "image", "spectra", "connectome", "plain"]),
+    default="auto",
+    show_default=True,
+    help="Kind of the samples: the representations that --auto tries. Guessed by default.",
+)
+@click.option("--sfreq", type=float, metavar="HZ", help="Sampling frequency of series, for frequency bands.")
 @click.option(
     "--decomposition",
     type=click.Choice(["full", "cp", "tucker", "tt"]),
@@ -121,6 +129,8 @@ def fit_command(
     data: Path,
     out: Path,
     auto: bool,
+    kind: str,
+    sfreq: float | None,
     decomposition: str | None,
     rank: tuple[int, ...] | None,
     folds: int,
@@ -155,11 +165,14 @@ def fit_command(
     # Searches run in threads; only permutation tests need processes, whose start takes longer than a small fit.
     started = processes(jobs if permutations else 1, scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
-        from ..evaluation import FitPlan, check_plan, fit_and_evaluate
-        from ..selection import DEFAULT_RULE
+        from ..evaluation import FitPlan, fit_and_evaluate, with_kind
 
         if auto and (decomposition or rank):
             raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
+        if not auto and (kind != "auto" or sfreq is not None):
+            raise ValueError("--kind and --sfreq say what --auto tries; add --auto, or leave them out")
+        if sfreq is not None and not sfreq > 0:
+            raise ValueError(f"--sfreq must be a number of Hz above zero; got {sfreq:g}")
         if report is not None and no_report:
             raise ValueError("--report and --no-report contradict each other; leave one out")
         page = None if no_report else report or out.with_suffix(".html")
@@ -168,6 +181,8 @@ def fit_command(
             raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
         plan = FitPlan(
             auto=auto,
+            kind=kind,
+            sfreq=sfreq,
             decomposition=decomposition or "tucker",
             rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
             recipe=recipe_of(preparing, loading),
@@ -175,7 +190,7 @@ def fit_command(
             outer_folds=outer_folds,
             repeats=repeats,
             permutations=permutations,
-            rule="simplest" if one_se else DEFAULT_RULE,
+            rule="simplest" if one_se else None,
             exhaustive=exhaustive,
             budget=budget,
             class_weight="balanced" if balanced else None,
@@ -183,13 +198,14 @@ def fit_command(
             without_views=without_views,
         )
         samples = load(data, loading, ragged=plan.recipe.length is not None, in_parts=True)
-        check_plan(samples, plan)
+        plan, said = with_kind(samples, plan)
         check_maps(samples, weight_map, pattern_map)
         check_outputs((data, *view_files(loading)), (out, page, *map_files(samples, weight_map, pattern_map)))
         checkpoint = unfinished(show, fresh)
         with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
             n_searches = sum(plan.searches(n_views(samples)))
-            click.echo(f"{in_words(samples)}; {counted(n_searches, 'search', 'searches')}", err=True)
+            parts = (in_words(samples), said, counted(n_searches, "search", "searches"))
+            click.echo("; ".join(part for part in parts if part), err=True)
             ready()
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
             _write(fitted, samples, out, page)

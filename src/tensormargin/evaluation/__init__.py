@@ -5,7 +5,7 @@ from .comparison_summary import MethodDifference, Summary, differences_to_best, 
 from .facts import comparison_content, data_facts
 from .nested import NestedEvaluation, OuterFold, nested_evaluation
 from .permutation import PermutationTest, permutation_test
-from .plan import FitPlan, check_plan
+from .plan import FitPlan, check_plan, with_kind
 from .without_views import ViewsEvaluation, evaluate_without_views
 from .workflow import FittedModel, fit_and_evaluate
 
@@ -30,4 +30,5 @@ __all__ = [
     "nested_evaluation",
     "permutation_test",
     "summarise",
+    "with_kind",
 ]

@@ -150,7 +150,21 @@ class Contender:
 
     def last(self, number: int) -> Any:
         """Return the last step of a candidate, with nested pipelines flattened."""
-        return single_steps(self.model(number))[-1]
+        prefix, last = self._last
+        values = self.candidate(number)
+        if any(f"{name}__" == prefix[: len(name) + 2] for name in values):  # the step itself is in the grid
+            return single_steps(self.model(number))[-1]
+        own = {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
+        return clone(last).set_params(**{name: clone(value, safe=False) for name, value in own.items()})
+
+    @property
+    def _last(self) -> tuple[str, Any]:
+        """The prefix of the parameters of the last step, and the step."""
+        prefix, model = "", self.estimator
+        while isinstance(model, Pipeline):
+            prefix += f"{model.steps[-1][0]}__"
+            model = model.steps[-1][1]
+        return prefix, model
 
     def steps_before_last(self, number: int) -> Pipeline:
         """Return the other steps of a candidate as one pipeline; a step that does nothing if there are none."""
@@ -158,14 +172,12 @@ class Contender:
 
     def sharing_steps(self) -> list[list[int]]:
         """Return the numbers of the candidates, in groups that differ only in parameters of the last step."""
-        prefix, model = "", self.estimator
-        while isinstance(model, Pipeline):
-            prefix += f"{model.steps[-1][0]}__"
-            model = model.steps[-1][1]
+        prefix, _ = self._last
         groups = defaultdict(list)
-        for number in range(self.n_candidates):
-            before = {name: value for name, value in self.candidate(number).items() if not name.startswith(prefix)}
-            groups[repr(sorted(before.items(), key=lambda item: item[0]))].append(number)
+        for number, values in enumerate(ParameterGrid(self._lists)):
+            # Values are the objects in the grid; to compare transformers by their parameters takes much longer.
+            before = {name: id(value) for name, value in values.items() if not prefix or not name.startswith(prefix)}
+            groups[tuple(sorted(before.items()))].append(number)
         return list(groups.values())
 
     @property

@@ -21,6 +21,7 @@ from ..leakage import warn_of_duplicates
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator, metadata_for_last_step, predicted_labels
 from ..preparation import takes_ragged
+from ..preparation.sharing import shared
 from ..progress import EqualStages, Progress
 from ..samples import loaded_if_small
 from ..selection import splits_of
@@ -208,7 +209,8 @@ def nested_evaluation(
     confidence = np.full((repeats, len(y)), np.nan)
     tested = np.zeros((repeats, len(y)), bool)
     folds = []
-    with units_of(checkpoint, "evaluation", model, X, y, *metadata.content, splits, seed, score) as units:
+    contents = (model, X, y, *metadata.content, splits, seed, score)
+    with units_of(checkpoint, "evaluation", *contents) as units, shared():
         for split, result in _tests(model, X, y, metadata, splits, progress, seed, score, units):
             where = split.repeat, split.test
             predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted

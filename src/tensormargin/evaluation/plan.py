@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from .._namespace import is_lazy
 from ..formats import FORMATS
 from ..intake import shape_of_samples
 from ..io import SampleSet
 from ..metadata import Metadata
 from ..preparation import Recipe
 from ..preparation.steps import fit_transformed, needed_metadata
-from ..selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model
+from ..selection import TensorMarginClassifierCV, auto_model
+from ..selection.kinds import KINDS, guess_kind
+from ..views import Views
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,15 @@ class FitPlan:
     Attributes
     ----------
     auto : bool
-        Choose scaling, decomposition, rank, lambda, mu and the scheme of several classes; otherwise only the last
-        three, for one decomposition.
+        Choose representation, decomposition, rank, lambda, mu and the scheme of several classes; otherwise only the
+        last three, for one decomposition.
+    kind : str
+        With ``auto``, the kind of the samples, which decides on the representations to try (see `auto_model`); "auto"
+        to guess it, see `with_kind`.
+    sfreq : float or None
+        Sampling frequency in Hz, for frequency bands.
+    shape : tuple of int or None
+        Shape of a sample after the recipe's steps, which `with_kind` finds out.
     decomposition, rank : str, int or tuple or None
         Decomposition and rank of the weight; ignored with ``auto``.
     recipe : Recipe
@@ -35,8 +45,9 @@ class FitPlan:
         Number of outer folds of the nested evaluation and of its repeats; 0 outer folds skip the evaluation.
     permutations : int
         Number of permutations in the test against chance, each of which repeats the whole evaluation; 0 skips the test.
-    rule : {"smoothed", "best", "simplest", "margins"}
-        Which candidate to select, see `TensorMarginClassifierCV`.
+    rule : {"best", "default", "smoothed", "simplest", "margins"} or None
+        Which candidate to select, see `TensorMarginClassifierCV`; by default the one that `auto_model` has for the
+        kind of samples, otherwise "best".
     exhaustive : bool
         Fit all candidates on all folds instead of dropping the worst early.
     budget : float or None
@@ -49,6 +60,9 @@ class FitPlan:
     """
 
     auto: bool = False
+    kind: str = "auto"
+    sfreq: float | None = None
+    shape: tuple[int, ...] | None = None
     decomposition: str = "tucker"
     rank: int | tuple[int, ...] | None = None
     recipe: Recipe = field(default_factory=Recipe)
@@ -56,7 +70,7 @@ class FitPlan:
     outer_folds: int = 5
     repeats: int = 1
     permutations: int = 0
-    rule: str = DEFAULT_RULE
+    rule: str | None = None
     exhaustive: bool = False
     budget: float | None = None
     class_weight: str | None = None
@@ -67,6 +81,11 @@ class FitPlan:
     def score(self) -> str:
         """The score by which models are chosen and evaluated."""
         return "accuracy" if self.class_weight is None else "balanced_accuracy"
+
+    @property
+    def tries_representations(self) -> bool:
+        """Whether representations are tried: not for several views, and not if the scaling was chosen by hand."""
+        return self.auto and self.recipe.scale == "none" and self.shape is not None
 
     def searches(self, n_views: int = 1) -> tuple[int, int, int, int]:
         """Return the number of searches in the evaluation, the fit, the permutation test and those without a view."""
@@ -82,7 +101,6 @@ class FitPlan:
         n_views = len(shape) if isinstance(shape, dict) else 1
         common: dict[str, Any] = {
             "cv": self.folds,
-            "rule": self.rule,
             "exhaustive": self.exhaustive,
             "budget": None if self.budget is None else self.budget / sum(self.searches(n_views)),
             "class_weight": self.class_weight,
@@ -91,7 +109,11 @@ class FitPlan:
             "random_state": self.seed,
             "n_jobs": n_jobs,
         }
-        if self.auto and self.recipe.scale == "none":
+        if self.rule is not None:
+            common["rule"] = self.rule
+        if self.tries_representations:
+            search = auto_model(self.kind, self.shape, self.sfreq, **common)
+        elif self.auto and self.recipe.scale == "none":
             search = auto_model(scaler=self.recipe.scaler(shape), **common)
         elif self.auto:  # the scaling was chosen by hand
             search = TensorMarginClassifierCV(**common)
@@ -101,13 +123,38 @@ class FitPlan:
         return Pipeline([*steps, ("classifier", search)]) if steps else search
 
 
-def check_plan(samples: SampleSet, plan: FitPlan) -> None:
-    """Raise ValueError if the recipe or the rank does not suit the samples, before any work is done."""
+def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
+    """Return the plan with the kind of the samples and their prepared shape, and a sentence on the kind if it matters.
+
+    Raise ValueError, before any work is done, if the recipe, the kind or the rank does not suit the samples.
+    """
+    shape = check_plan(samples, plan)
+    if not plan.auto or plan.recipe.scale != "none":
+        return plan, ""
+    guessed, why = guess_kind(samples)
+    kind = guessed if plan.kind == "auto" else plan.kind
+    if isinstance(samples.data, Views):
+        if kind != "plain":
+            raise ValueError(f"kind (--kind) {kind} is for one tensor per sample; leave it out for several views")
+        return replace(plan, kind=kind), ""
+    if kind == "plain" and (shape is None or is_lazy(samples.data)):
+        return replace(plan, kind=kind), ""
+    said = f"taken for {kind}, since {why}; --kind changes that" if plan.kind == "auto" else f"of kind {kind}"
+    return replace(plan, kind=kind, shape=shape), said
+
+
+def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
+    """Raise ValueError if the recipe or the rank does not suit the samples, before any work is done.
+
+    Return the shape of a sample after the recipe's steps; None for several views.
+    """
     shape: Any = samples.sample_shape
     inner = plan.recipe.inner(shape)
+    if plan.kind not in ("auto", *KINDS):
+        raise ValueError(f"kind (--kind) must be one of auto, {', '.join(KINDS)}; got {plan.kind!r}")
     if isinstance(shape, dict):
         _check_views(samples, plan)
-        return
+        return None
     if plan.without_views:
         raise ValueError("without_views (--without-views) leaves out one of several views; the samples have only one")
     if inner is not None or None in shape:
@@ -126,6 +173,7 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> None:
             ) from error
     if not plan.auto:
         FORMATS[plan.decomposition].valid_rank(plan.rank, shape)
+    return tuple(shape)
 
 
 def _check_views(samples: SampleSet, plan: FitPlan) -> None:

@@ -17,7 +17,7 @@ from .facts import data_facts, evaluation_facts, permutation_facts, search_facts
 from .held_out import SCORES
 from .nested import nested_evaluation
 from .permutation import PermutationTest, permutation_test
-from .plan import FitPlan
+from .plan import FitPlan, with_kind
 from .without_views import evaluate_without_views
 
 
@@ -45,6 +45,7 @@ def fit_and_evaluate(
         raise ValueError(f"{samples.source}: scaling by group needs groups; name them with groups (--groups)")
     if plan.recipe.confounds and confounds is None:
         raise ValueError(f"{samples.source}: no confounds were loaded; name them with confounds (--confounds)")
+    plan, _ = with_kind(samples, plan)
     model = plan.model(n_jobs, samples.sample_shape)
     stages = plan.searches(len(X.names) if isinstance(X, Views) else 1)
     evaluation, without = None, None

@@ -3,8 +3,9 @@
 As in `tensormargin._kernels`, functions have no annotations, since numba infers the types. Samples are float32: the
 features are counts, and twice as many entries are handled at a time.
 
-A kernel has one value at most of its places (the background) and others at a few (the taps). The sum over the background
-is that of all nine places, which all kernels share, so that a convolution costs one addition and one per tap.
+A kernel has one value at most of its places (the background) and others at a few (the taps). The sum over the
+background is that of all nine places, which all kernels share, so that a convolution costs one addition and one per
+tap.
 """
 
 from __future__ import annotations

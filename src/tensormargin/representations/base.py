@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .._typing import Array, FloatArray
 from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors
 from ..preparation._passes import floating, parts
+from ..preparation.sharing import shared
 
 
 class Representation(KeepsTensors):
@@ -27,10 +29,13 @@ class Representation(KeepsTensors):
         return True
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        return like(shared.get(self, X, partial(self._represent_all, X)), X)
+
+    def _represent_all(self, X: Any) -> Array:
         changed = np.empty((X.shape[0], *self._shape_of_parts()), floating(X))
         for where in parts(X):
             changed[where] = self._represent(as_double(X[where, ...]))
-        return like(changed, X)
+        return changed
 
     def _shape_of_parts(self) -> tuple[int, ...]:
         return self.sample_shape_out_

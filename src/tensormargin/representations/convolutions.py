@@ -47,6 +47,8 @@ class Convolutions(Representation):
         The mode of time, counted from 0; negative numbers count from the last. It needs at least 9 entries.
     random_state : int, RandomState or None, default=0
         Chooses channels, and the training samples that thresholds come from.
+    vectorize : bool, default=False
+        Return the features as vectors, for a flat weight.
 
     Attributes
     ----------
@@ -75,6 +77,7 @@ class Convolutions(Representation):
         n_dilations: int = 16,
         mode: int = -1,
         random_state: int | np.random.RandomState | None = 0,
+        vectorize: bool = False,
     ) -> None:
         self.n_features = n_features
         self.channels = channels
@@ -82,6 +85,7 @@ class Convolutions(Representation):
         self.n_dilations = n_dilations
         self.mode = mode
         self.random_state = random_state
+        self.vectorize = vectorize
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         mode = checked_mode(self.mode, X.ndim - 1)
@@ -106,7 +110,8 @@ class Convolutions(Representation):
         self.biases_ = beside(self._learned_biases(X, thresholds, rng), X)
         for name in ("kernels_", "dilations_", "_starts", "_channels"):
             setattr(self, name, beside(getattr(self, name), X))
-        return (*in_front, *shape, thresholds)
+        modes = (*in_front, *shape, thresholds)
+        return (prod(modes),) if self.vectorize else modes
 
     def _combinations(self, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         """Return the number of combinations of channels, and the modes that they make."""
@@ -123,18 +128,18 @@ class Convolutions(Representation):
         """Return the channels of each combination, kernel and dilation one after the other, and where they start."""
         repeats = len(self.kernels_) * len(self.dilations_)
         if self.channels == "each":
-            chosen = [np.array([channel]) for channel in range(n_channels) for _ in range(repeats)]
-        elif self.channels == "combine":
-            chosen = [_some_channels(n_channels, rng) for _ in range(repeats)]
-        else:
-            chosen = [one for _ in range(n_combinations) for one in [_some_channels(n_channels, rng)] * repeats]
-        starts = np.concatenate([[0], np.cumsum([len(one) for one in chosen])])
-        return starts, np.concatenate(chosen).astype(np.int64)
+            return np.arange(n_channels * repeats + 1), np.repeat(np.arange(n_channels), repeats)
+        numbers, ordered = _some_channels(n_channels, repeats if self.channels == "combine" else n_combinations, rng)
+        if self.channels != "combine":
+            numbers, ordered = np.repeat(numbers, repeats), np.repeat(ordered, repeats, axis=0)
+        chosen = ordered[np.arange(ordered.shape[1]) < numbers[:, None]]
+        return np.concatenate([[0], np.cumsum(numbers)]), chosen.astype(np.int64)
 
     def _learned_biases(self, X: Any, thresholds: int, rng: np.random.RandomState) -> FloatArray:
         """Return quantiles of the convolutions of random training samples."""
         from ._compiled import convolutions
 
+        convolve_all: Any = convolutions
         n_samples = int(X.shape[0])
         some = np.sort(rng.choice(n_samples, min(_LOOKED_AT, n_samples), replace=False))
         samples = rows_of(X, some)
@@ -145,7 +150,7 @@ class Convolutions(Representation):
         samples = self._series(samples)
         rows = rng.randint(len(samples), size=len(self._starts) - 1)
         convolved = np.empty((len(rows), samples.shape[2]), np.float32)
-        convolutions(samples, rows, *self._loops(), convolved)
+        convolve_all(samples, rows, *self._loops(), convolved)
         return _quantiles(np.sort(convolved, axis=1).astype(np.float64), thresholds) / self._unit
 
     def _loops(self) -> tuple[Any, ...]:
@@ -210,10 +215,10 @@ def _dilations(size: int, count: int) -> Array:
     return np.logspace(0, largest, count, base=2).astype(np.int64)
 
 
-def _some_channels(n_channels: int, rng: np.random.RandomState) -> Array:
-    """Return one to nine random channels; few are more likely than many."""
-    count = int(2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1)))
-    return rng.choice(n_channels, min(count, n_channels), replace=False)
+def _some_channels(n_channels: int, times: int, rng: np.random.RandomState) -> tuple[Array, Array]:
+    """Return how many channels are combined, one to nine with few more likely than many, and channels in random order."""
+    numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1), size=times)).astype(np.int64)
+    return np.minimum(numbers, n_channels), np.argsort(rng.uniform(size=(times, n_channels)), axis=1)
 
 
 def _quantiles(rows: FloatArray, number: int) -> FloatArray:

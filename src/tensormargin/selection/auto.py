@@ -10,16 +10,47 @@ from ..preparation import TensorScaler
 from .classifier import TensorMarginClassifierCV
 
 
-def auto_model(scaler: Any = None, **parameters: Any) -> TensorMarginClassifierCV:
-    """Return a search over scaling (none or per entry), decomposition, rank, lambda, mu1 and mu2, and the scheme.
+def auto_model(
+    kind: str = "plain", shape: Any = None, sfreq: float | None = None, scaler: Any = None, **parameters: Any
+) -> TensorMarginClassifierCV:
+    """Return a search over representations, decomposition, rank, lambda, mu1 and mu2, and the scheme.
 
     Parameters
     ----------
+    kind : {"series", "eeg", "volume", "image", "spectra", "connectome", "plain"}, default="plain"
+        Kind of the samples, which decides on the representations to try (`tensormargin.selection.KINDS`): "plain" has
+        none but scaling. `tensormargin.selection.guess_kind` guesses it.
+    shape : tuple of int, optional
+        Shape of a sample before the ``preparation``'s result, that is, of what the representations take. Not needed for
+        "plain".
+    sfreq : float, optional
+        Sampling frequency in Hz, for the names of frequency bands.
     scaler : transformer, optional
-        What scales the samples; by default a TensorScaler.
+        For "plain" samples without a ``shape``: what scales them; by default a TensorScaler.
     **parameters
-        Parameters of `TensorMarginClassifierCV`. A ``preparation`` (one transformer) is applied before the scaling.
+        Parameters of `TensorMarginClassifierCV`. A ``preparation`` (one transformer) comes first.
+
+    Examples
+    --------
+    >>> from tensormargin import auto_model
+    >>> from tensormargin.datasets import load_basic_motions
+    >>> motions = load_basic_motions()
+    >>> train = motions.split == "train"
+    >>> model = auto_model("series", motions.data.shape[1:]).fit(motions.data[train], motions.target[train])
+    >>> bool(model.score(motions.data[~train], motions.target[~train]) > 0.95)
+    True
     """
-    before, scaler = parameters.pop("preparation", None), TensorScaler() if scaler is None else scaler
-    scaled = scaler if before is None else Pipeline([("before", before), ("scale", scaler)])
-    return TensorMarginClassifierCV(preparation=[before, scaled], **{"random_state": 0, **parameters})
+    before = parameters.pop("preparation", None)
+    if kind == "plain" and shape is None:
+        scaler = TensorScaler() if scaler is None else scaler
+        tried = [before, scaler if before is None else Pipeline([("before", before), ("scale", scaler)])]
+        return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **parameters})
+    from .kinds import KINDS, alternatives  # imports all representations
+
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    if shape is None:
+        raise ValueError(f"kind={kind!r} needs the shape of the samples; pass shape=X.shape[1:]")
+    tried = alternatives(kind, tuple(shape), sfreq, before)
+    rule = {} if len(KINDS[kind].together) < 2 else {"rule": "default"}
+    return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **rule, **parameters})

@@ -94,6 +94,15 @@ def lowered_on_splits(tried: Sequence[Candidate], done: Mapping[Unit, Result]) -
     return list(dict.fromkeys(notes))
 
 
+def _standard_error(share: float, number: int) -> float:
+    """Return the standard error of the difference of two independent proportions close to a share.
+
+    Agresti and Coull's two successes and two failures keep it above zero.
+    """
+    share = (min(max(share, 0.0), 1.0) * number + 2) / (number + 4)
+    return float(np.sqrt(2 * share * (1 - share) / (number + 4)))
+
+
 DEFAULT_RULE = "best"
 """The default rule of `select_candidate` in the search and in ``tensormargin fit``.
 
@@ -102,14 +111,19 @@ significantly better than another, and this is the one that users expect.
 """
 
 
-def select_candidate(results: dict[str, Any], n_splits: int, rule: str) -> int:
+def select_candidate(results: dict[str, Any], n_splits: int, rule: str, default: int = 0, n_scored: int = 1) -> int:
     """Return the index of the selected candidate.
 
     "smoothed" takes the highest ``smoothed_test_score``, "best" the highest mean score; ties go to the model with the
     fewest parameters. The other rules consider all candidates within one standard error of the best mean score:
     "simplest" takes the one with the fewest parameters, "margins" the one with the smallest ``mean_margin_bound``.
-    Candidates that were dropped are never selected.
+    "default" takes the ``default`` candidate unless the best one is better by more than a standard error of the
+    difference of two proportions of ``n_scored`` samples. Candidates that were dropped are never selected.
     """
+    if rule == "default":
+        best = select_candidate(results, n_splits, "best")
+        lead = results["mean_test_score"][best] - results["mean_test_score"][default]
+        return best if lead > _standard_error(results["mean_test_score"][default], n_scored) else default
     scores = results["smoothed_test_score" if rule == "smoothed" else "mean_test_score"]
     means = np.where([not reason for reason in results["dropped"]], scores, -np.inf)
     best = int(np.argmax(means))

@@ -37,6 +37,7 @@ from ..metadata import Metadata
 from ..model_steps import check_metadata_for
 from ..multiclass import problem_classes
 from ..preparation import takes_nan, takes_ragged
+from ..preparation.sharing import shared
 from ..preparation.steps import transformed
 from ..progress import Progress
 from ..samples import SampleArray, loaded_if_small, sample_array
@@ -54,6 +55,7 @@ from .grid import (
     lowered_ranks,
     of_one_view,
     schemes_of,
+    side_by_side,
 )
 from .lazy_search import without_full_if_too_large
 from .race import Race
@@ -100,12 +102,14 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         Any scikit-learn scorer; None for accuracy. For a scorer that needs probabilities ("neg_log_loss",
         "roc_auc_ovr") these are calibrated on the held-out samples of the other splits; as long as a candidate has no
         others, on the same ones.
-    rule : {"best", "smoothed", "simplest", "margins"}, default="best"
+    rule : {"best", "default", "smoothed", "simplest", "margins"}, default="best"
         How to select the model. "best" takes the highest mean score; ties go to the fewest parameters. Among the models
         within one standard error of it, "simplest" takes the one with the fewest parameters, and "margins" the one
         whose margins on the validation sets have the smallest Cantelli bound, ``variance / (variance + mean^2)``.
         "smoothed" takes the highest ``smoothed_test_score``, which averages over close candidates. No difference
-        between them was significant (benchmarks/results/rules.md and search.md).
+        between them was significant (benchmarks/results/rules.md and search.md). "default" takes the candidate with
+        which the search begins unless the best one is better by a standard error: for several representations of few
+        samples, of which some are always lucky (`tensormargin.auto_model`).
     exhaustive : bool, default=False
         Whether to fit all candidates on all splits, which takes about ten times as many fits.
     budget : float or None, default=None
@@ -185,7 +189,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         "preparation": [HasMethods(["fit_transform", "transform"]), list, tuple, None],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
-        "rule": [StrOptions({"smoothed", "best", "simplest", "margins"})],
+        "rule": [StrOptions({"smoothed", "best", "default", "simplest", "margins"})],
         "class_weight": [dict, Options(str, {"balanced"}), None],
         "multi_class": [StrOptions({"auto", "ovo", "ovr"})],
         "exhaustive": ["boolean"],
@@ -271,6 +275,19 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         confounds : array-like of shape (n_samples, n_confounds), optional
             For a preparation that removes them (`Deconfound`), here and when predicting.
         """
+        with shared():
+            return self._fit(X, y, groups, sample_weight, progress, checkpoint, confounds)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        sample_weight: Any,
+        progress: Progress | None,
+        checkpoint: Checkpoint | None,
+        confounds: Any,
+    ) -> Self:
         self._check_grid()
         given = y
         X, y = checked_training(self, X, y, finite=not self._takes_nan, ragged=self._takes_ragged)
@@ -296,7 +313,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         schemes = schemes_of(self.multi_class, self.class_weight, len(classes))
         decompositions = without_full_if_too_large(self.decompositions, training, shapes)
         tried = candidates(shapes, decompositions, self.ranks, self.lams, self.mus, schemes)
-        default = default_of(tried)
+        default = default_of(tried, shapes)
         spread = np.random.RandomState(rng.randint(2**31 - 1))
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)
         assess = self._assess(template, tried, len(y))
@@ -375,8 +392,9 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
 
         finished = runner.run(race, tell)
         self._select(race, runner)
-        shape = shapes[runner.tried[self.best_index_].preparation]
-        for name in shape if isinstance(shape, dict) and len(shape) > 1 else ():
+        which = runner.tried[self.best_index_].preparation
+        shape = shapes[which]
+        for name in shape if isinstance(shape, dict) and len(shape) > 1 and not side_by_side(shapes, which) else ():
             best = runner.tried[self.best_index_]
             others = of_one_view(best, shapes[best.preparation], name, self.decompositions, self.ranks)
             if finished and others:
@@ -390,7 +408,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         """Select one of the candidates that have been scored so far."""
         self.n_splits_ = len(runner.splits)
         self.cv_results_ = tabulate(runner.tried, runner.done, race, runner.training.preparations)
-        self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self.rule)
+        n_scored = len(np.unique(np.concatenate([test for _, test in runner.splits])))
+        self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self.rule, runner.default, n_scored)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 

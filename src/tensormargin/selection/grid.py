@@ -12,7 +12,8 @@ import numpy as np
 from ..formats import FORMATS
 from ..formats.base import Rank, plain_rank
 
-DECOMPOSITIONS = ("full", "cp", "tucker", "tt")
+FULL, EQUAL = "full", "equal"
+DECOMPOSITIONS = (FULL, "cp", "tucker", "tt")
 RANKS = (1, 2, 4)
 LAMS = (1.0, 10.0)
 """Values of lambda: these two do what more of them do (docs/guide.md, benchmarks/results/search.md)."""
@@ -98,25 +99,36 @@ def candidates(
     """Return the distinct models for samples of these shapes, one shape per alternative preparation.
 
     For several views (a dictionary of shapes), all have the same decomposition and rank, and one of them may be left
-    out; `of_one_view` then refines them.
+    out; `of_one_view` then refines them. Where they are one alternative beside single tensors, all are used, with full
+    weights: the other alternatives have them one by one.
     """
     lams = sorted(dict.fromkeys(map(float, lams)))
     return [
         Candidate(number, decomposition, rank, lam, *pair, *scheme, asked=asked, view_scale=scale)
         for number, shape in enumerate(shapes)
-        for scale in view_scales(shape)
-        for decomposition, rank, asked in weights(shape, decompositions, ranks)
+        for scale in ([EQUAL] if side_by_side(shapes, number) else view_scales(shape))
+        for decomposition, rank, asked in weights(shape, only_full(decompositions, shapes, number), ranks)
         for pair in dict.fromkeys(map(mu_pair, mus))
         for scheme in schemes
         for lam in lams
     ]
 
 
+def side_by_side(shapes: Sequence[Any], number: int) -> bool:
+    """Return whether an alternative has several views while another one has a single tensor."""
+    return isinstance(shapes[number], dict) and not all(isinstance(shape, dict) for shape in shapes)
+
+
+def only_full(decompositions: Sequence[str], shapes: Sequence[Any], number: int) -> Sequence[str]:
+    """Return the decompositions to try for an alternative: the full one only for views side by side, if it is there."""
+    return [FULL] if FULL in decompositions and side_by_side(shapes, number) else decompositions
+
+
 def view_scales(shape: Any) -> list[Any]:
     """Return the values of ``view_scale`` to try: all views, and all but each of them; None for one tensor."""
     if not isinstance(shape, dict):
         return [None]
-    return ["equal", *({name: 0.0} for name in shape if len(shape) > 1)]
+    return [EQUAL, *({name: 0.0} for name in shape if len(shape) > 1)]
 
 
 def of_one_view(
@@ -162,12 +174,18 @@ PRIOR = MappingProxyType({"decomposition": "cp", "rank": 1, "lam": 1.0, "mu1": 1
 benchmarks/search.py; of decompositions, none is better than another on average, and this one has the fewest numbers."""
 
 
-def default_of(tried: Sequence[Candidate]) -> int:
-    """Return the index of the candidate that is closest to `PRIOR`; ties go to the last preparation."""
+def default_of(tried: Sequence[Candidate], shapes: Sequence[Any] = ()) -> int:
+    """Return the index of the candidate that is closest to `PRIOR`; ties go to the last preparation.
 
-    def agreement(number: int) -> tuple[int, int]:
+    If ``shapes`` has several views side by side beside single tensors, it is one of theirs: no single representation is
+    as good on average (docs/field.md).
+    """
+    together = [number for number, _ in enumerate(shapes) if side_by_side(shapes, number)]
+
+    def agreement(number: int) -> tuple[bool, int, int]:
         one = tried[number]
-        return sum(getattr(one, name) == value for name, value in PRIOR.items()), one.preparation
+        same = sum(getattr(one, name) == value for name, value in PRIOR.items())
+        return one.preparation in together, same, one.preparation
 
     return max(range(len(tried)), key=lambda number: (*agreement(number), -number))
 
@@ -186,7 +204,7 @@ def weights(shape: Any, decompositions: Sequence[str], ranks: Sequence[Rank]) ->
         for asked in ranks:
             used = [FORMATS[decomposition].valid_rank(asked, own) for own in shapes]
             key = tuple(_meaning(decomposition, rank, own) for rank, own in zip(used, shapes, strict=True))
-            given = None if decomposition == "full" else plain_rank(asked)
+            given = None if decomposition == FULL else plain_rank(asked)
             found.setdefault(key, (decomposition, given if several else plain_rank(used[0]), given))
     return list(found.values())
 
@@ -201,7 +219,7 @@ def lowered_ranks(
         for shape in ([own for own in one.values() if len(own) > 1] if isinstance(one, dict) else [one])
         for decomposition in decompositions
         for asked in ranks
-        if decomposition != "full" and asked is not None
+        if decomposition != FULL and asked is not None
     )
     return list(dict.fromkeys(one for one in every if one[1] != one[2]))
 
@@ -209,7 +227,7 @@ def lowered_ranks(
 def _meaning(decomposition: str, rank: Rank, shape: tuple[int, ...]) -> Any:
     """Return a key that is equal for equivalent formats."""
     largest = max(rank) if isinstance(rank, tuple) and rank else rank
-    if len(shape) == 1 or decomposition == "full" or (len(shape) == 2 and largest == min(shape)):
+    if len(shape) == 1 or decomposition == FULL or (len(shape) == 2 and largest == min(shape)):
         return "any weight"
     if largest == 1 or len(shape) == 2:
         return largest

@@ -149,16 +149,20 @@ class SplitCache:
     """Prepared splits, shared by the jobs of one process as long as they are small; copies of it start empty."""
 
     _kept: dict[tuple[int, int], PreparedSplit] = field(default_factory=dict)
+    _busy: dict[tuple[int, int], Any] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
 
     def get(self, key: tuple[int, int], prepare: Callable[[], PreparedSplit]) -> PreparedSplit:
         """Return the split and preparation with this key, from the cache or newly prepared."""
         with self._lock:
+            busy = self._busy.setdefault(key, Lock())
+        with busy:  # others that need the same split wait, those that need another one do not
             if key in self._kept:
                 return self._kept[key]
             new = prepare()
-            if new.nbytes + sum(one.nbytes for one in self._kept.values()) <= tuning.KEPT_SPLITS_BYTES:
-                self._kept[key] = new
+            with self._lock:
+                if new.nbytes + sum(one.nbytes for one in self._kept.values()) <= tuning.KEPT_SPLITS_BYTES:
+                    self._kept[key] = new
             return new
 
     def __reduce__(self) -> Any:

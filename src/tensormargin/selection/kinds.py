@@ -1,0 +1,194 @@
+"""What ``tensormargin fit --auto`` tries for samples of each kind: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from .._namespace import is_lazy
+from ..io import SampleSet
+from ..kernels import TensorKernel
+from ..preparation import TensorScaler, TensorUnion
+from ..representations import BandPower, Connectome, Convolutions, Covariances, Smooth, Spectra
+
+Shape = tuple[int, ...]
+
+_SHORTEST = 9  # entries of a mode along which something can be convolved
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to represent samples.
+
+    Attributes
+    ----------
+    make : callable
+        Returns the transformer for samples of a shape and a sampling frequency in Hz (None if it is not known); None
+        for the samples as they are.
+    suits : callable
+        Whether samples of a shape can be represented in this way.
+    """
+
+    make: Callable[[Shape, float | None], Any]
+    suits: Callable[[Shape], bool] = lambda shape: True
+
+
+def _smooth(share: float) -> Callable[[Shape, float | None], Any]:
+    """Return smoothing along the last mode, by a share of its length but at least one entry."""
+    return lambda shape, sfreq: make_pipeline(TensorScaler(per=0), Smooth(max(1.0, share * shape[-1])))
+
+
+def _blur(width: float) -> Callable[[Shape, float | None], Any]:
+    """Return smoothing along all modes."""
+    return lambda shape, sfreq: Smooth(width, mode=tuple(range(len(shape))))
+
+
+def _n_bands(shape: Shape) -> int:
+    return min(max(shape[-1] // 4, 3), 64)
+
+
+def _convolutions(mode: int) -> Callable[[Shape, float | None], Any]:
+    return lambda shape, sfreq: make_pipeline(Convolutions(mode=mode, vectorize=True), TensorScaler())
+
+
+def _derivative(shape: Shape, sfreq: float | None) -> Any:
+    return make_pipeline(Spectra("snv", derivative=1, window=min(11, shape[-1] // 2 * 2 - 1)), TensorScaler())
+
+
+WAYS: Mapping[str, Way] = MappingProxyType(
+    {
+        "raw": Way(lambda shape, sfreq: None),
+        "entries scaled": Way(lambda shape, sfreq: TensorScaler()),
+        "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=0), lambda shape: len(shape) > 1),
+        "smoothed": Way(_smooth(1 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4),
+        "smoother": Way(_smooth(3 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4),
+        "blurred": Way(_blur(1.0), lambda shape: min(shape) > 4),
+        "more blurred": Way(_blur(2.0), lambda shape: min(shape) > 8),
+        "covariances": Way(lambda shape, sfreq: Covariances(), lambda shape: len(shape) == 2 and 1 < shape[0] <= 128),
+        "power": Way(lambda shape, sfreq: BandPower(_n_bands(shape), sfreq), lambda shape: shape[-1] >= 12),
+        "convolutions": Way(_convolutions(-1), lambda shape: shape[-1] >= 9),
+        "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= 9),
+        "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=0), TensorKernel("rbf"))),
+        "scatter removed": Way(
+            lambda shape, sfreq: make_pipeline(Spectra("snv"), TensorScaler()), lambda shape: shape[-1] >= 12
+        ),
+        "derivatives": Way(_derivative, lambda shape: shape[-1] >= 12),
+        "z": Way(lambda shape, sfreq: Connectome(), lambda shape: len(shape) == 2 and shape[0] == shape[1]),
+    }
+)
+"""All ways, by the names that reports use."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a search tries for samples of a kind.
+
+    Attributes
+    ----------
+    samples : str
+        What the samples are, in words.
+    alone : tuple of str
+        Ways that are tried one by one.
+    together : tuple of str
+        Ways that are tried side by side, as views.
+    """
+
+    samples: str
+    alone: tuple[str, ...]
+    together: tuple[str, ...] = ()
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "series": Kind(
+            "channels x time",
+            ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "convolutions"),
+            ("channels scaled", "smoothed", "covariances", "power", "convolutions", "kernel"),
+        ),
+        "eeg": Kind(
+            "electrodes x time",
+            ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "convolutions"),
+            ("channels scaled", "smoothed", "covariances", "power", "convolutions", "kernel"),
+        ),
+        "volume": Kind(
+            "voxels in space",
+            ("raw", "entries scaled", "blurred", "more blurred", "convolutions"),
+            ("channels scaled", "blurred", "convolutions", "kernel"),
+        ),
+        "image": Kind(
+            "rows x columns of pixels",
+            ("raw", "entries scaled", "blurred", "convolutions", "convolutions down"),
+            ("channels scaled", "blurred", "convolutions", "convolutions down", "kernel"),
+        ),
+        "spectra": Kind(
+            "anything x wavelength",
+            ("raw", "entries scaled", "channels scaled", "scatter removed", "derivatives"),
+            ("entries scaled", "scatter removed", "derivatives", "kernel"),
+        ),
+        "connectome": Kind("region x region, symmetric", ("raw", "z", "entries scaled"), ("raw", "z", "kernel")),
+        "plain": Kind("any", ("raw", "entries scaled", "channels scaled")),
+    }
+)
+"""The kinds of samples that ``--kind`` knows."""
+
+
+def alternatives(kind: str, shape: Shape, sfreq: float | None = None, before: Any = None) -> list[Any]:
+    """Return the preparations that a search tries for samples of a kind, those side by side last.
+
+    ``before`` is a transformer that comes first in all of them.
+    """
+    own = KINDS[kind]
+    made = {name: WAYS[name].make(shape, sfreq) for name in (*own.alone, *own.together) if WAYS[name].suits(shape)}
+    found = [made[name] for name in own.alone if name in made]
+    together = [(name, "passthrough" if made[name] is None else made[name]) for name in own.together if name in made]
+    if len(together) > 1:
+        found.append(TensorUnion([(name.replace(" ", "_"), one) for name, one in together]))
+    return [_behind(before, one) for one in found]
+
+
+def _behind(before: Any, one: Any) -> Any:
+    if before is None or one is None:
+        return one if before is None else before
+    return Pipeline([("before", before), ("representation", one)])
+
+
+def guess_kind(samples: SampleSet) -> tuple[str, str]:
+    """Return the kind of samples as their file and shape suggest, and why, in words."""
+    shape = samples.sample_shape
+    if isinstance(shape, dict):
+        return "plain", "there are several views"
+    if None in shape or is_lazy(samples.data):
+        return "plain", "they have different lengths" if None in shape else "they are too large for the memory"
+    sizes = tuple(int(size or 0) for size in shape)
+    if samples.affine is not None:
+        return "volume", "they come from NIfTI files"
+    if "image" in samples.kind:
+        return "image", "they come from image files"
+    return _by_shape(sizes, samples.data)
+
+
+def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:
+    rows, last = shape[0], shape[-1]
+    if len(shape) == 2 and rows == last and _symmetric(X):
+        return "connectome", "they are symmetric matrices"
+    if len(shape) == 2 and last >= _SHORTEST:
+        if rows < last:
+            return "series", "they have few rows and many columns"
+        return ("image", "they have many rows and columns") if rows >= _SHORTEST else ("plain", "nothing says more")
+    if len(shape) == 3 and last >= 2 * max(shape[:2]):
+        return "spectra", "their last mode is by far the longest"
+    if len(shape) == 3 and min(shape[:2]) < _SHORTEST <= last:
+        return "series", "their last mode is long and others are short"
+    if len(shape) == 3 and min(shape) >= _SHORTEST:
+        return "volume", "they have three long modes"
+    return "plain", "nothing says more"
+
+
+def _symmetric(X: Any) -> bool:
+    some = np.asarray(X[:: max(1, len(X) // 8)], dtype=np.float64)
+    return bool(np.allclose(some, some.swapaxes(1, 2), rtol=1e-5, atol=1e-8 * np.abs(some).max()))
