@@ -170,9 +170,10 @@ class Convolutions(Representation):
     def _represent(self, part: FloatArray) -> Array:
         from ._compiled import proportions
 
+        count_all: Any = proportions
         biases = (self._unit * as_double(self.biases_)).astype(np.float32)
         out = np.empty((len(part), *biases.shape), np.float32)
-        proportions(self._series(part), *self._loops(), biases, out)
+        count_all(self._series(part), *self._loops(), biases, out)
         return out.reshape(len(part), *self.sample_shape_out_)
 
     def words(self) -> str:
@@ -216,7 +217,7 @@ def _dilations(size: int, count: int) -> Array:
 
 
 def _some_channels(n_channels: int, times: int, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """Return how many channels are combined, one to nine with few more likely than many, and channels in random order."""
+    """Return numbers of channels to combine, one to nine with few more likely than many, and all in random order."""
     numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1), size=times)).astype(np.int64)
     return np.minimum(numbers, n_channels), np.argsort(rng.uniform(size=(times, n_channels)), axis=1)
 
