@@ -363,6 +363,13 @@ def test_pressure_maps_by_posture_and_as_means(data_folder):
     assert set(frames.groups[first]) == {means.groups[5]}
 
 
+def test_classes_in_a_single_square_are_those_that_the_description_names(data_folder):
+    bunch = datasets.load_modis_matogrosso()
+    alone = {name for name in set(bunch.target) if len(set(bunch.groups[bunch.target == name])) == 1}
+    assert alone == {"Forest", "Soy_Fallow"}
+    assert all(f'"{name}"' in bunch.DESCR for name in alone)
+
+
 def test_missing_visits_are_those_without_a_value(data_folder):
     bunch = datasets.load_ifnb_ms()
     assert np.array_equal(bunch.observed, np.any(bunch.data != 0, axis=1))

@@ -36,7 +36,8 @@ _MODIS_DESCR = """Land use in Mato Grosso: 2,115 places, 6 bands x 23 dates of o
 
 Vegetation indices and reflectances every 16 days. ``groups`` has squares of half a degree: neighbouring places and the
 same place in other years occur, 15 series twice, so that random folds are optimistic (a linear SVM: 91 % in random
-folds, 79 % in folds of squares). Two classes have 34 and 53 samples. Clouds are not removed.
+folds, 79 % in folds of squares). All samples of "Forest" and of "Soy_Fallow" are in one square each: leave these two
+out when you split by square. Two classes have 34 and 53 samples. Clouds are not removed.
 Picoli et al.: Big earth observation time series analysis for monitoring Brazilian agriculture. ISPRS Journal of
 Photogrammetry and Remote Sensing 145, 2018. From the R package sits; CC BY 4.0 according to sitsdata.
 """
@@ -109,7 +110,7 @@ def load_modis_matogrosso(data_home: str | Path | None = None) -> Bunch:
     """Return satellite image series of land use in Mato Grosso, 6 bands x 23 dates, nine classes.
 
     The file has to be put into the folder of TENSORMARGIN_DATA: the R package that has the samples stores them as
-    nested tables.
+    nested tables. The classes "Forest" and "Soy_Fallow" are in one square each.
 
     Parameters
     ----------
