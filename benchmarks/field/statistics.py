@@ -214,9 +214,10 @@ def _nowhere_worse_bound(table: Table) -> Bound:
         f"{task} {100 * value:+.1f} ± {100 * error:.1f}" for task, (value, error) in found.items() if value < -error
     ]
     statement = f"nowhere worse than {REFERENCE} by more than one standard error"
-    unfinished = [task for task, (value, _) in found.items() if np.isnan(value)]
-    said = worse + [f"{task} has no result" for task in unfinished]
-    return Bound(statement, not worse, f"worse: {', '.join(said) or 'nowhere'}")
+    worse += [
+        f"{task} has no result" for task, value in zip(table.tasks, table.column(OURS), strict=True) if np.isnan(value)
+    ]
+    return Bound(statement, not worse, f"worse: {', '.join(worse) or 'nowhere'}")
 
 
 def difference(table: Table, task: str, first: str, second: str) -> tuple[float, float]:
