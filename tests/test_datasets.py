@@ -13,7 +13,7 @@ import pytest
 from scipy.io import savemat
 
 from tensormargin import TensorMarginClassifier, datasets
-from tensormargin.datasets import _store, brain, images, sensors
+from tensormargin.datasets import _store, brain, images, measurements, sensors, series
 from tensormargin.io import BadFileError, digest, read_arrays
 
 REAL = {
@@ -24,8 +24,26 @@ REAL = {
     datasets.load_eeg: ((61, 64, 64), 2),
     datasets.load_haxby_slice: ((864, 40, 20), 8),
     datasets.load_indian_pines: ((10249, 5, 5, 200), 16),
+    datasets.load_epilepsy: ((275, 3, 206), 4),
+    datasets.load_ering: ((300, 4, 65), 6),
+    datasets.load_libras: ((360, 2, 45), 15),
+    datasets.load_robot_failures: ((88, 6, 15), 4),
+    datasets.load_precog_actions: ((350, 20, 3, 32), 8),
+    datasets.load_muse_ssvep: ((257, 5, 768), 2),
+    datasets.load_eem_olive_oil: ((80, 13, 501), 2),
+    datasets.load_modis_matogrosso: ((2115, 6, 23), 9),
+    datasets.load_pmd_posture: ((884, 64, 32), 3),
+    datasets.load_ifnb_ms: ((53, 76, 7), 2),
 }
-FETCHED = [load for load in REAL if load not in (datasets.load_basic_motions, datasets.load_indian_pines)]
+BUILT_IN = [datasets.load_basic_motions, datasets.load_indian_pines]
+BY_HAND = [
+    datasets.load_precog_actions,
+    datasets.load_muse_ssvep,
+    datasets.load_modis_matogrosso,
+    datasets.load_pmd_posture,
+    datasets.load_schizo_fnc,
+]
+FETCHED = [load for load in REAL if load not in (*BUILT_IN, *BY_HAND)]
 
 
 @pytest.fixture
@@ -67,6 +85,16 @@ def test_offline_without_data_the_error_names_both_ways_out(load, nowhere):
     assert "set TENSORMARGIN_DATA to a folder that holds" in message
     left = [path for path in nowhere.rglob("*") if path.is_file()]
     assert left == []
+
+
+@pytest.mark.parametrize("load", BY_HAND, ids=lambda load: load.__name__)
+def test_without_a_file_that_cannot_be_fetched_the_error_says_where_it_is(load, nowhere):
+    with pytest.raises(datasets.DataUnavailableError) as caught:
+        load()
+    message = str(caught.value)
+    assert any(place in message for place in ("github.com/", "physionet.org/", "kaggle.com/"))
+    assert "Set TENSORMARGIN_DATA to a folder that holds" in message
+    assert "Connect to the network" not in message
 
 
 def test_indian_pines_comes_with_tensorly(nowhere):
@@ -175,6 +203,9 @@ def test_the_data_folder_goes_before_the_cache(data_folder, tmp_path):
     [
         ("haxby_slice/haxby2001_sub001_slice_40x20.npz", brain._HAXBY_SLICE_DIGEST),
         ("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", brain._EEG_DIGEST),
+        ("robot_failures/robot_failures.npz", series._ROBOT_DIGEST),
+        ("ifnb_ms/ifnb_ms.npz", measurements._IFNB_DIGEST),
+        *((f"{name.lower()}/{name.lower()}.npz", digest) for name, digest in series._UEA_DIGESTS.items()),
     ],
 )
 def test_checksums_of_converted_originals_are_those_of_the_data_at_hand(relative, expected, data_folder):
@@ -234,6 +265,134 @@ def test_the_fmri_slice_is_read_from_nifti(monkeypatch, data_folder, nowhere):
     assert np.array_equal(bunch.data, stored["X"][np.isin(stored["y"], ("face", "rest"))])
 
 
+def as_ts(samples, codes, names):
+    """Return samples in the format of the UEA archive."""
+    lines = [
+        ":".join(",".join(str(float(value)) for value in channel) for channel in sample) + f":{names[code]}"
+        for sample, code in zip(samples, codes, strict=True)
+    ]
+    head = ["# a comment", "@problemName any", f"@classLabel true {' '.join(names)}", "@data"]
+    return "\n".join([*head, *lines]).encode()
+
+
+@pytest.mark.parametrize("name", ["ERing", "Libras"])
+def test_sets_of_the_archive_are_read_from_ts_files(name, monkeypatch, data_folder, nowhere):
+    stored = read_arrays(data_folder / name.lower() / f"{name.lower()}.npz")
+    files = {
+        f"{name}_{part.upper()}.ts": as_ts(stored[f"X_{part}"], stored[f"y_{part}"], stored["class_names"])
+        for part in ("train", "test")
+    }
+    serve(monkeypatch, nowhere, files)
+    bunch = getattr(datasets, f"load_{name.lower()}")()
+    assert np.array_equal(bunch.data[bunch.split == "test"], stored["X_test"])
+    assert np.array_equal(bunch.target[bunch.split == "train"], stored["y_train"] + 1)
+
+
+def test_a_file_without_class_labels_is_refused(tmp_path):
+    (tmp_path / "a.ts").write_text("@problemName any\n@data\n1,2:3,4:a\n")
+    with pytest.raises(BadFileError, match="class labels"):
+        series.read_ts(tmp_path / "a.ts")
+
+
+def test_robot_failures_are_read_from_text(monkeypatch, data_folder, nowhere):
+    stored = read_arrays(data_folder / "robot_failures" / "robot_failures.npz")
+    files = {}
+    for problem in series._PROBLEMS:
+        samples, codes, names = (stored[f"{part}_{problem}"] for part in ("X", "y", "class_names"))
+        rows = [
+            "\n".join([names[code], *("\t".join(map(str, line)) for line in sample.T.astype(int).tolist())])
+            for sample, code in zip(samples, codes, strict=True)
+        ]
+        files[f"{problem}.data"] = "\n\n".join(rows).encode()
+    serve(monkeypatch, nowhere, files)
+    bunch = datasets.load_robot_failures("lp3")
+    assert np.array_equal(bunch.data, stored["X_lp3"])
+    assert set(bunch.target) == {"lost", "moved", "ok", "slightly_moved"}
+    cut = nowhere / "cut.data"
+    cut.write_bytes(files["lp1.data"][:-20])
+    with pytest.raises(BadFileError, match="a label and 90 numbers"):
+        series.read_robot_failures(cut)
+
+
+def test_olive_oils_are_read_from_the_authors_cube(monkeypatch, data_folder, nowhere):
+    stored = read_arrays(data_folder / "eem_olive_oil" / "eem_olive_oil.npz")
+    savemat(nowhere / "eem.mat", {"cube": stored["X"].swapaxes(1, 2).astype(float)})
+    serve(monkeypatch, nowhere, {"eem_data.mat": (nowhere / "eem.mat").read_bytes()})
+    bunch = datasets.load_eem_olive_oil()
+    assert np.array_equal(bunch.data, stored["X"])
+    assert np.array_equal(bunch.target == "adulterated", stored["y"] == 1)
+    assert np.array_equal(bunch.groups, stored["groups"])
+
+
+def test_gene_expression_is_read_from_rs_format(monkeypatch, data_folder, nowhere):
+    stored = read_arrays(data_folder / "ifnb_ms" / "ifnb_ms.npz")
+    objects = {"DataArray": stored["X"].swapaxes(1, 2).astype(float), "Class": stored["y"] + 1.0}
+    monkeypatch.setattr(measurements, "downloaded_r", lambda urls: objects)
+    bunch = datasets.load_ifnb_ms()
+    assert np.array_equal(bunch.data, stored["X"])
+    assert dict(zip(*np.unique(bunch.target, return_counts=True), strict=True)) == {
+        "good_responder": 33,
+        "poor_responder": 20,
+    }
+
+
+def samples_as_rows(data):
+    return {row.tobytes() for row in data}
+
+
+def test_what_the_descriptions_say_about_repeated_samples(data_folder):
+    libras = datasets.load_libras()
+    train, test = (libras.data[libras.split == part] for part in ("train", "test"))
+    assert len(samples_as_rows(libras.data)) == 330
+    assert sum(row.tobytes() in samples_as_rows(train) for row in test) == 19
+    problems = {name: samples_as_rows(datasets.load_robot_failures(name).data) for name in series._PROBLEMS}
+    assert problems["lp2"] == problems["lp3"]
+    assert problems["lp4"] <= problems["lp5"]
+    assert len(problems["lp2"] - problems["lp5"]) == 1
+    assert not problems["lp1"] & (problems["lp5"] | problems["lp2"])
+    epilepsy = datasets.load_epilepsy().data
+    assert np.array_equal(epilepsy[102], epilepsy[104])
+
+
+def test_pressure_maps_by_posture_and_as_means(data_folder):
+    frames, means = datasets.load_pmd_posture(17), datasets.load_pmd_posture(17, means=True)
+    assert len(np.unique(frames.target)) == len(np.unique(means.target)) == 17
+    assert means.data.shape == (221, 64, 32)
+    first = frames.recording == means.recording[5]
+    assert set(frames.target[first]) == {means.target[5]}
+    assert set(frames.groups[first]) == {means.groups[5]}
+
+
+def test_classes_in_a_single_square_are_those_that_the_description_names(data_folder):
+    bunch = datasets.load_modis_matogrosso()
+    alone = {name for name in set(bunch.target) if len(set(bunch.groups[bunch.target == name])) == 1}
+    assert alone == {"Forest", "Soy_Fallow"}
+    assert all(f'"{name}"' in bunch.DESCR for name in alone)
+
+
+def test_missing_visits_are_those_without_a_value(data_folder):
+    bunch = datasets.load_ifnb_ms()
+    assert np.array_equal(bunch.observed, np.any(bunch.data != 0, axis=1))
+    assert np.sum(~bunch.observed) == 36
+
+
+def test_one_view_of_the_connectivity_data(data_folder):
+    both, one = datasets.load_schizo_fnc(), datasets.load_schizo_fnc(view="connectivity")
+    assert np.array_equal(one.data, both.data["connectivity"])
+    assert one.data.shape == (86, 28, 28)
+
+
+@pytest.mark.parametrize("name", sorted({*datasets.CATALOGUE} - {"mnist", "orl", "adrenal", "indian-pines"}))
+def test_the_catalogue_says_the_number_and_the_shape_of_the_samples(name, data_folder):
+    entry = datasets.CATALOGUE[name]
+    bunch = datasets.load_by_name(name)
+    assert entry.what.startswith(f"{len(bunch.data):,} ")
+    for size in bunch.data.shape[1:]:
+        assert str(size) in entry.what
+    assert str(len(np.unique(bunch.target))) in entry.what
+    assert all((data_folder / file).is_file() for file in entry.files)
+
+
 def test_runs_are_standardised_each_by_itself():
     rng = np.random.RandomState(0)
     runs = np.repeat([0, 1], 30)
@@ -275,6 +434,9 @@ def test_faces_come_from_scikit_learn_where_the_original_is_not_at_hand(nowhere,
         (lambda: datasets.load_adrenal(32), "28 or 64"),
         (lambda: datasets.load_haxby_slice("volume"), "view must be"),
         (lambda: datasets.load_indian_pines(4), "odd number"),
+        (lambda: datasets.load_robot_failures("lp6"), "problem must be one of 'lp1'"),
+        (lambda: datasets.load_pmd_posture(5), "classes must be 3 or 17; got 5"),
+        (lambda: datasets.load_schizo_fnc(view="genes"), "view must be"),
         (lambda: datasets.load_indian_pines(5, (2, 17)), "unknown class 17"),
         (lambda: datasets.make_low_rank_classes(1), "at least 2"),
         (lambda: datasets.make_low_rank_classes(10, (3, 0)), "at least 1"),

@@ -154,3 +154,16 @@ def test_convolutions_are_minirockets():
     differences = np.abs(ours.transform(series) - expected)
     assert (differences > 1e-6).mean() < 0.01
     assert differences.max() < 0.15
+
+
+def test_mini_rocket_in_the_field_benchmark(uncompiled):
+    from benchmarks.field.contenders import UnsuitableError, fitted
+    from benchmarks.field.tasks import TASKS
+
+    channels = X[:, :, None, :10].astype(np.float32)  # all modes but the last are channels
+    model, values = fitted("MiniRocket", TASKS["epilepsy"], channels[:6], Y[:6], None, 0)
+    assert values == {}
+    assert model[-1].coef_.size > 5000
+    assert model.predict(channels[6:8]).shape == (2,)
+    with pytest.raises(UnsuitableError, match="at least 9 time points; the samples have 7"):
+        fitted("MiniRocket", TASKS["epilepsy"], channels[..., :7], Y, None, 0)

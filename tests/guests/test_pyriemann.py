@@ -72,3 +72,17 @@ def test_their_tangent_space_before_our_classifier(X):
     flat = make_pipeline(tm.Covariances(metric="tangent"), tm.TensorMarginClassifier("full")).fit(X, y)
     np.testing.assert_allclose(flat.decision_function(X), theirs.decision_function(X), rtol=1e-3, atol=1e-4)
     assert ours.score(X, y) == 1.0
+
+
+def test_tangent_spaces_in_the_field_benchmark(X):
+    from benchmarks.field.contenders import fitted
+    from benchmarks.field.tasks import TASKS
+
+    y = np.arange(30) % 2
+    X = X * np.where(y == 1, 2.0, 1.0)[:, None, None]
+    matrices = TheirCovariances("oas").transform(X).astype(np.float32)
+    for task, samples in (("muse_ssvep", X), ("schizo_fnc", matrices)):  # signals, and matrices as they are
+        model, values = fitted("tangent space", TASKS[task], samples, y, None, 0)
+        assert isinstance(model.named_steps["tangent"], TangentSpace)
+        assert set(values) == {"svc__C"}
+        assert model.score(samples, y) == 1.0

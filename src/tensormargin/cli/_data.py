@@ -29,7 +29,23 @@ DATA is one of
 """
 
 # The keys of `datasets.CATALOGUE`, copied so that a wrong name is refused at once; a test compares the two.
-DATA_SETS = ("digits", "mnist", "orl", "haxby", "eeg", "adrenal", "basic-motions", "indian-pines")
+DATA_SETS = (
+    *(
+        "digits",
+        "mnist",
+        "orl",
+        "haxby",
+        "eeg",
+        "adrenal",
+        "basic-motions",
+        "indian-pines",
+        "epilepsy",
+        "ering",
+        "libras",
+    ),
+    *(f"robot-failures-lp{number}" for number in range(1, 6)),
+    *("precog-actions", "muse-ssvep", "eem-olive-oil", "modis-matogrosso", "pmd-posture", "ifnb-ms", "schizo-fnc"),
+)
 
 _VIEWS = ("view", "covariates", "covariate_columns")
 _FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds", *_VIEWS)

@@ -1,11 +1,13 @@
 """Loaders of real data sets and generators of synthetic ones. All return a scikit-learn Bunch of tensors."""
 
 from ._store import DataUnavailableError, cache_folder
-from .brain import load_adhd, load_adni, load_eeg, load_haxby_slice, load_schizo_fnc, standardise_runs
+from .brain import load_adhd, load_adni, load_eeg, load_haxby_slice, load_muse_ssvep, load_schizo_fnc, standardise_runs
 from .builtin import load_digits_tensor
 from .catalogue import CATALOGUE, Entry, export, is_at_hand, load_by_name
 from .images import fetch_mnist, fetch_orl
+from .measurements import load_eem_olive_oil, load_ifnb_ms, load_modis_matogrosso, load_pmd_posture
 from .sensors import load_adrenal, load_basic_motions, load_indian_pines
+from .series import load_epilepsy, load_ering, load_libras, load_precog_actions, load_robot_failures
 from .synthetic import make_fmri_like, make_low_rank_classes
 
 __all__ = [
@@ -24,8 +26,18 @@ __all__ = [
     "load_by_name",
     "load_digits_tensor",
     "load_eeg",
+    "load_eem_olive_oil",
+    "load_epilepsy",
+    "load_ering",
     "load_haxby_slice",
+    "load_ifnb_ms",
     "load_indian_pines",
+    "load_libras",
+    "load_modis_matogrosso",
+    "load_muse_ssvep",
+    "load_pmd_posture",
+    "load_precog_actions",
+    "load_robot_failures",
     "load_schizo_fnc",
     "make_fmri_like",
     "make_low_rank_classes",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -23,6 +24,10 @@ _CHUNK = 1 << 20
 
 class DataUnavailableError(OSError):
     """Raised if data are not stored locally and cannot be downloaded; the message names both remedies."""
+
+
+class ByHandError(OSError):
+    """Raised for a file that cannot be fetched, because it has to be asked for or made of other files."""
 
 
 def data_folder() -> Path | None:
@@ -82,13 +87,13 @@ def obtain(
 def unavailable(
     relative: str, origin: str, data_home: str | Path | None, reason: BaseException
 ) -> DataUnavailableError:
-    """Return the error for a file that cannot be obtained; its message names both remedies."""
+    """Return the error for a file that cannot be obtained; its message names the remedies."""
     shared = data_folder()
-    way = "Install it" if isinstance(reason, ImportError) else "Connect to the network"
+    way = f"{'Install it' if isinstance(reason, ImportError) else 'Connect to the network'} and try again, or set "
     return DataUnavailableError(
         f"{relative} is not in {shared or 'TENSORMARGIN_DATA (which is not set)'} nor in {cache_folder(data_home)}, "
-        f"and {origin} could not be fetched ({reason}). {way} and try again, or set "
-        f"TENSORMARGIN_DATA to a folder that holds {relative}"
+        f"and {origin} could not be fetched ({reason}). "
+        f"{'Set ' if isinstance(reason, ByHandError) else way}TENSORMARGIN_DATA to a folder that holds {relative}"
     )
 
 
@@ -115,6 +120,15 @@ def download(urls: Sequence[str], sha256: str | None = None) -> Callable[[Path],
     return fetch
 
 
+def by_hand(reason: str) -> Callable[[Path], None]:
+    """Return a function that fetches nothing and says why, for files that the user has to provide."""
+
+    def refuse(path: Path) -> None:
+        raise ByHandError(f"it has to be put there by hand: {reason}")
+
+    return refuse
+
+
 def _check_sha256(path: Path, expected: str) -> None:
     """Raise `BadFileError` unless the file has the expected checksum."""
     with path.open("rb") as file:
@@ -130,6 +144,16 @@ def downloaded(urls: Sequence[str]) -> Iterator[Path]:
         path = Path(folder) / urls[0].rpartition("/")[2]  # readers depend on the extension
         download(urls)(path)
         yield path
+
+
+def downloaded_r(urls: Sequence[str]) -> Mapping[str, Any]:
+    """Return the objects of a file of R by name, downloaded from the first of ``urls`` that works."""
+    try:
+        import rdata
+    except ImportError as error:
+        raise ImportError("reading R's files needs rdata: pip install 'tensormargin[neuro]'") from error
+    with downloaded(urls) as original:
+        return rdata.read_rda(original)
 
 
 def save_checked(path: Path, arrays: Mapping[str, Array], expected: str) -> None:

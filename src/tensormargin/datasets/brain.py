@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 from .._typing import Array
 from ..io import BadFileError, check_labelled, read_arrays
 from ..views import Views
-from ._store import downloaded, found, obtain, save_checked, unavailable
+from ._store import ByHandError, by_hand, downloaded, downloaded_r, found, obtain, save_checked, unavailable
 
 _PYMVPA = tuple(
     f"https://raw.githubusercontent.com/PyMVPA/PyMVPA/{version}/mvpa2/data/" for version in ("20f0335f", "master")
@@ -43,6 +43,15 @@ _EEG_DESCR = """EEG alcoholism study: 61 people, 64 electrodes x 64 time points 
 shipped in the R package TRES.
 Zhang et al.: Event related potentials during object recognition tasks. Brain Research Bulletin 38(6), 1995. Li, Zhang:
 Parsimonious tensor response regression. JASA 112, 2017.
+"""
+
+_SSVEP_DESCR = """Muse SSVEP: EEG of two people looking at a flicker of 20 or 30 Hz, 5 channels x 768 time points.
+
+Trials of 3 s at 256 Hz, in microvolts, band-passed from 2 to 50 Hz. ``groups`` has the recording (0 to 7), ``subject``
+the person: validate by recording or by person, never by trial. The phase of the response is not the same in all trials:
+the signal is in the power at 20 and 30 Hz, mostly at POz. Only recordings with a visible response were kept, so scores
+are higher than they would be for others.
+Barachant et al.: eeg-notebooks, github.com/NeuroTechX/eeg-notebooks_v0.1. BSD licence.
 """
 
 _SCHIZO_DESCR = """MLSP 2014 schizophrenia classification challenge: the 86 people of its training set, two views.
@@ -88,7 +97,8 @@ def load_haxby_slice(
     if view not in _VIEWS:
         raise ValueError(f"view must be one of {', '.join(map(repr, _VIEWS))}; got {view!r}")
     relative, description = _VIEWS[view]
-    fetch = _fetch_haxby_slice if view == "slice" else _only_at_hand
+    by_run = by_hand("it is distributed as one file per run; view='slice' can be fetched")
+    fetch = _fetch_haxby_slice if view == "slice" else by_run
     stored = read_arrays(obtain(relative, fetch, data_home, "PyMVPA's copy"), ("X", "y", "run"))
     data, target, runs = stored["X"], stored["y"], stored["run"]
     if standardise:
@@ -136,10 +146,6 @@ def _fetch_haxby_slice(path: Path) -> None:
     save_checked(path, arrays, _HAXBY_SLICE_DIGEST)
 
 
-def _only_at_hand(path: Path) -> None:
-    raise OSError("it is distributed as one file per run and has to be put there by hand; view='slice' can be fetched")
-
-
 def load_eeg(data_home: str | Path | None = None) -> Bunch:
     """Return the EEG recordings of 61 people, alcoholics and controls (electrodes x time).
 
@@ -159,18 +165,44 @@ def load_eeg(data_home: str | Path | None = None) -> Bunch:
 
 
 def _fetch_eeg(path: Path) -> None:
-    try:
-        import rdata
-    except ImportError as error:
-        raise ImportError("reading R's files needs rdata: pip install 'tensormargin[neuro]'") from error
-    with downloaded(_TRES) as original:
-        study = rdata.read_rda(original)["EEG"]
+    study = downloaded_r(_TRES)["EEG"]
     recordings, labels = np.asarray(study["x"]), np.asarray(study["y"]).ravel()
     arrays: dict[str, Array] = {"X": np.moveaxis(recordings, -1, 0).astype(np.float32), "y": labels.astype(np.uint8)}
     save_checked(path, arrays, _EEG_DIGEST)
 
 
-def load_schizo_fnc(path: str | Path | None = None, return_X_y: bool = False) -> Any:
+def load_muse_ssvep(data_home: str | Path | None = None) -> Bunch:
+    """Return EEG of two people looking at a flicker of 20 or 30 Hz, 5 channels x 768 time points.
+
+    The file has to be put into the folder of TENSORMARGIN_DATA: trials are cut out of filtered recordings.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (257, 5, 768) (float32), ``target`` ("20Hz", "30Hz"), ``groups`` (recordings 0 to 7),
+        ``subject``, ``sfreq`` (256 Hz), ``channel_names``, ``DESCR``.
+    """
+    fetch = by_hand("its trials are cut out of filtered recordings, github.com/NeuroTechX/eeg-notebooks_v0.1")
+    stored = read_arrays(obtain("muse_ssvep/muse_ssvep.npz", fetch, data_home))
+    return Bunch(
+        data=stored["X"],
+        target=stored["class_names"][stored["y"]],
+        groups=stored["groups"],
+        subject=stored["subject"],
+        sfreq=float(stored["sfreq"]),
+        channel_names=stored["channel_names"],
+        DESCR=_SSVEP_DESCR,
+    )
+
+
+def load_schizo_fnc(
+    path: str | Path | None = None, return_X_y: bool = False, view: Literal["connectivity", "loadings"] | None = None
+) -> Any:
     """Return the 86 labelled subjects of the MLSP 2014 schizophrenia challenge (Silva et al. 2014) as two views.
 
     Parameters
@@ -181,6 +213,8 @@ def load_schizo_fnc(path: str | Path | None = None, return_X_y: bool = False) ->
         redistribute it.
     return_X_y : bool, default=False
         Whether to return ``(data, target)`` instead of a Bunch.
+    view : {"connectivity", "loadings"}, optional
+        Return only this view, as an array; by default both, as `Views`.
 
     Returns
     -------
@@ -189,13 +223,16 @@ def load_schizo_fnc(path: str | Path | None = None, return_X_y: bool = False) ->
         "loadings", how strong 32 patterns of grey matter are (structural MRI); ``target`` is 0 for healthy people and 1
         for patients; ``DESCR``.
     """
+    if view not in (None, "connectivity", "loadings"):
+        raise ValueError(f"view must be 'connectivity', 'loadings' or None (both); got {view!r}")
     name = "schizo_fnc/schizo_fnc.npz"
     file = found(name) if path is None else Path(path)
     if file is None:
-        reason = OSError("it asks for an account, at kaggle.com/c/mlsp-2014-mri")
+        reason = ByHandError("it asks for an account, at kaggle.com/c/mlsp-2014-mri")
         raise unavailable(name, "the challenge's data", None, reason)
     arrays = read_arrays(file, ["X", "X_sbm", "y"])
-    data = Views(connectivity=arrays["X"], loadings=arrays["X_sbm"])
+    views = Views(connectivity=arrays["X"], loadings=arrays["X_sbm"])
+    data = views if view is None else views[view]
     target = arrays["y"].astype(np.int64)
     return (data, target) if return_X_y else Bunch(data=data, target=target, DESCR=_SCHIZO_DESCR)
 

@@ -13,10 +13,12 @@ from sklearn.utils import Bunch
 
 from ..io import replacing
 from ._store import found
-from .brain import load_eeg, load_haxby_slice
+from .brain import load_eeg, load_haxby_slice, load_muse_ssvep, load_schizo_fnc
 from .builtin import load_digits_tensor
 from .images import fetch_mnist, fetch_orl
+from .measurements import load_eem_olive_oil, load_ifnb_ms, load_modis_matogrosso, load_pmd_posture
 from .sensors import load_adrenal, load_basic_motions, load_indian_pines
+from .series import load_epilepsy, load_ering, load_libras, load_precog_actions, load_robot_failures
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,75 @@ CATALOGUE: Mapping[str, Entry] = MappingProxyType(
             "10,249 patches, 5 x 5 x 200 bands, 16 classes, squares of the scene as groups",
             "Baumgardner et al. 2015; TensorLy",
             load_indian_pines,
+        ),
+        "epilepsy": Entry(
+            "275 recordings, 3 axes x 206 times, 4 activities", "UEA archive", load_epilepsy, ("epilepsy/epilepsy.npz",)
+        ),
+        "ering": Entry(
+            "300 recordings, 4 electrodes x 65 times, 6 postures", "UEA archive", load_ering, ("ering/ering.npz",)
+        ),
+        "libras": Entry(
+            "360 hand movements, 2 coordinates x 45 frames, 15 classes, some twice",
+            "UEA archive",
+            load_libras,
+            ("libras/libras.npz",),
+        ),
+        **{
+            f"robot-failures-{problem}": Entry(
+                f"{samples} recordings, 6 forces and torques x 15 times, {classes} classes{note}",
+                "Seabra Lopes, Camarinha-Matos 1998; UCI",
+                partial(load_robot_failures, problem),
+                ("robot_failures/robot_failures.npz",),
+            )
+            for problem, samples, classes, note in (
+                ("lp1", 88, 4, ""),
+                ("lp2", 47, 5, ""),
+                ("lp3", 47, 4, " (the recordings of LP2)"),
+                ("lp4", 117, 3, ""),
+                ("lp5", 164, 5, " (nearly all of LP2 and LP4)"),
+            )
+        },
+        "precog-actions": Entry(
+            "350 actions, 20 joints x 3 coordinates x 32 frames, 8 classes, 12 people",
+            "Jardim 2016; by hand",
+            load_precog_actions,
+            ("precog_actions/precog_actions.npz",),
+        ),
+        "muse-ssvep": Entry(
+            "257 EEG trials, 5 channels x 768 times, 2 frequencies, 8 recordings",
+            "Barachant et al.; by hand",
+            load_muse_ssvep,
+            ("muse_ssvep/muse_ssvep.npz",),
+        ),
+        "eem-olive-oil": Entry(
+            "80 oils, 13 excitation x 501 emission wavelengths, 2 classes, 4 brands",
+            "Alves et al. 2025",
+            load_eem_olive_oil,
+            ("eem_olive_oil/eem_olive_oil.npz",),
+        ),
+        "modis-matogrosso": Entry(
+            "2,115 places, 6 bands x 23 dates, 9 classes of land use, squares of half a degree as groups",
+            "Picoli et al. 2018; by hand",
+            load_modis_matogrosso,
+            ("modis_matogrosso/modis_matogrosso.npz",),
+        ),
+        "pmd-posture": Entry(
+            "884 pressure maps, 64 x 32, 3 postures, 13 people",
+            "Pouyan et al. 2017; by hand",
+            load_pmd_posture,
+            ("pmd_posture/pmd_posture.npz",),
+        ),
+        "ifnb-ms": Entry(
+            "53 patients, 76 genes x 7 visits, 2 classes",
+            "Baranzini et al. 2005; R package MultiwayClassification",
+            load_ifnb_ms,
+            ("ifnb_ms/ifnb_ms.npz",),
+        ),
+        "schizo-fnc": Entry(
+            "86 people, 28 x 28 connectivity, 2 classes (load_schizo_fnc has a second view)",
+            "Silva et al. 2014; by hand",
+            partial(load_schizo_fnc, view="connectivity"),
+            ("schizo_fnc/schizo_fnc.npz",),
         ),
     }
 )

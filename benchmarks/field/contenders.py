@@ -1,0 +1,162 @@
+"""The contenders: how each is tuned on a training set and fitted to it.
+
+All but ours are `Contender`s of this package's comparisons, an estimator and a grid, tuned in the same folds of the
+training set. MiniRocket's ridge regression chooses its strength by leave-one-out, as its authors do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.feature_selection import SelectPercentile, f_classif
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from tensormargin import TensorScaler
+from tensormargin.evaluation.choice import tuned
+from tensormargin.evaluation.contenders import C_GRID, GAMMA_FACTORS, Contender, contender
+from tensormargin.representations import Covariances
+from tensormargin.selection import auto_model
+
+from .tasks import Task
+
+FOLDS = 5
+"""Of the training set, to choose hyperparameters; fewer if a class has fewer samples (groups)."""
+
+OURS = "ours"
+REFERENCE = "LinearSVC"
+
+_SHORTEST = 9  # time points that MiniRocket's kernels have
+
+
+class UnsuitableError(ValueError):
+    """Raised if a method cannot take the samples of a task."""
+
+
+def flattened(X: Any) -> np.ndarray:
+    """Return samples as vectors."""
+    return X.reshape(len(X), -1)
+
+
+def as_series(X: Any) -> np.ndarray:
+    """Return samples as channels x time, with all modes but the last as channels."""
+    return np.ascontiguousarray(X.reshape(len(X), -1, X.shape[-1]))
+
+
+# ---- ours ----
+
+
+def ours(task: Task, seed: int) -> Any:
+    """Return the search that ``tensormargin fit --auto --kind KIND`` does."""
+    return auto_model(random_state=seed)
+
+
+def _fit_ours(task: Task, X: Any, y: Any, groups: Any, seed: int) -> tuple[Any, dict[str, Any]]:
+    search = ours(task, seed).fit(X, y, groups)
+    return search, search.best_params_
+
+
+# ---- the others ----
+
+
+def _linear_svc(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    return contender("LinearSVC").behind(None, TensorScaler())
+
+
+def _rbf_svc(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    """Scaled to unit variance, so that widths are relative to the number of entries."""
+    steps = [("flat", FunctionTransformer(flattened)), ("svc", SVC())]
+    gammas = [factor / np.prod(shape) for factor in GAMMA_FACTORS]
+    one = Contender("RBF SVC", Pipeline(steps), {"svc__C": (0.1, 1.0, 10.0, 100.0), "svc__gamma": gammas})
+    return one.behind(TensorScaler("global"), TensorScaler())
+
+
+def _cp_plsr(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    return contender("CP-PLSR").behind(None, TensorScaler())
+
+
+def _mini_rocket(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    try:
+        from aeon.transformations.collection.convolution_based import MiniRocket
+    except ImportError as error:
+        raise ImportError("MiniRocket needs aeon: pip install aeon, or leave the method out") from error
+    if shape[-1] < _SHORTEST:
+        raise UnsuitableError(f"MiniRocket needs at least {_SHORTEST} time points; the samples have {shape[-1]}")
+    steps = [
+        ("series", FunctionTransformer(as_series)),
+        ("convolutions", MiniRocket(random_state=seed)),
+        ("scale", StandardScaler(with_mean=False)),
+        ("ridge", RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))),
+    ]
+    return Contender("MiniRocket", Pipeline(steps), {})
+
+
+def _tangent(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    """Covariances of channels over time; connectivity matrices are covariances already."""
+    if len(shape) != 2:
+        raise UnsuitableError(f"covariances need channels x time; the samples have {len(shape)} modes")
+    steps = [*_tangent_space(task), ("scale", StandardScaler()), ("svc", LinearSVC(max_iter=2000, random_state=seed))]
+    return Contender("tangent space", Pipeline(steps), {"svc__C": (0.001, *C_GRID)})
+
+
+def _tangent_space(task: Task) -> list[tuple[str, Any]]:
+    """Return pyRiemann's steps, or ours if it is not installed."""
+    try:
+        from pyriemann.estimation import Covariances as Estimation
+        from pyriemann.tangentspace import TangentSpace
+    except ImportError:
+        if task.kind == "connectome":
+            raise ImportError("the tangent space of given matrices needs pyriemann: pip install pyriemann") from None
+        return [("tangent", Covariances(metric="tangent", vectorize=True))]
+    matrices = FunctionTransformer(_as_doubles) if task.kind == "connectome" else Estimation("oas")
+    return [("covariances", matrices), ("tangent", TangentSpace())]
+
+
+def _as_doubles(X: Any) -> np.ndarray:
+    return np.asarray(X, np.float64)
+
+
+def _anova(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    """Select the entries with the largest F of an analysis of variance, as nilearn's decoders select voxels."""
+    steps = [
+        ("scale", TensorScaler()),
+        ("flat", FunctionTransformer(flattened)),
+        ("select", SelectPercentile(f_classif)),
+        ("svc", LinearSVC(max_iter=2000, random_state=seed)),
+    ]
+    grid = {"select__percentile": (5, 20, 50), "svc__C": (0.0001, 0.001, 0.01, 0.1, 1.0)}
+    return Contender("ANOVA + SVC", Pipeline(steps), grid)
+
+
+_OTHERS: dict[str, Callable[[Task, tuple[int, ...], int], Contender]] = {
+    REFERENCE: _linear_svc,
+    "RBF SVC": _rbf_svc,
+    "ANOVA + SVC": _anova,
+    "CP-PLSR": _cp_plsr,
+    "tangent space": _tangent,
+    "MiniRocket": _mini_rocket,
+}
+
+METHODS = (*_OTHERS, OURS)
+"""Names of all contenders."""
+
+PACKAGES = {"MiniRocket": "aeon", "tangent space": "pyriemann"}
+"""Optional packages that contenders use."""
+
+
+def fitted(method: str, task: Task, X: Any, y: Any, groups: Any, seed: int) -> tuple[Any, dict[str, Any]]:
+    """Return a contender, tuned on a training set and fitted to it, and what was chosen.
+
+    Raises
+    ------
+    UnsuitableError
+        If the method cannot take such samples.
+    """
+    if method == OURS:
+        return _fit_ours(task, X, y, groups, seed)
+    chosen = tuned(_OTHERS[method](task, X.shape[1:], seed), X, y, FOLDS, seed, groups, n_jobs=1)
+    return chosen.estimator.fit(X, y), chosen.values

@@ -1,0 +1,269 @@
+"""Recordings of movements and forces: three sets of the UEA archive, robot failures and skeletons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from .._typing import Array
+from ..io import BadFileError, read_arrays
+from ._store import by_hand, downloaded, obtain, save_checked
+
+_PARTS = ("train", "test")
+_UEA = tuple(
+    f"https://raw.githubusercontent.com/mat-analysis/datasets/{version}/mts/"
+    for version in ("f50572553419e667e0bd89173a3e9cbe5b32a99d", "main")
+)
+_UEA_DIGESTS = {
+    "Epilepsy": "a80d7a174c3d2ca2b6d3b9d2a789e09fe91a643c8b43c21d80f4f2b88b8c26af",
+    "ERing": "6ec4b3613141af3a489e0c71ebae98b55a2fd0d77a0dc954c652b771639232ee",
+    "Libras": "72bb39fef9d6736b46b5e89e0b453757a342c9e2f9d7801f56bf956b7f4524fb",
+}
+_ROBOT = tuple(
+    f"https://raw.githubusercontent.com/chutasano/machinelearning/{version}/data/"
+    for version in ("298b9d7f1ea15bc537686e609f0dbba851b4073f", "master")
+)
+_ROBOT_DIGEST = "1c109ddc1f40f25ba7fc89fa86b8ab1f0c1b14c2a498e481685b53f14f7b6dc0"
+_ROBOT_CHANNELS = ("Fx", "Fy", "Fz", "Tx", "Ty", "Tz")
+_ROBOT_TIMES = 15
+_PROBLEMS: Mapping[str, str] = MappingProxyType(
+    {
+        "lp1": "failures in the approach to a grasp",
+        "lp2": "failures in the transfer of a part",
+        "lp3": "position of the part after a failed transfer",
+        "lp4": "failures in the approach to an ungrasp",
+        "lp5": "failures in motion with a part",
+    }
+)
+_ARCHIVE = "Bagnall et al.: The UEA multivariate time series classification archive, 2018. arXiv:1811.00075."
+
+_EPILEPSY_DESCR = f"""Epilepsy: accelerometer at the wrist, 3 axes x 206 time points (16 Hz), four activities.
+
+Six healthy people mimic a seizure (EPILEPSY), walk, run or saw. ``split`` says "train" or "test" as published: three
+people each, whom the file does not identify. Your own folds of the training set mix them and are optimistic. Windows of
+13 s begin anywhere in the activity, so that phases are not aligned and single entries say little. The training samples
+102 and 104 are the same; values are clipped at 3.59.
+{_ARCHIVE} Villar et al.: Generalized models for the classification of abnormal movements in daily life and its
+applicability to epilepsy convulsion recognition. International Journal of Neural Systems 26(6), 2016.
+"""
+
+_ERING_DESCR = f"""ERing: a ring that senses the hand's electric field, 4 electrodes x 65 time points, six postures.
+
+``split`` says "train" (30, five per class) or "test" (270) as published. Each series has zero mean and unit variance.
+Who made which sample is not given.
+{_ARCHIVE} Wilhelm et al.: eRing: multiple finger gesture recognition with one ring using an electric field. iWOAR 2015.
+"""
+
+_LIBRAS_DESCR = f"""Libras: hand movements of Brazilian sign language, x and y in 45 video frames, 15 movements.
+
+``split`` says "train" or "test" as published, 180 each. Only 330 of the 360 samples differ: 19 test samples are in the
+training set, too, with the same label, so the score on the published split is a little too high; others are repeated
+within a part. Four people in two sessions, whom the file does not identify.
+{_ARCHIVE} Dias et al.: Hand movement recognition for Brazilian Sign Language. IJCNN 2009.
+"""
+
+_ROBOT_DESCR = """Robot execution failures, {name}: {what}; 3 forces and 3 torques x 15 time points in 315 ms.
+
+The five problems are not five independent data sets: LP2 and LP3 are the same recordings with other labels, and LP5 has
+nearly all of LP2 (46 of 47) and all of LP4, with other labels again. LP1 and LP5 are independent; never tune on one
+problem and test on another that overlaps with it. Some recordings occur twice (LP2 and LP3: 44 and 45; LP4: 24 and 44;
+LP5: 71 and 91, and 44 and 45 with different labels). Classes have down to 3 samples, and values have heavy tails.
+Seabra Lopes, Camarinha-Matos: Feature transformation strategies for a robot learning problem. In: Feature Extraction,
+Construction and Selection, Kluwer 1998. UCI Machine Learning Repository.
+"""
+
+_PRECOG_DESCR = """PRECOG 2016: skeletons of 12 people during aggressive actions, 20 joints x 3 coordinates x 32 frames.
+
+Coordinates are in metres, as the sensor (Kinect) sees them; each action is resampled to 32 frames. ``groups`` has the
+person: validate by leaving people out. Actions follow each other in fixed orders (``sequence``, ``position``), so
+posture and place at the beginning tell something about the class; subtract the joint "HipCenter" if that should not
+count. One class has 12 samples, the others 34 to 70.
+Jardim: PRECOG Dataset 2016, github.com/DavidJardim/precog_dataset_16. MIT licence.
+"""
+
+
+def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
+    """Return Epilepsy: 275 accelerometer recordings of 3 axes x 206 time points, four activities.
+
+    Phases are not aligned: raw entries say little about the class, band power and convolutions say more.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (275, 3, 206) (float32), ``target`` (names of the activities), ``split`` ("train" for 137
+        samples, then "test"; other people), ``sfreq``, ``DESCR``.
+    """
+    return _uea("Epilepsy", _EPILEPSY_DESCR, data_home, sfreq=16.0)
+
+
+def load_ering(data_home: str | Path | None = None) -> Bunch:
+    """Return ERing: 300 finger postures, 4 electrodes x 65 time points, six classes.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (300, 4, 65) (float32), ``target`` (1 to 6), ``split`` ("train" for 30 samples, then "test"),
+        ``DESCR``.
+    """
+    return _uea("ERing", _ERING_DESCR, data_home)
+
+
+def load_libras(data_home: str | Path | None = None) -> Bunch:
+    """Return Libras: 360 hand movements, 2 coordinates x 45 video frames, 15 classes.
+
+    Samples are repeated, 19 of them on both sides of the published split.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (360, 2, 45) (float32), ``target`` (1 to 15), ``split`` ("train" for 180 samples, then
+        "test"), ``DESCR``.
+    """
+    return _uea("Libras", _LIBRAS_DESCR, data_home)
+
+
+def _uea(name: str, descr: str, data_home: str | Path | None, **more: float) -> Bunch:
+    """Return a data set of the UEA archive with its published split."""
+    relative = f"{name.lower()}/{name.lower()}.npz"
+    path = obtain(relative, lambda path: _fetch_uea(name, path), data_home, "the copy of the UEA archive")
+    stored = read_arrays(path, ("X_train", "y_train", "X_test", "y_test", "class_names"))
+    return Bunch(
+        data=np.concatenate([stored[f"X_{part}"] for part in _PARTS]),
+        target=named(np.concatenate([stored[f"y_{part}"] for part in _PARTS]), stored["class_names"]),
+        split=np.repeat(_PARTS, [len(stored[f"y_{part}"]) for part in _PARTS]),
+        DESCR=descr,
+        **more,
+    )
+
+
+def named(codes: Array, names: Array) -> Array:
+    """Return the class names of codes, as numbers if all names are numbers."""
+    return (names.astype(int) if all(name.isdigit() for name in names.tolist()) else names)[codes]
+
+
+def _fetch_uea(name: str, path: Path) -> None:
+    """Download both parts of a data set and write them as an .npz file."""
+    arrays: dict[str, Array] = {}
+    for part in _PARTS:
+        with downloaded([f"{folder}{name}/{name}_{part.upper()}.ts" for folder in _UEA]) as original:
+            arrays[f"X_{part}"], labels, names = read_ts(original)
+        arrays[f"y_{part}"] = np.array([names.index(label) for label in labels], np.int64)
+        arrays["class_names"] = np.array(names)
+    save_checked(path, arrays, _UEA_DIGESTS[name])
+
+
+def read_ts(path: Path) -> tuple[Array, list[str], list[str]]:
+    """Return the samples (float32), labels and class names of a .ts file with series of equal length.
+
+    The header has a line "@classLabel true NAME NAME ...". After "@data" there is one line per sample, with its
+    channels separated by colons, their values by commas, and the label at the end.
+    """
+    header, mark, body = path.read_text(encoding="utf-8").partition("@data")
+    names = next((line.split()[2:] for line in header.splitlines() if line.lower().startswith("@classlabel true")), [])
+    if not mark or not names:
+        raise BadFileError(f"{path}: not a .ts file with class labels")
+    rows = [line.strip().split(":") for line in body.splitlines() if line.strip()]
+    series = [[np.array(channel.split(","), np.float64) for channel in row[:-1]] for row in rows]
+    return np.array(series, np.float32), [row[-1] for row in rows], names
+
+
+def load_robot_failures(problem: str = "lp1", data_home: str | Path | None = None) -> Bunch:
+    """Return forces and torques after failures of a robot, 6 channels x 15 time points, three to five classes.
+
+    The problems overlap: LP2 and LP3 are the same recordings, and LP5 contains nearly all of LP2 and LP4.
+
+    Parameters
+    ----------
+    problem : {"lp1", "lp2", "lp3", "lp4", "lp5"}, default="lp1"
+        Approach to a grasp (88 samples), transfer of a part (47), position of the part after a failed transfer (47),
+        approach to an ungrasp (117), motion with a part (164).
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (n, 6, 15) (float32), ``target`` (names of the failures), ``sfreq``, ``channel_names``,
+        ``DESCR``.
+    """
+    if problem not in _PROBLEMS:
+        raise ValueError(f"problem must be one of {', '.join(map(repr, _PROBLEMS))}; got {problem!r}")
+    path = obtain("robot_failures/robot_failures.npz", _fetch_robot_failures, data_home, "the copy of UCI's files")
+    parts = ("X", "y", "class_names")
+    stored = read_arrays(path, [*(f"{part}_{problem}" for part in parts), "channel_names"])
+    samples, codes, names = (stored[f"{part}_{problem}"] for part in parts)
+    return Bunch(
+        data=samples,
+        target=named(codes, names),
+        sfreq=_ROBOT_TIMES / 0.315,
+        channel_names=stored["channel_names"],
+        DESCR=_ROBOT_DESCR.format(name=problem.upper(), what=_PROBLEMS[problem]),
+    )
+
+
+def _fetch_robot_failures(path: Path) -> None:
+    """Download the five problems and write them as one .npz file."""
+    arrays: dict[str, Array] = {"channel_names": np.array(_ROBOT_CHANNELS)}
+    for problem in _PROBLEMS:
+        with downloaded([f"{folder}{problem}.data" for folder in _ROBOT]) as original:
+            samples, labels = read_robot_failures(original)
+        names, codes = np.unique(labels, return_inverse=True)
+        arrays |= {f"X_{problem}": samples, f"y_{problem}": codes.astype(np.int64), f"class_names_{problem}": names}
+    save_checked(path, arrays, _ROBOT_DIGEST)
+
+
+def read_robot_failures(path: Path) -> tuple[Array, Array]:
+    """Return the samples, channels x time (float32), and labels of one file: a line with the label, then 15 lines."""
+    words = path.read_text(encoding="utf-8").split()
+    size = _ROBOT_TIMES * len(_ROBOT_CHANNELS)
+    if not words or len(words) % (1 + size):
+        raise BadFileError(f"{path}: expected a label and {size} numbers per sample; got {len(words)} words in all")
+    rows = np.array(words).reshape(-1, 1 + size)
+    series = rows[:, 1:].astype(np.float32).reshape(len(rows), _ROBOT_TIMES, len(_ROBOT_CHANNELS))
+    return np.ascontiguousarray(series.swapaxes(1, 2)), rows[:, 0]
+
+
+def load_precog_actions(data_home: str | Path | None = None) -> Bunch:
+    """Return PRECOG 2016: 350 actions of 12 people as skeletons, 20 joints x 3 coordinates x 32 frames, 8 classes.
+
+    The samples are cut out of recordings and resampled; the file has to be put into the folder of TENSORMARGIN_DATA.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (350, 20, 3, 32) (float32), ``target`` (names of the actions), ``groups`` (people 1 to 12),
+        ``sequence``, ``position`` and ``n_frames`` (before resampling) per sample, ``joint_names``, ``DESCR``.
+    """
+    fetch = by_hand("its samples are cut out of 72 recordings, github.com/DavidJardim/precog_dataset_16")
+    stored = read_arrays(obtain("precog_actions/precog_actions.npz", fetch, data_home))
+    kept = ("groups", "sequence", "position", "n_frames", "joint_names")
+    return Bunch(
+        data=stored["X"],
+        target=named(stored["y"], stored["class_names"]),
+        **{name: stored[name] for name in kept},
+        DESCR=_PRECOG_DESCR,
+    )
