@@ -342,12 +342,12 @@ class TestContenders:
                 seen.append(groups)
                 return self
 
-        monkeypatch.setattr(contenders, "ours", lambda task, seed: Search())
+        monkeypatch.setattr(contenders, "ours", lambda task, shape, seed: Search())
         _, values = fitted(OURS, task, X, y, groups, 0)
         assert seen[0] is groups
         assert {name: run._plain(value) for name, value in values.items()} == {"lam": 1.0, "rank": "(1, 2)"}
         monkeypatch.undo()
-        assert contenders.ours(task, 3).random_state == 3
+        assert contenders.ours(task, X.shape[1:], 3).random_state == 3
 
     @pytest.mark.parametrize(("method", "shape"), [("tangent space", (3, 4, 12)), ("tangent space", (12,))])
     def test_samples_that_a_method_cannot_take(self, method, shape):

@@ -50,13 +50,13 @@ def as_series(X: Any) -> np.ndarray:
 # ---- ours ----
 
 
-def ours(task: Task, seed: int) -> Any:
+def ours(task: Task, shape: tuple[int, ...], seed: int) -> Any:
     """Return the search that ``tensormargin fit --auto --kind KIND`` does."""
-    return auto_model(random_state=seed)
+    return auto_model(task.kind, shape, task.sfreq, random_state=seed)
 
 
 def _fit_ours(task: Task, X: Any, y: Any, groups: Any, seed: int) -> tuple[Any, dict[str, Any]]:
-    search = ours(task, seed).fit(X, y, groups)
+    search = ours(task, X.shape[1:], seed).fit(X, y, groups)
     return search, search.best_params_
 
 
