@@ -17,6 +17,7 @@ import tensormargin.representations
 from tensormargin import NotAffineError, TensorMarginClassifier, affine_form, load_model, save_model, weight_maps
 from tensormargin._namespace import device_of, to_host
 from tensormargin.representations import (
+    AnovaMask,
     BandPower,
     Connectome,
     Convolutions,
@@ -49,6 +50,7 @@ LINEAR = {
     "project": Project(2, mode=0),
     "atlas": Project(basis=np.repeat([0, 4, 7], 10)),
     "xdawn": Xdawn(2),
+    "anova": AnovaMask(0.5),
     "detrend": Detrend(2, mode=1),
     "derivatives": Spectra(None, derivative=1, window=5),
 }
@@ -65,6 +67,7 @@ OTHERS = {
     "random convolutions": Convolutions(600, channels=3, kernels="random"),
     "connectome": Connectome("series"),
     "pairs": Connectome("series", fisher=False, vectorize=True),
+    "tangent connectome": Connectome("series", tangent=True),
     "snv": Spectra(),
     "msc": Spectra("msc", derivative=2, window=7, degree=3),
     "detrend runs": Detrend(),
@@ -109,6 +112,7 @@ GROUPS = np.repeat(["a", "b", "c"], N // 3)
         Decimate(),
         Project(),
         Xdawn(),
+        AnovaMask(),
         Spectra(),
         Spectra("msc"),
         Detrend(mode=0),

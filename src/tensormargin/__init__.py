@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .preparation import TensorScaler as TensorScaler
     from .preparation import TensorUnion as TensorUnion
     from .preparation import ViewTransformer as ViewTransformer
+    from .representations import AnovaMask as AnovaMask
     from .representations import BandPower as BandPower
     from .representations import Connectome as Connectome
     from .representations import Convolutions as Convolutions
@@ -112,6 +113,7 @@ _HOMES = {
     "Smooth": ".representations",
     "Whiten": ".representations",
     "Xdawn": ".representations",
+    "AnovaMask": ".representations",
     "BandPower": ".representations",
     "Covariances": ".representations",
     "Convolutions": ".representations",
@@ -129,6 +131,7 @@ __all__ = [
     "KERNEL_METHODS",
     "METHODS",
     "AffineForm",
+    "AnovaMask",
     "BandPower",
     "Bound",
     "Checkpoint",

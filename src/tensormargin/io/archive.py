@@ -43,6 +43,7 @@ OWN_CLASSES = frozenset(
         "tensormargin.representations.mode_maps.Smooth",
         "tensormargin.representations.mode_maps.Whiten",
         "tensormargin.representations.mode_maps.Xdawn",
+        "tensormargin.representations.anova.AnovaMask",
         "tensormargin.representations.band_power.BandPower",
         "tensormargin.representations.covariances.Covariances",
         "tensormargin.representations.convolutions.Convolutions",

@@ -1,5 +1,6 @@
 """Transformers from samples to what a linear model can use: maps along modes, spectra, covariances, convolutions."""
 
+from .anova import AnovaMask
 from .band_power import BandPower
 from .connectome import Connectome
 from .convolutions import Convolutions
@@ -11,6 +12,7 @@ from .patches import Patches
 from .spectra import Spectra
 
 __all__ = [
+    "AnovaMask",
     "BandPower",
     "Connectome",
     "Convolutions",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .._namespace import like, to_host
 from .._typing import Array, FloatArray
+from .._validation import checked_labels
 from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors
 from ..preparation._passes import floating, parts
@@ -50,6 +51,35 @@ class Representation(KeepsTensors):
             f"cannot take a weight back through {type(self).__name__}: what it returns is not linear in the samples, "
             "so there is no weight on the samples themselves"
         )
+
+
+class LearnsFromLabels(KeepsTensors):
+    """A transformer that needs the labels of the training samples; `_labels` has them in `_learn`."""
+
+    _labels: Any
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
+        """Learn from samples and their labels y."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: it learns from classes. "
+                "Pass the labels of the training samples"
+            )
+        self._labels = y
+        try:
+            return super().fit(X, y, groups, confounds)
+        finally:
+            del self._labels
+
+    def _coded(self, X: Any) -> tuple[Array, Array]:
+        """Return the classes, and the code of each sample."""
+        classes, codes = np.unique(checked_labels(X, self._labels), return_inverse=True)
+        return classes, codes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
 
 
 def as_double(part: Any) -> FloatArray:

@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from .._namespace import beside
 from .._typing import Array, FloatArray
 from ..metadata import Metadata
-from .base import Representation
+from ..preparation._passes import reduced
+from .base import Representation, as_double
 from .parameters import checked_choice
-from .spd import triangle
+from .spd import inverse_root, logarithms, of_eigenvalues, riemannian_mean, triangle
 
 _ALMOST = 1.0 - 1e-7  # a correlation of 1 has no Fisher transform
 _ROUNDING = 1e-5
+_SMALLEST = 1e-6  # eigenvalue of a correlation matrix in the tangent space
 
 
 class Connectome(Representation):
@@ -32,12 +35,18 @@ class Connectome(Representation):
     vectorize : bool, default=False
         Whether to return the entries above the diagonal as vectors, multiplied by the root of 2. A weight without a low
         rank is the same either way, since scores and norms are.
+    tangent : bool, default=False
+        Whether to map the correlation matrices to the tangent space of their Riemannian mean over the training samples
+        instead, which takes all correlations into account for each of them. Then ``fisher`` does not matter, and
+        vectors include the diagonal.
 
     Attributes
     ----------
     n_regions_ : int
+    reference_ : ndarray of shape (n_regions, n_regions) or None
+        The mean, for ``tangent``.
     sample_shape_in_, sample_shape_out_ : tuple of int
-        The diagonal of matrices is zero.
+        The diagonal of matrices is zero, except in the tangent space.
 
     Examples
     --------
@@ -50,15 +59,22 @@ class Connectome(Representation):
     (20, 6, 6)
     """
 
-    def __init__(self, source: str = "matrix", fisher: bool = True, vectorize: bool = False) -> None:
+    def __init__(
+        self, source: str = "matrix", fisher: bool = True, vectorize: bool = False, tangent: bool = False
+    ) -> None:
         self.source = source
         self.fisher = fisher
         self.vectorize = vectorize
+        self.tangent = tangent
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         checked_choice(self.source, "source", ("matrix", "series", "triangle"))
         self.n_regions_ = self._regions(tuple(int(size) for size in X.shape[1:]))
-        pairs = self.n_regions_ * (self.n_regions_ - 1) // 2
+        pairs = self.n_regions_ * (self.n_regions_ + (1 if self.tangent else -1)) // 2
+        self.reference_ = None
+        if self.tangent:
+            (matrices,) = reduced(X, self._correlations_of, lambda one, other: (np.concatenate([one[0], other[0]]),))
+            self.reference_ = beside(riemannian_mean(matrices), X)
         return (pairs,) if self.vectorize else (self.n_regions_, self.n_regions_)
 
     def _regions(self, shape: tuple[int, ...]) -> int:
@@ -77,6 +93,25 @@ class Connectome(Representation):
         )
 
     def _represent(self, part: FloatArray) -> Array:
+        if self.tangent:
+            (matrices,) = self._correlations_of(part)
+            white = inverse_root(as_double(self.reference_))
+            matrices = logarithms(white @ matrices @ white)
+            return triangle(matrices) if self.vectorize else matrices
+        matrices = self._matrices(part) * (1.0 - np.eye(self.n_regions_))
+        matrices = _fisher(matrices) if self.fisher else matrices
+        if not self.vectorize:
+            return matrices
+        return triangle(matrices)[:, np.not_equal(*np.triu_indices(self.n_regions_))]
+
+    def _correlations_of(self, part: Any) -> tuple[FloatArray]:
+        """Return correlation matrices, with ones on the diagonal and eigenvalues above zero."""
+        eye = np.eye(self.n_regions_)
+        matrices = self._matrices(as_double(part)) * (1.0 - eye) + eye
+        return (of_eigenvalues(matrices, lambda values: np.maximum(values, _SMALLEST)),)
+
+    def _matrices(self, part: FloatArray) -> FloatArray:
+        """Return symmetric matrices of correlations, whatever their diagonal."""
         if self.source == "series":
             matrices = _correlations(part)
         elif self.source == "matrix":
@@ -85,16 +120,13 @@ class Connectome(Representation):
             matrices = np.zeros((len(part), self.n_regions_, self.n_regions_))
             rows, columns = np.triu_indices(self.n_regions_, 1)
             matrices[:, rows, columns] = matrices[:, columns, rows] = part
-        matrices = matrices * (1.0 - np.eye(self.n_regions_))
-        matrices = _fisher(matrices) if self.fisher else matrices
-        if not self.vectorize:
-            return matrices
-        return triangle(matrices)[:, np.not_equal(*np.triu_indices(self.n_regions_))]
+        return matrices
 
     def words(self) -> str:
         """Return a description of the matrices."""
         what = {"series": "series", "matrix": "matrices", "triangle": "vectors"}[self.source]
         kind = "Fisher's z of correlations" if self.fisher else "connectivity"
+        kind = "correlations, in the tangent space of their mean over the training samples," if self.tangent else kind
         return f"{what} were turned into symmetric matrices of {kind} between regions"
 
 

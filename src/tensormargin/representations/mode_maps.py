@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._namespace import as_array, beside, cast, like, namespace, to_host
 from .._typing import Array, FloatArray
-from .._validation import checked_labels
 from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors, TensorScaler, checked_mode
 from ..preparation._passes import reduced, statistics, widest
 from ..preparation.resizing import apply_matrices
-from .base import added
+from .base import LearnsFromLabels, added
 from .parameters import checked_choice, checked_count, checked_number
 from .shrinkage import check_shrinkage, shrunk
 
@@ -401,7 +400,7 @@ def _given_basis(basis: Any, size: int) -> FloatArray:
     return given.astype(np.float64)
 
 
-class Xdawn(MapsModes):
+class Xdawn(LearnsFromLabels, MapsModes):
     """Spatial filters that enhance the responses evoked in each class (Rivet et al. 2009).
 
     For each class, the channels are combined such that the mean of its samples is as strong as possible relative to
@@ -436,24 +435,11 @@ class Xdawn(MapsModes):
         self.n_filters = n_filters
         self.mode = mode
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
-        """Learn the filters from samples and their labels y."""
-        if y is None:
-            raise ValueError(
-                "Xdawn requires y to be passed, but the target y is None: its filters are learned per class. Pass the "
-                "labels of the training samples"
-            )
-        self._labels = y
-        try:
-            return super().fit(X, y, groups, confounds)
-        finally:
-            del self._labels
-
     def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
         from scipy.linalg import eigh
 
         count = checked_count(self.n_filters, "n_filters")
-        self.classes_, codes = np.unique(checked_labels(X, self._labels), return_inverse=True)
+        self.classes_, codes = self._coded(X)
         mode = modes[0]
         size = int(X.shape[mode + 1])
         noise = shrunk(mode_moments(X, mode).covariance, 1.0, 0.0, 1e-10)  # a constant channel has no inverse
@@ -471,11 +457,6 @@ class Xdawn(MapsModes):
     def words(self) -> str:
         """Return a description of the filters."""
         return f"{self._along()} was filtered by Xdawn ({self.n_filters} filters per class, from the training samples)"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
 
 def _class_means(X: Any, codes: Array) -> list[FloatArray]:

@@ -14,7 +14,7 @@ from .._namespace import is_lazy
 from ..io import SampleSet
 from ..kernels import TensorKernel
 from ..preparation import TensorScaler, TensorUnion
-from ..representations import BandPower, Connectome, Convolutions, Covariances, Smooth, Spectra
+from ..representations import AnovaMask, BandPower, Connectome, Convolutions, Covariances, Smooth, Spectra
 
 Shape = tuple[int, ...]
 
@@ -78,6 +78,10 @@ WAYS: Mapping[str, Way] = MappingProxyType(
             lambda shape, sfreq: make_pipeline(Spectra("snv"), TensorScaler()), lambda shape: shape[-1] >= 12
         ),
         "derivatives": Way(_derivative, lambda shape: shape[-1] >= 12),
+        "selected": Way(lambda shape, sfreq: make_pipeline(TensorScaler(), AnovaMask(0.2))),
+        "tangent space": Way(
+            lambda shape, sfreq: Connectome(tangent=True), lambda shape: len(shape) == 2 and shape[0] == shape[1] <= 256
+        ),
         "z": Way(lambda shape, sfreq: Connectome(), lambda shape: len(shape) == 2 and shape[0] == shape[1]),
     }
 )
@@ -117,20 +121,24 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         ),
         "volume": Kind(
             "voxels in space",
-            ("raw", "entries scaled", "blurred", "more blurred", "convolutions"),
-            ("channels scaled", "blurred", "convolutions", "kernel"),
+            ("raw", "entries scaled", "blurred", "more blurred", "selected", "convolutions"),
+            ("channels scaled", "blurred", "selected", "convolutions", "kernel"),
         ),
         "image": Kind(
             "rows x columns of pixels",
-            ("raw", "entries scaled", "blurred", "convolutions", "convolutions down"),
-            ("channels scaled", "blurred", "convolutions", "convolutions down", "kernel"),
+            ("raw", "entries scaled", "blurred", "selected", "convolutions", "convolutions down"),
+            ("channels scaled", "blurred", "selected", "convolutions", "convolutions down", "kernel"),
         ),
         "spectra": Kind(
             "anything x wavelength",
-            ("raw", "entries scaled", "channels scaled", "scatter removed", "derivatives"),
-            ("entries scaled", "scatter removed", "derivatives", "kernel"),
+            ("raw", "entries scaled", "channels scaled", "selected", "scatter removed", "derivatives"),
+            ("entries scaled", "selected", "scatter removed", "derivatives", "kernel"),
         ),
-        "connectome": Kind("region x region, symmetric", ("raw", "z", "entries scaled"), ("raw", "z", "kernel")),
+        "connectome": Kind(
+            "region x region, symmetric",
+            ("raw", "z", "entries scaled", "tangent space"),
+            ("raw", "z", "tangent space", "kernel"),
+        ),
         "plain": Kind("any", ("raw", "entries scaled", "channels scaled")),
     }
 )
