@@ -25,6 +25,7 @@ from .rows import DONE, SLOW, UNSUITABLE, Row, RowFile, as_hits, stopped
 from .tasks import TASKS, Split, loaded
 
 _NAN = float("nan")
+_LEAVING = 10.0  # seconds that a process has after its result, to clean up
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ def limited(job: Job, limit: float) -> Row | str:
             return _without_result(job, job.split, SLOW, limit, f"over {limit:g} s of processor time")
         return f"the process ended with exit status {process.exitcode}, perhaps for want of memory"
     finally:
+        process.join(_LEAVING)
         process.kill()
         process.join()
 
