@@ -126,8 +126,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         ),
         "image": Kind(
             "rows x columns of pixels",
-            ("raw", "entries scaled", "blurred", "selected", "convolutions", "convolutions down"),
-            ("channels scaled", "blurred", "selected", "convolutions", "convolutions down", "kernel"),
+            ("raw", "entries scaled", "blurred", "convolutions", "convolutions down"),
+            ("channels scaled", "blurred", "convolutions", "convolutions down", "kernel"),
         ),
         "spectra": Kind(
             "anything x wavelength",
