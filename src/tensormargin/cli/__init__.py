@@ -1,6 +1,7 @@
 """The command line. Commands only parse and print; heavy modules are imported when a command runs."""
 
 import os
+import sys
 from typing import Any
 
 import click
@@ -61,6 +62,9 @@ for _command in _COMMANDS:
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and end the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names of files and labels need not be text that can be encoded
+            stream.reconfigure(errors="backslashreplace")
     try:
         main(arguments, prog_name="tensormargin")
     except SystemExit as end:

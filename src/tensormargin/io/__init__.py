@@ -1,9 +1,10 @@
 """Load samples from files, and save and load models."""
 
 from .arrays import BadFileError, check_labelled, digest, read_arrays
-from .atomic import replacing
+from .atomic import all_or_none, replacing
 from .load import SampleSet, leakage_warnings, load_samples
 from .models import ModelFile, load_model, read_facts, save_model
+from .seals import check_sha256, file_sha256
 from .views import KnownViews, known_views, load_views
 
 __all__ = [
@@ -11,8 +12,11 @@ __all__ = [
     "KnownViews",
     "ModelFile",
     "SampleSet",
+    "all_or_none",
     "check_labelled",
+    "check_sha256",
     "digest",
+    "file_sha256",
     "known_views",
     "leakage_warnings",
     "load_model",
