@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ._running import end_processes, ignore_while_ending, interruptible
+from ._running import end_processes, ignore_while_ending, interruptible, is_interrupted
 from .compare import compare_command
 from .completion import completion_command
 from .data import data_command
@@ -68,7 +68,7 @@ def run(arguments: list[str] | None = None) -> None:
     try:
         main(arguments, prog_name="tensormargin")
     except SystemExit as end:
-        if end.code == 130:
+        if is_interrupted(end.code):
             ignore_while_ending()
         raise
     finally:

@@ -39,10 +39,12 @@ def check_maps(samples: SampleSet, *paths: Path | None) -> None:
 
 def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
     """Return the files that maps are written to, one per view if samples have several."""
+    shape, given = samples.sample_shape, [path for path in paths if path is not None]
+    if not given or not isinstance(shape, dict):
+        return given
     from ..plots.files import view_path
 
-    shape, given = samples.sample_shape, [path for path in paths if path is not None]
-    return [view_path(path, name) for path in given for name in shape] if isinstance(shape, dict) else given
+    return [view_path(path, name) for path in given for name in shape]
 
 
 def write_maps(
