@@ -11,8 +11,8 @@ from conftest import low_rank_classes, run
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.evaluation import CompareSettings, compare, comparison_content
-from tensormargin.io import load_samples, models, save_model
-from tensormargin.io.seals import file_sha256, seal
+from tensormargin.io import load_samples, models, save_model, sha256_of
+from tensormargin.io.seals import seal
 
 EVALUATION = {"score": {"name": "accuracy", "value": 0.9}}  # without all the rest
 
@@ -59,12 +59,12 @@ def test_a_changed_model_is_refused_by_every_command(folder, tmp_path):
 
 def test_a_digest_that_is_kept_elsewhere(folder, tmp_path):
     path = folder / "model.skops"
-    assert file_sha256(path) in run("inspect", path).stdout
-    assert json.loads(run("inspect", path, "--json").stdout)["sha256"] == file_sha256(path)
+    assert sha256_of(path) in run("inspect", path).stdout
+    assert json.loads(run("inspect", path, "--json").stdout)["sha256"] == sha256_of(path)
     for out, *command in commands(path, folder, tmp_path):
         refused(path, out, *command, "--sha256", "0" * 64)
     out, *command = next(commands(path, folder, tmp_path))
-    assert run(*command, "--sha256", file_sha256(path)).returncode == 0
+    assert run(*command, "--sha256", sha256_of(path)).returncode == 0
     refused(folder / "result.json", tmp_path / "p.html", "report", folder / "result.json", "-o", tmp_path / "p.html",
             "--sha256", "0" * 64)  # fmt: skip
 

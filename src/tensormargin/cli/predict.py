@@ -101,12 +101,12 @@ Examples:
 @json_option
 def inspect_command(model: Path, weight_map: Path | None, sha256: str | None, as_json: bool) -> None:
     """Describe a MODEL file: classes, weight, preparation, evaluation, versions, digest."""
-    from ..io import all_or_none, file_sha256, load_model
+    from ..io import all_or_none, load_model, sha256_of
 
     with refusals(ValueError, TypeError):
         check_outputs((model,), (weight_map,))
         loaded = load_model(model, sha256)
-        digest = file_sha256(model)
+        digest = sha256_of(model)
         with blaming(model), all_or_none():
             maps = write_maps(loaded.model, None, weight_map, None, loaded.facts["about"].get("affine"))
             lines = [] if as_json else _description(model, loaded)

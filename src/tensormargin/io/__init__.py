@@ -2,9 +2,9 @@
 
 from .arrays import BadFileError, check_labelled, digest, read_arrays
 from .atomic import all_or_none, replacing
+from .digests import sha256_of
 from .load import SampleSet, leakage_warnings, load_samples
 from .models import ModelFile, load_model, read_facts, save_model
-from .seals import check_sha256, file_sha256
 from .views import KnownViews, known_views, load_views
 
 __all__ = [
@@ -14,9 +14,7 @@ __all__ = [
     "SampleSet",
     "all_or_none",
     "check_labelled",
-    "check_sha256",
     "digest",
-    "file_sha256",
     "known_views",
     "leakage_warnings",
     "load_model",
@@ -26,4 +24,5 @@ __all__ = [
     "read_facts",
     "replacing",
     "save_model",
+    "sha256_of",
 ]

@@ -1,4 +1,4 @@
-"""Digests of model files: a seal at the end of the archive, and a digest that is kept elsewhere.
+"""Digests that model files carry: a seal at the end of the archive.
 
 The seal is the comment of the ZIP archive, the last bytes of the file: a word, and the SHA-256 of everything before
 it. Any changed bit is thus noticed before a byte is parsed. It is no signature: who changes a file on purpose can seal
@@ -8,7 +8,6 @@ it again.
 from __future__ import annotations
 
 import hashlib
-import re
 import zipfile
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from .arrays import BadFileError
 _WORD = b"tensormargin sha256:"
 _LENGTH = 64  # hexadecimal digits
 _PIECE = 2**20
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def seal(path: str | Path) -> None:
@@ -44,27 +42,6 @@ def is_sealed(path: Path) -> bool:
             "file again, or save the model again"
         )
     return True
-
-
-def check_sha256(path: str | Path, expected: str | None) -> None:
-    """Raise `BadFileError` if a file does not have the expected SHA-256; None expects nothing."""
-    if expected is None:
-        return
-    wanted = expected.strip().lower()
-    if not _SHA256.fullmatch(wanted):
-        raise ValueError(
-            f"sha256 must be {_LENGTH} hexadecimal digits, as `sha256sum FILE` prints them; got {expected[:80]!r}"
-        )
-    found = file_sha256(path)
-    if found != wanted:
-        raise BadFileError(
-            f"{path}: must have the SHA-256 {wanted}, has {found}; it is another file than expected, or it was changed"
-        )
-
-
-def file_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a file, as `sha256sum` prints it."""
-    return _digest(Path(path), Path(path).stat().st_size)
 
 
 def _digest(path: Path, size: int) -> str:
