@@ -109,6 +109,7 @@ LOADERS: Mapping[str, frozenset[str]] = {
 
 TEXT_BYTES = 2**26
 """Most bytes of a member with text."""
+_LONGEST = 500  # characters of a message that quotes a file
 _UNPACKED_BYTES = 2**30
 _UNPACKED_RATIO = 100  # of a larger model: weights hardly compress, and masks of zeros are small
 
@@ -146,7 +147,7 @@ def read_archive(path: str | Path) -> Build:
     except (BadFileError, OtherTypeError):
         raise
     except Exception as error:
-        raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
+        raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
 
 
 def _check_names(archive: zipfile.ZipFile) -> None:
@@ -155,6 +156,12 @@ def _check_names(archive: zipfile.ZipFile) -> None:
     wrong = sorted(name for name, count in counts.items() if count > 1 or not name or set(name) & set("/\\:"))
     if wrong:
         raise ValueError(f"its members must have different names, without folders; got {', '.join(wrong[:5])}")
+
+
+def brief(words: object) -> str:
+    """Return the beginning of a message, which may quote a file at any length."""
+    text = str(words)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def check_sizes(path: Path, archive: zipfile.ZipFile) -> None:

@@ -28,7 +28,7 @@ from ..chains import chain_of
 from ..estimators import to_device
 from ..kernels import TensorKernel
 from ..preparation.steps import is_masker
-from .archive import OWN_CLASSES, OtherTypeError, read_archive, read_member
+from .archive import OWN_CLASSES, OtherTypeError, brief, read_archive, read_member
 from .archive_writer import write_archive
 from .arrays import BadFileError
 from .atomic import replacing
@@ -185,7 +185,7 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
         # Attributes of another version, or a damaged archive, can raise anything; turn it into one clear message.
         except Exception as error:
             raise BadFileError(
-                f"{path}: cannot be loaded ({error}); it was saved with {_versions(facts)}. Fit it again, or install "
+                f"{path}: cannot be loaded ({brief(error)}); it was saved with {_versions(facts)}. Fit it again, or install "
                 "those versions"
             ) from error
     try:
@@ -193,7 +193,7 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
         check_facts(facts, model)
     # The attributes of an object in a file can be anything.
     except Exception as error:
-        raise BadFileError(f"{path}: is not loaded, {error}; fit the model again, or save it again") from error
+        raise BadFileError(f"{path}: is not loaded, {brief(error)}; fit the model again, or save it again") from error
     if caught:
         warnings.warn(
             f"{path} was saved with {_versions(facts)}; fit it again with the versions at hand to be sure", stacklevel=2
@@ -209,7 +209,8 @@ def _read_with_skops(path: str | Path) -> Callable[[], Any]:
     foreign = _foreign(set(untrusted))
     if foreign:
         raise BadFileError(
-            f"{path}: holds types that a model of tensormargin does not have, {', '.join(foreign)}; it is not loaded"
+            f"{path}: holds types that a model of tensormargin does not have, {brief(', '.join(foreign))}; it is "
+            "not loaded"
         )
     return partial(skops.io.load, path, trusted=untrusted)
 
@@ -230,8 +231,8 @@ def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
     # RuntimeError: encrypted, unknown compression, or nested too deeply.
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError, RuntimeError) as error:
         raise BadFileError(
-            f"{path}: not a model that tensormargin saved, or cut short ({error}); models are written by `tensormargin "
-            "fit` and save_model"
+            f"{path}: not a model that tensormargin saved, or cut short ({brief(error)}); models are written by "
+            "`tensormargin fit` and save_model"
         ) from error
     version = facts.get("format") if isinstance(facts, dict) else None
     if not isinstance(version, int) or version < 1:
@@ -252,7 +253,9 @@ def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
 def _versions(facts: Mapping[str, Any]) -> str:
     versions = facts.get("versions")
     versions = versions if isinstance(versions, dict) else {}
-    return ", ".join(f"{name} {versions.get(name, '?')}" for name in ("tensormargin", "scikit-learn", "numpy"))
+    return ", ".join(
+        f"{name} {str(versions.get(name, '?'))[:20]}" for name in ("tensormargin", "scikit-learn", "numpy")
+    )
 
 
 def _untrusted(path: str | Path) -> list[str]:
@@ -262,7 +265,7 @@ def _untrusted(path: str | Path) -> list[str]:
         return list(skops.io.get_untrusted_types(file=path))
     # As in load_model: a damaged archive can raise anything.
     except Exception as error:
-        raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
+        raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
 
 
 def _structure(model: Any) -> dict[str, Any]:
