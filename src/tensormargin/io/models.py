@@ -185,8 +185,8 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
         # Attributes of another version, or a damaged archive, can raise anything; turn it into one clear message.
         except Exception as error:
             raise BadFileError(
-                f"{path}: cannot be loaded ({brief(error)}); it was saved with {_versions(facts)}. Fit it again, or install "
-                "those versions"
+                f"{path}: cannot be loaded ({brief(error)}); it was saved with {_versions(facts)}. Fit it again, or "
+                "install those versions"
             ) from error
     try:
         check_model(model)
