@@ -406,6 +406,23 @@ def test_a_worker_that_dies_is_an_error(cluster, address):
         client.wait_for_workers(2, timeout=30)
 
 
+def die_at_first(X, number, folder, deaths):
+    """Return the number, after as many processes have died of the third job as given."""
+    if number == 2 and len(list(folder.iterdir())) < deaths:
+        (folder / str(len(list(folder.iterdir())))).touch()
+        os._exit(1)
+    return number + 0 * X.sum()
+
+
+def test_the_death_of_the_last_worker_does_not_end_the_run(tmp_path):
+    """It has the only copy of the samples, which are sent again."""
+    X = np.ones((100, 20))
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as alone, on_cluster(alone, X):
+        parallel = Parallel(return_as="generator_unordered", batch_size=1)
+        assert sorted(parallel(delayed(die_at_first)(X, k, tmp_path, 1) for k in range(4))) == [0, 1, 2, 3]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 # ------------------------------------------------------------------------------------------------------ command line
 
 

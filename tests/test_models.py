@@ -27,6 +27,7 @@ from tensormargin import TensorMarginClassifier
 from tensormargin.datasets import load_digits_tensor
 from tensormargin.io import BadFileError, load_model, models, read_facts, save_model
 from tensormargin.io.archive_writer import write_archive
+from tensormargin.io.seals import seal
 from tensormargin.plots.files import check_map_path, save_map
 from tensormargin.preparation import Crop, Mask, Resize, Tensorize, TensorScaler
 from tensormargin.selection import TensorMarginClassifierCV
@@ -156,7 +157,7 @@ def test_models_of_scikit_learn_come_back(binary, tmp_path):
 def test_facts_say_what_the_model_is(saved, fitted):
     facts = read_facts(saved)
     assert facts == dict(load_model(saved).facts)
-    assert facts["format"] == models.FORMAT == 2
+    assert facts["format"] == models.FORMAT == 3
     assert facts["model"] == "TensorMarginClassifier"
     assert facts["steps"] == []
     assert facts["sample_shape"] == [4, 5, 3]
@@ -251,6 +252,7 @@ def with_facts(path: Path, facts) -> Path:
         for name, data in members.items():
             archive.writestr(name, data)
         archive.writestr(models.FACTS, content)
+    seal(path)
     return path
 
 
@@ -309,6 +311,7 @@ def test_a_pickle_in_disguise_does_not_run(disguise, saved, tmp_path):
         with zipfile.ZipFile(saved, "w") as archive:
             for name, data in members.items():
                 archive.writestr(name, payload if name in names else data)
+        seal(saved)
     with pytest.raises(BadFileError, match=r"model\.skops"):
         load_model(saved)
     assert not mark.exists()
@@ -375,7 +378,7 @@ def test_a_damaged_byte_is_noticed_or_does_no_harm(saved, fitted, binary):
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({**GOOD, "format": 3}, "has format 3, this tensormargin reads up to 2; upgrade it"),
+        ({**GOOD, "format": 4}, "has format 4, this tensormargin reads up to 3; upgrade it"),
         ({"format": 99, "versions": "unheard of"}, r"upgrade it \(the file was saved with tensormargin \?"),
         ({"versions": {}}, "has no format version"),
         ({**GOOD, "format": "1"}, "has no format version"),
@@ -411,6 +414,7 @@ def test_a_schema_that_names_nothing_known_is_refused(saved):
     with zipfile.ZipFile(saved, "w") as archive:
         for name, data in members.items():
             archive.writestr(name, data)
+    seal(saved)
     with pytest.raises(BadFileError, match=r"model\.skops"):
         load_model(saved)
 

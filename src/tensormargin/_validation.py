@@ -83,7 +83,7 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
             checked[name] = _stays_itself(array, finite=False)
         else:
             checked[name] = check_array(array, allow_nd=True, ensure_all_finite=False, estimator=estimator)
-        if finite and not is_lazy(array) and not _all_finite(checked[name]):
+        if finite and not is_lazy(array) and not all_finite(checked[name]):
             reject_partly_finite(name, checked[name])
     if finite and not any(map(is_lazy, checked.values())):  # the others are read when they are needed
         reject_without_views({name: missing_samples(array) for name, array in checked.items()}, len(X))
@@ -142,7 +142,7 @@ def _checked_ragged(estimator: Any, X: Array, reset: bool, finite: bool) -> Arra
                 f"every sample must hold real numbers, at least one; sample {position} is {sample.dtype} of shape "
                 f"{sample.shape}. Convert it, or leave it out"
             )
-        if finite and not _all_finite(sample):
+        if finite and not all_finite(sample):
             raise ValueError(f"{NOT_FINITE} (the first is sample {position})")
     return X
 
@@ -364,7 +364,7 @@ def _stays_itself(X: Any, finite: bool = True) -> Any:
     if is_lazy(X):
         return chunked_along_samples(X)
     X = detached(X)
-    if finite and not _all_finite(X):
+    if finite and not all_finite(X):
         raise ValueError(NOT_FINITE)
     return X
 
@@ -391,7 +391,7 @@ def chunked_along_samples(X: Any) -> Any:
     return X.rechunk({0: "auto", **whole} if too_large else whole)
 
 
-def _all_finite(X: Any) -> bool:
+def all_finite(X: Any) -> bool:
     """Return whether all entries are finite; a finite sum settles it without a boolean array."""
     xp = namespace(X)
     if not xp.isdtype(X.dtype, "real floating"):

@@ -193,7 +193,7 @@ def sweeps(
             stepping = from_start or (has_tangent and len(done) >= tuning.FAST_SWEEPS)
             sweep = yield from _tangent_sweep(state, gap_tol, tol, few) if stepping else _sweep(state, gap_tol)
         if not np.isfinite(state.objective):
-            raise FloatingPointError(
+            raise ValueError(
                 "no block has a finite objective (Eq. 7): lam, mu1 or mu2 is too large for samples of this magnitude; "
                 "lower it or scale the samples"
             )

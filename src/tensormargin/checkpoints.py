@@ -31,6 +31,7 @@ from ._validation import chunked_along_samples
 from .io import replacing
 from .io.versions import software_versions
 from .lazy_survey import survey
+from .processes import worker_options
 from .views import Views
 
 _SECONDS = 1.0  # between two writes at the beginning of a run
@@ -211,7 +212,8 @@ def run_units(jobs: Mapping[str, Any], units: Units, n_jobs: int | None) -> Iter
     """
     yield from ((key, units[key]) for key in jobs if key in units)
     missing = [(_Keyed(key, function), *given) for key, (function, *given) in jobs.items() if key not in units]
-    for key, value in Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")(missing):
+    parallel = Parallel(n_jobs, batch_size=1, return_as="generator_unordered", **worker_options(n_jobs))
+    for key, value in parallel(missing):
         units.add(key, value)
         yield key, value
 

@@ -52,6 +52,22 @@ def survey(X: Any) -> Survey:
     return result
 
 
+def where_not_finite(X: Any) -> str:
+    """Return which sample of a Dask array is the first with NaN or infinity, as the end of a message.
+
+    This reads all samples once more. It is empty if all are finite, and only their squares are too large.
+    """
+    import dask
+
+    parts = [dask.delayed(_not_finite)(part) for part in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0]]
+    found = np.concatenate(dask.compute(*parts))
+    return f" (the first is sample {int(found.argmax())})" if found.any() else ""
+
+
+def _not_finite(part: Array) -> Array:
+    return ~np.isfinite(np.asarray(part)).all(axis=tuple(range(1, part.ndim)))
+
+
 def _of_chunk(part: Array) -> Survey:
     if not part.size:
         return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64))

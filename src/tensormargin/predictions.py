@@ -25,6 +25,8 @@ from .model_steps import (
 )
 from .preparation import takes_ragged
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet executes
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -128,15 +130,45 @@ def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:
-    """Write a CSV file with one row per sample, atomically."""
+    """Write a CSV file with one row per sample, atomically.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe in front, see `neutral`. Line breaks in labels
+    are quoted, and read back by `csv.reader` if the file is opened with ``newline=""``.
+    """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    plain = csv.writer(text, lineterminator="\n")
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     known = [name for name in ("label", "group") if name in predictions.columns]
     others = [name for name in predictions.columns if name not in known]
-    writer.writerow(["sample", *known, "predicted", *others])
+    rows = [["sample", *known, "predicted", *others]]
     for row, name in enumerate(predictions.names):
         given = [predictions.columns[column][row] for column in known]
         strengths = [f"{predictions.columns[column][row]:.6g}" for column in others]
-        writer.writerow([name, *given, predictions.predicted[row], *strengths])
-    with replacing(path) as temporary:
-        temporary.write_text(text.getvalue(), encoding="utf-8")
+        rows.append([*map(neutral, (name, *given, predictions.predicted[row])), *strengths])
+    for cells in rows:  # by default, a carriage return alone is not quoted before Python 3.13
+        (quoted if any("\r" in one for one in cells) else plain).writerow(cells)
+    with (
+        replacing(path) as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as to,
+    ):
+        to.write(text.getvalue())
+
+
+def neutral(value: Any) -> str:
+    """Return a cell as text, with an apostrophe in front of what a spreadsheet would execute.
+
+    That is text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break, and is not a number.
+
+    Examples
+    --------
+    >>> [neutral(value) for value in ("=1+1", "-1", "-one", 2.5)]
+    ["'=1+1", '-1', "'-one", '2.5']
+    """
+    text = str(value)
+    if not text.startswith(_FORMULA):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text

@@ -95,7 +95,7 @@ def whitening(mean: FloatArray, second: FloatArray, mu1: float) -> FloatArray:
     factor, failed = lapack.dpotrf(quadratic, lower=1)
     inverse, singular = lapack.dtrtri(factor, lower=1)
     if failed or singular or not np.all(np.isfinite(inverse)):
-        raise FloatingPointError(
+        raise ValueError(
             f"the block's quadratic form is not positive definite: mu1 = {mu1:g} is too large for samples of this "
             "magnitude; scale the samples or lower mu1"
         )

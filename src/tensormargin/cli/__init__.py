@@ -1,12 +1,13 @@
 """The command line. Commands only parse and print; heavy modules are imported when a command runs."""
 
 import os
+import sys
 from typing import Any
 
 import click
 
 from .. import __version__
-from ._running import end_processes, ignore_while_ending, interruptible
+from ._running import end_processes, ignore_while_ending, interruptible, is_interrupted
 from .compare import compare_command
 from .completion import completion_command
 from .data import data_command
@@ -61,10 +62,13 @@ for _command in _COMMANDS:
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and end the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names of files and labels need not be text that can be encoded
+            stream.reconfigure(errors="backslashreplace")
     try:
         main(arguments, prog_name="tensormargin")
     except SystemExit as end:
-        if end.code == 130:
+        if is_interrupted(end.code):
             ignore_while_ending()
         raise
     finally:

@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+_WORDS = 1000  # longest message of another error
+
 
 def nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
     """Return the number of jobs; raise for zero."""
@@ -36,6 +38,9 @@ seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits."
 )
 methods_option = click.option("--methods", help="Comma-separated method names; by default all seven of the paper.")
+sha256_option = click.option(
+    "--sha256", metavar="DIGEST", help="Refuse the file unless it has this SHA-256 (see docs/security.md)."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
@@ -79,11 +84,30 @@ def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None])
 @contextmanager
 def refusals(*kinds: type[Exception]) -> Iterator[None]:
     """Turn errors that the user can fix, such as missing files or packages, into a message and exit code 2."""
-    mendable: tuple[type[Exception], ...] = (*kinds, OSError, ImportError)
+    mendable: tuple[type[Exception], ...] = (*kinds, OSError, ImportError, MemoryError)
     try:
         yield
     except mendable as error:
         raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def blaming(path: Path) -> Iterator[None]:
+    """Turn any error of the code within, which uses the content of a file, into one that names the file.
+
+    A file can be well-formed and hold anything, so that no check would foresee what its values lead to.
+    """
+    try:
+        yield
+    except (OSError, ImportError, MemoryError, click.ClickException):
+        raise
+    except Exception as error:
+        from ..io import BadFileError
+
+        if isinstance(error, BadFileError) or str(path) in str(error):
+            raise
+        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise BadFileError(f"{path}: cannot be used ({words[:_WORDS]})") from error
 
 
 @contextmanager

@@ -23,6 +23,8 @@ _PLAIN_SECONDS = 30.0  # between progress lines if there is no terminal
 _WORTH_SAYING = 5.0  # seconds left from which the first forecast gets a line of its own there
 _SAME_PRESS = 2.0  # seconds within which another Ctrl-C asks for nothing new
 _BAR = 20  # widest bar, in columns
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_DEFAULT_HANDLERS = (signal.default_int_handler, signal.SIG_DFL)
 _DISPLAY = f"{__name__}.display"  # where the context of a command holds its display
 
 fresh_option = click.option("--fresh", is_flag=True, help="Start anew instead of resuming an interrupted run.")
@@ -142,12 +144,14 @@ def processes(jobs: int, scheduler: str | None, module: str) -> Iterator[Callabl
     """
     from joblib import Parallel, delayed, effective_n_jobs
 
+    from ..processes import worker_options
+
     number = 1 if scheduler is not None else effective_n_jobs(jobs)
     if number == 1:
         yield lambda: None
         return
     with _without_interrupts():
-        loading = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")(
+        loading = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered", **worker_options(jobs))(
             delayed(_load)(module) for _ in range(number)
         )
     try:
@@ -199,50 +203,63 @@ def _without_interrupts() -> Iterator[None]:
 def interruptible(context: click.Context) -> Iterator[None]:
     """End a command on Ctrl-C with exit code 130; say what was finished and how to go on, without a traceback.
 
-    Further presses are ignored for a moment, in which files are closed and processes ended.
+    A request to end (SIGTERM, by which batch systems stop a job) and a closed terminal (SIGHUP) do the same, with exit
+    codes 143 and 129. Further signals are ignored for a moment, in which files are closed and processes ended.
     """
-    pressed: list[float] = []
+    received: list[tuple[float, int]] = []
 
     def interrupt(number: int, frame: Any) -> None:
         now = time.monotonic()
-        if not pressed or now - pressed[-1] >= _SAME_PRESS:
-            pressed.append(now)
+        if not received or now - received[-1][0] >= _SAME_PRESS:
+            received.append((now, number))
             warnings.simplefilter("ignore")  # joblib warns of jobs that are not finished
             raise KeyboardInterrupt
 
-    ours = _is_main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if ours:
-        signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.getsignal(number) for number in _ENDING} if _is_main_thread() else {}
+    ours = {number: handler for number, handler in before.items() if handler in _DEFAULT_HANDLERS}
+    for number in ours:
+        signal.signal(number, interrupt)
     try:
         with warnings.catch_warnings():
             yield
     except KeyboardInterrupt:
-        _stop(context)
+        _stop(context, received[0][1] if received else signal.SIGINT)
     except Exception:  # libraries that are being imported turn a KeyboardInterrupt into other errors
-        if not pressed:
+        if not received:
             raise
-        _stop(context)
+        _stop(context, received[0][1])
     finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, handler in ours.items():
+            signal.signal(number, handler)
 
 
 def ignore_while_ending() -> None:
-    """Ignore Ctrl-C while this process ends, which takes a moment; if it takes longer, Ctrl-C ends it at once."""
+    """Ignore signals while this process ends, which takes a moment; if it takes longer, one ends it at once."""
     began = time.monotonic()
 
     def interrupt(number: int, frame: Any) -> None:
         if time.monotonic() - began >= _SAME_PRESS:
-            os._exit(130)
+            os._exit(_exit_code(number))
 
     if _is_main_thread():
-        signal.signal(signal.SIGINT, interrupt)
+        for number in _ENDING:
+            signal.signal(number, interrupt)
 
 
-def _stop(context: click.Context) -> None:
+def is_interrupted(code: Any) -> bool:
+    """Return whether an exit code is that of an interrupted command."""
+    return code in [_exit_code(number) for number in _ENDING]
+
+
+def _exit_code(number: int) -> int:
+    return 128 + int(number)  # as shells have it
+
+
+def _stop(context: click.Context, number: int) -> None:
     display: Display | None = context.meta.get(_DISPLAY)
-    click.echo("Stopped." if display is None else display.when_stopped(), err=True)
-    raise SystemExit(130) from None
+    with suppress(OSError):  # the terminal may be gone
+        click.echo("Stopped." if display is None else display.when_stopped(), err=True)
+    raise SystemExit(_exit_code(number)) from None
 
 
 def unfinished(display: Display, fresh: bool) -> Checkpoint | None:

@@ -166,6 +166,7 @@ def fit_command(
     started = processes(jobs if permutations else 1, scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
         from ..evaluation import FitPlan, fit_and_evaluate, with_kind
+        from ..io import all_or_none
 
         if auto and (decomposition or rank):
             raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
@@ -208,8 +209,9 @@ def fit_command(
             click.echo("; ".join(part for part in parts if part), err=True)
             ready()
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
-            _write(fitted, samples, out, page)
-            maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
+            with all_or_none():
+                _write(fitted, samples, out, page)
+                maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
         if checkpoint is not None:
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]
@@ -220,13 +222,13 @@ def fit_command(
 
 
 def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None) -> None:
-    from ..io import read_facts, save_model
+    from ..io import save_model
 
-    save_model(out, fitted.model, fitted.about)
+    facts = save_model(out, fitted.model, fitted.about)
     if page is not None:
         from ..report import model_page, write_page
 
-        write_page(page, model_page(fitted.model, read_facts(out), samples))
+        write_page(page, model_page(fitted.model, facts, samples))
 
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:

@@ -9,10 +9,10 @@ import click
 
 from ._data import FORMATS, load, loading_options, view_files
 from ._maps import write_maps
-from ._options import check_outputs, json_option, print_json, refusals
+from ._options import blaming, check_outputs, json_option, print_json, refusals, sha256_option
 
 if TYPE_CHECKING:
-    from ..io import SampleSet
+    from ..io import ModelFile, SampleSet
 
 _PREDICT_EXAMPLES = f"""
 {FORMATS}
@@ -31,12 +31,16 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
 @loading_options
+@sha256_option
 @json_option
-def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any], as_json: bool) -> None:
+def predict_command(
+    model: Path, data: Path, out: Path, loading: dict[str, Any], sha256: str | None, as_json: bool
+) -> None:
     """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
     The CSV file has one row per sample: its name or number, the predicted class, and the probability
-    (for models without probabilities, the score) of every class.
+    (for models without probabilities, the score) of every class. Text that a spreadsheet would take for a formula
+    (=, +, - or @ in front, unless it is a number) gets an apostrophe in front.
     """
     from ..io import known_views, load_model
     from ..predictions import confounds_needed, predictions_of, write_predictions
@@ -44,13 +48,15 @@ def predict_command(model: Path, data: Path, out: Path, loading: dict[str, Any],
 
     with refusals(ValueError):
         check_outputs((model, data, *view_files(loading)), (out,))
-        loaded = load_model(model)
-        loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-        ragged, known = takes_ragged(loaded.model), known_views(loaded)
+        loaded = load_model(model, sha256)
+        with blaming(model):
+            loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
+            ragged, known = takes_ragged(loaded.model), known_views(loaded)
         samples = load(data, loading, need_labels=False, ragged=ragged, in_parts=True, known=known)
-        rows = predictions_of(loaded.model, samples)
+        with blaming(model):
+            rows = predictions_of(loaded.model, samples)
+            accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])
         write_predictions(out, rows)
-    accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])
     if as_json:
         counts = {str(label): int((rows.predicted == label).sum()) for label in loaded.facts["classes"]}
         content = {
@@ -91,27 +97,37 @@ Examples:
 @click.option(
     "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Weight map: .nii, .nii.gz, .npy or .png."
 )
+@sha256_option
 @json_option
-def inspect_command(model: Path, weight_map: Path | None, as_json: bool) -> None:
-    """Describe a MODEL file: classes, weight, preparation, evaluation, versions."""
-    from ..intake import shape_in_words
-    from ..io import load_model
-    from ..statements import evaluation_lines, statements
+def inspect_command(model: Path, weight_map: Path | None, sha256: str | None, as_json: bool) -> None:
+    """Describe a MODEL file: classes, weight, preparation, evaluation, versions, digest."""
+    from ..io import all_or_none, load_model, sha256_of
 
     with refusals(ValueError, TypeError):
         check_outputs((model,), (weight_map,))
-        loaded = load_model(model)
-        about = loaded.facts["about"]
-        maps = write_maps(loaded.model, None, weight_map, None, about.get("affine"))
-        lines = statements(loaded.model, loaded.facts)
+        loaded = load_model(model, sha256)
+        digest = sha256_of(model)
+        with blaming(model), all_or_none():
+            maps = write_maps(loaded.model, None, weight_map, None, loaded.facts["about"].get("affine"))
+            lines = [] if as_json else _description(model, loaded)
     if as_json:
-        print_json(dict(loaded.facts))
+        print_json({**loaded.facts, "sha256": digest})
         return
-    classes = ", ".join(map(str, loaded.facts["classes"]))
-    shape = shape_in_words(loaded.facts["sample_shape"])
-    click.echo(f"{model}: {loaded.facts['model']}, saved {loaded.facts['created']}")
-    click.echo(f"Takes samples of {shape}; classes: {classes}")
-    for line in [*evaluation_lines(about.get("evaluation"), about.get("chance")), *lines]:
+    for line in [*lines, f"SHA-256 of the file: {digest}"]:
         click.echo(line)
     if maps:
         click.echo("Wrote " + ", ".join(map(str, maps)))
+
+
+def _description(path: Path, loaded: ModelFile) -> list[str]:
+    from ..intake import shape_in_words
+    from ..statements import evaluation_lines, statements
+
+    facts, about = loaded.facts, loaded.facts["about"]
+    classes = ", ".join(map(str, facts["classes"]))
+    return [
+        f"{path}: {facts['model']}, saved {facts['created']}",
+        f"Takes samples of {shape_in_words(facts['sample_shape'])}; classes: {classes}",
+        *evaluation_lines(about.get("evaluation"), about.get("chance")),
+        *statements(loaded.model, facts),
+    ]

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ._data import FORMATS, check_data, load, loading_options, view_files
-from ._options import check_outputs, json_option, refusals, say_written
+from ._options import blaming, check_outputs, json_option, refusals, say_written, sha256_option
 
 _EXAMPLES = f"""
 {FORMATS}
@@ -27,30 +27,40 @@ DATA should be the labelled samples that the model was fitted to; the report say
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="HTML file to write.")
 @loading_options
+@sha256_option
 @json_option
-def report_command(source: Path, data: Path | None, out: Path, loading: dict[str, Any], as_json: bool) -> None:
+def report_command(
+    source: Path, data: Path | None, out: Path, loading: dict[str, Any], sha256: str | None, as_json: bool
+) -> None:
     """Write a self-contained HTML report of a model or a comparison."""
-    from ..report import comparison_page, model_page, read_comparison, write_page
+    from ..report import comparison_page, read_comparison, write_page
 
     with refusals(ValueError, TypeError):
         check_outputs((source, data, *view_files(loading)), (out,))
         if source.suffix.lower() == ".json":
             if data is not None:
                 raise ValueError(f"a comparison needs no DATA; leave {data} out")
-            page = comparison_page(read_comparison(source))
+            with blaming(source):
+                write_page(out, comparison_page(read_comparison(source, sha256)))
         else:
-            from ..io import known_views, load_model
-            from ..predictions import check_samples_fit, confounds_needed
-            from ..preparation import takes_ragged
-
-            if data is not None:
-                check_data(data)
-            loaded = load_model(source)
-            loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-            ragged, known = takes_ragged(loaded.model), known_views(loaded)
-            samples = None if data is None else load(data, loading, ragged=ragged, in_parts=True, known=known)
-            if samples is not None:
-                check_samples_fit(loaded.model, samples)
-            page = model_page(loaded.model, loaded.facts, samples)
-        write_page(out, page)
+            _report_model(source, data, out, loading, sha256)
     say_written(as_json, out)
+
+
+def _report_model(source: Path, data: Path | None, out: Path, loading: dict[str, Any], sha256: str | None) -> None:
+    from ..io import known_views, load_model
+    from ..predictions import check_samples_fit, confounds_needed
+    from ..preparation import takes_ragged
+    from ..report import model_page, write_page
+
+    if data is not None:
+        check_data(data)
+    loaded = load_model(source, sha256)
+    with blaming(source):
+        loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
+        ragged, known = takes_ragged(loaded.model), known_views(loaded)
+    samples = None if data is None else load(data, loading, ragged=ragged, in_parts=True, known=known)
+    with blaming(source):
+        if samples is not None:
+            check_samples_fit(loaded.model, samples)
+        write_page(out, model_page(loaded.model, loaded.facts, samples))

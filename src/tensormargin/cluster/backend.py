@@ -6,6 +6,7 @@ run locally. A lost job raises an error, whereas joblib 1.6 waits for it forever
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -18,11 +19,15 @@ from typing import Any
 import cloudpickle
 import numpy as np
 from distributed import CancelledError, Client, KilledWorker
+from distributed.comm import CommClosedError
 from joblib import parallel_config
 from joblib._dask import DaskDistributedBackend
 
 from .._typing import Array
 from .errors import LostWorkersError
+
+_ALLOWED_LOSSES = 3  # of a job's samples, as many as Dask allows of its workers
+_PATIENCE = 30.0  # seconds in which a worker has to take the place of the last one
 
 # joblib 1.5 calls `submit` of a backend, which its Dask backend has under an older name
 _submit = vars(DaskDistributedBackend).get("submit") or DaskDistributedBackend.apply_async
@@ -51,6 +56,7 @@ class ClusterBackend(DaskDistributedBackend):
     def __init__(self, client: Client) -> None:
         super().__init__(client=client)
         self._samples: list[Any] = []  # arrays that every worker has
+        self._renewal: asyncio.Future[None] | None = None  # of samples that were lost
         self._parts: list[tuple[weakref.ref[Array], Array, Array]] = []  # a subset, its whole array, and its rows
 
     @contextmanager
@@ -94,9 +100,42 @@ class ClusterBackend(DaskDistributedBackend):
             future: Any = Future()
             future.set_exception(error)
         else:
-            future = _submit(self, func, callback)
+            return self._send(func, callback, 0)
         future.add_done_callback(partial(_tell_failure, callback))
         return future
+
+    def _send(self, func: Any, callback: Callable[..., Any], losses: int) -> Any:
+        """Send a batch of jobs; send it again, with the samples, if the last worker that had these died.
+
+        Dask runs the jobs of a worker that dies on another one, but it cannot bring back the samples that were sent.
+        """
+
+        def answer(out: Any) -> None:
+            if isinstance(out, CancelledError) and losses < _ALLOWED_LOSSES:
+                self.client.loop.add_callback(self._send_again, func, callback, losses + 1, out)
+            else:
+                callback(out)
+
+        future = _submit(self, func, answer)
+        future.add_done_callback(partial(_tell_failure, callback))
+        return future
+
+    async def _send_again(self, func: Any, callback: Callable[..., Any], losses: int, lost: CancelledError) -> None:
+        if self._renewal is None or self._renewal.done():  # jobs that were lost together share one
+            self._renewal = asyncio.ensure_future(self._renew())
+        try:
+            await self._renewal
+            self._send(func, callback, losses)
+        # No worker came, or the scheduler is gone.
+        except (OSError, TimeoutError, RuntimeError, CancelledError, CommClosedError):
+            callback(lost)
+
+    async def _renew(self) -> None:
+        """Send all samples again, to any worker that there is or will be soon."""
+        self.call_data_futures.clear()
+        if self._samples:
+            sent = await self.client.scatter(self._samples, hash=False, asynchronous=True, timeout=_PATIENCE)
+            self.data_futures |= {id(one): future for one, future in zip(self._samples, sent, strict=True)}
 
     def retrieve_result_callback(self, out: Any) -> Any:
         """Return the results of a batch, or raise its error."""

@@ -56,7 +56,7 @@ def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any, for_many: 
     # does not read samples of weight zero.)
     look_for_nan = getattr(X, "nbytes", 0) < tuning.LOOKED_THROUGH_BYTES or sample_weight is not None
     X, labels = checked_training(classifier, X, y, finite=look_for_nan)
-    array = sample_array(loaded_if_small(X))
+    array = sample_array(loaded_if_small(X, finite=True))
     if any(0 in shape for shape in array.sample_shapes):
         raise ValueError(f"every mode of a sample needs at least one entry; got samples of shape {array.sample_shape}")
     check_classification_targets(labels)

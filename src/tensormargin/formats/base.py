@@ -261,6 +261,13 @@ def numpy_backend() -> Any:
     return tensorly.backend_context("numpy", local_threadsafe=True)
 
 
+def modes_by_content(tensor: Array) -> list[int]:
+    """Return the modes in an order that depends on the entries of a tensor, and not on the order of its modes."""
+    unfolded = [np.moveaxis(tensor, mode, 0).reshape(size, -1) for mode, size in enumerate(tensor.shape)]
+    spread = [float(np.sum((one @ one.T) ** 2)) if len(one) <= one.shape[1] else np.inf for one in unfolded]
+    return sorted(range(tensor.ndim), key=lambda mode: (tensor.shape[mode], spread[mode]))
+
+
 def leading_vectors(tensor: Array, mode: int, count: int) -> FloatArray:
     """Return the ``count`` leading left singular vectors of a mode's unfolding; orthonormal even for a zero tensor.
 

@@ -18,7 +18,7 @@ from scipy.linalg import khatri_rao
 from .. import tuning
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Tangent, Weight, leading_vectors, numpy_backend, whole_number_rank
+from .base import Block, Rank, Tangent, Weight, leading_vectors, modes_by_content, numpy_backend, whole_number_rank
 from .tucker import TuckerWeight
 
 _DEFAULT_RANK = 2
@@ -70,8 +70,10 @@ class CPWeight(Weight):
         7).
         """
         scales = np.ones(factors[0].shape[1])
+        # The steps that follow depend on the order of the modes unless there is one component: so may the start.
+        order = modes_by_content(tensor) if len(scales) == 1 else range(len(factors))
         for _ in range(tuning.CP_REFINEMENTS if len(factors) > 1 else 0):
-            for mode in range(len(factors)):
+            for mode in order:
                 others = factors[:mode] + factors[mode + 1 :]
                 unfolded = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
                 solution = unfolded @ _columns(others) @ np.linalg.pinv(_gram(others))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace as replaced
 from functools import reduce
+from math import prod
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
 from .base import Block, Rank, Tangent, Weight, numpy_backend, whole_number_rank
+from .cp import CPWeight
 from .tucker import TuckerWeight
 
 _DEFAULT_RANK = 4
@@ -50,6 +52,8 @@ class TTWeight(Weight):
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
         ranks = cls.valid_rank(rank, tensor.shape)
+        if tensor.ndim > 2 and set(ranks) == {1}:  # cutting off one mode after the other would depend on their order
+            return cls._of_rank_one(*CPWeight.from_dense(tensor, 1, rng).core_and_factors())
         cores, left, rest = [], 1, tensor
         for size, count in zip(tensor.shape, ranks, strict=False):
             u, s, vt = np.linalg.svd(rest.reshape(left * size, -1), full_matrices=False)
@@ -109,8 +113,8 @@ class TTWeight(Weight):
 
     @property
     def has_core(self) -> bool:
-        """Whether the weight is a matrix, which is a Tucker weight as well."""
-        return len(self.cores) == 2
+        """Whether the weight is a matrix or a tensor of rank one, which are Tucker weights as well."""
+        return len(self.cores) == 2 or (len(self.cores) > 2 and set(self.rank) == {1})
 
     def tangent(self) -> Tangent:
         """Return the tangent space: changes of each core away from its span, and any last core."""
@@ -151,13 +155,27 @@ class TTWeight(Weight):
         return self._tucker().core_and_factors()
 
     def with_core(self, core: Array, factors: list[Array]) -> TTWeight:
+        if len(factors) > 2:
+            return self._of_rank_one(core, factors)
         return type(self)([factors[0][None], (core @ factors[1].T)[:, :, None]], 1)
 
     def _from_tucker(self, weight: Weight) -> TTWeight:
         return self.with_core(*weight.core_and_factors())
 
+    @classmethod
+    def _of_rank_one(cls, core: Array, factors: list[Array]) -> Self:
+        cores = [factor.T[:, :, None] for factor in factors]
+        return cls([*cores[:-1], core.item() * cores[-1]], len(cores) - 1)
+
     def _tucker(self) -> TuckerWeight:
-        """Return a matrix as a Tucker weight."""
+        """Return a matrix or a tensor of rank one as a Tucker weight."""
+        if len(self.cores) > 2:
+            lengths = [float(np.linalg.norm(core)) for core in self.cores]
+            units = [
+                core[0] / length if length > 0 else np.full(core[0].shape, core.size**-0.5)  # zero has any direction
+                for core, length in zip(self.cores, lengths, strict=True)
+            ]
+            return TuckerWeight(np.full((1,) * len(units), prod(lengths)), units)
         first, last = self.cores
         return TuckerWeight.from_tensorly((np.eye(first.shape[2]), [first[0], last[:, :, 0].T]), self.shape)
 

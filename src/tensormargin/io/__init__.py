@@ -1,7 +1,8 @@
 """Load samples from files, and save and load models."""
 
 from .arrays import BadFileError, check_labelled, digest, read_arrays
-from .atomic import replacing
+from .atomic import all_or_none, replacing
+from .digests import sha256_of
 from .load import SampleSet, leakage_warnings, load_samples
 from .models import ModelFile, load_model, read_facts, save_model
 from .views import KnownViews, known_views, load_views
@@ -11,6 +12,7 @@ __all__ = [
     "KnownViews",
     "ModelFile",
     "SampleSet",
+    "all_or_none",
     "check_labelled",
     "digest",
     "known_views",
@@ -22,4 +24,5 @@ __all__ = [
     "read_facts",
     "replacing",
     "save_model",
+    "sha256_of",
 ]

@@ -108,6 +108,12 @@ LOADERS: Mapping[str, frozenset[str]] = {
 }
 """All types that are read and written without skops, by the loader that their nodes name."""
 
+TEXT_BYTES = 2**26
+"""Most bytes of a member with text."""
+_LONGEST = 500  # characters of a message that quotes a file
+_UNPACKED_BYTES = 2**30
+_UNPACKED_RATIO = 100  # of a larger model: weights hardly compress, and masks of zeros are small
+
 Build = Callable[[], Any]
 T = TypeVar("T")
 
@@ -132,7 +138,8 @@ def read_archive(path: str | Path) -> Build:
     try:
         with zipfile.ZipFile(path) as archive:
             _check_names(archive)
-            schema = _checked(json.loads(archive.read(SCHEMA)), dict)
+            check_sizes(path, archive)
+            schema = _checked(json.loads(read_member(path, archive, SCHEMA)), dict)
             try:
                 return _Reader(path, archive).plan_schema(schema)
             except OtherTypeError:
@@ -141,7 +148,7 @@ def read_archive(path: str | Path) -> Build:
     except (BadFileError, OtherTypeError):
         raise
     except Exception as error:
-        raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
+        raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
 
 
 def _check_names(archive: zipfile.ZipFile) -> None:
@@ -150,6 +157,39 @@ def _check_names(archive: zipfile.ZipFile) -> None:
     wrong = sorted(name for name, count in counts.items() if count > 1 or not name or set(name) & set("/\\:"))
     if wrong:
         raise ValueError(f"its members must have different names, without folders; got {', '.join(wrong[:5])}")
+
+
+def brief(words: object) -> str:
+    """Return the beginning of a message, which may quote a file at any length."""
+    text = str(words)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def check_sizes(path: Path, archive: zipfile.ZipFile) -> None:
+    """Raise `BadFileError` if the members, of which some bytes may stand for many, would fill the memory."""
+    total, packed = sum(member.file_size for member in archive.infolist()), path.stat().st_size
+    if total > max(_UNPACKED_BYTES, _UNPACKED_RATIO * packed):
+        raise BadFileError(
+            f"{path}: {packed} bytes would expand to {total}; a model of more than {_UNPACKED_BYTES} bytes must not be "
+            f"more than {_UNPACKED_RATIO} times as large as its file. It is not loaded"
+        )
+
+
+def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return a member with text; raise `BadFileError` if it is too long for one.
+
+    Its size is that in the directory of the archive, at most, whatever its compressed bytes expand to.
+    """
+    member = archive.getinfo(name)
+    if member.file_size > TEXT_BYTES:
+        raise BadFileError(
+            f"{path}: {name} must have at most {TEXT_BYTES} bytes, has {member.file_size}; it is not loaded"
+        )
+    with archive.open(member) as file:
+        content = file.read(member.file_size)
+        if file.read(1):  # also verifies the checksum, at the end
+            raise BadFileError(f"{path}: {name} is longer than the archive says; save the model again")
+    return content
 
 
 def _check_for_skops(path: Path, archive: zipfile.ZipFile, schema: Any) -> None:

@@ -6,17 +6,24 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from errno import EISDIR
 from pathlib import Path
 
 TEMPORARY = ".part"
 """Suffix of temporary files, which are never read."""
 
 
+_pending: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("pending", default=None)
+"""The temporary files of `all_or_none` in the order in which they were written, with the files they become."""
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     r"""Yield a temporary path to write to; it replaces ``path`` when the block ends without an error.
 
-    Other processes see either the old file or the complete new one, even if this process is killed.
+    Other processes see either the old file or the complete new one, even if this process is killed. Errors such as a
+    full disk name ``path``.
 
     Examples
     --------
@@ -25,17 +32,65 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY)
+    with _naming(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY)
     os.close(handle)
-    temporary = Path(name)
+    temporary, pending = Path(name), _pending.get()
     try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())  # write the bytes before renaming: a power cut must not leave an empty file
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+        with _naming(path, temporary):
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())  # write the bytes before renaming: a power cut must not leave an empty file
+            temporary.chmod(0o666 & ~_umask())
+            if pending is None:
+                temporary.replace(path)
+            else:
+                pending.append((temporary, path))
     finally:
-        temporary.unlink(missing_ok=True)
+        if pending is None or (temporary, path) not in pending:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def all_or_none() -> Iterator[None]:
+    """Let all files that `replacing` writes within the block replace the old ones at its end, or none of them."""
+    if _pending.get() is not None:  # part of a larger block
+        yield
+        return
+    pending: list[tuple[Path, Path]] = []
+    token = _pending.set(pending)
+    try:
+        yield
+        folder = next((path for _, path in pending if path.is_dir()), None)
+        if folder is not None:  # the only thing that a file cannot replace
+            raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(folder))
+        _rename(pending)
+    finally:
+        _pending.reset(token)
+        for temporary, _ in pending:
+            temporary.unlink(missing_ok=True)
+
+
+def _rename(pending: list[tuple[Path, Path]]) -> None:
+    try:
+        for temporary, path in pending:
+            temporary.replace(path)
+    except KeyboardInterrupt:  # between two files
+        for temporary, path in pending:
+            if temporary.exists():
+                temporary.replace(path)
+        raise
+
+
+@contextmanager
+def _naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Let errors of the system that name no file, or a temporary one, name the file that was to be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or (error.filename is not None and temporary not in (None, Path(error.filename))):
+            raise
+        raise OSError(error.errno, f"{error.strerror}, so it cannot be written", str(path)) from error
 
 
 def _umask() -> int:

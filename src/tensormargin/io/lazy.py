@@ -5,6 +5,7 @@ A graph holds paths, never open files, so that all processes of a cluster with a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -19,7 +20,7 @@ import numpy as np
 from .. import tuning
 from .._typing import Array
 from ..host_memory import available_bytes
-from .arrays import Stored, check_samples, open_arrays, optional_package
+from .arrays import BadFileError, Stored, check_samples, open_arrays, optional_package
 
 _COPIES = 4  # of a chunk that a task makes: in the dtype of the computations, prepared, ordered by problem
 _LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**20, 2**26
@@ -87,7 +88,7 @@ def lazily(
     from dask.array import blockwise, from_array
 
     array = blockwise(
-        read,
+        partial(_naming_worker, read),
         tuple(range(len(shape))),
         from_array(rows, chunks=len(rows) if whole else per),
         (axis,),
@@ -97,6 +98,30 @@ def lazily(
         meta=np.empty((0,) * len(shape), dtype),
     )
     return array.rechunk({axis: per}) if whole else array
+
+
+def _naming_worker(read: Callable[[Array], Array], rows: Array) -> Array:
+    """Return the samples of these rows; an error says which worker could not read them."""
+    try:
+        return read(rows)
+    except (OSError, BadFileError) as error:
+        worker = worker_here()
+        if worker is None:
+            raise
+        raise BadFileError(
+            f"{error} (read by the worker {worker}: every worker must see the files under the same path)"
+        ) from error
+
+
+def worker_here() -> str | None:
+    """Return the address of the Dask worker that runs this, None outside of one."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return str(distributed.get_worker().address)
+    except ValueError:
+        return None
 
 
 def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_most: int | None = None) -> int:

@@ -28,17 +28,22 @@ from ..chains import chain_of
 from ..estimators import to_device
 from ..kernels import TensorKernel
 from ..preparation.steps import is_masker
-from .archive import OWN_CLASSES, OtherTypeError, read_archive
+from .archive import OWN_CLASSES, OtherTypeError, brief, read_archive, read_member
 from .archive_writer import write_archive
 from .arrays import BadFileError
 from .atomic import replacing
+from .digests import check_sha256
+from .model_checks import check_facts, check_model
+from .seals import is_sealed, seal
 from .versions import software_versions
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file format: an archive as skops writes it, with the member `FACTS` added.
 
-Format 1, of version 0.1, can still be read. In format 2 the calibration of a search has an offset as well as a slope.
+Earlier formats can still be read. In format 2 the calibration of a search has an offset as well as a slope, and format
+3 is sealed (`seals`). Format 1 is that of version 0.1.
 """
+_SEALED = 3  # first format with a seal
 FACTS = "tensormargin.json"
 
 # Types that a model may contain besides those that skops trusts by default. All others are rejected, except those of
@@ -93,7 +98,7 @@ class ModelFile:
     facts: Mapping[str, Any]
 
 
-def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = None) -> None:
+def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Save a fitted model atomically.
 
     scikit-learn's pipelines, searches and calibrators are saved with their contents. A distribution that a search
@@ -107,10 +112,21 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
         A fitted model of this library or of scikit-learn.
     about : mapping, optional
         Facts to store with the model, as JSON types: data, seed, evaluation.
+
+    Returns
+    -------
+    dict
+        The metadata, as `read_facts` returns them.
+
+    Raises
+    ------
+    ValueError
+        If numbers of the model are NaN or infinite, so that `load_model` would refuse it.
     """
     check_is_fitted(model)
     model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
     model = _without_distributions(model)
+    check_model(model)
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -127,6 +143,8 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
             _write_with_skops(temporary, model)
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
+        seal(temporary)
+    return dict(json.loads(text))
 
 
 def _write_with_skops(path: str | Path, model: Any) -> None:
@@ -137,12 +155,25 @@ def _write_with_skops(path: str | Path, model: Any) -> None:
     _check_types(model, set(_untrusted(path)))
 
 
-def load_model(path: str | Path) -> ModelFile:
+def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
     """Return a model saved by `save_model`, with its metadata.
 
-    Loading runs no code from the file; unexpected types are rejected.
+    Loading runs no code from the file; unexpected types are rejected. The file carries the SHA-256 of its content, so
+    that any change is noticed, and numbers must be finite and of the right shapes. Files of version 0.1 carry none and
+    are loaded without; see docs/security.md for what this protects from.
+
+    Parameters
+    ----------
+    path : str or Path
+    sha256 : str, optional
+        The SHA-256 that the file must have, as `sha256sum` prints it, if you keep one elsewhere.
+
+    Raises
+    ------
+    BadFileError
+        If the file was changed, damaged, or is no model.
     """
-    facts = read_facts(path)
+    facts = read_facts(path, sha256)
     try:
         build = read_archive(path)
     except OtherTypeError:
@@ -154,9 +185,15 @@ def load_model(path: str | Path) -> ModelFile:
         # Attributes of another version, or a damaged archive, can raise anything; turn it into one clear message.
         except Exception as error:
             raise BadFileError(
-                f"{path}: cannot be loaded ({error}); it was saved with {_versions(facts)}. Fit it again, or install "
-                "those versions"
+                f"{path}: cannot be loaded ({brief(error)}); it was saved with {_versions(facts)}. Fit it again, or "
+                "install those versions"
             ) from error
+    try:
+        check_model(model)
+        check_facts(facts, model)
+    # The attributes of an object in a file can be anything.
+    except Exception as error:
+        raise BadFileError(f"{path}: is not loaded, {brief(error)}; fit the model again, or save it again") from error
     if caught:
         warnings.warn(
             f"{path} was saved with {_versions(facts)}; fit it again with the versions at hand to be sure", stacklevel=2
@@ -172,24 +209,30 @@ def _read_with_skops(path: str | Path) -> Callable[[], Any]:
     foreign = _foreign(set(untrusted))
     if foreign:
         raise BadFileError(
-            f"{path}: holds types that a model of tensormargin does not have, {', '.join(foreign)}; it is not loaded"
+            f"{path}: holds types that a model of tensormargin does not have, {brief(', '.join(foreign))}; it is "
+            "not loaded"
         )
     return partial(skops.io.load, path, trusted=untrusted)
 
 
-def read_facts(path: str | Path) -> dict[str, Any]:
-    """Return the metadata of a model file without loading the model."""
+def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
+    """Return the metadata of a model file without loading the model; ``sha256`` is as in `load_model`."""
     path = Path(path)
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; give a model that `tensormargin fit` or save_model wrote")
+    if sha256 is not None:
+        check_sha256(path, sha256)
+    sealed = is_sealed(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            facts = json.loads(archive.read(FACTS))
+            facts = json.loads(read_member(path, archive, FACTS))
+    except BadFileError:
+        raise
     # RuntimeError: encrypted, unknown compression, or nested too deeply.
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError, RuntimeError) as error:
         raise BadFileError(
-            f"{path}: not a model that tensormargin saved, or cut short ({error}); models are written by `tensormargin "
-            "fit` and save_model"
+            f"{path}: not a model that tensormargin saved, or cut short ({brief(error)}); models are written by "
+            "`tensormargin fit` and save_model"
         ) from error
     version = facts.get("format") if isinstance(facts, dict) else None
     if not isinstance(version, int) or version < 1:
@@ -199,13 +242,20 @@ def read_facts(path: str | Path) -> dict[str, Any]:
             f"{path}: has format {version}, this tensormargin reads up to {FORMAT}; upgrade it (the file was saved "
             f"with {_versions(facts)})"
         )
+    if version >= _SEALED and not sealed:
+        raise BadFileError(
+            f"{path}: has lost the SHA-256 at its end; it was cut short, or changed since it was saved. Get the file "
+            "again, or save the model again"
+        )
     return facts
 
 
 def _versions(facts: Mapping[str, Any]) -> str:
     versions = facts.get("versions")
     versions = versions if isinstance(versions, dict) else {}
-    return ", ".join(f"{name} {versions.get(name, '?')}" for name in ("tensormargin", "scikit-learn", "numpy"))
+    return ", ".join(
+        f"{name} {str(versions.get(name, '?'))[:20]}" for name in ("tensormargin", "scikit-learn", "numpy")
+    )
 
 
 def _untrusted(path: str | Path) -> list[str]:
@@ -215,7 +265,7 @@ def _untrusted(path: str | Path) -> list[str]:
         return list(skops.io.get_untrusted_types(file=path))
     # As in load_model: a damaged archive can raise anything.
     except Exception as error:
-        raise BadFileError(f"{path}: cannot be read ({error}); save the model again") from error
+        raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
 
 
 def _structure(model: Any) -> dict[str, Any]:

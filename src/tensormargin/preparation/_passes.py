@@ -14,6 +14,7 @@ from .. import tuning
 from .._namespace import dtype_of, has_float64, is_lazy, like, namespace
 from .._typing import Array
 from .._validation import NOT_FINITE
+from ..lazy_survey import where_not_finite
 from ..samples import working_dtype
 
 OfPart = Callable[..., Any]
@@ -49,7 +50,7 @@ def reduced(X: Any, of_part: OfPart, join: Join, beside: Array | None = None) ->
         return found
     found = found.compute()
     if not all(np.all(np.isfinite(value)) for value in found):
-        raise ValueError(NOT_FINITE)
+        raise ValueError(f"{NOT_FINITE}{where_not_finite(X)}")
     return found
 
 

@@ -18,6 +18,7 @@ from .._namespace import as_array, cast, dtype_of, is_foreign, is_lazy, like, na
 from .._typing import Array
 from .._validation import samples_as_fitted
 from ..metadata import Metadata
+from ..processes import worker_options
 from ..views import Views, is_views, missing_samples, shape_of, views_or_array, views_or_samples
 from ._base import KeepsTensors, TakesMetadata, takes_ragged
 from ._passes import floating
@@ -109,7 +110,8 @@ class Composite(TakesMetadata, _BaseComposition):
     ) -> list[Any]:
         arrays = list(X.values()) if isinstance(X, Views) else [X]
         here = not any(is_lazy(array) or is_foreign(array) for array in arrays)
-        run = Parallel(n_jobs=self.n_jobs if here else 1)
+        n_jobs = self.n_jobs if here else 1
+        run = Parallel(n_jobs=n_jobs, **worker_options(n_jobs))
         return list(run(delayed(_named)(call, name, *own) for name, own in zip(names, arguments, strict=True)))
 
     def _shapes_of(self, member: str) -> dict[str, tuple[int, ...]]:

@@ -10,12 +10,23 @@ from typing import Any
 from ..evaluation.contenders import GAMMA_FACTORS
 from ..intake import shape_in_words
 from ..io import BadFileError
+from ..io.archive import TEXT_BYTES
+from ..io.digests import check_sha256
 from ..methods import KERNEL_METHODS
 from ..statements import percent
 from .page import Page, Section, cell, table
 from .pictures import pictures_of_intervals
 
-_PARTS = ("created", "data", "settings", "preparation", "versions", "summary", "differences")
+_PARTS: Mapping[str, type] = {
+    "created": str,
+    "data": dict,
+    "settings": dict,
+    "preparation": list,
+    "versions": dict,
+    "summary": list,
+    "differences": list,
+}
+_LARGEST = 1e100
 
 
 def comparison_page(content: Mapping[str, Any]) -> Page:
@@ -35,17 +46,46 @@ def comparison_page(content: Mapping[str, Any]) -> Page:
     return Page(title, headline, content["created"], content["versions"], sections)
 
 
-def read_comparison(path: str | Path) -> dict[str, Any]:
-    """Return the saved output of ``tensormargin compare --json``; raise `BadFileError` for anything else."""
+def read_comparison(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
+    """Return the saved output of ``tensormargin compare --json``; raise `BadFileError` for anything else.
+
+    ``sha256`` is what the file must have, if it is known.
+    """
     path = Path(path)
+    if not path.is_file():
+        raise BadFileError(f"{path}: no such file; give what `tensormargin compare --json` printed")
+    if path.stat().st_size > TEXT_BYTES:
+        raise BadFileError(f"{path}: a comparison has at most {TEXT_BYTES} bytes, this file {path.stat().st_size}")
+    if sha256 is not None:
+        check_sha256(path, sha256)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadFileError(f"{path}: cannot be read as JSON ({error}); give what `compare --json` printed") from error
     missing = [name for name in _PARTS if not isinstance(content, dict) or name not in content]
     if missing:
         raise BadFileError(f"{path}: has no {', '.join(missing)}; give what `tensormargin compare --json` printed")
+    _check_content(path, content)
     return content
+
+
+def _check_content(path: Path, content: Mapping[str, Any]) -> None:
+    """Raise `BadFileError` if a part is not of the type that `compare` writes, or a number is not finite."""
+    for name, kind in _PARTS.items():
+        if not isinstance(content[name], kind):
+            raise BadFileError(f"{path}: {name} must be {kind.__name__}, is {type(content[name]).__name__}")
+    if not content["summary"]:
+        raise BadFileError(f"{path}: summary must have a method or more, is empty")
+    _check_finite(path, content)
+
+
+def _check_finite(path: Path, part: Any) -> None:
+    """Raise `BadFileError` for NaN and infinite numbers, which strict JSON does not have, and for huge ones."""
+    inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    for one in inside:
+        _check_finite(path, one)
+    if isinstance(part, int | float) and not abs(part) < _LARGEST:
+        raise BadFileError(f"{path}: numbers must be finite, and below {_LARGEST:g}; got {str(part)[:20]}")
 
 
 def _table(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,4 +69,5 @@ def write_page(path: str | Path, page: Page) -> None:
     """Write the page to an HTML file, atomically."""
     text = render(page)
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # names of files need not be UTF-8; the bytes that are not appear as \udc.. in the page
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")

@@ -16,6 +16,7 @@ from sklearn.utils import Bunch
 from ..cluster import goes_to_cluster
 from ..io import BadFileError, digest, replacing
 from ..methods import METHODS, check_methods
+from ..processes import worker_options
 from .evaluate import EvaluationJob, Strengths, has_margin_terms, run_job
 from .protocols import Evaluation, Pair, load_once
 from .rows import CellKey, Row, RowStore, TuningRow
@@ -120,7 +121,8 @@ class Run:
         meter = _Meter(self, tuned, done)
         yield meter.now("starting")
         repeats = sorted({cell.repeat for _, cell in self._cells()})
-        with Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered") as parallel:
+        options = {"batch_size": 1, "return_as": "generator_unordered", **worker_options(n_jobs)}
+        with Parallel(n_jobs=n_jobs, **options) as parallel:
             for repeat in repeats:
                 for rows in parallel(_with_data(self._tuning_jobs(repeat, tuned))):
                     self.tuning.add(rows)

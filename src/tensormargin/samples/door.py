@@ -18,7 +18,9 @@ from sklearn.utils import check_array
 from .. import tuning
 from .._namespace import beside, cast, dtype_of, has_float64, is_foreign, is_lazy, on_cpu, to_host
 from .._typing import Array
+from .._validation import NOT_FINITE, all_finite
 from ..host_memory import available_bytes
+from ..lazy_survey import where_not_finite
 from ..views import Views
 from .base import Moments, Samples, in_range, reject_out_of_range, working_dtype
 from .device import DeviceSamples
@@ -235,6 +237,13 @@ class LazyArray(SampleArray):
         for number, end in enumerate(ends):
             yield slice(end - self.X.chunks[0][number], end), np.asarray(self.X.blocks[number])
 
+    def reject_not_finite(self, estimator: Any) -> None:
+        """Raise ValueError with the position of the first sample that contains NaN or infinity."""
+        where = where_not_finite(self.X)
+        if where:
+            raise ValueError(f"{NOT_FINITE}{where}")
+        super().reject_not_finite(estimator)
+
     def answer(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
         """Return a Dask array that will hold the method's results; nothing is computed yet."""
         from dask.delayed import delayed
@@ -267,11 +276,12 @@ def sample_array(X: Any) -> SampleArray:
     return DeviceArray(X) if is_foreign(X) else MemoryArray(X)
 
 
-def loaded_if_small(X: Any) -> Any:
+def loaded_if_small(X: Any, finite: bool = False) -> Any:
     """Return a small Dask array as a NumPy array, and everything else unchanged; of Views, all Dask arrays together.
 
     Small means a share of the memory that is available. Samples on the workers of a cluster stay there unless they are
-    so few that many tasks would take longer than their transfer.
+    so few that many tasks would take longer than their transfer. If ``finite``, a single array that is
+    loaded must be so: a Dask array has not been checked before.
     """
     lazy = [array for array in (X.values() if isinstance(X, Views) else [X]) if is_lazy(array)]
     if not lazy:
@@ -285,7 +295,10 @@ def loaded_if_small(X: Any) -> Any:
         return X
     if isinstance(X, Views):
         return Views({name: in_chunks_here(array) if is_lazy(array) else array for name, array in X.items()})
-    return in_chunks_here(X)
+    loaded = in_chunks_here(X)
+    if finite and not all_finite(loaded):
+        raise ValueError(f"{NOT_FINITE}{where_not_finite(X)}")
+    return loaded
 
 
 def labels_at(classes: Any, codes: Any) -> Any:

@@ -194,7 +194,8 @@ class _AskedSums:
             return [Sums(p[:-1], t[:-1], float(p[-1])) for p, t in zip(total[::2], total[1::2], strict=True)]
         sums = []
         for own in self._table:
-            weighted, signed = np.abs(own) @ total, own @ total[:, :-1]
+            with np.errstate(invalid="ignore"):  # shows up in the moments
+                weighted, signed = np.abs(own) @ total, own @ total[:, :-1]
             sums.append(Sums(weighted[:-1], signed, float(weighted[-1])))
         return sums
 

@@ -291,7 +291,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         self._check_grid()
         given = y
         X, y = checked_training(self, X, y, finite=not self._takes_nan, ragged=self._takes_ragged)
-        X = loaded_if_small(X)
+        X = loaded_if_small(X, finite=not self._takes_nan)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:

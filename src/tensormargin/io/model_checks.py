@@ -1,0 +1,276 @@
+"""Checks of a model's numbers and metadata: when it is saved, and before a loaded one predicts anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+from ..estimators import TensorMarginClassifier
+from ..formats import FORMATS
+from ..multiclass import problem_classes
+from ..preparation import Crop, Deconfound, Mask, Resize, TensorScaler
+from .archive import CLASSES
+
+# What may be NaN or infinite: scores of candidates that were dropped, progress, and shares of a variance of zero.
+_MAY_BE_ANYTHING = frozenset({"cv_results_", "history_", "objective_", "view_shares_", "explained_variance_ratio_"})
+_SAME = 1e-3  # largest relative difference between a weight and its decomposition, both perhaps in single precision
+_LIBRARIES = ("tensormargin.", "sklearn.")
+
+FACTS_TYPES: Mapping[str, tuple[type, ...]] = {
+    "created": (str,),
+    "versions": (dict,),
+    "model": (str,),
+    "steps": (list,),
+    "sample_shape": (list, dict, type(None)),
+    "classes": (list,),
+    "about": (dict,),
+}
+"""The metadata of a model file, and their types."""
+
+
+def check_facts(facts: Mapping[str, Any], model: Any) -> None:
+    """Raise ValueError if the metadata of a file lack something, or are those of another model."""
+    for name, kinds in FACTS_TYPES.items():
+        if not isinstance(facts.get(name), kinds):
+            raise ValueError(f"its metadata {name!r} must be {kinds[0].__name__}, got {_kind(facts.get(name))}")
+    held = [label.item() if hasattr(label, "item") else label for label in getattr(model, "classes_", [])]
+    if facts["classes"] != held:
+        raise ValueError(f"its metadata name the classes {_some(facts['classes'])}, the model has {_some(held)}")
+
+
+def check_model(model: Any) -> None:
+    """Raise ValueError if a number of a fitted model is NaN, infinite or complex, or an array has another shape.
+
+    Of estimators of other libraries, only ``coef_`` and ``intercept_`` are checked.
+    """
+    for estimator in _estimators(model):
+        for name, value in _fitted_attributes(estimator):
+            _check_numbers(estimator, name, value)
+        for kind, check in _SHAPES.items():
+            if isinstance(estimator, kind) and _is_fitted(estimator):
+                check(estimator)
+        if hasattr(estimator, "matrices_") and hasattr(estimator, "modes_"):
+            _check_matrices(estimator, estimator.modes_)
+        if hasattr(estimator, "best_estimator_") and hasattr(estimator, "calibration_"):
+            _check_search(estimator)
+
+
+def _estimators(model: Any) -> Iterator[Any]:
+    """Yield all objects of scikit-learn and of this library in a model, each once."""
+    left, seen = [model], dict[int, Any]()
+    while left:
+        part = left.pop()
+        if id(part) in seen:
+            continue
+        seen[id(part)] = part
+        if isinstance(part, list | tuple):
+            left += part
+        elif isinstance(part, dict):
+            left += part.values()
+        elif type(part).__module__.startswith(_LIBRARIES) and hasattr(part, "__dict__"):
+            yield part
+            left += [value for name, value in vars(part).items() if name not in _MAY_BE_ANYTHING]
+
+
+def _is_fitted(estimator: Any) -> bool:
+    """Return whether an estimator is fitted; parameters of others, and candidates of a search, are not."""
+    return hasattr(estimator, "coef_") or hasattr(estimator, "sample_shape_in_")
+
+
+def _fitted_attributes(estimator: Any) -> Iterator[tuple[str, Any]]:
+    ours = f"{type(estimator).__module__}.{type(estimator).__name__}" in CLASSES
+    for name, value in vars(estimator).items():
+        if (ours and name.endswith("_") and name not in _MAY_BE_ANYTHING) or name in ("coef_", "intercept_"):
+            yield name, value
+
+
+def _check_numbers(estimator: Any, name: str, value: Any) -> None:
+    """Raise ValueError if an array, or one in a list or dictionary, holds anything but finite numbers or text."""
+    if isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            if not isinstance(one, dict):
+                _check_numbers(estimator, name, one)
+    if not isinstance(value, np.ndarray | np.inexact):
+        return
+    array = np.asarray(value)
+    if array.dtype.kind == "c":
+        raise ValueError(f"{_where(estimator, name)} must be real numbers, got {array.dtype}")
+    constant = isinstance(estimator, Deconfound) and name == "scale_"  # infinite for a confound that does not vary
+    if array.dtype.kind == "f" and not (np.isfinite(array) | (constant & (array == np.inf))).all():
+        raise ValueError(f"{_where(estimator, name)} must be finite, and has NaN or infinite entries")
+
+
+def _check_classifier(classifier: Any) -> None:
+    """Raise ValueError if classes, weights and intercepts of a fitted classifier do not belong together."""
+    classes, shape = classifier.classes_, classifier.sample_shape_
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
+        raise ValueError(
+            f"{_where(classifier, 'classes_')} must be a vector of two labels or more, got {_kind(classes)}"
+        )
+    if len(set(classes.tolist())) < len(classes) or (classes.dtype != object and np.any(classes[1:] <= classes[:-1])):
+        raise ValueError(
+            f"{_where(classifier, 'classes_')} must be different and sorted, got {_some(classes.tolist())}"
+        )
+    if classifier.multi_class_ not in ("ovo", "ovr"):
+        raise ValueError(f"{_where(classifier, 'multi_class_')} must be 'ovo' or 'ovr'")
+    n_problems = len(problem_classes(classes, classifier.multi_class_))
+    shapes = shape if isinstance(shape, dict) else {None: shape}
+    for view, own in shapes.items():
+        coef, weight = (_of_view(classifier, name, view) for name in ("coef_", "weight_"))
+        _need(classifier, "coef_", coef, (n_problems, *own))
+        _check_weights(classifier, weight, coef)
+        if view is not None:
+            for name in ("mean_scores_", "view_scale_"):
+                _need(classifier, name, _of_view(classifier, name, view), (n_problems,))
+    _need(classifier, "intercept_", classifier.intercept_, (n_problems,))
+    _check_calibration(classifier, n_problems)
+
+
+def _check_classes(classifier: Any, classes: Any) -> None:
+    where = _where(classifier, "classes_")
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
+        raise ValueError(f"{where} must be a vector of two labels or more, got {_kind(classes)}")
+    if len(set(classes.tolist())) < len(classes) or (classes.dtype != object and np.any(classes[1:] <= classes[:-1])):
+        raise ValueError(f"{where} must be different and sorted, got {_some(classes.tolist())}")
+
+
+def _check_weights(classifier: Any, weights: Any, coef: Array) -> None:
+    """Raise ValueError unless the decomposed weights are those of ``coef_``, one per binary problem."""
+    listed = weights if isinstance(weights, list) else [weights]
+    if len(listed) != len(coef):
+        raise ValueError(f"{_where(classifier, 'weight_')} must be {len(coef)} tensors, got {len(listed)}")
+    for one, dense in zip(listed, coef, strict=True):
+        form = next((form for form in FORMATS.values() if form.wrote(one)), None)
+        if form is None:
+            raise ValueError(f"{_where(classifier, 'weight_')} must be tensors, got {_kind(one)}")
+        _check_numbers(classifier, "weight_", list(_arrays(one)))
+        try:
+            weight = form.from_tensorly(one, dense.shape)
+            same = weight.shape == dense.shape and _alike(weight.to_dense(), dense)  # a large shape is not expanded
+        except (ValueError, TypeError, IndexError, AttributeError) as error:
+            raise ValueError(f"{_where(classifier, 'weight_')} cannot be multiplied out ({error})") from error
+        if not same:
+            raise ValueError(f"{_where(classifier, 'weight_')} and coef_ must be the same tensors, but differ")
+
+
+def _alike(one: Array, other: Array) -> bool:
+    largest = float(np.abs(other).max(initial=0.0))
+    return float(np.abs(one - other).max(initial=0.0)) <= _SAME * largest + float(np.finfo(np.float32).tiny)
+
+
+def _arrays(part: Any) -> Iterator[Array]:
+    """Yield the arrays in a tensor of TensorLy."""
+    if isinstance(part, np.ndarray):
+        yield part
+        return
+    for one in part if isinstance(part, list | tuple) else vars(part).values():
+        if isinstance(one, np.ndarray | list | tuple):
+            yield from _arrays(one)
+
+
+def _check_calibration(model: Any, n_problems: int | None = None) -> None:
+    """Raise ValueError if the calibration of a classifier or a search is not one slope and offset per problem."""
+    if not hasattr(model, "calibration_"):
+        return
+    if n_problems is None:
+        n_problems = len(problem_classes(model.classes_, model.classifier_.multi_class_))
+    _need(model, "calibration_", model.calibration_, (n_problems, 2))
+
+
+def _check_search(search: Any) -> None:
+    if hasattr(search, "best_estimator_"):
+        inner = getattr(search.best_estimator_, "classes_", search.classes_)
+        if np.asarray(inner).tolist() != np.asarray(search.classes_).tolist():
+            raise ValueError(f"{_where(search, 'classes_')} must be those of its best model")
+        _check_calibration(search)
+
+
+def _check_scaler(step: Any) -> None:
+    shape = tuple(step.sample_shape_in_)
+    for name in ("mean_", "scale_"):
+        value = getattr(step, name)
+        if value is None and step.by_group:
+            continue
+        kept = np.shape(value)
+        numbers = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        if not numbers or len(kept) > len(shape) or not _fits(kept, shape):
+            raise ValueError(f"{_where(step, name)} must be of shape {shape}, or of size 1 along modes, got {kept}")
+
+
+def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(own, shape) == shape
+    except ValueError:
+        return False
+
+
+def _check_mask(step: Any) -> None:
+    _need(step, "mask_", step.mask_, tuple(step.sample_shape_in_), "b")
+
+
+def _check_crop(step: Any) -> None:
+    sizes = step.sample_shape_in_
+    inside = len(step.bounds_) == len(sizes) and all(
+        0 <= first <= last <= size for (first, last), size in zip(step.bounds_, sizes, strict=True)
+    )
+    if not inside:
+        raise ValueError(f"{_where(step, 'bounds_')} must be inside of samples of shape {tuple(sizes)}")
+
+
+def _check_matrices(step: Any, modes: Any) -> None:
+    """Raise ValueError unless there is a matrix for each mode, from its size before to its size after."""
+    before, after = step.sample_shape_in_, step.sample_shape_out_
+    if len(modes) != len(step.matrices_) or not all(0 <= mode < len(before) for mode in modes):
+        raise ValueError(f"{_where(step, 'matrices_')} must be one per mode")
+    for mode, matrix in zip(modes, step.matrices_, strict=True):
+        if not hasattr(matrix, "toarray"):  # sparse matrices are checked by their product
+            _need(step, "matrices_", matrix, (after[mode], before[mode]))
+
+
+def _check_resizing(step: Any) -> None:
+    _check_matrices(step, range(len(step.matrices_)))
+
+
+def _check_confounds(step: Any) -> None:
+    n_columns = len(step.mean_)
+    _need(step, "mean_", step.mean_, (n_columns,))
+    _need(step, "scale_", step.scale_, (n_columns,))
+    _need(step, "coef_", step.coef_, (n_columns, *step.sample_shape_in_))
+
+
+_SHAPES: Mapping[type, Callable[[Any], None]] = {
+    TensorMarginClassifier: _check_classifier,
+    TensorScaler: _check_scaler,
+    Mask: _check_mask,
+    Crop: _check_crop,
+    Resize: _check_resizing,
+    Deconfound: _check_confounds,
+}
+
+
+def _of_view(classifier: Any, name: str, view: str | None) -> Any:
+    value = getattr(classifier, name)
+    return value if view is None else value[view]
+
+
+def _need(holder: Any, name: str, value: Any, shape: tuple[Any, ...], kind: str = "f") -> None:
+    """Raise ValueError unless a value is an array of this shape and kind."""
+    if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype.kind != kind:
+        words = "real numbers" if kind == "f" else "truth values"
+        raise ValueError(f"{_where(holder, name)} must be {words} of shape {shape}, got {_kind(value)}")
+
+
+def _where(holder: Any, name: str) -> str:
+    return f"{name} of {type(holder).__name__}"
+
+
+def _kind(value: Any) -> str:
+    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _some(labels: list[Any]) -> str:
+    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
+    return ", ".join(str(label)[:40] for label in labels[:5]) + more

@@ -1,0 +1,112 @@
+"""Worker processes of joblib that end with the process that started them, and leave no memory behind."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from functools import cache
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, effective_n_jobs
+from joblib.parallel import get_active_backend
+
+_PREFIX = "tensormargin-"
+_OWNER = "owner"  # a file in the folder, locked by its owner as long as that lives
+_SHARED_MEMORY = Path("/dev/shm")
+_SECONDS = 0.5  # between two looks at the parent
+_ENOUGH_BYTES = 2 * 10**9  # as in joblib: a smaller shared memory is not used
+
+
+def worker_options(n_jobs: int | None) -> dict[str, Any]:
+    """Return options for `joblib.Parallel` with which its processes end when this one does, even if it is killed.
+
+    There are none for one job, on a cluster, and within a process of joblib.
+    """
+    ours = type(get_active_backend()[0]).__name__ == "LokyBackend" and effective_n_jobs(n_jobs) > 1
+    if not ours or "backend_kwargs" not in signature(Parallel).parameters:  # joblib before 1.5
+        return {}
+    folder = _own_folder(os.getpid())
+    where = {} if folder is None else {"temp_folder": str(folder)}
+    return {"initializer": end_with, "initargs": (os.getpid(),), **where}
+
+
+def end_with(parent: int) -> None:
+    """Let this process end soon after its parent, with a thread that looks for it.
+
+    Linux can send a signal instead, but at the end of the thread that started the process, which need not be that of
+    its process.
+    """
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_SECONDS)
+    os._exit(1)
+
+
+# ---- samples that processes share ----
+
+
+@cache
+def _own_folder(process: int) -> Path | None:
+    """Return the folder for this process's samples, after those of processes that were killed have been removed.
+
+    None leaves the choice to joblib: on systems without locks, and where nothing can be written.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    place = _place()
+    with suppress(OSError):
+        remove_leftovers(place)
+        while True:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+            handle = os.open(folder / _OWNER, os.O_CREAT | os.O_RDWR, 0o600)
+            with suppress(OSError):  # another process looks whether the folder is in use
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                atexit.register(_remove, folder, process)
+                return folder
+            os.close(handle)
+    return None
+
+
+def _place() -> Path:
+    """Return where joblib keeps samples: in shared memory if there is enough of it."""
+    given = os.environ.get("JOBLIB_TEMP_FOLDER")
+    if given:
+        return Path(given).expanduser()
+    with suppress(OSError, AttributeError):
+        found = os.statvfs(_SHARED_MEMORY)
+        if found.f_bsize * found.f_bavail > _ENOUGH_BYTES and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+            return _SHARED_MEMORY
+    return Path(tempfile.gettempdir())
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # not in a copy of it
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_leftovers(place: Path) -> None:
+    """Remove the folders of this user's processes that were killed: those whose lock nobody holds."""
+    import fcntl
+
+    for folder in place.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
+                continue
+            handle = os.open(folder / _OWNER, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(handle)

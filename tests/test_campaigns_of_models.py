@@ -1,0 +1,46 @@
+"""Tests of the campaigns of models, problems and disks with few cases: they find nothing, and would find something."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # campaigns are not installed
+
+from campaigns import models, problems, signals
+from campaigns.outcome import EXAMPLES, Outcome
+
+from tensormargin.io import seals
+
+
+def test_an_outcome_counts_and_keeps_examples():
+    outcome = Outcome("cases")
+    for case in range(4 * EXAMPLES):
+        outcome.add(f"case {case}", ["wrong"] * (case % 2))
+    assert (outcome.tried, outcome.clean, outcome.bad) == (4 * EXAMPLES, 2 * EXAMPLES, 2 * EXAMPLES)
+    assert len(outcome.examples) == EXAMPLES
+    assert str(outcome).startswith("cases: 80 tried, 40 clean, 40 bad\n  bad: case 1: wrong\n")
+
+
+def test_random_problems_satisfy_all_checks(monkeypatch):
+    assert problems.random_problems(6, seed=0).bad == 0
+    assert problems.permuted_modes(6, seed=0).bad == 0
+    monkeypatch.setattr(problems, "CHECKS", (lambda *_: ["never"], problems.finite))
+    assert problems.random_problems(2, seed=0).bad == 2
+
+
+@pytest.mark.campaign
+def test_changed_models_are_refused(monkeypatch):
+    assert models.tampered_models(8, seed=0).bad == 0
+    assert models.tampered_models(8, seed=0, sealed=True).bad == 0
+    assert models.tampered_comparisons(8, seed=0).bad == 0
+    monkeypatch.setattr(seals, "_digest", lambda path, size: "0" * 64)  # no change is noticed any more
+    found = models.tampered_models(12, seed=0)
+    assert "was accepted" in str(found)
+
+
+@pytest.mark.campaign
+def test_full_disks_give_one_message():
+    assert signals.full_disks(4, seed=0).bad == 0
