@@ -2,6 +2,7 @@
 
 from .arrays import BadFileError, check_labelled, digest, read_arrays
 from .atomic import replacing
+from .digests import sha256_of
 from .load import SampleSet, leakage_warnings, load_samples
 from .models import ModelFile, load_model, read_facts, save_model
 from .views import KnownViews, known_views, load_views
@@ -22,4 +23,5 @@ __all__ = [
     "read_facts",
     "replacing",
     "save_model",
+    "sha256_of",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray
-from .arrays import BadFileError
+from ..readers.rules import BadFileError
 
 _MISSING = ("", "na", "n/a", "nan")  # "n/a" as in BIDS
 _MOST_CATEGORIES = 50

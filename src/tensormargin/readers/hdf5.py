@@ -1,0 +1,205 @@
+"""HDF5 files and MATLAB 7.3 files, which are HDF5. Runs in the reader process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, prod
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .entries import Entry, entry_of, unusable, variable
+from .messages import ALLOCATOR, Array
+from .rules import (
+    MOST_DEPTH,
+    MOST_MEMBERS,
+    BadFileError,
+    FileRules,
+    check_members,
+    missing_chunks,
+    quoted,
+    shape_of_part,
+)
+
+_ENTRY_BYTES = 128  # of a Python object that stands for an entry
+_EXTERNAL = (
+    "lies in another file ({}); copy the data into this one, or give allow_external=True (command line: "
+    "--allow-external) if you trust who made it"
+)
+
+
+def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
+    """Return descriptions of all data sets, or of the only one of this name; links are not followed."""
+    with h5py.File(path, "r") as file:
+        found: dict[str, Entry] = {}
+        seen = 0
+
+        def add(name: str, item: Any) -> None:
+            nonlocal seen
+            seen += 1
+            check_members(path, seen, name.count("/"))
+            if isinstance(item, h5py.Dataset):
+                found[name] = _entry(name, item, rules)
+
+        if only is None:
+            file.visititems(add)
+        else:
+            add(only, _at(path, file, only, rules))
+        return found
+
+
+def read_array(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:
+    """Return a data set, or the part given by slices."""
+    with h5py.File(path, "r") as file:
+        return _values(path, name, _at(path, file, name, rules), where, rules)
+
+
+def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
+    """Return descriptions of the variables of a MATLAB 7.3 file, and the values of text and cells."""
+    with h5py.File(path, "r") as file:
+        check_members(path, len(file), 0)
+        cells = _Cells(path, file, rules)
+        return {
+            name: _variable(name, dataset, cells, rules)
+            for name, dataset in _variables(file, rules)
+            if only in (None, name)
+        }
+
+
+def read_variable(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:
+    """Return a variable of numbers with its axes in MATLAB's order, which HDF5 reverses."""
+    with h5py.File(path, "r") as file:
+        return np.transpose(_values(path, name, _at(path, file, name, rules), where[::-1], rules))
+
+
+def _at(path: Path, file: Any, name: str, rules: FileRules) -> Any:
+    """Return a member; raise `BadFileError` if links lead to it, perhaps from another file."""
+    item = file
+    for part in name.strip("/").split("/"):
+        if not rules.allow_external and not isinstance(item.get(part, getlink=True), h5py.HardLink):
+            raise BadFileError(f"{path}: {quoted(name)} {_EXTERNAL.format('a link')}")
+        item = item[part]
+    return item
+
+
+def _variables(file: Any, rules: FileRules) -> Iterator[tuple[str, Any]]:
+    for name in file:
+        if name.startswith("#"):
+            continue
+        if rules.allow_external or isinstance(file.get(name, getlink=True), h5py.HardLink):
+            item = file[name]
+            if isinstance(item, h5py.Dataset):
+                yield name, item
+
+
+def _entry(name: str, dataset: Any, rules: FileRules) -> Entry:
+    shape = dataset.shape or ()
+    elsewhere = _elsewhere(dataset)
+    if elsewhere is not None and not rules.allow_external:
+        return unusable(f"{quoted(name)} {_EXTERNAL.format(elsewhere)}", shape)
+    if h5py.check_string_dtype(dataset.dtype) is not None:
+        return entry_of(name, shape, str)
+    return entry_of(name, shape, dataset.dtype, dataset.chunks or (1,) * len(shape))
+
+
+def _elsewhere(dataset: Any) -> str | None:
+    """Return in words how the entries of a data set come from other files, None if they do not."""
+    if dataset.is_virtual:
+        return "a virtual data set"
+    return "external storage" if dataset.id.get_create_plist().get_external_count() else None
+
+
+def _values(path: Path, name: str, dataset: Any, where: tuple[slice, ...], rules: FileRules) -> Array:
+    """Return the entries of a data set of numbers or text; memory is taken only after it was allowed."""
+    elsewhere = _elsewhere(dataset)
+    if elsewhere is not None and not rules.allow_external:
+        raise BadFileError(f"{path}: {quoted(name)} {_EXTERNAL.format(elsewhere)}")
+    shape = shape_of_part(dataset.shape or (), where)
+    size, stored = prod(shape), -1 if elsewhere else None
+    chunk = prod(dataset.chunks or ()) * dataset.dtype.itemsize
+    rules.admit(path, size * dataset.dtype.itemsize + chunk, quoted(name), stored)
+    if elsewhere is None and not rules.fill_missing:
+        _check_written(path, name, dataset)
+    if h5py.check_string_dtype(dataset.dtype) is not None:
+        rules.admit(path, size * _ENTRY_BYTES, quoted(name))
+        texts = np.asarray(dataset.asstr()[where], object)
+        longest = max(map(len, texts.ravel().tolist()), default=0)
+        rules.admit(path, 4 * size * longest, quoted(name))
+        return np.asarray(texts, str)
+    if not size or not shape:
+        return np.asarray(dataset[where])
+    values = ALLOCATOR.empty(shape, dataset.dtype)
+    dataset.read_direct(values, source_sel=where or (...,))
+    return values
+
+
+def _check_written(path: Path, name: str, dataset: Any) -> None:
+    """Raise `BadFileError` if parts of a data set were never written: they would be read as zeros."""
+    size = prod(dataset.shape or ())
+    if not size:
+        return
+    if dataset.chunks:
+        pieces = zip(dataset.shape, dataset.chunks, strict=True)
+        there, all_of_them = dataset.id.get_num_chunks(), prod(ceil(length / part) for length, part in pieces)
+    else:
+        there, all_of_them = int(dataset.id.get_storage_size() > 0), 1
+    if there < all_of_them:
+        raise missing_chunks(path, name, there, all_of_them)
+
+
+def _variable(name: str, dataset: Any, cells: _Cells, rules: FileRules) -> Entry:
+    """Return a variable with its axes in MATLAB's order, which HDF5 reverses; plain numbers are not read yet."""
+    marks = dataset.attrs
+    special = "MATLAB_object_decode" in marks or marks.get("MATLAB_empty") or marks.get("MATLAB_class") == b"char"
+    found = _entry(name, dataset, rules)
+    if found.fault is None and not special:
+        pieces = found.pieces or ()
+        return found._replace(shape=found.shape[::-1], pieces=pieces[::-1])
+    if _elsewhere(dataset) is not None and not rules.allow_external:
+        return found
+    try:
+        return variable(name, cells.read(dataset))
+    except BadFileError as error:  # another variable may be asked for
+        return unusable(str(error).removeprefix(f"{cells.path}: "))
+
+
+class _Cells:
+    """Reads cells, which refer to other data sets of the file: also to themselves, if someone wanted that."""
+
+    def __init__(self, path: Path, file: Any, rules: FileRules) -> None:
+        self.path, self.file, self.rules = path, file, rules
+        self.left = MOST_MEMBERS + path.stat().st_size // 8  # a reference has 8 bytes
+        self.n_bytes = 0
+
+    def read(self, dataset: Any, depth: int = 0) -> Any:
+        """Return a data set with its axes in MATLAB's order; cells become an object array."""
+        if "MATLAB_object_decode" in dataset.attrs:  # string, table, categorical: the numbers are only a reference
+            return None
+        if dataset.attrs.get("MATLAB_empty"):
+            return np.empty((0, 0))  # what is stored is the shape
+        is_cell = h5py.check_ref_dtype(dataset.dtype) is h5py.Reference
+        self._count(dataset, depth, is_cell)
+        if is_cell:
+            cells = np.empty(dataset.size, object)
+            for position, reference in enumerate(dataset[()].T.ravel(order="F")):
+                cells[position] = self.read(self.file[reference], depth + 1)
+            return cells
+        if dataset.dtype == object:
+            return None
+        values = _values(self.path, dataset.name or "a cell", dataset, (), self.rules)
+        if dataset.attrs.get("MATLAB_class") == b"char":
+            return np.array(["".join(map(chr, row)) for row in np.transpose(values)])
+        return np.transpose(values)
+
+    def _count(self, dataset: Any, depth: int, is_cell: bool) -> None:
+        self.left -= 1 + (dataset.size if is_cell else 0)
+        is_text = dataset.attrs.get("MATLAB_class") == b"char"
+        self.n_bytes += dataset.size * (_ENTRY_BYTES if is_cell or is_text else dataset.dtype.itemsize)
+        self.rules.admit(self.path, self.n_bytes, "its cells")
+        if self.left < 0 or depth > MOST_DEPTH:
+            raise BadFileError(
+                f"{self.path}: cells must be nested at most {MOST_DEPTH} deep, and no more than fit into the file; "
+                "these refer to each other again and again. Save the arrays as variables of their own"
+            )
