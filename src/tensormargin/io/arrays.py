@@ -249,11 +249,21 @@ def _read_elsewhere(
     """Yield arrays that are described and read by functions of the reader process."""
 
     def get(name: str, where: tuple[slice, ...]) -> Array:
-        found: Array = call(reading, path, name, where, rules)
-        return found
+        found: Array | tuple[int, str, tuple[int, ...]] = call(reading, path, name, where, rules)
+        return found if isinstance(found, np.ndarray) else _plain(path, *found, where)
 
     found: dict[str, tuple[Any, ...]] = call(listing, path, only, rules)
     yield {name: _stored(path, Entry(*fields), partial(get, name)) for name, fields in found.items()}
+
+
+def _plain(path: Path, begin: int, dtype: str, shape: tuple[int, ...], where: tuple[slice, ...]) -> Array:
+    """Return numbers that lie in a file as they are in memory, or the part given by slices."""
+    if where:
+        return np.array(np.memmap(path, dtype, "r", begin, shape)[where])
+    values = np.fromfile(path, dtype, prod(shape), offset=begin)
+    if values.size < prod(shape):
+        raise ValueError("cut short")
+    return values.reshape(shape)
 
 
 def _open_hdf5(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:

@@ -36,6 +36,7 @@ _WORDS = {
 }
 _LENGTHS = ", or ragged=True for EqualLength (command line: --length resample) to give them one length"
 _FILES_AT_ONCE = 100  # most files that one task reads, however small they are
+_FILES_PER_MESSAGE = 256  # most files that the reader process reads before it answers
 
 
 def file_words(name: str) -> str | None:
@@ -211,7 +212,7 @@ def _read_each(folder: Path, names: Sequence[str], size: Sequence[int] | None, r
 
 def _native_files(folder: Path, names: Sequence[str]) -> list[str]:
     """Return the first names up to the first array: images and volumes, which another process reads."""
-    found = list(takewhile(lambda name: file_words(name) != "arrays", names[:_FILES_AT_ONCE]))
+    found = list(takewhile(lambda name: file_words(name) != "arrays", names[:_FILES_PER_MESSAGE]))
     if any(file_words(name) == "NIfTI volumes" for name in found):
         require_package(folder / found[0], "nibabel", "neuro", "a NIfTI file")
     return found

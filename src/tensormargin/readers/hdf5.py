@@ -50,10 +50,33 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
         return found
 
 
-def read_array(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:
-    """Return a data set, or the part given by slices."""
+def read_array(
+    path: Path, name: str, where: tuple[slice, ...], rules: FileRules
+) -> Array | tuple[int, str, tuple[int, ...]]:
+    """Return a data set, or the part given by slices.
+
+    Numbers that lie in the file as they are in memory need no parser: for those, return where they begin, their type
+    and the shape of the whole data set.
+    """
     with h5py.File(path, "r") as file:
-        return _values(path, name, _at(path, file, name, rules), where, rules)
+        dataset = _at(path, file, name, rules)
+        begin = _begin_of_plain_numbers(path, dataset)
+        if begin is None:
+            return _values(path, name, dataset, where, rules)
+        _admit(path, name, dataset, where, rules)
+        return begin, dataset.dtype.str, tuple(dataset.shape)
+
+
+def _begin_of_plain_numbers(path: Path, dataset: Any) -> int | None:
+    """Return where the numbers of a data set begin if they lie in one piece and in a type of NumPy, otherwise None."""
+    if dataset.dtype.kind not in "iuf" or dataset.ndim == 0 or _elsewhere(dataset) is not None:
+        return None
+    begin = dataset.id.get_offset()
+    if begin is None or dataset.id.get_type() != h5py.h5t.py_create(dataset.dtype):
+        return None
+    n_bytes = dataset.size * dataset.dtype.itemsize
+    in_file = begin > 0 and 0 < n_bytes <= path.stat().st_size - begin
+    return int(begin) if in_file and dataset.id.get_storage_size() == n_bytes else None
 
 
 def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
@@ -116,10 +139,9 @@ def _values(path: Path, name: str, dataset: Any, where: tuple[slice, ...], rules
     elsewhere = _elsewhere(dataset)
     if elsewhere is not None and not rules.allow_external:
         raise BadFileError(f"{path}: {quoted(name)} {_EXTERNAL.format(elsewhere)}")
+    _admit(path, name, dataset, where, rules, -1 if elsewhere else None)
     shape = shape_of_part(dataset.shape or (), where)
-    size, stored = prod(shape), -1 if elsewhere else None
-    chunk = prod(dataset.chunks or ()) * dataset.dtype.itemsize
-    rules.admit(path, size * dataset.dtype.itemsize + chunk, quoted(name), stored)
+    size = prod(shape)
     if elsewhere is None and not rules.fill_missing:
         _check_written(path, name, dataset)
     if h5py.check_string_dtype(dataset.dtype) is not None:
@@ -133,6 +155,13 @@ def _values(path: Path, name: str, dataset: Any, where: tuple[slice, ...], rules
     values = ALLOCATOR.empty(shape, dataset.dtype)
     dataset.read_direct(values, source_sel=where or (...,))
     return values
+
+
+def _admit(
+    path: Path, name: str, dataset: Any, where: tuple[slice, ...], rules: FileRules, stored: int | None = None
+) -> None:
+    entries = prod(shape_of_part(dataset.shape or (), where)) + prod(dataset.chunks or (0,))
+    rules.admit(path, entries * dataset.dtype.itemsize, quoted(name), stored)
 
 
 def _check_written(path: Path, name: str, dataset: Any) -> None:

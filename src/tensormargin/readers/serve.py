@@ -19,6 +19,7 @@ from . import rules
 from .messages import ALLOCATOR, read_message, write_message
 
 _BASE_BYTES = 2**29  # for libraries, and what they need beside the arrays that they announce
+_STEP_BYTES = 2**24
 _COPIES = 3  # of an array that a parser may make
 _BASE_SECONDS, _BYTES_PER_SECOND = 20, 2 * 10**6  # of processor time
 _PATIENCE = 15  # waiting time per processor time: disks and networks may be slow
@@ -29,18 +30,19 @@ class Limits:
 
     def __init__(self) -> None:
         self.base = used_data_bytes()
-        self.n_bytes = 0
+        self.n_bytes = self.known_bytes = 0
         self.timer: threading.Timer | None = None
 
     def begin(self, n_bytes: int) -> None:
         """Begin a request for a file of this size."""
         self.n_bytes = n_bytes
-        self._set(0)
+        self._set()
 
     def grow(self, n_bytes: int) -> None:
-        """Raise the limits by what was allowed."""
+        """Raise the limits by what was allowed; not for each of many small images."""
         self.n_bytes += n_bytes
-        self._set(n_bytes)
+        if self.n_bytes >= self.known_bytes + _STEP_BYTES:
+            self._set()
 
     def end(self) -> None:
         """Stop the clock."""
@@ -49,7 +51,8 @@ class Limits:
         elif self.timer is not None:
             self.timer.cancel()
 
-    def _set(self, n_bytes: int) -> None:
+    def _set(self) -> None:
+        self.known_bytes = self.n_bytes
         seconds = _BASE_SECONDS + self.n_bytes / _BYTES_PER_SECOND
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE * seconds)
