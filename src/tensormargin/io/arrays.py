@@ -268,12 +268,12 @@ def _plain(path: Path, begin: int, dtype: str, shape: tuple[int, ...], where: tu
 
 def _open_hdf5(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
     require_package(path, "h5py", "hdf5", "an HDF5 file")
-    return _read_elsewhere("hdf5.list_arrays", "hdf5.read_array", path, only, rules)
+    return _read_elsewhere(".hdf5.list_arrays", ".hdf5.read_array", path, only, rules)
 
 
 def _open_zarr(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
     require_package(path, "zarr", "zarr", "a Zarr store")
-    return _read_elsewhere("zarr_stores.list_arrays", "zarr_stores.read_array", path, only, rules)
+    return _read_elsewhere(".zarr_stores.list_arrays", ".zarr_stores.read_array", path, only, rules)
 
 
 def _open_mat(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
@@ -281,9 +281,9 @@ def _open_mat(path: Path, only: str | None, rules: FileRules) -> AbstractContext
         head = file.read(1024)
     if _HDF5_MAGIC in (head[:4], head[512:516]):
         require_package(path, "h5py", "hdf5", "a MATLAB 7.3 file (save it with -v7 to go without)")
-        return _read_elsewhere("hdf5.list_variables", "hdf5.read_variable", path, only, rules)
+        return _read_elsewhere(".hdf5.list_variables", ".hdf5.read_variable", path, only, rules)
     if 0 in head[:4]:  # a number, where later versions have text
-        return _read_elsewhere("mat4.list_variables", "", path, only, rules)
+        return _read_elsewhere(".mat4.list_variables", "", path, only, rules)
     return _open_mat5(path, only, rules)
 
 

@@ -221,12 +221,12 @@ def _native_files(folder: Path, names: Sequence[str]) -> list[str]:
 def _read_some(folder: Path, names: list[str], rules: FileRules) -> list[_Sample]:
     """Return the samples of the first of these files; if a parser fails, find the file that it fails on."""
     try:
-        return cast(list[_Sample], call("files.read_some", folder, names, rules))
+        return cast(list[_Sample], call(".files.read_some", folder, names, rules))
     except ParserFailedError:
         found = []
         for name in names:
             with parsing(folder / name, *(NIFTI_WORDS if file_words(name) == "NIfTI volumes" else IMAGE_WORDS)):
-                found += call("files.read_some", folder, [name], rules)
+                found += call(".files.read_some", folder, [name], rules)
         return found
 
 
@@ -297,7 +297,7 @@ def _from_nifti(path: Path, function: str, *arguments: Any) -> Any:
     require_package(path, "nibabel", "neuro", "a NIfTI file")
     check_regular(path)
     with parsing(path, *NIFTI_WORDS):
-        return call(f"volumes.{function}", path, *arguments)
+        return call(f".volumes.{function}", path, *arguments)
 
 
 class Listing(NamedTuple):

@@ -17,7 +17,16 @@ from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
 from ..metadata import checked_confounds
 from ..readers.files import NIFTI
-from ..readers.rules import DEFAULT_RULES, BadFileError, FileRules, check_inside, listed, parsed_bytes, quoted
+from ..readers.rules import (
+    DEFAULT_RULES,
+    BadFileError,
+    FileRules,
+    check_inside,
+    check_text,
+    listed,
+    parsed_bytes,
+    quoted,
+)
 from ..views import Shapes, shape_of
 from .arrays import Stored, check_samples, container_endings, container_kind, open_arrays
 from .covariates import Coding
@@ -268,6 +277,7 @@ def load_samples(
     source = Path(path)
     if not source.exists():
         raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
+    check_text(source, str(source))
     if lazy is True:
         check_dask(source)
     elif lazy not in (False, "auto"):

@@ -14,7 +14,6 @@ from .entries import Entry, entry_of, unusable, variable
 from .messages import ALLOCATOR, Array
 from .rules import (
     MOST_DEPTH,
-    MOST_MEMBERS,
     BadFileError,
     FileRules,
     check_members,
@@ -23,6 +22,7 @@ from .rules import (
     shape_of_part,
 )
 
+_CELL_BYTES = 64  # at least, that a cell takes in the file: it is a data set with a header
 _ENTRY_BYTES = 128  # of a Python object that stands for an entry
 _EXTERNAL = (
     "lies in another file ({}); copy the data into this one, or give allow_external=True (command line: "
@@ -108,13 +108,14 @@ def _at(path: Path, file: Any, name: str, rules: FileRules) -> Any:
 
 
 def _variables(file: Any, rules: FileRules) -> Iterator[tuple[str, Any]]:
+    """Yield names and data sets, None for links that are not to be followed."""
     for name in file:
         if name.startswith("#"):
             continue
-        if rules.allow_external or isinstance(file.get(name, getlink=True), h5py.HardLink):
-            item = file[name]
-            if isinstance(item, h5py.Dataset):
-                yield name, item
+        if not rules.allow_external and not isinstance(file.get(name, getlink=True), h5py.HardLink):
+            yield name, None
+        elif isinstance(file[name], h5py.Dataset):
+            yield name, file[name]
 
 
 def _entry(name: str, dataset: Any, rules: FileRules) -> Entry:
@@ -180,6 +181,8 @@ def _check_written(path: Path, name: str, dataset: Any) -> None:
 
 def _variable(name: str, dataset: Any, cells: _Cells, rules: FileRules) -> Entry:
     """Return a variable with its axes in MATLAB's order, which HDF5 reverses; plain numbers are not read yet."""
+    if dataset is None:
+        return unusable(f"{quoted(name)} {_EXTERNAL.format('a link')}")
     marks = dataset.attrs
     special = "MATLAB_object_decode" in marks or marks.get("MATLAB_empty") or marks.get("MATLAB_class") == b"char"
     found = _entry(name, dataset, rules)
@@ -199,7 +202,7 @@ class _Cells:
 
     def __init__(self, path: Path, file: Any, rules: FileRules) -> None:
         self.path, self.file, self.rules = path, file, rules
-        self.left = MOST_MEMBERS + path.stat().st_size // 8  # a reference has 8 bytes
+        self.left = 16 + path.stat().st_size // _CELL_BYTES
         self.n_bytes = 0
 
     def read(self, dataset: Any, depth: int = 0) -> Any:
@@ -225,8 +228,9 @@ class _Cells:
     def _count(self, dataset: Any, depth: int, is_cell: bool) -> None:
         self.left -= 1 + (dataset.size if is_cell else 0)
         is_text = dataset.attrs.get("MATLAB_class") == b"char"
+        before = self.n_bytes
         self.n_bytes += dataset.size * (_ENTRY_BYTES if is_cell or is_text else dataset.dtype.itemsize)
-        self.rules.admit(self.path, self.n_bytes, "its cells")
+        self.rules.admit(self.path, self.n_bytes, "its cells", before=before)
         if self.left < 0 or depth > MOST_DEPTH:
             raise BadFileError(
                 f"{self.path}: cells must be nested at most {MOST_DEPTH} deep, and no more than fit into the file; "

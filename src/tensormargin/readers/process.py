@@ -70,7 +70,8 @@ class _Reader:
 
     def _ending(self) -> str:
         """Return in words why the process has ended."""
-        self.requests.close()
+        with suppress(OSError):
+            self.requests.close()
         code = self.process.wait()
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         if name in _TOO_LONG:
@@ -123,12 +124,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def call(function: str, path: Path, *arguments: Any) -> Any:
-    """Return the result of a function of this package for a path, computed in a reader process.
+    """Return the result of a function for a path, computed in a reader process.
 
     Parameters
     ----------
     function : str
-        Its module and name, such as "hdf5.list_arrays".
+        Its module, relative to this package if it begins with a dot, and its name: ".hdf5.list_arrays".
     path : Path
         The first argument: a file or folder.
     *arguments

@@ -61,7 +61,7 @@ class FileRules:
     fill_missing: bool = False
     memory: int | None = None
 
-    def admit(self, path: str | Path, needed: int, what: str, stored: int | None = None) -> None:
+    def admit(self, path: str | Path, needed: int, what: str, stored: int | None = None, before: int = 0) -> None:
         """Raise `BadFileError` if something needs more memory than allowed, or implausibly much for its file's size.
 
         Parameters
@@ -74,6 +74,8 @@ class FileRules:
         stored : int, optional
             Bytes in the file or files that it is made from; by default the size of the file. -1 if there is no
             relation between the two.
+        before : int, default=0
+            How many of the bytes were allowed already.
         """
         if self.max_bytes is not None:
             limit, origin = self.max_bytes, "max_bytes allows"
@@ -94,7 +96,7 @@ class FileRules:
                     f"{in_bytes(size)} in the file; if it is right, give max_bytes=... (command line: --max-bytes)"
                 )
         for listener in on_admission:
-            listener(needed)
+            listener(needed - before)
 
 
 on_admission: list[Callable[[int], None]] = []
@@ -152,7 +154,8 @@ def check_text(path: Path, name: str) -> None:
         name.encode()
     except UnicodeEncodeError as error:
         raise BadFileError(
-            f"{quoted(str(path))}: has a name that is not UTF-8 text, which no result could contain; rename it"
+            f"{os.fsencode(path).decode(errors='backslashreplace')}: has a name that is not UTF-8 text, which no "
+            "result could contain; rename it"
         ) from error
 
 

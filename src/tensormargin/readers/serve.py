@@ -21,7 +21,7 @@ from .messages import ALLOCATOR, read_message, write_message
 _BASE_BYTES = 2**29  # for libraries, and what they need beside the arrays that they announce
 _STEP_BYTES = 2**24
 _COPIES = 3  # of an array that a parser may make
-_BASE_SECONDS, _BYTES_PER_SECOND = 20, 2 * 10**6  # of processor time
+_BASE_SECONDS, _BYTES_PER_SECOND = 8, 2 * 10**6  # of processor time
 _PATIENCE = 15  # waiting time per processor time: disks and networks may be slow
 
 
@@ -77,9 +77,9 @@ def _lower(kind: int, value: int) -> None:
 
 
 def answer(function: str, arguments: Sequence[Any]) -> Any:
-    """Return the result of ``module.name`` of this package."""
+    """Return the result of a function, named by its module (relative to this package if it begins with a dot)."""
     module, _, name = function.rpartition(".")
-    return getattr(import_module(f"{__package__}.{module}"), name)(*arguments)
+    return getattr(import_module(module, __package__), name)(*arguments)
 
 
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
