@@ -653,7 +653,7 @@ def path_out_of_a_table(folder: Path) -> tuple[str, dict[str, Any]]:
 
 def folder_of_another_encoding(folder: Path) -> tuple[str, dict[str, Any]]:
     """A class folder whose name is not UTF-8."""
-    place = os.path.join(os.fsencode(folder), b"samples", b"caf\xe9")
+    place = os.path.join(os.fsencode(folder), b"samples", b"Stra\xdfe")
     os.makedirs(place)
     np.save(os.path.join(os.fsdecode(place), "0.npy"), _X[0])
     return "samples", {}
