@@ -6,6 +6,7 @@ The crafted files are those of campaigns/files.py, which also damages thousands 
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import signal
 import sys
@@ -33,7 +34,7 @@ from campaigns.files import CRAFTED, FORMATS, LONGEST_MESSAGE, write_damaged
 from tensormargin.io import BadFileError, load_samples, load_views, read_arrays, sha256_of
 from tensormargin.io.arrays import open_arrays
 from tensormargin.readers import process
-from tensormargin.readers.messages import ALLOCATOR
+from tensormargin.readers.messages import ALLOCATOR, read_message, write_message
 from tensormargin.readers.rules import FileRules, in_bytes, listed, parsed_bytes, quoted
 
 X = np.random.default_rng(0).integers(0, 200, (6, 4, 5)).astype(np.uint8)
@@ -367,6 +368,60 @@ def test_large_arrays_come_in_shared_memory_and_leave_it(tmp_path):
     while "memfd:samples" in maps.read_text():
         assert time.monotonic() < deadline  # it is told at once, but has yet to hear it
     assert not ALLOCATOR.made
+
+
+_CONTENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.just(Path("a/b")) | st.just(slice(1, None, 2))
+    | st.just(FileRules(max_bytes=3))
+    | arrays(st.sampled_from(["u1", "<f4", ">i8", "<U3", "?"]), array_shapes(min_dims=0)),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+def same(one, other):
+    if isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        assert one.flags.f_contiguous == other.flags.f_contiguous
+        np.testing.assert_array_equal(one, other)
+    elif isinstance(one, list | tuple | dict):
+        assert type(one) is type(other)
+        assert len(one) == len(other)
+        for left, right in zip(*((list(x.items()) if isinstance(x, dict) else x) for x in (one, other)), strict=True):
+            same(left, right)
+    else:
+        assert one == other
+
+
+@given(_CONTENTS)
+def test_messages_arrive_as_they_were_sent(content):
+    stream = io.BytesIO()
+    write_message(stream, content)
+    stream.seek(0)
+    same(content, read_message(stream))
+    for end in range(0, len(stream.getvalue()) - 1, 7):
+        with pytest.raises(EOFError):
+            read_message(io.BytesIO(stream.getvalue()[:end]))
+
+
+@pytest.mark.parametrize("has_memfd", [True, False])
+def test_large_arrays_in_messages(has_memfd, monkeypatch, tmp_path):
+    if not has_memfd:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = ALLOCATOR.empty((300, 200), float)
+    made[:] = np.arange(200.0)
+    content = (made, made.T, np.asfortranarray(made)[:, ::-1], np.arange(10**5), [made[:3]])
+    stream = io.BytesIO()
+    write_message(stream, content)
+    stream.seek(0)
+    found = read_message(stream)
+    ALLOCATOR.clear()
+    for one, other in zip(content[:4], found[:4], strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert other.flags.writeable
+    same(content[4], found[4])
+    assert not list(tmp_path.iterdir())
 
 
 def test_threads_have_reader_processes_of_their_own(tmp_path):

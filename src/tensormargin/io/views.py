@@ -192,7 +192,7 @@ def _known_names(
     names: Sequence[str | None], files: Sequence[tuple[str | None, Path]], known: KnownViews, has_covariates: bool
 ) -> list[str | None]:
     """Return the names of a model's views for files: as given, by the names of the files, then in the model's order."""
-    expected = ", ".join(map(repr, known.names))
+    expected = listed([repr(name) for name in known.names])
     wrong = [name for name in names if name is not None and name not in known.names]
     if has_covariates and COVARIATES not in known.names:
         wrong.append(COVARIATES)

@@ -6,13 +6,14 @@ import json
 import mmap
 import os
 import struct
+import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from math import prod
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +24,22 @@ Array = npt.NDArray[Any]
 
 _INLINE_BYTES = 2**18  # arrays up to here are sent through the pipe, larger ones in shared memory
 _ALIGNMENT = 64
+_TAG = "tensormargin-"
 
 
 class Shared:
     """Memory that another process can map by a path.
 
-    On Linux it belongs to no file, so that nothing can be left behind; elsewhere it is a temporary file, which the
-    process that maps it removes.
+    On Linux and Windows it belongs to no file, so that nothing can be left behind; elsewhere it is a temporary file,
+    which the process that maps it removes.
     """
 
     def __init__(self, n_bytes: int) -> None:
+        self.handle = -1
+        if sys.platform == "win32":
+            self.path = f"{_TAG}{uuid4().hex}:{n_bytes}"
+            self.memory = mmap.mmap(-1, n_bytes, tagname=self.path)
+            return
         if hasattr(os, "memfd_create"):
             self.handle = os.memfd_create("samples")
             self.path = f"/proc/{os.getpid()}/fd/{self.handle}"
@@ -43,7 +50,8 @@ class Shared:
 
     def close(self) -> None:
         """Forget the memory; who mapped it still has it."""
-        os.close(self.handle)
+        if self.handle >= 0:
+            os.close(self.handle)
 
 
 class Allocator:
@@ -124,11 +132,12 @@ def read_message(stream: IO[bytes]) -> Any:
 
 def _mapped(path: str) -> mmap.mmap:
     """Return shared memory of another process."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, int(path.rpartition(":")[2]), tagname=path)
     with open(path, "r+b") as file:
         memory = _map(file.fileno(), 0)
     if not path.startswith("/proc/"):
-        with suppress(OSError):  # Windows cannot remove it while the other process has it open
-            os.unlink(path)
+        os.unlink(path)
     return memory
 
 

@@ -53,10 +53,7 @@ class _Reader:
         except BaseException as error:
             self.end()
             if isinstance(error, EOFError):
-                raise OSError(
-                    "files of this kind are read by another process, which could not be started; raise the limits on "
-                    "memory and processes"
-                ) from error
+                raise OSError(f"it ended at once, exit code {self.process.returncode}") from error
             raise
 
     def ask(self, function: str, arguments: Sequence[Any], n_bytes: int) -> tuple[str, Any]:
@@ -145,7 +142,13 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
     known = [replace(one, memory=available_bytes()) if isinstance(one, FileRules) else one for one in arguments]
     if not sys.executable or getattr(sys, "frozen", False):  # part of another program: no interpreter to start
         return answer(function, (path, *known))
-    reader = _POOL.take()
+    try:
+        reader = _POOL.take()
+    except OSError as error:
+        raise BadFileError(
+            f"{path}: is read by another process, which could not be started ({error}); raise the limits on memory and "
+            "on processes, or free some"
+        ) from error
     try:
         kind, result = reader.ask(function, (path, *known), path.stat().st_size)
     except BaseException:

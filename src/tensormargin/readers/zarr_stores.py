@@ -35,8 +35,8 @@ _ENTRY_BYTES = 128  # of a Python object that stands for a text
 
 
 def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
-    """Return descriptions of all arrays, or of the only one of this name."""
-    if path.is_dir():
+    """Return descriptions of all arrays, or of the only one of this name; all files are checked in the first case."""
+    if path.is_dir() and only is None:
         _check_files(path, rules)
     with _opened(path) as root:
         if not hasattr(root, "groups"):
@@ -130,6 +130,8 @@ def _check_chunks(path: Path, name: str, array: Any, where: tuple[slice, ...], r
 def _stored_sizes(path: Path, array: Any, grid: Collection[range]) -> list[int]:
     """Return the sizes of those chunks of a grid that are there."""
     prefix = f"{array.path}/" if array.path else ""
+    if ".." in prefix.split("/"):
+        raise BadFileError(f"{path}: an array must lie in the store, not in {quoted(prefix)}; write the store again")
     keys = (prefix + array.metadata.encode_chunk_key(place) for place in product(*grid))
     if path.is_file():
         with zipfile.ZipFile(path) as archive:
