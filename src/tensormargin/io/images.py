@@ -7,7 +7,7 @@ from functools import partial
 from itertools import takewhile
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -221,12 +221,12 @@ def _native_files(folder: Path, names: Sequence[str]) -> list[str]:
 def _read_some(folder: Path, names: list[str], rules: FileRules) -> list[_Sample]:
     """Return the samples of the first of these files; if a parser fails, find the file that it fails on."""
     try:
-        return cast(list[_Sample], call(".files.read_some", folder, names, rules))
+        return list(zip(*call(".files.read_some", folder, names, rules), strict=True))
     except ParserFailedError:
-        found = []
+        found: list[_Sample] = []
         for name in names:
             with parsing(folder / name, *(NIFTI_WORDS if file_words(name) == "NIfTI volumes" else IMAGE_WORDS)):
-                found += call(".files.read_some", folder, [name], rules)
+                found += zip(*call(".files.read_some", folder, [name], rules), strict=True)
         return found
 
 
@@ -325,7 +325,8 @@ def list_folder(folder: Path, flat: bool, rules: FileRules) -> Listing:
     files = in_classes or (direct if flat else [])
     if not files:
         raise _no_samples(folder, direct)
-    _check_listed(folder, files, rules)
+    names = [path.relative_to(folder).as_posix() for path in files]
+    _check_listed(folder, files, names, rules)
     other = [path for path in (*top, *inside) if path.is_file() and not _is_sample(path)]
     empty = [each for each, content in classes.items() if not any(map(_is_sample, content))]
     notes = [
@@ -335,15 +336,16 @@ def list_folder(folder: Path, flat: bool, rules: FileRules) -> Listing:
         *_left_out(folder, empty, "folder", "without samples"),
     ]
     labels = [path.parent.name for path in files] if in_classes else None
-    return Listing([path.relative_to(folder).as_posix() for path in files], labels, notes)
+    return Listing(names, labels, notes)
 
 
-def _check_listed(folder: Path, files: Sequence[Path], rules: FileRules) -> None:
+def _check_listed(folder: Path, files: Sequence[Path], names: Sequence[str], rules: FileRules) -> None:
     """Raise `BadFileError` for sample files with unusable names, and for links that lead out of the folder."""
     root = folder.resolve()
-    for path in files:
-        check_text(path, path.relative_to(folder).as_posix())
-        if path.is_symlink() or path.parent.is_symlink():
+    linked = {parent for parent in {path.parent for path in files} if parent.is_symlink()}
+    for path, name in zip(files, names, strict=True):
+        check_text(path, name)
+        if path.is_symlink() or path.parent in linked:
             check_inside(path, root, rules, str(path))
 
 

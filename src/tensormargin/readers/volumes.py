@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import nibabel
 import numpy as np
 
-from .messages import Array
+from .messages import ALLOCATOR, Array
 from .rules import BadFileError, FileRules, quoted, shape_of_part
 
 _TYPES = {348: nibabel.Nifti1Image, 540: nibabel.Nifti2Image}  # by the size of the header, which comes first
@@ -40,10 +40,20 @@ def read_volume(path: Path, where: tuple[slice, ...], rules: FileRules) -> tuple
         per_entry = image.get_data_dtype().itemsize + 4 * _COPIES
         needed = prod(shape if stream is not None else shape_of_part(shape, where))  # gzip is read from the beginning
         rules.admit(path, needed * per_entry, "the volumes")
-        values = np.asarray(image.dataobj[where] if where else image.dataobj, np.float32)
+        values = _values(image.dataobj, where)
         if stream is not None:
             _check_end(stream, prod(shape) * per_entry)
         return values, np.asarray(image.affine, np.float64)
+
+
+def _values(stored: Any, where: tuple[slice, ...]) -> Array:
+    """Return values as float32; those without a scale are converted right into shared memory."""
+    if (stored.slope, stored.inter) != (1, 0) or (stored.dtype.kind != "f" and stored.dtype.itemsize > 4):
+        return np.asarray(stored[where] if where else stored, np.float32)
+    raw = stored.get_unscaled()[where] if where else stored.get_unscaled()
+    values = ALLOCATOR.empty(raw.shape[::-1], np.float32).T  # NIfTI has the first axis innermost
+    values[...] = raw
+    return values
 
 
 @contextmanager
