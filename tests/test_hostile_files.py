@@ -458,6 +458,23 @@ def test_the_reader_process_ends_with_the_one_that_started_it():
     reader.replies.close()
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i2", ">i4", "i8", "f4", "f8"])
+@pytest.mark.parametrize("ending", ["nii", "nii.gz"])
+@pytest.mark.parametrize("slope", [None, 0.1])
+def test_volumes_are_read_as_nibabel_reads_them(dtype, ending, slope, tmp_path):
+    values = np.random.default_rng(0).normal(100, 50, (4, 5, 3, 6)).clip(0, 255)
+    values = (values * (2**40 + 1) if dtype == "i8" else values).astype(dtype)
+    image = nibabel.Nifti1Image(values, np.eye(4), dtype=dtype)
+    if slope is not None:
+        image.header.set_slope_inter(slope, 3)
+    nibabel.save(image, tmp_path / f"a.{ending}")
+    expected = np.asarray(nibabel.load(tmp_path / f"a.{ending}").dataobj, np.float32)
+    for lazy in (False, True):
+        found = load_samples(tmp_path / f"a.{ending}", labels_from=Y, lazy=lazy, chunks=2).data
+        np.testing.assert_array_equal(np.moveaxis(np.asarray(found), 0, -1), expected)
+        assert found.dtype == np.float32
+
+
 def test_plain_numbers_behind_a_user_block(tmp_path):
     values = np.random.default_rng(0).normal(size=(6, 4, 5))
     for dtype in (">f8", "<f4", "i2", "u1", "?"):

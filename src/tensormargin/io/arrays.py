@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -250,20 +250,22 @@ def _read_elsewhere(
 
     def get(name: str, where: tuple[slice, ...]) -> Array:
         found: Array | tuple[int, str, tuple[int, ...]] = call(reading, path, name, where, rules)
-        return found if isinstance(found, np.ndarray) else _plain(path, *found, where)
+        return found if isinstance(found, np.ndarray) else plain_numbers(path, *found, where)
 
     found: dict[str, tuple[Any, ...]] = call(listing, path, only, rules)
     yield {name: _stored(path, Entry(*fields), partial(get, name)) for name, fields in found.items()}
 
 
-def _plain(path: Path, begin: int, dtype: str, shape: tuple[int, ...], where: tuple[slice, ...]) -> Array:
+def plain_numbers(
+    path: Path, begin: int, dtype: str, shape: tuple[int, ...], where: tuple[slice, ...], order: Literal["C", "F"] = "C"
+) -> Array:
     """Return numbers that lie in a file as they are in memory, or the part given by slices."""
     if where:
-        return np.array(np.memmap(path, dtype, "r", begin, shape)[where])
+        return np.array(np.memmap(path, dtype, "r", begin, shape, order)[where])
     values = np.fromfile(path, dtype, prod(shape), offset=begin)
     if values.size < prod(shape):
         raise ValueError("cut short")
-    return values.reshape(shape)
+    return values.reshape(shape, order=order)
 
 
 def _open_hdf5(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:

@@ -26,7 +26,7 @@ from ..readers.rules import (
     parsing,
     require_package,
 )
-from .arrays import ONLY, check_samples, read_arrays
+from .arrays import ONLY, check_samples, plain_numbers, read_arrays
 from .lazy import Chunks, along, lazily, samples_per_chunk
 
 _WORDS = {
@@ -268,8 +268,7 @@ def _volume(path: Path, values: Array) -> Array:
 
 def read_nifti(path: Path, rules: FileRules) -> tuple[Array, Array]:
     """Return the values of a NIfTI file (float32, scaled according to its header) and its affine."""
-    found: tuple[Array, Array] = _from_nifti(path, "read_volume", (), rules)
-    return found
+    return _read_part(path, (), rules)
 
 
 def lazy_nifti(path: Path, chunks: Chunks, rules: FileRules) -> tuple[Any, Array]:
@@ -287,9 +286,19 @@ def must_be_read_whole(path: Path) -> bool:
 
 
 def _read_volumes(path: Path, order: int, rules: FileRules, rows: Array) -> Array:
-    volumes: Array = _from_nifti(path, "read_volume", along(order - 1, order, rows), rules)[0]
+    volumes, _ = _read_part(path, along(order - 1, order, rows), rules)
     check_samples(path, volumes, "the array of samples")
     return volumes
+
+
+def _read_part(path: Path, where: tuple[slice, ...], rules: FileRules) -> tuple[Array, Array]:
+    """Return values of a NIfTI file as float32, and its affine."""
+    found, affine = _from_nifti(path, "find_volume", where, rules)
+    if not isinstance(found, np.ndarray):
+        with parsing(path, *NIFTI_WORDS):
+            begin, dtype, shape = found
+            found = plain_numbers(path, begin, dtype, shape, where, order="F")
+    return found.astype(np.float32, copy=False), affine
 
 
 def _from_nifti(path: Path, function: str, *arguments: Any) -> Any:

@@ -26,7 +26,7 @@ from .serve import answer
 
 _BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tensormargin.readers.serve import main; main()"
 _TOO_LONG = ("SIGXCPU", "SIGALRM")
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLOSC_NTHREADS"), "1")
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class ParserFailedError(Exception):

@@ -46,9 +46,28 @@ def read_volume(path: Path, where: tuple[slice, ...], rules: FileRules) -> tuple
         return values, np.asarray(image.affine, np.float64)
 
 
+def find_volume(
+    path: Path, where: tuple[slice, ...], rules: FileRules
+) -> tuple[Array | tuple[int, str, tuple[int, ...]], Array]:
+    """Return the same, but where the values begin, their type and shape if they need neither a parser nor a scale."""
+    with _opened(path) as (image, stream):
+        stored, shape = image.dataobj, tuple(map(int, image.shape))
+        if stream is None and _is_plain(stored) and shape:
+            n_bytes = prod(shape) * stored.dtype.itemsize
+            if 0 < n_bytes <= path.stat().st_size - stored.offset and stored.offset > 0:
+                rules.admit(path, prod(shape_of_part(shape, where)) * 4, "the volumes")
+                return (int(stored.offset), stored.dtype.str, shape), np.asarray(image.affine, np.float64)
+    return read_volume(path, where, rules)
+
+
+def _is_plain(stored: Any) -> bool:
+    """Return whether values have no scale, and become float32 in one step as in two, by way of float64."""
+    return (stored.slope, stored.inter) == (1, 0) and (stored.dtype.kind == "f" or stored.dtype.itemsize <= 4)
+
+
 def _values(stored: Any, where: tuple[slice, ...]) -> Array:
     """Return values as float32; those without a scale are converted right into shared memory."""
-    if (stored.slope, stored.inter) != (1, 0) or (stored.dtype.kind != "f" and stored.dtype.itemsize > 4):
+    if not _is_plain(stored):
         return np.asarray(stored[where] if where else stored, np.float32)
     raw = stored.get_unscaled()[where] if where else stored.get_unscaled()
     values = ALLOCATOR.empty(raw.shape[::-1], np.float32).T  # NIfTI has the first axis innermost
