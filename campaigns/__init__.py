@@ -1,1 +1,1 @@
-"""Campaigns: hostile files, random problems and signals from fixed seeds, far more than the tests try."""
+"""Campaigns: thousands of damaged files, tampered models, random problems and killed processes, from fixed seeds."""

@@ -14,6 +14,11 @@ def available_bytes() -> int:
     return max(0, min(_free(), _left_in_group(), _left_of_address_space()))
 
 
+def used_data_bytes() -> int:
+    """Return how much memory of its own this process has reserved; 0 where the system does not say."""
+    return _fields("/proc/self/status").get("VmData", 0)
+
+
 def _free() -> int:
     found = _fields("/proc/meminfo").get("MemAvailable")
     if found is not None:

@@ -48,7 +48,8 @@ DATA_SETS = (
 )
 
 _VIEWS = ("view", "covariates", "covariate_columns")
-_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds", *_VIEWS)
+_RULES = ("max_bytes", "allow_external", "fill_missing", "sha256")
+_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds", "sha256", *_VIEWS)
 
 
 class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
@@ -95,6 +96,12 @@ _LOADING = (
         help="Table whose columns (age, sex) are another view; text becomes one column per category.",
     ),
     click.option("--covariate-columns", metavar="NAMES", help="Comma-separated columns to use as covariates."),
+    click.option("--max-bytes", metavar="SIZE", help="Most memory that the samples may need, e.g. 8GB."),
+    click.option(
+        "--allow-external", is_flag=True, help="Follow links, table paths and HDF5 storage to files elsewhere."
+    ),
+    click.option("--fill-missing", is_flag=True, help="Take chunks that a Zarr store or HDF5 file lacks as filled."),
+    click.option("--sha256", metavar="DIGEST", help="Digest that DATA must have, as sha256sum prints it."),
 )
 
 _PREPARING = (
@@ -123,7 +130,7 @@ _PREPARING = (
 
 def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `load_samples` to a command, passed as one dictionary ``loading``."""
-    parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size", *_VIEWS)
+    parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size", *_VIEWS, *_RULES)
     return _gathered(command, _LOADING, "loading", parts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import FloatArray
-from .arrays import BadFileError
+from ..readers.rules import BadFileError, listed, quoted
 
 _MISSING = ("", "na", "n/a", "nan")  # "n/a" as in BIDS
 _MOST_CATEGORIES = 50
@@ -64,8 +64,8 @@ class Coding:
         absent = [name for name, _ in self.columns if name not in table]
         if absent:
             raise BadFileError(
-                f"{path}: has no covariate {absent[0]!r}; it has {', '.join(table)}. Give a table with the columns "
-                f"{', '.join(name for name, _ in self.columns)}"
+                f"{path}: has no covariate {quoted(absent[0])!r}; it has {listed(table)}. Give a table with the "
+                f"columns {listed([name for name, _ in self.columns])}"
             )
         self._check_missing(path, table, rows)
         return np.hstack([_encoded(path, name, table[name], rows, categories) for name, categories in self.columns])
@@ -105,8 +105,8 @@ def _categories(path: Path, name: str, values: Sequence[str]) -> tuple[str, ...]
     if len(found) > _MOST_CATEGORIES or (len(found) == len(present) and len(present) > 2):
         raise BadFileError(
             f"{path}: the covariate {name!r} is text with {len(found)} different values in {len(present)} rows, such "
-            f"as {found[0]!r}; a category must have several samples. Choose the columns to use with columns=... "
-            "(command line: --covariate-columns)"
+            f"as {quoted(found[0])!r}; a category must have several samples. Choose the columns to use with "
+            "columns=... (command line: --covariate-columns)"
         )
     return tuple(found)
 
@@ -122,14 +122,16 @@ def _encoded(
         if categories is None:
             number = _number(value)
             if number is None:
-                raise BadFileError(f"{path}: the covariate {name!r} must hold numbers; row {row + 1} has {value!r}")
+                raise BadFileError(
+                    f"{path}: the covariate {name!r} must hold numbers; row {row + 1} has {quoted(value)!r}"
+                )
             columns[place] = number
         elif value.strip() in categories:
             columns[place] = [value.strip() == one for one in categories]
         else:
             raise BadFileError(
-                f"{path}: the covariate {name!r} has the value {value!r} in row {row + 1}, which the training samples "
-                f"did not have; they had {', '.join(categories)}. Leave all covariates of the row empty: the sample "
-                "then counts as one that lacks this view"
+                f"{path}: the covariate {name!r} has the value {quoted(value)!r} in row {row + 1}, which the "
+                f"training samples did not have; they had {listed(categories)}. Leave all covariates of the row empty: "
+                "the sample then counts as one that lacks this view"
             )
     return columns

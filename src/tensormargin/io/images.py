@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
+from itertools import takewhile
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +14,21 @@ import numpy as np
 from .._typing import Array
 from ..intake import shape_in_words, shape_of_samples, vector_of
 from ..preparation import resize
-from .arrays import ONLY, BadFileError, check_samples, optional_package, parsing, read_arrays
+from ..readers.files import IMAGE_WORDS, NIFTI, NIFTI_WORDS
+from ..readers.process import ParserFailedError, call
+from ..readers.rules import (
+    DEFAULT_RULES,
+    BadFileError,
+    FileRules,
+    check_inside,
+    check_regular,
+    check_text,
+    parsing,
+    require_package,
+)
+from .arrays import ONLY, check_samples, plain_numbers, read_arrays
 from .lazy import Chunks, along, lazily, samples_per_chunk
 
-NIFTI = (".nii", ".nii.gz")
 _WORDS = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".tif", ".tiff"), "images"),
     **dict.fromkeys(NIFTI, "NIfTI volumes"),
@@ -25,6 +36,7 @@ _WORDS = {
 }
 _LENGTHS = ", or ragged=True for EqualLength (command line: --length resample) to give them one length"
 _FILES_AT_ONCE = 100  # most files that one task reads, however small they are
+_FILES_PER_MESSAGE = 256  # most files that the reader process reads before it answers
 
 
 def file_words(name: str) -> str | None:
@@ -51,7 +63,13 @@ class Stack(NamedTuple):
     notes: list[str]
 
 
-def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, ragged: bool = False) -> Stack:
+def read_stack(
+    folder: Path,
+    names: Sequence[str],
+    size: Sequence[int] | None,
+    ragged: bool = False,
+    rules: FileRules = DEFAULT_RULES,
+) -> Stack:
     """Return the samples of several files in one array, allocated once from the first file's shape.
 
     Parameters
@@ -63,15 +81,17 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, r
         New size of the first axes of every file.
     ragged : bool, default=False
         Whether the samples may differ in the length of a mode; they are then a vector of arrays.
+    rules : FileRules, optional
     """
-    first, affine = _read_one(folder / names[0], size)
+    files = _read_each(folder, names, size, rules)
+    first, affine = next(files)
+    rules.admit(folder, len(names) * first.nbytes, f"its {len(names)} samples of shape {first.shape}", stored=-1)
     data = np.empty((len(names), *first.shape), first.dtype)
     data[0] = first
     elsewhere = []
-    for position, name in enumerate(names[1:], start=1):
-        sample, its_affine = _read_one(folder / name, size)
+    for position, (name, (sample, its_affine)) in enumerate(zip(names[1:], files, strict=True), start=1):
         if ragged and sample.ndim == first.ndim and sample.shape != first.shape:
-            return _read_ragged(folder, names, size, [*data[:position], sample])
+            return _read_ragged(folder, names, [*data[:position], sample], files)
         _check_shape(folder / names[0], first.shape, folder / name, sample.shape)
         if not np.can_cast(sample.dtype, data.dtype):
             data = data.astype(np.promote_types(sample.dtype, data.dtype))
@@ -87,9 +107,9 @@ def read_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, r
     return Stack(data, affine, notes)
 
 
-def _read_ragged(folder: Path, names: Sequence[str], size: Sequence[int] | None, known: list[Array]) -> Stack:
+def _read_ragged(folder: Path, names: Sequence[str], known: list[Array], rest: Iterator[_Sample]) -> Stack:
     """Return files that differ in length, the first of them known, as a vector; an affine would not fit them all."""
-    samples = [*known, *(_read_one(folder / name, size)[0] for name in names[len(known) :])]
+    samples = [*known, *(sample for sample, _ in rest)]
     for name, sample in zip(names, samples, strict=True):
         if sample.ndim != samples[0].ndim:
             _check_shape(folder / names[0], samples[0].shape, folder / name, sample.shape)
@@ -97,12 +117,14 @@ def _read_ragged(folder: Path, names: Sequence[str], size: Sequence[int] | None,
     return Stack(data, None, [f"the files differ in length: samples of {shape_in_words(shape_of_samples(data))}"])
 
 
-def stack_bytes(folder: Path, names: Sequence[str], size: Sequence[int] | None) -> int:
+def stack_bytes(folder: Path, names: Sequence[str], size: Sequence[int] | None, rules: FileRules) -> int:
     """Return the size of the samples of several files in memory, all like the first one."""
-    return len(names) * _read_one(folder / names[0], size)[0].nbytes
+    return len(names) * next(_read_each(folder, names[:1], size, rules))[0].nbytes
 
 
-def lazy_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, chunks: Chunks) -> Stack:
+def lazy_stack(
+    folder: Path, names: Sequence[str], size: Sequence[int] | None, chunks: Chunks, rules: FileRules
+) -> Stack:
     """Return the samples of several files as a Dask array, with a few files per task.
 
     Only the first file is read now; the others are checked against its shape and type when they are read.
@@ -115,10 +137,11 @@ def lazy_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, c
     size : sequence of int, optional
         New size of the first axes of every file.
     chunks : int or str
+    rules : FileRules
     """
-    first, affine = _read_one(folder / names[0], size)
+    first, affine = next(_read_each(folder, names[:1], size, rules))
     folder = folder.resolve()
-    read = partial(_read_alike, folder, size, folder / names[0], first.shape, first.dtype)
+    read = partial(_read_alike, folder, size, rules, folder / names[0], first.shape, first.dtype)
     per = samples_per_chunk(chunks, first.nbytes, at_most=_FILES_AT_ONCE)
     notes = [f"the affine is that of {names[0]}; those of the other files were not compared"]
     data = lazily(read, np.array(names, object), (len(names), *first.shape), first.dtype, per)
@@ -128,6 +151,7 @@ def lazy_stack(folder: Path, names: Sequence[str], size: Sequence[int] | None, c
 def _read_alike(
     folder: Path,
     size: Sequence[int] | None,
+    rules: FileRules,
     first_path: Path,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
@@ -135,8 +159,8 @@ def _read_alike(
 ) -> Array:
     """Return the samples of some files, which must have the shape and type of the first one."""
     data = np.empty((len(names), *shape), dtype)
-    for position, name in enumerate(names):
-        sample, _ = _read_one(folder / name, size)
+    files = _read_each(folder, list(names), size, rules)
+    for position, (name, (sample, _)) in enumerate(zip(names, files, strict=True)):
         _check_shape(first_path, shape, folder / name, sample.shape)
         if not np.can_cast(sample.dtype, dtype):
             raise BadFileError(
@@ -166,20 +190,54 @@ def _check_shape(first_path: Path, first: tuple[int, ...], path: Path, shape: tu
     )
 
 
-def _read_one(path: Path, size: Sequence[int] | None) -> tuple[Array, Array | None]:
-    """Return the sample of one file, resized if asked for, and its affine if it has one."""
-    words = file_words(path.name)
-    if words == "NIfTI volumes":
-        sample, affine = _read_volume(path)
-    else:
-        sample, affine = (_read_image(path) if words == "images" else _read_array(path)), None
-    if size is None:
-        return sample, affine
+_Sample = tuple[Array, Array | None]
+"""The sample of a file, and its affine if it has one."""
+
+
+def _read_each(folder: Path, names: Sequence[str], size: Sequence[int] | None, rules: FileRules) -> Iterator[_Sample]:
+    """Yield the samples of files, resized if asked for, with their affines."""
+    done = 0
+    while done < len(names):
+        in_other_process = _native_files(folder, names[done:])
+        if in_other_process:
+            found = _read_some(folder, in_other_process, rules)
+        else:
+            found = [(_read_array(folder / names[done], rules), None)]
+        for name, (sample, affine) in zip(names[done:], found, strict=False):
+            if file_words(name) == "NIfTI volumes":
+                sample = _volume(folder / name, sample)
+            yield (sample, affine) if size is None else _resized(folder / name, sample, affine, size, rules)
+        done += len(found)
+
+
+def _native_files(folder: Path, names: Sequence[str]) -> list[str]:
+    """Return the first names up to the first array: images and volumes, which another process reads."""
+    found = list(takewhile(lambda name: file_words(name) != "arrays", names[:_FILES_PER_MESSAGE]))
+    if any(file_words(name) == "NIfTI volumes" for name in found):
+        require_package(folder / found[0], "nibabel", "neuro", "a NIfTI file")
+    return found
+
+
+def _read_some(folder: Path, names: list[str], rules: FileRules) -> list[_Sample]:
+    """Return the samples of the first of these files; if a parser fails, find the file that it fails on."""
+    try:
+        return list(zip(*call(".files.read_some", folder, names, rules), strict=True))
+    except ParserFailedError:
+        found: list[_Sample] = []
+        for name in names:
+            with parsing(folder / name, *(NIFTI_WORDS if file_words(name) == "NIfTI volumes" else IMAGE_WORDS)):
+                found += zip(*call(".files.read_some", folder, [name], rules), strict=True)
+        return found
+
+
+def _resized(path: Path, sample: Array, affine: Array | None, size: Sequence[int], rules: FileRules) -> _Sample:
     if not 0 < len(size) <= sample.ndim or min(size) < 1:
         raise BadFileError(
             f"{path}: has the shape {sample.shape}, which cannot be resized to {'x'.join(map(str, size))}; size "
             "(command line: --size) must give a positive length for each axis, without the colours"
         )
+    shape = (*size, *sample.shape[len(size) :])
+    rules.admit(path, prod(shape) * 8, f"a sample of size {'x'.join(map(str, size))}", stored=-1)
     resized = resize(sample, tuple(size))
     return resized, None if affine is None else affine @ _stretch(sample.shape, resized.shape)
 
@@ -192,63 +250,31 @@ def _stretch(before: Sequence[int], after: Sequence[int]) -> Array:
     return stretch
 
 
-def _read_array(path: Path) -> Array:
-    array = read_arrays(path, (ONLY,))[ONLY]
+def _read_array(path: Path, rules: FileRules) -> Array:
+    array = read_arrays(path, (ONLY,), rules)[ONLY]
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise BadFileError(f"{path}: must hold an array of real numbers; write it with numpy.save(path, array)")
     return array
 
 
-def _read_image(path: Path) -> Array:
-    from PIL import Image
-
-    with (
-        parsing(path, "an image that can be read", "save it again as PNG, JPEG or TIFF"),
-        Image.open(path, formats=("PNG", "JPEG", "TIFF")) as image,
-    ):
-        pages = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
-        if pages == 1:
-            return _pixels(image)
-        stack = []
-        for page in range(pages):
-            image.seek(page)
-            stack.append(_pixels(image))
-        return np.stack(stack)
-
-
-def _pixels(image: Any) -> Array:
-    """Return greyscale images as HxW in the file's precision, others as HxWx3; transparency is dropped."""
-    if image.mode in ("1", "LA", "La"):
-        image = image.convert("L")
-    elif image.mode not in ("L", "I", "F") and not image.mode.startswith("I;16"):
-        image = image.convert("RGB")
-    pixels = np.asarray(image)
-    if image.mode == "I" and image.format == "PNG":  # 16-bit images in older versions of Pillow
-        return pixels.astype(np.uint16)
-    return pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
-
-
-def _read_volume(path: Path) -> tuple[Array, Array]:
-    volume, affine = read_nifti(path)
-    if any(length > 1 for length in volume.shape[3:]):
+def _volume(path: Path, values: Array) -> Array:
+    if any(length > 1 for length in values.shape[3:]):
         raise BadFileError(
-            f"{path}: has {volume.ndim} axes {volume.shape}, but a file that is one sample must be a volume with "
+            f"{path}: has {values.ndim} axes {values.shape}, but a file that is one sample must be a volume with "
             "three; split it, or load the 4-D file by itself, with labels_from=... (command line: --labels-from)"
         )
-    return volume.reshape(volume.shape[:3]), affine
+    return values.reshape(values.shape[:3])
 
 
-def read_nifti(path: Path) -> tuple[Array, Array]:
+def read_nifti(path: Path, rules: FileRules) -> tuple[Array, Array]:
     """Return the values of a NIfTI file (float32, scaled according to its header) and its affine."""
-    with _open_nifti(path) as image:
-        return np.asarray(image.dataobj, np.float32), np.asarray(image.affine, np.float64)
+    return _read_part(path, (), rules)
 
 
-def lazy_nifti(path: Path, chunks: Chunks) -> tuple[Any, Array]:
+def lazy_nifti(path: Path, chunks: Chunks, rules: FileRules) -> tuple[Any, Array]:
     """Return the values of a NIfTI file as a Dask array with chunks along the last axis, and its affine."""
-    with _open_nifti(path) as image:
-        shape, affine = tuple(map(int, image.shape)), np.asarray(image.affine, np.float64)
-    read = partial(_read_volumes, path.resolve(), len(shape))
+    shape, affine = _from_nifti(path, "read_header", rules)
+    read = partial(_read_volumes, path.resolve(), len(shape), rules)
     dtype = np.dtype(np.float32)
     per = samples_per_chunk(chunks, dtype.itemsize * prod(shape[:-1]))
     return lazily(read, np.arange(shape[-1]), shape, dtype, per, len(shape) - 1, must_be_read_whole(path)), affine
@@ -259,23 +285,28 @@ def must_be_read_whole(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def _read_volumes(path: Path, order: int, rows: Array) -> Array:
-    with _open_nifti(path) as image:
-        volumes = np.asarray(image.dataobj[along(order - 1, order, rows)], np.float32)
+def _read_volumes(path: Path, order: int, rules: FileRules, rows: Array) -> Array:
+    volumes, _ = _read_part(path, along(order - 1, order, rows), rules)
     check_samples(path, volumes, "the array of samples")
     return volumes
 
 
-@contextmanager
-def _open_nifti(path: Path) -> Iterator[Any]:
-    nibabel = optional_package(path, "nibabel", "neuro", "a NIfTI file")
-    with parsing(path, "a NIfTI file", "export it again"):
-        image = nibabel.load(path)
-        if image.get_data_dtype().kind not in "biuf":
-            raise BadFileError(
-                f"{path}: must hold real numbers, has {image.get_data_dtype()}; export it with one number per voxel"
-            )
-        yield image
+def _read_part(path: Path, where: tuple[slice, ...], rules: FileRules) -> tuple[Array, Array]:
+    """Return values of a NIfTI file as float32, and its affine."""
+    found, affine = _from_nifti(path, "find_volume", where, rules)
+    if not isinstance(found, np.ndarray):
+        with parsing(path, *NIFTI_WORDS):
+            begin, dtype, shape = found
+            found = plain_numbers(path, begin, dtype, shape, where, order="F")
+    return found.astype(np.float32, copy=False), affine
+
+
+def _from_nifti(path: Path, function: str, *arguments: Any) -> Any:
+    """Return the result of a function of `readers.volumes`."""
+    require_package(path, "nibabel", "neuro", "a NIfTI file")
+    check_regular(path)
+    with parsing(path, *NIFTI_WORDS):
+        return call(f".volumes.{function}", path, *arguments)
 
 
 class Listing(NamedTuple):
@@ -286,7 +317,7 @@ class Listing(NamedTuple):
     notes: list[str]
 
 
-def list_folder(folder: Path, flat: bool) -> Listing:
+def list_folder(folder: Path, flat: bool, rules: FileRules) -> Listing:
     """Return the sample files of a folder with one subfolder per class, sorted by name.
 
     Parameters
@@ -294,6 +325,7 @@ def list_folder(folder: Path, flat: bool) -> Listing:
     folder : Path
     flat : bool
         Whether the files may also be in the folder itself, without labels.
+    rules : FileRules
     """
     top = _visible(folder)
     classes = {each: _visible(each) for each in top if each.is_dir()}
@@ -302,6 +334,8 @@ def list_folder(folder: Path, flat: bool) -> Listing:
     files = in_classes or (direct if flat else [])
     if not files:
         raise _no_samples(folder, direct)
+    names = [path.relative_to(folder).as_posix() for path in files]
+    _check_listed(folder, files, names, rules)
     other = [path for path in (*top, *inside) if path.is_file() and not _is_sample(path)]
     empty = [each for each, content in classes.items() if not any(map(_is_sample, content))]
     notes = [
@@ -311,7 +345,17 @@ def list_folder(folder: Path, flat: bool) -> Listing:
         *_left_out(folder, empty, "folder", "without samples"),
     ]
     labels = [path.parent.name for path in files] if in_classes else None
-    return Listing([path.relative_to(folder).as_posix() for path in files], labels, notes)
+    return Listing(names, labels, notes)
+
+
+def _check_listed(folder: Path, files: Sequence[Path], names: Sequence[str], rules: FileRules) -> None:
+    """Raise `BadFileError` for sample files with unusable names, and for links that lead out of the folder."""
+    root = folder.resolve()
+    linked = {parent for parent in {path.parent for path in files} if parent.is_symlink()}
+    for path, name in zip(files, names, strict=True):
+        check_text(path, name)
+        if path.is_symlink() or path.parent in linked:
+            check_inside(path, root, rules, str(path))
 
 
 def _visible(folder: Path) -> list[Path]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from .._typing import Array
 from .._validation import text_or_numbers
-from .arrays import BadFileError, Stored, open_arrays
+from ..readers.rules import DEFAULT_RULES, BadFileError, FileRules, listed, quoted
+from .arrays import Stored, open_arrays
 from .grouping import unit_of
 from .tables import Table, is_list, read_table
 
@@ -34,8 +35,8 @@ def choose_entry(
     if wanted is not None:
         if wanted not in held:
             raise BadFileError(
-                f"{path}: has no {wanted!r}; it holds {describe(held)}: give one of them as {option}=... (command "
-                f"line: --{option})"
+                f"{path}: has no {quoted(wanted)!r}; it holds {describe(held)}: give one of them as {option}=... "
+                f"(command line: --{option})"
             )
         return wanted
     lower = {name.lower(): name for name in held}
@@ -64,8 +65,8 @@ def choose_groups(
 
 def describe(held: Mapping[str, object]) -> str:
     """Return the names of all entries as text, with the shapes of arrays."""
-    words = (f"{name} {item.shape}" if isinstance(item, Stored) else name for name, item in held.items())
-    return ", ".join(words) or "nothing"
+    words = (f"{quoted(name)} {item.shape}" if isinstance(item, Stored) else name for name, item in held.items())
+    return listed(words, len(held)) or "nothing"
 
 
 def clean(path: Path, values: Array, what: str) -> Array:
@@ -125,7 +126,13 @@ class Labels(NamedTuple):
     confounds: Mapping[str, Array] = {}
 
 
-def read_labels(source: Any, labels: str | None, groups: GroupsName, confounds: Collection[str] = ()) -> Labels:
+def read_labels(
+    source: Any,
+    labels: str | None,
+    groups: GroupsName,
+    confounds: Collection[str] = (),
+    rules: FileRules = DEFAULT_RULES,
+) -> Labels:
     """Return labels, and groups and confounds if present, from a separate file or from the given array."""
     if not isinstance(source, str | Path):
         given = Path("labels_from")  # its name in messages
@@ -134,11 +141,13 @@ def read_labels(source: Any, labels: str | None, groups: GroupsName, confounds: 
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; labels_from (command line: --labels-from) is a file with labels")
     read = _labels_in_table if is_list(path) else _labels_in_container
-    return read(path, labels, groups, confounds)
+    return read(path, labels, groups, confounds, rules)
 
 
-def _labels_in_table(path: Path, labels: str | None, groups: GroupsName, confounds: Collection[str]) -> Labels:
-    table = read_table(path, "label" if labels is None else None, (*LABELS, *GROUPS, *PATHS))
+def _labels_in_table(
+    path: Path, labels: str | None, groups: GroupsName, confounds: Collection[str], rules: FileRules
+) -> Labels:
+    table = read_table(path, "label" if labels is None else None, (*LABELS, *GROUPS, *PATHS), rules)
     name = choose_labels(path, table.columns, labels, groups) or no_labels(
         path, table.columns, "name the columns in the first line"
     )
@@ -161,8 +170,10 @@ def _may_be_here(groups: GroupsName, held: Mapping[str, object]) -> bool:
     return not groups or groups in held
 
 
-def _labels_in_container(path: Path, labels: str | None, groups: GroupsName, confounds: Collection[str]) -> Labels:
-    with open_arrays(path) as held:
+def _labels_in_container(
+    path: Path, labels: str | None, groups: GroupsName, confounds: Collection[str], rules: FileRules
+) -> Labels:
+    with open_arrays(path, rules=rules) as held:
         only = next(iter(held)) if len(held) == 1 else None
         name = choose_labels(path, held, labels, groups) or only or no_labels(path, held, "keep them alone in the file")
         target = clean(path, held[name].read(), "labels")

@@ -20,6 +20,7 @@ import numpy as np
 from .. import tuning
 from .._typing import Array
 from ..host_memory import available_bytes
+from ..readers.rules import FileRules
 from .arrays import BadFileError, Stored, check_samples, open_arrays, optional_package
 
 _COPIES = 4  # of a chunk that a task makes: in the dtype of the computations, prepared, ordered by problem
@@ -150,23 +151,27 @@ def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_m
     return fitting if at_most is None else min(fitting, at_most)
 
 
-def lazy_container(path: Path, name: str, stored: Stored, axis: int, chunks: Chunks, missing: bool = False) -> Any:
+def lazy_container(
+    path: Path, name: str, stored: Stored, axis: int, chunks: Chunks, rules: FileRules, missing: bool = False
+) -> Any:
     """Return an array of a container as a Dask array with chunks along ``axis``.
 
-    For ``missing`` see `check_samples`.
+    The checksum of an array whose parts are read without it is checked now. For ``missing`` see `check_samples`.
     """
+    if stored.verify is not None:
+        stored.verify()
     axis = axis % len(stored.shape)
     length = stored.shape[axis]
     sample_bytes = stored.dtype.itemsize * prod(stored.shape) // max(1, length)
     whole = stored.pieces is None
     per = samples_per_chunk(chunks, sample_bytes, 1 if stored.pieces is None else stored.pieces[axis])
-    read = partial(_read_rows, path.resolve(), name, axis, len(stored.shape), missing)
+    read = partial(_read_rows, path.resolve(), name, axis, len(stored.shape), missing, rules)
     return lazily(read, np.arange(length), stored.shape, stored.dtype, per, axis, whole)
 
 
-def _read_rows(path: Path, name: str, axis: int, order: int, missing: bool, rows: Array) -> Array:
+def _read_rows(path: Path, name: str, axis: int, order: int, missing: bool, rules: FileRules, rows: Array) -> Array:
     """Return consecutive samples of an array in a container."""
-    with open_arrays(path, name) as held:
+    with open_arrays(path, name, rules) as held:
         samples = np.asarray(held[name].read(along(axis, order, rows)))
     check_samples(path, np.moveaxis(samples, axis, 0), name, missing)
     return samples

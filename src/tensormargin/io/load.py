@@ -16,12 +16,23 @@ from .._validation import text_or_numbers
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
 from ..metadata import checked_confounds
+from ..readers.files import NIFTI
+from ..readers.rules import (
+    DEFAULT_RULES,
+    BadFileError,
+    FileRules,
+    check_inside,
+    check_text,
+    listed,
+    parsed_bytes,
+    quoted,
+)
 from ..views import Shapes, shape_of
-from .arrays import BadFileError, Stored, check_samples, container_endings, container_kind, open_arrays
+from .arrays import Stored, check_samples, container_endings, container_kind, open_arrays
 from .covariates import Coding
+from .digests import check_sha256
 from .grouping import grouping_in_names, unused_grouping
 from .images import (
-    NIFTI,
     Stack,
     file_words,
     known_endings,
@@ -54,7 +65,7 @@ from .labels import (
     rows_by_path,
 )
 from .lazy import Chunks, check_dask, chunks_for, lazy_container, stays_in_files
-from .tables import is_table, read_table
+from .tables import Table, is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")
 _WHOLE = "can only be read whole, which one task does; convert it to .npy, HDF5 or Zarr if that is too much for memory"
@@ -150,6 +161,7 @@ class _Asked:
     ragged: bool = False
     other_labels: str | None = None
     missing: bool = False
+    rules: FileRules = DEFAULT_RULES
 
 
 def load_samples(
@@ -167,8 +179,14 @@ def load_samples(
     ragged: bool = False,
     confounds: str | Sequence[str] | None = None,
     missing: bool = False,
+    max_bytes: int | str | None = None,
+    allow_external: bool = False,
+    fill_missing: bool = False,
+    sha256: str | None = None,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
+
+    Damaged and hostile files give a message, whatever their parsers do (docs/security.md).
 
     Parameters
     ----------
@@ -220,6 +238,18 @@ def load_samples(
     missing : bool, default=False
         Whether the file holds one of several views (see `load_views`): samples that lack it are NaN in all entries,
         and one number per sample is enough.
+    max_bytes : int or str, optional
+        Most memory that an array or all samples together may need, in bytes or as text ("8 GB"). By default what is
+        available, and no more than is plausible for the size of the file.
+    allow_external : bool, default=False
+        Whether the samples may lie elsewhere: in external or virtual HDF5 storage, behind links that lead out of the
+        folder, or at paths that leave the folder of the table.
+    fill_missing : bool, default=False
+        Whether chunks of a Zarr store or HDF5 file that were never written hold its fill value; otherwise they are an
+        error.
+    sha256 : str, optional
+        Digest that the file or folder must have, as `sha256_of` returns it; for formats without a checksum. Tables may
+        have a column sha256 with the digest of each file instead.
 
     Returns
     -------
@@ -247,6 +277,7 @@ def load_samples(
     source = Path(path)
     if not source.exists():
         raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
+    check_text(source, str(source))
     if lazy is True:
         check_dask(source)
     elif lazy not in (False, "auto"):
@@ -255,8 +286,11 @@ def load_samples(
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
     if lazy is True and ragged:
         raise ValueError("lazy samples must have one shape; got lazy=True and ragged=True. Leave one of them out")
+    rules = FileRules(parsed_bytes(max_bytes), allow_external, fill_missing)
+    if sha256 is not None:
+        check_sha256(source, sha256)
     named = (confounds,) if isinstance(confounds, str) else tuple(confounds or ())
-    second = None if labels_from is None else read_labels(labels_from, labels, groups, named)
+    second = None if labels_from is None else read_labels(labels_from, labels, groups, named, rules)
     asked = _Asked(
         samples=samples,
         labels=None if second else labels,
@@ -270,11 +304,12 @@ def load_samples(
         ragged=ragged,
         other_labels=None if second is None else second.name,
         missing=missing,
+        rules=rules,
     )
     found = replace(_read(source, asked), source=str(path))
     found = found if second is None else _with_labels(source, found, second)
     found = _with_warnings(_samples_first(source, found, second, asked), use_groups=groups is not False)
-    found = _with_confounds(source, found, named, second) if named else found
+    found = _with_confounds(source, found, named, second, rules) if named else found
     for text in found.warnings if need_labels else ():
         warnings.warn(text, LeakageWarning, stacklevel=2)
     return found
@@ -317,7 +352,7 @@ def _read(path: Path, asked: _Asked) -> SampleSet:
 
 def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
     _refuse(path, asked, ("size",), "only files that are one sample each can be resized")
-    with open_arrays(path) as held:
+    with open_arrays(path, rules=asked.rules) as held:
         label_name = choose_labels(path, held, asked.labels, asked.groups)
         if label_name is None and asked.need_labels:
             no_labels(path, held, _LABELS_FROM)
@@ -347,7 +382,7 @@ def _samples_in(path: Path, name: str, stored: Stored, asked: _Asked) -> tuple[A
         return stored.read(), ()
     _check_axis(path, stored.shape, asked.axis)
     chunks = chunks_for(asked.lazy, asked.chunks)
-    data = lazy_container(path, name, stored, asked.axis, chunks, asked.missing)
+    data = lazy_container(path, name, stored, asked.axis, chunks, asked.rules, asked.missing)
     return data, (f"{path.name} {_WHOLE}",) if stored.pieces is None else _in_parts(path, asked, n_bytes)
 
 
@@ -378,7 +413,7 @@ def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
 def _from_folder(path: Path, asked: _Asked) -> SampleSet:
     why = "a folder of files has no arrays or columns; its labels are the names of its subfolders"
     _refuse(path, asked, ("samples", "labels", "groups", "axis"), why)
-    listing = list_folder(path, asked.flat)
+    listing = list_folder(path, asked.flat, asked.rules)
     stack = _stacked(path, listing.names, asked)
     target = None if listing.labels is None else from_text(path, listing.labels, "labels")
     kind = f"{'folder' if target is None else 'class folder'} of {words_for(listing.names)}"
@@ -387,18 +422,18 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
 
 def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
     if asked.lazy is True:
-        return lazy_stack(folder, names, asked.size, asked.chunks)
+        return lazy_stack(folder, names, asked.size, asked.chunks, asked.rules)
     if asked.lazy == "auto" and names:
-        n_bytes = stack_bytes(folder, names, asked.size)
+        n_bytes = stack_bytes(folder, names, asked.size, asked.rules)
         if stays_in_files(folder, asked.lazy, n_bytes, True):
-            stack = lazy_stack(folder, names, asked.size, chunks_for(asked.lazy, asked.chunks))
+            stack = lazy_stack(folder, names, asked.size, chunks_for(asked.lazy, asked.chunks), asked.rules)
             return stack._replace(notes=[*stack.notes, *_in_parts(folder, asked, n_bytes)])
-    return read_stack(folder, names, asked.size, asked.ragged)
+    return read_stack(folder, names, asked.size, asked.ragged, asked.rules)
 
 
 def _from_table(path: Path, asked: _Asked) -> SampleSet:
     _refuse(path, asked, ("axis",), "each of the files in a table is one sample")
-    table = read_table(path)
+    table = read_table(path, rules=asked.rules)
     paths = choose_entry(path, table.columns, asked.samples, PATHS, "samples")
     if paths is None:
         raise BadFileError(
@@ -411,7 +446,8 @@ def _from_table(path: Path, asked: _Asked) -> SampleSet:
     target = None if label_name is None else from_text(path, table.columns[label_name], "labels")
     groups = groups_in_table(table, asked.groups, (label_name, asked.other_labels))
     names = table.columns[paths]
-    _check_files(path, names)
+    _check_files(path, names, asked.rules)
+    _check_digests(path, table, paths)
     stack = _stacked(path.parent, names, asked)
     taken = (paths, label_name, asked.other_labels)
     unused = _unused(path, {name: table.columns[name] for name in table.columns if name not in taken})
@@ -419,15 +455,26 @@ def _from_table(path: Path, asked: _Asked) -> SampleSet:
     return SampleSet(stack.data, target, groups, names, stack.affine, "", kind, tuple(stack.notes), unused)
 
 
-def _check_files(path: Path, names: Sequence[str]) -> None:
+def _check_files(path: Path, names: Sequence[str], rules: FileRules) -> None:
+    root = path.parent.resolve()
     for row, name in enumerate(names, start=1):
-        if not (path.parent / name).is_file():
+        shown = repr(quoted(name))
+        if "\0" in name or not (path.parent / name).is_file():
             raise BadFileError(
-                f"{path}: row {row} names {name!r}, which is no file in {path.parent}; paths are relative to the "
-                "table's folder, or absolute"
+                f"{path}: row {row} names {shown}, which is no file in {path.parent}; paths are relative to the "
+                "table's folder"
             )
         if file_words(name) is None:
-            raise BadFileError(f"{path}: row {row} names {name!r}, whose kind is none of {known_endings()}")
+            raise BadFileError(f"{path}: row {row} names {shown}, whose kind is none of {known_endings()}")
+        check_inside(path.parent / name, root, rules, f"{path}: row {row}, {shown},")
+
+
+def _check_digests(path: Path, table: Table, paths: str) -> None:
+    """Raise `BadFileError` if a table has a column of digests, and a file has another one."""
+    column = next((name for name in table.columns if name.lower() == "sha256"), None)
+    if column is not None:
+        for name, expected in zip(table.columns[paths], table.columns[column], strict=True):
+            check_sha256(path.parent / name, expected)
 
 
 def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
@@ -437,7 +484,7 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
         raise BadFileError(f"{path}: a NIfTI file has no labels; {_LABELS_FROM}")
     lazily = stays_in_files(path, asked.lazy, path.stat().st_size, not must_be_read_whole(path))
     chunks = chunks_for(asked.lazy, asked.chunks)
-    volumes, affine = lazy_nifti(path, chunks) if lazily else read_nifti(path)
+    volumes, affine = lazy_nifti(path, chunks, asked.rules) if lazily else read_nifti(path, asked.rules)
     if volumes.ndim != 4:
         raise BadFileError(
             f"{path}: must have four axes, the last counting the samples; its shape is {volumes.shape}. Where every "
@@ -470,9 +517,11 @@ def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:
     return replace(found, target=target, groups=groups, notes=notes, warnings=unused)
 
 
-def _with_confounds(path: Path, found: SampleSet, names: Sequence[str], second: Labels | None) -> SampleSet:
+def _with_confounds(
+    path: Path, found: SampleSet, names: Sequence[str], second: Labels | None, rules: FileRules
+) -> SampleSet:
     """Return the samples with confounds from their file or, if it has them, from the file of labels."""
-    columns = _own_confounds(path, names)
+    columns = _own_confounds(path, names, rules)
     if second is not None:
         rows: Any = slice(None)
         if second.paths is not None and found.names is not None:
@@ -483,7 +532,7 @@ def _with_confounds(path: Path, found: SampleSet, names: Sequence[str], second: 
         where = "it" if second is None else f"neither it nor {second.path}"
         raise BadFileError(
             f"{path}: confounds must be names of arrays or columns with one value per sample; {where} has "
-            f"{'no' if second is None else 'any'} {', '.join(missing)}. Give others as confounds=... (command line: "
+            f"{'no' if second is None else 'any'} {listed(missing)}. Give others as confounds=... (command line: "
             "--confounds), or a table with these columns as labels_from=... (--labels-from)"
         )
     wrong = [name for name in names if len(columns[name]) != len(found.data)]
@@ -495,12 +544,12 @@ def _with_confounds(path: Path, found: SampleSet, names: Sequence[str], second: 
     return replace(found, confounds={name: columns[name] for name in names})
 
 
-def _own_confounds(path: Path, names: Sequence[str]) -> dict[str, Array]:
+def _own_confounds(path: Path, names: Sequence[str], rules: FileRules) -> dict[str, Array]:
     """Return those of the named confounds that are in the file of the samples."""
     if container_kind(path) is not None:
-        with open_arrays(path) as held:
+        with open_arrays(path, rules=rules) as held:
             return confounds_in_container(path, held, names)
-    return confounds_in_table(read_table(path), names) if is_table(path) else {}
+    return confounds_in_table(read_table(path, rules=rules), names) if is_table(path) else {}
 
 
 def _samples_first(path: Path, found: SampleSet, second: Labels | None, asked: _Asked) -> SampleSet:

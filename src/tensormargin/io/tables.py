@@ -8,9 +8,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from .arrays import BadFileError
+from ..readers.rules import DEFAULT_RULES, BadFileError, FileRules, check_regular, listed, shortened
 
 _TABLES = (".csv", ".tsv")
+_BYTES_PER_BYTE = 30  # memory per byte of a table: values of one character are Python objects, too
 
 
 def is_table(path: Path) -> bool:
@@ -32,7 +33,9 @@ class Table:
     has_header: bool
 
 
-def read_table(path: Path, list_of: str | None = None, headings: Collection[str] = ()) -> Table:
+def read_table(
+    path: Path, list_of: str | None = None, headings: Collection[str] = (), rules: FileRules = DEFAULT_RULES
+) -> Table:
     """Return the columns of a table.
 
     Parameters
@@ -43,7 +46,10 @@ def read_table(path: Path, list_of: str | None = None, headings: Collection[str]
         Column name for a single column without a header; by default every table must have a header.
     headings : collection of str
         Lower-case names that are recognised as the header of a single column.
+    rules : FileRules, optional
     """
+    check_regular(path)
+    rules.admit(path, _BYTES_PER_BYTE * path.stat().st_size, "the table")
     rows = _rows(path)
     if not rows:
         raise BadFileError(f"{path}: is empty; its first line must name the columns, e.g. path,label")
@@ -52,15 +58,17 @@ def read_table(path: Path, list_of: str | None = None, headings: Collection[str]
     else:
         header, *body = rows
         if not body:
-            raise BadFileError(f"{path}: has the header {', '.join(header)}, but no rows; add one row per sample")
+            raise BadFileError(f"{path}: has the header {listed(header)}, but no rows; add one row per sample")
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
-        raise BadFileError(f"{path}: has several columns named {', '.join(map(repr, repeated))}; rename all but one")
+        raise BadFileError(
+            f"{path}: has several columns named {listed(map(repr, repeated), len(repeated))}; rename all but one"
+        )
     for number, row in enumerate(body, start=1):
         if len(row) != len(header):
             raise BadFileError(
                 f"{path}: row {number} has {len(row)} values, but there are {len(header)} columns "
-                f"({', '.join(header)}); every row must have one value for each"
+                f"({listed(header)}); every row must have one value for each"
             )
     return Table(path, dict(zip(header, map(list, zip(*body, strict=True)), strict=True)), body is not rows)
 
@@ -76,7 +84,9 @@ def _rows(path: Path) -> list[list[str]]:
         )
         return [[value.strip() for value in row] for row in rows if any(value.strip() for value in row)]
     except (UnicodeDecodeError, OSError, csv.Error) as error:
-        raise BadFileError(f"{path}: not a table in UTF-8 text ({error}); save it again as CSV UTF-8") from error
+        raise BadFileError(
+            f"{path}: not a table in UTF-8 text ({shortened(str(error))}); save it again as CSV UTF-8"
+        ) from error
 
 
 def _comma(lines: list[str]) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 from .._namespace import dtype_of, is_lazy
 from .._typing import Array
 from ..preparation.recipe import COVARIATES
+from ..readers.rules import BadFileError, FileRules, listed, parsed_bytes, quoted
 from ..views import Views
-from .arrays import BadFileError, container_kind, open_arrays
+from .arrays import container_kind, open_arrays
 from .covariates import Coding
 from .labels import GROUPS, LABELS, PATHS, clean, from_text
 from .load import SampleSet, load_samples
@@ -22,6 +23,7 @@ from .models import ModelFile
 from .tables import is_list, is_table, read_table
 
 _IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
+_RULES = ("max_bytes", "allow_external", "fill_missing")  # options of `load_samples` that hold for all files
 _SUBJECT = re.compile(r"(?:^|[/_\\])(sub-[A-Za-z0-9]+)")
 
 
@@ -97,12 +99,13 @@ def load_views(
     ('eeg', 'fmri', 'covariates')
     """
     path = Path(path)
-    own = _arrays_of(path, samples, known)
+    rules = _rules(options)
+    own = _arrays_of(path, samples, known, rules)
     given = _files(views)
     names = _names(path, own, given, covariates is not None, known)
     parts = [load_samples(path, samples=name, missing=True, **options) for name in own]
     main = parts[0]
-    ids = _main_ids(path, main, options.get("labels_from"))
+    ids = _main_ids(path, main, options.get("labels_from"), rules)
     made = [_Part(name, part.data, str(path), part.kind, part.affine) for name, part in zip(names, parts, strict=False)]
     notes = list(main.notes)
     for name, (_, file) in zip(names[len(own) :], given, strict=True):
@@ -115,7 +118,7 @@ def load_views(
         taken = {options.get("labels"), options.get("groups")} | (
             {confounds} if isinstance(confounds, str) else set(confounds)
         )
-        coding, part, said = _covariates(Path(covariates), columns, taken, known, path, len(main.data), ids)
+        coding, part, said = _covariates(Path(covariates), columns, taken, known, path, len(main.data), ids, rules)
         made.append(part)
         notes.append(said)
     return _joined(main, made, coding, notes, ids)
@@ -132,19 +135,27 @@ class _Part:
     affine: Array | None = None
 
 
+def _rules(options: Mapping[str, Any]) -> FileRules:
+    """Return the rules that options of `load_samples` give."""
+    given = {key: options[key] for key in _RULES if key in options}
+    return FileRules(**{**given, "max_bytes": parsed_bytes(options.get("max_bytes"))})
+
+
 def _files(views: Any) -> list[tuple[str | None, Path]]:
     """Return names and paths of further files; None for a name that is not given."""
     pairs = views.items() if isinstance(views, Mapping) else views
     return [(one[0], Path(one[1])) if isinstance(one, tuple) else (None, Path(one)) for one in pairs]
 
 
-def _arrays_of(path: Path, samples: str | Sequence[str] | None, known: KnownViews | None) -> list[str | None]:
+def _arrays_of(
+    path: Path, samples: str | Sequence[str] | None, known: KnownViews | None, rules: FileRules
+) -> list[str | None]:
     """Return the names of the arrays to take from the first file; None for the usual one."""
     if samples is not None:
         return [samples] if isinstance(samples, str) else list(samples)
     if known is None or not path.exists() or container_kind(path) is None:
         return [None]
-    with open_arrays(path) as held:
+    with open_arrays(path, rules=rules) as held:
         return [name for name in known.names if name in held] or [None]
 
 
@@ -181,7 +192,7 @@ def _known_names(
     names: Sequence[str | None], files: Sequence[tuple[str | None, Path]], known: KnownViews, has_covariates: bool
 ) -> list[str | None]:
     """Return the names of a model's views for files: as given, by the names of the files, then in the model's order."""
-    expected = ", ".join(map(repr, known.names))
+    expected = listed([repr(name) for name in known.names])
     wrong = [name for name in names if name is not None and name not in known.names]
     if has_covariates and COVARIATES not in known.names:
         wrong.append(COVARIATES)
@@ -201,28 +212,28 @@ def _known_names(
     return found
 
 
-def _ids_in(path: Path, n_samples: int) -> Array | None:
+def _ids_in(path: Path, n_samples: int, rules: FileRules) -> Array | None:
     """Return the sample ids in a container or table, as text; None if it has none."""
     if container_kind(path) is not None:
-        with open_arrays(path) as held:
+        with open_arrays(path, rules=rules) as held:
             name = next(
                 (one for one in held if one.lower() in _IDS and max(held[one].shape, default=0) == n_samples), None
             )
             return None if name is None else clean(path, held[name].read().ravel(), "ids").astype(str)
     if path.is_file() and is_list(path):
-        columns = read_table(path, "label", _IDS).columns
+        columns = read_table(path, "label", _IDS, rules).columns
         name = next((one for one in columns if one.lower() in _IDS), None)
         if name is not None and len(columns[name]) == n_samples:
             return from_text(path, columns[name], "ids").astype(str)
     return None
 
 
-def _main_ids(path: Path, main: SampleSet, labels_from: Any) -> list[Array]:
+def _main_ids(path: Path, main: SampleSet, labels_from: Any, rules: FileRules) -> list[Array]:
     """Return the ids of the samples, each kind that there is: those of the file or of its labels, file names."""
     n_samples = len(main.data)
-    found = [_ids_in(path, n_samples)]
+    found = [_ids_in(path, n_samples, rules)]
     if found[0] is None and isinstance(labels_from, str | Path) and main.names is None:
-        found = [_ids_in(Path(labels_from), n_samples)]
+        found = [_ids_in(Path(labels_from), n_samples, rules)]
     return [*(one for one in found if one is not None), *_ids_of_names(main.names)]
 
 
@@ -257,8 +268,9 @@ def _rows(
         return best, f"{path}: matched to {main} by sample id{more}"
     if best is not None:
         raise BadFileError(
-            f"{path}: none of its sample ids, such as {str(others[0][0])!r}, is one of {main}, such as "
-            f"{str(ids[0][0])!r}; use the same ids, or leave them out of one file, so that samples are matched by order"
+            f"{path}: none of its sample ids, such as {quoted(str(others[0][0]))!r}, is one of {main}, such as "
+            f"{quoted(str(ids[0][0]))!r}; use the same ids, or leave them out of one file, so that samples "
+            "are matched by order"
         )
     if n_others != n_samples:
         raise BadFileError(
@@ -290,13 +302,14 @@ def _other_file(
     name: str, file: Path, path: Path, main: SampleSet, ids: Sequence[Array], options: Mapping[str, Any]
 ) -> tuple[_Part, list[str]]:
     """Return a view from another file, with its samples in the order of the first file's."""
-    passed = {key: options[key] for key in ("size", "lazy", "chunks") if key in options}
+    passed = {key: options[key] for key in ("size", "lazy", "chunks", *_RULES) if key in options}
     is_container = container_kind(file) is not None
     if is_container or not (file.is_dir() or is_table(file)):
         passed.pop("size", None)
-    array = _array_named(file, name) if is_container else None
+    rules = _rules(options)
+    array = _array_named(file, name, rules) if is_container else None
     found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed)
-    others = [one for one in [_ids_in(file, len(found.data))] if one is not None] + _ids_of_names(found.names)
+    others = [one for one in [_ids_in(file, len(found.data), rules)] if one is not None] + _ids_of_names(found.names)
     rows, said = _rows(file, others, len(found.data), path, ids, len(main.data))
     there = rows >= 0
     if (
@@ -312,9 +325,9 @@ def _other_file(
     return _Part(name, _at(found.data, rows), str(file), found.kind, found.affine), [*found.notes, said]
 
 
-def _array_named(file: Path, name: str) -> str | None:
+def _array_named(file: Path, name: str, rules: FileRules) -> str | None:
     """Return the name of a view if a container has an array of that name, otherwise None."""
-    with open_arrays(file) as held:
+    with open_arrays(file, rules=rules) as held:
         return name if name in held else None
 
 
@@ -330,22 +343,23 @@ def _covariates(
     path: Path,
     n_samples: int,
     ids: Sequence[Array],
+    rules: FileRules,
 ) -> tuple[Coding, _Part, str]:
     """Return the coding of a table's columns, the view, and a note on how its rows were matched."""
     if not table_path.is_file() or not is_table(table_path):
         raise BadFileError(f"{table_path}: covariates are a table, .csv or .tsv, with one row per sample and a header")
-    table = read_table(table_path).columns
+    table = read_table(table_path, rules=rules).columns
     not_covariates = {*_IDS, *LABELS, *GROUPS, *PATHS}
     unknown = [name for name in columns or () if name not in table]
     if unknown:
-        raise BadFileError(f"{table_path}: has no column {unknown[0]!r}; its columns are {', '.join(table)}")
+        raise BadFileError(f"{table_path}: has no column {unknown[0]!r}; its columns are {listed(table)}")
     usual = [name for name in table if name.lower() not in not_covariates and name not in taken]
     coding = None if known is None else known.coding
     wanted = [name for name, _ in coding.columns] if coding is not None else list(columns or usual)
     if not wanted:
-        raise BadFileError(f"{table_path}: has no columns but {', '.join(table)}; add the covariates, one column each")
+        raise BadFileError(f"{table_path}: has no columns but {listed(table)}; add the covariates, one column each")
     n_rows = len(next(iter(table.values())))
-    ids_there = _ids_in(table_path, n_rows)
+    ids_there = _ids_in(table_path, n_rows, rules)
     rows, said = _rows(table_path, [] if ids_there is None else [ids_there], n_rows, path, ids, n_samples)
     used = rows[rows >= 0].tolist()
     if coding is None:

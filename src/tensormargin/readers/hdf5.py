@@ -1,0 +1,238 @@
+"""HDF5 files and MATLAB 7.3 files, which are HDF5. Runs in the reader process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, prod
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .entries import Entry, entry_of, unusable, variable
+from .messages import ALLOCATOR, Array
+from .rules import (
+    MOST_DEPTH,
+    BadFileError,
+    FileRules,
+    check_members,
+    missing_chunks,
+    quoted,
+    shape_of_part,
+)
+
+_CELL_BYTES = 64  # at least, that a cell takes in the file: it is a data set with a header
+_ENTRY_BYTES = 128  # of a Python object that stands for an entry
+_EXTERNAL = (
+    "lies in another file ({}); copy the data into this one, or give allow_external=True (command line: "
+    "--allow-external) if you trust who made it"
+)
+
+
+def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
+    """Return descriptions of all data sets, or of the only one of this name; links are not followed."""
+    with h5py.File(path, "r") as file:
+        found: dict[str, Entry] = {}
+        seen = 0
+
+        def add(name: str, item: Any) -> None:
+            nonlocal seen
+            seen += 1
+            check_members(path, seen, name.count("/"))
+            if isinstance(item, h5py.Dataset):
+                found[name] = _entry(name, item, rules)
+
+        if only is None:
+            file.visititems(add)
+        else:
+            add(only, _at(path, file, only, rules))
+        return found
+
+
+def read_array(
+    path: Path, name: str, where: tuple[slice, ...], rules: FileRules
+) -> Array | tuple[int, str, tuple[int, ...]]:
+    """Return a data set, or the part given by slices.
+
+    Numbers that lie in the file as they are in memory need no parser: for those, return where they begin, their type
+    and the shape of the whole data set.
+    """
+    with h5py.File(path, "r") as file:
+        dataset = _at(path, file, name, rules)
+        begin = _begin_of_plain_numbers(path, dataset)
+        if begin is None:
+            return _values(path, name, dataset, where, rules)
+        _admit(path, name, dataset, where, rules)
+        return begin, dataset.dtype.str, tuple(dataset.shape)
+
+
+def _begin_of_plain_numbers(path: Path, dataset: Any) -> int | None:
+    """Return where the numbers of a data set begin if they lie in one piece and in a type of NumPy, otherwise None."""
+    if dataset.dtype.kind not in "iuf" or dataset.ndim == 0 or _elsewhere(dataset) is not None:
+        return None
+    begin = dataset.id.get_offset()
+    if begin is None or dataset.id.get_type() != h5py.h5t.py_create(dataset.dtype):
+        return None
+    n_bytes = dataset.size * dataset.dtype.itemsize
+    in_file = begin > 0 and 0 < n_bytes <= path.stat().st_size - begin
+    return int(begin) if in_file and dataset.id.get_storage_size() == n_bytes else None
+
+
+def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
+    """Return descriptions of the variables of a MATLAB 7.3 file, and the values of text and cells."""
+    with h5py.File(path, "r") as file:
+        check_members(path, len(file), 0)
+        cells = _Cells(path, file, rules)
+        return {
+            name: _variable(name, dataset, cells, rules)
+            for name, dataset in _variables(file, rules)
+            if only in (None, name)
+        }
+
+
+def read_variable(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:
+    """Return a variable of numbers with its axes in MATLAB's order, which HDF5 reverses."""
+    with h5py.File(path, "r") as file:
+        return np.transpose(_values(path, name, _at(path, file, name, rules), where[::-1], rules))
+
+
+def _at(path: Path, file: Any, name: str, rules: FileRules) -> Any:
+    """Return a member; raise `BadFileError` if links lead to it, perhaps from another file."""
+    item = file
+    for part in name.strip("/").split("/"):
+        if not rules.allow_external and not isinstance(item.get(part, getlink=True), h5py.HardLink):
+            raise BadFileError(f"{path}: {quoted(name)} {_EXTERNAL.format('a link')}")
+        item = item[part]
+    return item
+
+
+def _variables(file: Any, rules: FileRules) -> Iterator[tuple[str, Any]]:
+    """Yield names and data sets, None for links that are not to be followed."""
+    for name in file:
+        if name.startswith("#"):
+            continue
+        if not rules.allow_external and not isinstance(file.get(name, getlink=True), h5py.HardLink):
+            yield name, None
+        elif isinstance(file[name], h5py.Dataset):
+            yield name, file[name]
+
+
+def _entry(name: str, dataset: Any, rules: FileRules) -> Entry:
+    shape = dataset.shape or ()
+    elsewhere = _elsewhere(dataset)
+    if elsewhere is not None and not rules.allow_external:
+        return unusable(f"{quoted(name)} {_EXTERNAL.format(elsewhere)}", shape)
+    if h5py.check_string_dtype(dataset.dtype) is not None:
+        return entry_of(name, shape, str)
+    return entry_of(name, shape, dataset.dtype, dataset.chunks or (1,) * len(shape))
+
+
+def _elsewhere(dataset: Any) -> str | None:
+    """Return in words how the entries of a data set come from other files, None if they do not."""
+    if dataset.is_virtual:
+        return "a virtual data set"
+    return "external storage" if dataset.id.get_create_plist().get_external_count() else None
+
+
+def _values(path: Path, name: str, dataset: Any, where: tuple[slice, ...], rules: FileRules) -> Array:
+    """Return the entries of a data set of numbers or text; memory is taken only after it was allowed."""
+    elsewhere = _elsewhere(dataset)
+    if elsewhere is not None and not rules.allow_external:
+        raise BadFileError(f"{path}: {quoted(name)} {_EXTERNAL.format(elsewhere)}")
+    _admit(path, name, dataset, where, rules, -1 if elsewhere else None)
+    shape = shape_of_part(dataset.shape or (), where)
+    size = prod(shape)
+    if elsewhere is None and not rules.fill_missing:
+        _check_written(path, name, dataset)
+    if h5py.check_string_dtype(dataset.dtype) is not None:
+        rules.admit(path, size * _ENTRY_BYTES, quoted(name))
+        texts = np.asarray(dataset.asstr()[where], object)
+        longest = max(map(len, texts.ravel().tolist()), default=0)
+        rules.admit(path, 4 * size * longest, quoted(name))
+        return np.asarray(texts, str)
+    if not size or not shape:
+        return np.asarray(dataset[where])
+    values = ALLOCATOR.empty(shape, dataset.dtype)
+    dataset.read_direct(values, source_sel=where or (...,))
+    return values
+
+
+def _admit(
+    path: Path, name: str, dataset: Any, where: tuple[slice, ...], rules: FileRules, stored: int | None = None
+) -> None:
+    entries = prod(shape_of_part(dataset.shape or (), where)) + prod(dataset.chunks or (0,))
+    rules.admit(path, entries * dataset.dtype.itemsize, quoted(name), stored)
+
+
+def _check_written(path: Path, name: str, dataset: Any) -> None:
+    """Raise `BadFileError` if parts of a data set were never written: they would be read as zeros."""
+    size = prod(dataset.shape or ())
+    if not size:
+        return
+    if dataset.chunks:
+        pieces = zip(dataset.shape, dataset.chunks, strict=True)
+        there, all_of_them = dataset.id.get_num_chunks(), prod(ceil(length / part) for length, part in pieces)
+    else:
+        there, all_of_them = int(dataset.id.get_storage_size() > 0), 1
+    if there < all_of_them:
+        raise missing_chunks(path, name, there, all_of_them)
+
+
+def _variable(name: str, dataset: Any, cells: _Cells, rules: FileRules) -> Entry:
+    """Return a variable with its axes in MATLAB's order, which HDF5 reverses; plain numbers are not read yet."""
+    if dataset is None:
+        return unusable(f"{quoted(name)} {_EXTERNAL.format('a link')}")
+    marks = dataset.attrs
+    special = "MATLAB_object_decode" in marks or marks.get("MATLAB_empty") or marks.get("MATLAB_class") == b"char"
+    found = _entry(name, dataset, rules)
+    if found.fault is None and not special:
+        pieces = found.pieces or ()
+        return found._replace(shape=found.shape[::-1], pieces=pieces[::-1])
+    if _elsewhere(dataset) is not None and not rules.allow_external:
+        return found
+    try:
+        return variable(name, cells.read(dataset))
+    except BadFileError as error:  # another variable may be asked for
+        return unusable(str(error).removeprefix(f"{cells.path}: "))
+
+
+class _Cells:
+    """Reads cells, which refer to other data sets of the file: also to themselves, if someone wanted that."""
+
+    def __init__(self, path: Path, file: Any, rules: FileRules) -> None:
+        self.path, self.file, self.rules = path, file, rules
+        self.left = 16 + path.stat().st_size // _CELL_BYTES
+        self.n_bytes = 0
+
+    def read(self, dataset: Any, depth: int = 0) -> Any:
+        """Return a data set with its axes in MATLAB's order; cells become an object array."""
+        if "MATLAB_object_decode" in dataset.attrs:  # string, table, categorical: the numbers are only a reference
+            return None
+        if dataset.attrs.get("MATLAB_empty"):
+            return np.empty((0, 0))  # what is stored is the shape
+        is_cell = h5py.check_ref_dtype(dataset.dtype) is h5py.Reference
+        self._count(dataset, depth, is_cell)
+        if is_cell:
+            cells = np.empty(dataset.size, object)
+            for position, reference in enumerate(dataset[()].T.ravel(order="F")):
+                cells[position] = self.read(self.file[reference], depth + 1)
+            return cells
+        if dataset.dtype == object:
+            return None
+        values = _values(self.path, dataset.name or "a cell", dataset, (), self.rules)
+        if dataset.attrs.get("MATLAB_class") == b"char":
+            return np.array(["".join(map(chr, row)) for row in np.transpose(values)])
+        return np.transpose(values)
+
+    def _count(self, dataset: Any, depth: int, is_cell: bool) -> None:
+        self.left -= 1 + (dataset.size if is_cell else 0)
+        is_text = dataset.attrs.get("MATLAB_class") == b"char"
+        before = self.n_bytes
+        self.n_bytes += dataset.size * (_ENTRY_BYTES if is_cell or is_text else dataset.dtype.itemsize)
+        self.rules.admit(self.path, self.n_bytes, "its cells", before=before)
+        if self.left < 0 or depth > MOST_DEPTH:
+            raise BadFileError(
+                f"{self.path}: cells must be nested at most {MOST_DEPTH} deep, and no more than fit into the file; "
+                "these refer to each other again and again. Save the arrays as variables of their own"
+            )

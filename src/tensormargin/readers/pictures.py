@@ -1,0 +1,97 @@
+"""Images (PNG, JPEG, TIFF). Runs in the reader process."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from .messages import Array
+from .rules import MOST_PAGES, BadFileError, FileRules
+
+Image.MAX_IMAGE_PIXELS = None  # `FileRules.admit` decides, from the size of the file and the memory
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_TIFFS = {
+    b"II*\0": ("<", 4),
+    b"MM\0*": (">", 4),
+    b"II+\0": ("<", 8),
+    b"MM\0+": (">", 8),
+}  # byte order, bytes per offset
+
+
+def read_image(path: Path, rules: FileRules) -> Array:
+    """Return an image as HxW or HxWx3, the pages of a TIFF along a new first axis."""
+    rules.admit(path, path.stat().st_size, "the image")
+    content = path.read_bytes()
+    if content.startswith(_PNG):
+        _check_png(content)
+    pages = _count_pages(path, content) if content[:4] in _TIFFS else 1
+    with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "TIFF")) as image:
+        size = image.size
+        rules.admit(path, pages * size[0] * size[1] * 4, "the image")  # Pillow has up to 4 bytes per pixel
+        if pages == 1:
+            return _pixels(image)
+        stack = []
+        for page in range(pages):
+            image.seek(page)
+            if image.size != size:
+                raise ValueError(f"page {page + 1} has {image.size} pixels, page 1 has {size}")
+            stack.append(_pixels(image))
+        return np.stack(stack)
+
+
+def _check_png(content: bytes) -> None:
+    """Raise ValueError if the checksum of a chunk of a PNG file is wrong; Pillow does not check those of pixels."""
+    view, place = memoryview(content), len(_PNG)
+    while place < len(content):
+        if place + 12 > len(content):
+            raise ValueError("cut short")
+        (length,) = struct.unpack_from(">I", content, place)
+        end = place + 12 + length
+        if end > len(content):
+            raise ValueError("cut short")
+        if zlib.crc32(view[place + 4 : end - 4]) != struct.unpack_from(">I", content, end - 4)[0]:
+            raise ValueError("a checksum is wrong")
+        if content[place + 4 : place + 8] == b"IEND":
+            return
+        place = end
+    raise ValueError("cut short")
+
+
+def _count_pages(path: Path, content: bytes) -> int:
+    """Return the number of pages of a TIFF file, each of which says where the next one is."""
+    order, width = _TIFFS[content[:4]]
+    offset, count, entry = (order + "I", order + "H", 12) if width == 4 else (order + "Q", order + "Q", 20)
+    place = struct.unpack_from(offset, content, 4 if width == 4 else 8)[0]
+    pages, seen = 0, set()
+    while place:
+        if place in seen:
+            raise ValueError("its pages lead back to each other")
+        seen.add(place)
+        pages += 1
+        if pages > MOST_PAGES:
+            raise BadFileError(
+                f"{path}: must have at most {MOST_PAGES} pages, since it is one sample; it has more. Divide it, or "
+                "convert it to .npy"
+            )
+        number = struct.unpack_from(count, content, place)[0]
+        place = struct.unpack_from(offset, content, place + struct.calcsize(count) + entry * number)[0]
+    return pages
+
+
+def _pixels(image: Any) -> Array:
+    """Return greyscale images as HxW in the file's precision, others as HxWx3; transparency is dropped."""
+    if image.mode in ("1", "LA", "La"):
+        image = image.convert("L")
+    elif image.mode not in ("L", "I", "F") and not image.mode.startswith("I;16"):
+        image = image.convert("RGB")
+    pixels = np.asarray(image)
+    if image.mode == "I" and image.format == "PNG":  # 16-bit images in older versions of Pillow
+        return pixels.astype(np.uint16)
+    return pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
