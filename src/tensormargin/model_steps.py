@@ -22,6 +22,7 @@ from .affine import form_of_chain, mean_form
 from .affine import sample_shape as sample_shape
 from .chains import Chain, chain_of, every_step, scales_by_group, without_confounds
 from .estimators import TensorMarginClassifier
+from .kernels import TensorKernel
 from .metadata import Metadata, check_needs
 from .preparation import Composite, Deconfound, takes_ragged
 from .preparation.steps import (
@@ -34,7 +35,7 @@ from .preparation.steps import (
     needed_metadata,
     through,
 )
-from .pull_backs import painted, volumes
+from .pull_backs import NotAffineError, painted, volumes
 from .views import views_or_array, views_or_samples
 
 
@@ -248,9 +249,11 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
 
     Scores are ``<map, Z> + constant``: the steps of the model are undone on the weight (`affine_form`). Group-wise
     scaling, the equalising of different lengths and steps that are not linear (band power, covariances) cannot be
-    undone; the map then refers to the samples after that step. `Deconfound` leaves the weight as it is: scores also
-    have a linear function of the confounds. After a nilearn masker it refers to the images returned by the masker's
-    `inverse_transform`. For a CalibratedClassifierCV with several models, the map is the mean over them.
+    undone; the map then refers to the samples after that step. If views were made by such steps (`TensorUnion`), there
+    is one map per view, of the views as the classifier gets them but those of kernels. `Deconfound` leaves the weight
+    as it is: scores also have a linear function of the confounds. After a nilearn masker it refers to the images
+    returned by the masker's `inverse_transform`. For a CalibratedClassifierCV with several models, the map is the mean
+    over them.
 
     Parameters
     ----------
@@ -266,13 +269,30 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
     shape = chain.steps[first - 1].sample_shape_out_ if first else sample_shape
     masker = chain.steps[first] if first < len(chain.steps) and is_masker(chain.steps[first]) else None
     after = replace(chain, steps=chain.steps[first + (masker is not None) :])
-    maps = form_of_chain(after, None if shape is None or isinstance(shape, dict) else tuple(shape)).weights
+    try:
+        maps = form_of_chain(after, None if shape is None or isinstance(shape, dict) else tuple(shape)).weights
+    except NotAffineError:
+        if chain.classifier is None or not isinstance(chain.classifier.coef_, dict):
+            raise
+        maps = {name: own for name, own in chain.classifier.coef_.items() if name not in _kernel_views(chain.steps)}
     if isinstance(maps, dict):
         return maps
     maps = maps if masker is None else painted(masker, maps)
     if chain.classifier is None or isinstance(chain.classifier.coef_, dict):
         return maps
     return maps.astype(dtype_of(chain.classifier.coef_), copy=False)
+
+
+def _kernel_views(steps: Sequence[Any]) -> set[str]:
+    """Return the views that are features of kernels, which no map can show."""
+    return {
+        view
+        for step in steps
+        if isinstance(step, Composite)
+        for name, member in step.members
+        if any(isinstance(one, TensorKernel) for one in flat_steps([(name, member)]))
+        for view in step.views_[name].values()
+    }
 
 
 def problem_names(model: Any) -> list[str]:

@@ -356,13 +356,16 @@ def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section | None:
         maps["weight"] = weight_maps(model, None if samples is None else samples.data.shape[1:])
     except NotAffineError as error:
         missing = f"There is no map of the weight: {error}."
-    if isinstance(maps.get("weight"), dict):  # after a step that cannot be undone, such as scaling by group
-        return None
+    if isinstance(maps.get("weight"), dict):  # views that steps have made, which have sections of their own
+        maps, missing = {}, "There is one weight per view, shown with it."
+        if samples is None:
+            return None
     if samples is not None and samples.target is not None:
         beside = Metadata(samples.groups, samples.confounds)
-        maps["activation pattern"] = activation_pattern(
-            model, samples.data, samples.target, samples.groups, samples.confounds
-        )
+        pattern = activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
+        if isinstance(pattern, dict):  # after a step that cannot be undone, such as scaling by group
+            return None
+        maps["activation pattern"] = pattern
         background = np.asarray(np.mean(samples_for_map(model, samples.data, beside), axis=0, dtype=np.float64))
     if not maps:
         return Section("Weight map", "pictures.html", {"text": missing, "pictures": []})
