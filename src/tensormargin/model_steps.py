@@ -264,17 +264,23 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
     -------
     ndarray of shape (n_problems, *sample shape), or a dictionary of them for several views
     """
+    try:
+        return maps_on_samples(model, sample_shape)
+    except NotAffineError:
+        classifier, steps = chain_of(model).classifier, chain_of(model).steps
+        if classifier is None or not isinstance(classifier.coef_, dict):
+            raise
+        return {name: own for name, own in classifier.coef_.items() if name not in _kernel_views(steps)}
+
+
+def maps_on_samples(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
+    """Return weight maps as `weight_maps` does; raise NotAffineError if views were made by steps that are not affine."""
     chain = without_confounds(chain_of(model))
     first = _map_space(chain.steps)
     shape = chain.steps[first - 1].sample_shape_out_ if first else sample_shape
     masker = chain.steps[first] if first < len(chain.steps) and is_masker(chain.steps[first]) else None
     after = replace(chain, steps=chain.steps[first + (masker is not None) :])
-    try:
-        maps = form_of_chain(after, None if shape is None or isinstance(shape, dict) else tuple(shape)).weights
-    except NotAffineError:
-        if chain.classifier is None or not isinstance(chain.classifier.coef_, dict):
-            raise
-        maps = {name: own for name, own in chain.classifier.coef_.items() if name not in _kernel_views(chain.steps)}
+    maps = form_of_chain(after, None if shape is None or isinstance(shape, dict) else tuple(shape)).weights
     if isinstance(maps, dict):
         return maps
     maps = maps if masker is None else painted(masker, maps)

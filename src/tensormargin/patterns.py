@@ -12,7 +12,7 @@ from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
 from .metadata import Metadata
-from .model_steps import classifier_of, original_samples, samples_for_classifier, samples_for_map, weight_maps
+from .model_steps import classifier_of, maps_on_samples, original_samples, samples_for_classifier, samples_for_map
 from .multiclass import binary_problems, class_codes
 from .pull_backs import NotAffineError
 from .samples import sample_array
@@ -104,7 +104,7 @@ def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, conf
     if not isinstance(classifier.coef_, dict):
         raise ValueError("the model has one tensor per sample, not several views; use weight_maps")
     try:
-        weights = weight_maps(model)
+        weights = maps_on_samples(model)
     except NotAffineError:
         weights = None
     if isinstance(weights, dict) and weights.keys() == classifier.coef_.keys():
