@@ -274,7 +274,7 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
 
 
 def maps_on_samples(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
-    """Return weight maps as `weight_maps` does; raise NotAffineError if views were made by steps that are not affine."""
+    """Return what `weight_maps` does; raise NotAffineError if views were made by steps that are not affine."""
     chain = without_confounds(chain_of(model))
     first = _map_space(chain.steps)
     shape = chain.steps[first - 1].sample_shape_out_ if first else sample_shape
