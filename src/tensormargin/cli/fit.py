@@ -170,10 +170,6 @@ def fit_command(
 
         if auto and (decomposition or rank):
             raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
-        if not auto and (kind != "auto" or sfreq is not None):
-            raise ValueError("--kind and --sfreq say what --auto tries; add --auto, or leave them out")
-        if sfreq is not None and not sfreq > 0:
-            raise ValueError(f"--sfreq must be a number of Hz above zero; got {sfreq:g}")
         if report is not None and no_report:
             raise ValueError("--report and --no-report contradict each other; leave one out")
         page = None if no_report else report or out.with_suffix(".html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 from sklearn.pipeline import Pipeline
@@ -32,7 +33,7 @@ class FitPlan:
         With ``auto``, the kind of the samples, which decides on the representations to try (see `auto_model`); "auto"
         to guess it, see `with_kind`.
     sfreq : float or None
-        Sampling frequency in Hz, for frequency bands.
+        Sampling frequency in Hz, for frequency bands; by default that of the samples, if they have one.
     shape : tuple of int or None
         Shape of a sample after the recipe's steps, which `with_kind` finds out.
     decomposition, rank : str, int or tuple or None
@@ -76,6 +77,19 @@ class FitPlan:
     class_weight: str | None = None
     seed: int = 0
     without_views: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("auto", *KINDS):
+            raise ValueError(f"kind (--kind) must be one of auto, {', '.join(KINDS)}; got {self.kind!r}")
+        if self.sfreq is not None and not (isfinite(self.sfreq) and self.sfreq > 0):
+            raise ValueError(f"sfreq (--sfreq) must be a number of Hz above zero; got {self.sfreq:g}")
+        if not self.auto and (self.kind != "auto" or self.sfreq is not None):
+            raise ValueError("--kind and --sfreq say what --auto tries; add --auto, or leave them out")
+        if self.kind != "auto" and self.recipe.scale != "none":
+            raise ValueError(
+                f"--kind {self.kind} tries representations that scale the samples themselves; leave out --kind, or "
+                f"--scale {self.recipe.scale}"
+            )
 
     @property
     def score(self) -> str:
@@ -139,8 +153,16 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         return replace(plan, kind=kind), ""
     if kind == "plain" and (shape is None or is_lazy(samples.data)):
         return replace(plan, kind=kind), ""
-    said = f"taken for {kind}, since {why}; --kind changes that" if plan.kind == "auto" else f"of kind {kind}"
-    return replace(plan, kind=kind, shape=shape), said
+    sfreq = samples.sfreq if plan.sfreq is None else plan.sfreq
+    return replace(plan, kind=kind, sfreq=sfreq, shape=shape), _said(plan, samples, kind, why)
+
+
+def _said(plan: FitPlan, samples: SampleSet, kind: str, why: str) -> str:
+    """Return a sentence on the kind of the samples and where it is known from."""
+    if plan.kind != "auto":
+        return f"of kind {kind}"
+    said = f"of kind {kind}, as" if samples.field is not None else f"taken for {kind}, since"
+    return f"{said} {why}; --kind changes that"
 
 
 def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
@@ -150,8 +172,6 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     """
     shape: Any = samples.sample_shape
     inner = plan.recipe.inner(shape)
-    if plan.kind not in ("auto", *KINDS):
-        raise ValueError(f"kind (--kind) must be one of auto, {', '.join(KINDS)}; got {plan.kind!r}")
     if isinstance(shape, dict):
         _check_views(samples, plan)
         return None

@@ -18,8 +18,8 @@ def auto_model(
     Parameters
     ----------
     kind : {"series", "eeg", "volume", "image", "spectra", "connectome", "plain"}, default="plain"
-        Kind of the samples, which decides on the representations to try (`tensormargin.selection.KINDS`): "plain" has
-        none but scaling. `tensormargin.selection.guess_kind` guesses it.
+        Kind of the samples, which decides on the representations to try (`tensormargin.selection.kinds.KINDS`): "plain" has
+        none but scaling. `tensormargin.selection.kinds.guess_kind` guesses it.
     shape : tuple of int, optional
         Shape of a sample before the ``preparation``'s result, that is, of what the representations take. Not needed for
         "plain".

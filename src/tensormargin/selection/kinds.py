@@ -56,6 +56,10 @@ def _convolutions(mode: int) -> Callable[[Shape, float | None], Any]:
     return lambda shape, sfreq: make_pipeline(Convolutions(mode=mode, vectorize=True), TensorScaler())
 
 
+def _square(shape: Shape) -> bool:
+    return len(shape) == 2 and 1 < shape[0] == shape[1]
+
+
 def _derivative(shape: Shape, sfreq: float | None) -> Any:
     return make_pipeline(Spectra("snv", derivative=1, window=min(11, shape[-1] // 2 * 2 - 1)), TensorScaler())
 
@@ -80,9 +84,9 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "derivatives": Way(_derivative, lambda shape: shape[-1] >= 12),
         "selected": Way(lambda shape, sfreq: make_pipeline(TensorScaler(), AnovaMask(0.2))),
         "tangent space": Way(
-            lambda shape, sfreq: Connectome(tangent=True), lambda shape: len(shape) == 2 and shape[0] == shape[1] <= 256
+            lambda shape, sfreq: Connectome(tangent=True), lambda shape: _square(shape) and shape[0] <= 256
         ),
-        "z": Way(lambda shape, sfreq: Connectome(), lambda shape: len(shape) == 2 and shape[0] == shape[1]),
+        "z": Way(lambda shape, sfreq: Connectome(), lambda shape: _square(shape)),
     }
 )
 """All ways, by the names that reports use."""
@@ -166,7 +170,9 @@ def _behind(before: Any, one: Any) -> Any:
 
 
 def guess_kind(samples: SampleSet) -> tuple[str, str]:
-    """Return the kind of samples as their file and shape suggest, and why, in words."""
+    """Return the kind of samples as their source states it or their file and shape suggest, and why, in words."""
+    if samples.field is not None:
+        return samples.field, "the catalogue of data sets says"
     shape = samples.sample_shape
     if isinstance(shape, dict):
         return "plain", "there are several views"
@@ -182,8 +188,8 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
 
 def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:
     rows, last = shape[0], shape[-1]
-    if len(shape) == 2 and rows == last and _symmetric(X):
-        return "connectome", "they are symmetric matrices"
+    if _square(shape) and _correlations(X):
+        return "connectome", "they are symmetric matrices of correlations"
     if len(shape) == 2 and last >= _SHORTEST:
         if rows < last:
             return "series", "they have few rows and many columns"
@@ -197,6 +203,13 @@ def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:
     return "plain", "nothing says more"
 
 
-def _symmetric(X: Any) -> bool:
-    some = np.asarray(X[:: max(1, len(X) // 8)], dtype=np.float64)
-    return bool(np.allclose(some, some.swapaxes(1, 2), rtol=1e-5, atol=1e-8 * np.abs(some).max()))
+def _correlations(X: Any) -> bool:
+    """Return whether all samples are symmetric matrices whose entries off the diagonal are at most 1, but not all 0."""
+    off = 1.0 - np.eye(X.shape[1])
+    largest = 0.0
+    for one in X:  # most other matrices are found out by the first one
+        matrix = np.asarray(one, dtype=np.float64) * off
+        if not np.allclose(matrix, matrix.T, rtol=0.0, atol=1e-6) or not np.abs(matrix).max() <= 1.0 + 1e-6:
+            return False
+        largest = max(largest, float(np.abs(matrix).max()))
+    return largest > 0.0
