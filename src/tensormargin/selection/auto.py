@@ -45,12 +45,12 @@ def auto_model(
         scaler = TensorScaler() if scaler is None else scaler
         tried = [before, scaler if before is None else Pipeline([("before", before), ("scale", scaler)])]
         return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **parameters})
-    from .kinds import KINDS, alternatives  # imports all representations
+    from .kinds import KINDS, alternatives, views_of  # imports all representations
 
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     if shape is None:
         raise ValueError(f"kind={kind!r} needs the shape of the samples; pass shape=X.shape[1:]")
     tried = alternatives(kind, tuple(shape), sfreq, before)
-    rule = {} if len(KINDS[kind].together) < 2 else {"rule": "default"}
+    rule = {"rule": "default"} if views_of(kind, tuple(shape)) else {}
     return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **rule, **parameters})

@@ -154,13 +154,17 @@ def alternatives(kind: str, shape: Shape, sfreq: float | None = None, before: An
 
     ``before`` is a transformer that comes first in all of them.
     """
-    own = KINDS[kind]
-    made = {name: WAYS[name].make(shape, sfreq) for name in (*own.alone, *own.together) if WAYS[name].suits(shape)}
-    found = [made[name] for name in own.alone if name in made]
-    together = [(name, "passthrough" if made[name] is None else made[name]) for name in own.together if name in made]
-    if len(together) > 1:
-        found.append(TensorUnion([(name.replace(" ", "_"), one) for name, one in together]))
+    found = [WAYS[name].make(shape, sfreq) for name in KINDS[kind].alone if WAYS[name].suits(shape)]
+    together = [(name.replace(" ", "_"), WAYS[name].make(shape, sfreq)) for name in views_of(kind, shape)]
+    if together:
+        found.append(TensorUnion([(name, "passthrough" if one is None else one) for name, one in together]))
     return [_behind(before, one) for one in found]
+
+
+def views_of(kind: str, shape: Shape) -> list[str]:
+    """Return the ways that are tried side by side for samples of a kind and shape; none if fewer than two suit."""
+    suit = [name for name in KINDS[kind].together if WAYS[name].suits(shape)]
+    return suit if len(suit) > 1 else []
 
 
 def _behind(before: Any, one: Any) -> Any:
