@@ -13,17 +13,22 @@ from benchmarks.field.tasks import TASKS
 from click import Choice
 from conftest import fewer_models, low_rank_classes, run
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 from tensormargin import (
     Convolutions,
     Covariances,
+    TensorMarginClassifier,
     TensorMarginClassifierCV,
     TensorScaler,
     TensorUnion,
     Views,
+    affine_form,
     auto_model,
     tuning,
+    weight_maps,
 )
+from tensormargin.affine import NotAffineError
 from tensormargin.cli._data import load
 from tensormargin.cli.fit import fit_command
 from tensormargin.datasets import CATALOGUE
@@ -76,6 +81,31 @@ class TestTable:
                 changed = made.fit(X, y).transform(X[:3])
                 assert len(changed) == 3, name
                 assert np.isfinite(changed).all(), name
+
+    @pytest.mark.parametrize("shape", [(12,), (9, 12), (9, 9), (9, 9, 9)], ids=str)
+    def test_linear_ways_have_maps_on_the_samples_and_others_do_not(self, shape):
+        X, y = samples_of(shape, 12)
+        for name, way in WAYS.items():
+            if way.suits(shape):
+                model = make_pipeline(clone(way.make(shape, None) or TensorScaler()), TensorMarginClassifier("full"))
+                model.fit(X, y)
+                if way.linear:
+                    weights, offsets = affine_form(model)
+                    scores = np.tensordot(X, weights[0], len(shape)) + offsets[0]
+                    np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-8, atol=1e-8, err_msg=name)
+                else:
+                    with pytest.raises(NotAffineError):
+                        affine_form(model)
+
+    @pytest.mark.parametrize("name", ["blurred", "more blurred", "convolutions"])
+    def test_modes_of_one_entry_do_not_matter(self, name):
+        X, y = samples_of((9, 10))
+        results = []
+        for shape in ((9, 10), (9, 10, 1), (9, 1, 10), (1, 9, 10)):
+            assert WAYS[name].suits(shape)
+            results.append(WAYS[name].make(shape, None).fit_transform(X.reshape(-1, *shape), y).reshape(len(X), -1))
+        for one in results[1:]:
+            np.testing.assert_allclose(one, results[0], rtol=1e-12, atol=1e-12)
 
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -179,6 +209,15 @@ class TestAutoModel:
         assert auto_model("series", (3, 40), rule="best").rule == "best"
         assert auto_model("plain", (3, 40)).rule == auto_model().rule == "best"
         assert auto_model("series", (5,)).rule == "best"  # nothing but the kernel suits vectors as short as that
+
+    def test_linear_models_have_maps(self):
+        X, y = samples_of((9, 10), 20)
+        few = {"decompositions": ("full",), "lams": (1,), "mus": (1,), "cv": 2}
+        search = auto_model("volume", (9, 10), linear=True, **few).fit(X, y)
+        assert isinstance(search.best_params_["preparation"], TensorUnion)
+        assert weight_maps(search).shape == (1, 9, 10)
+        for kind in KINDS:
+            assert auto_model(kind, (9, 9), linear=True).preparation
 
     def test_a_preparation_comes_first(self):
         for one in auto_model("volume", (9, 9, 9), preparation=Crop()).preparation:
@@ -354,6 +393,7 @@ class TestPlan:
             ({"auto": True, "kind": "ecg"}, r"kind \(--kind\) must be one of auto, series, .*; got 'ecg'"),
             ({"kind": "eeg"}, "add --auto, or leave them out"),
             ({"sfreq": 64.0}, "add --auto, or leave them out"),
+            ({"linear": True}, "add --auto, or leave them out"),
             *(
                 ({"auto": True, "sfreq": value}, r"sfreq \(--sfreq\) must be a number of Hz above zero; got")
                 for value in (0.0, -1.0, float("nan"), float("inf"))
@@ -412,6 +452,12 @@ class TestCommand:
         assert "24 samples of 3 x 16, 2 classes; of kind eeg; 1 search" in done.stderr
         plan = json.loads(done.stdout)["plan"]
         assert (plan["kind"], plan["sfreq"], plan["shape"]) == ("eeg", 64.0, [3, 16])
+
+    def test_maps_can_be_written(self, file, tmp_path):
+        done = self.fit(file, "--auto", "--weight-map", tmp_path / "w.npy", cwd=tmp_path)
+        assert "; only what is linear in the samples is tried; 1 search" in done.stderr
+        assert np.load(tmp_path / "w.npy").shape[-2:] == (3, 16)
+        assert json.loads(done.stdout)["plan"]["linear"]
 
     def test_a_guess_is_said(self, file, tmp_path):
         done = self.fit(file, "--auto", cwd=tmp_path)

@@ -36,6 +36,8 @@ class FitPlan:
         Sampling frequency in Hz, for frequency bands; by default that of the samples, if they have one.
     shape : tuple of int or None
         Shape of a sample after the recipe's steps, which `with_kind` finds out.
+    linear : bool
+        Try only representations that are linear in the samples, so that the model has a map on the samples.
     decomposition, rank : str, int or tuple or None
         Decomposition and rank of the weight; ignored with ``auto``.
     recipe : Recipe
@@ -64,6 +66,7 @@ class FitPlan:
     kind: str = "auto"
     sfreq: float | None = None
     shape: tuple[int, ...] | None = None
+    linear: bool = False
     decomposition: str = "tucker"
     rank: int | tuple[int, ...] | None = None
     recipe: Recipe = field(default_factory=Recipe)
@@ -83,8 +86,8 @@ class FitPlan:
             raise ValueError(f"kind (--kind) must be one of auto, {', '.join(KINDS)}; got {self.kind!r}")
         if self.sfreq is not None and not (isfinite(self.sfreq) and self.sfreq > 0):
             raise ValueError(f"sfreq (--sfreq) must be a number of Hz above zero; got {self.sfreq:g}")
-        if not self.auto and (self.kind != "auto" or self.sfreq is not None):
-            raise ValueError("--kind and --sfreq say what --auto tries; add --auto, or leave them out")
+        if not self.auto and (self.kind != "auto" or self.sfreq is not None or self.linear):
+            raise ValueError("--kind, --sfreq and --linear say what --auto tries; add --auto, or leave them out")
         if self.kind != "auto" and self.recipe.scale != "none":
             raise ValueError(
                 f"--kind {self.kind} tries representations that scale the samples themselves; leave out --kind, or "
@@ -126,7 +129,7 @@ class FitPlan:
         if self.rule is not None:
             common["rule"] = self.rule
         if self.tries_representations:
-            search = auto_model(self.kind, self.shape, self.sfreq, **common)
+            search = auto_model(self.kind, self.shape, self.sfreq, linear=self.linear, **common)
         elif self.auto and self.recipe.scale == "none":
             search = auto_model(scaler=self.recipe.scaler(shape), **common)
         elif self.auto:  # the scaling was chosen by hand
@@ -159,10 +162,11 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
 
 def _said(plan: FitPlan, samples: SampleSet, kind: str, why: str) -> str:
     """Return a sentence on the kind of the samples and where it is known from."""
+    linear = "; only what is linear in the samples is tried" if plan.linear else ""
     if plan.kind != "auto":
-        return f"of kind {kind}"
+        return f"of kind {kind}{linear}"
     said = f"of kind {kind}, as" if samples.field is not None else f"taken for {kind}, since"
-    return f"{said} {why}; --kind changes that"
+    return f"{said} {why}; --kind changes that{linear}"
 
 
 def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
