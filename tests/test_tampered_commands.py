@@ -62,11 +62,11 @@ def test_a_digest_that_is_kept_elsewhere(folder, tmp_path):
     assert sha256_of(path) in run("inspect", path).stdout
     assert json.loads(run("inspect", path, "--json").stdout)["sha256"] == sha256_of(path)
     for out, *command in commands(path, folder, tmp_path):
-        refused(path, out, *command, "--sha256", "0" * 64)
+        refused(path, out, *command, "--model-sha256", "0" * 64)
     out, *command = next(commands(path, folder, tmp_path))
-    assert run(*command, "--sha256", sha256_of(path)).returncode == 0
+    assert run(*command, "--model-sha256", sha256_of(path)).returncode == 0
     refused(folder / "result.json", tmp_path / "p.html", "report", folder / "result.json", "-o", tmp_path / "p.html",
-            "--sha256", "0" * 64)  # fmt: skip
+            "--model-sha256", "0" * 64)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,10 @@ seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits."
 )
 methods_option = click.option("--methods", help="Comma-separated method names; by default all seven of the paper.")
-sha256_option = click.option(
-    "--sha256", metavar="DIGEST", help="Refuse the file unless it has this SHA-256 (see docs/security.md)."
+model_sha256_option = click.option(
+    "--model-sha256",
+    metavar="DIGEST",
+    help="Digest that the model (or comparison) must have, as sha256sum prints it; see docs/security.md.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ._options import blaming, check_outputs, json_option, refusals, say_written, sha256_option
+from ._options import blaming, check_outputs, json_option, model_sha256_option, refusals, say_written
 
 _EXAMPLES = """
 \b
@@ -21,16 +21,16 @@ if MODEL has them, "probabilities". It needs neither Python nor tensormargin to 
 @click.command("export", epilog=_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="ONNX file to write.")
-@sha256_option
+@model_sha256_option
 @json_option
-def export_command(model: Path, out: Path, sha256: str | None, as_json: bool) -> None:
+def export_command(model: Path, out: Path, model_sha256: str | None, as_json: bool) -> None:
     """Export a MODEL saved by `tensormargin fit` as an ONNX file, for onnxruntime and other programs."""
     from ..io import load_model
     from ..onnx_export import export_onnx
 
     with refusals(ValueError, TypeError):
         check_outputs((model,), (out,))
-        loaded = load_model(model, sha256)
+        loaded = load_model(model, model_sha256)
         with blaming(model):
             export_onnx(loaded.model, out)
     say_written(as_json, out)

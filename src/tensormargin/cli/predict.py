@@ -9,7 +9,7 @@ import click
 
 from ._data import FORMATS, load, loading_options, view_files
 from ._maps import write_maps
-from ._options import blaming, check_outputs, json_option, print_json, refusals, sha256_option
+from ._options import blaming, check_outputs, json_option, model_sha256_option, print_json, refusals
 
 if TYPE_CHECKING:
     from ..io import ModelFile, SampleSet
@@ -31,10 +31,10 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
 @loading_options
-@sha256_option
+@model_sha256_option
 @json_option
 def predict_command(
-    model: Path, data: Path, out: Path, loading: dict[str, Any], sha256: str | None, as_json: bool
+    model: Path, data: Path, out: Path, loading: dict[str, Any], model_sha256: str | None, as_json: bool
 ) -> None:
     """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
@@ -48,7 +48,7 @@ def predict_command(
 
     with refusals(ValueError):
         check_outputs((model, data, *view_files(loading)), (out,))
-        loaded = load_model(model, sha256)
+        loaded = load_model(model, model_sha256)
         with blaming(model):
             loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
             ragged, known = takes_ragged(loaded.model), known_views(loaded)
@@ -97,15 +97,15 @@ Examples:
 @click.option(
     "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Weight map: .nii, .nii.gz, .npy or .png."
 )
-@sha256_option
+@model_sha256_option
 @json_option
-def inspect_command(model: Path, weight_map: Path | None, sha256: str | None, as_json: bool) -> None:
+def inspect_command(model: Path, weight_map: Path | None, model_sha256: str | None, as_json: bool) -> None:
     """Describe a MODEL file: classes, weight, preparation, evaluation, versions, digest."""
     from ..io import all_or_none, load_model, sha256_of
 
     with refusals(ValueError, TypeError):
         check_outputs((model,), (weight_map,))
-        loaded = load_model(model, sha256)
+        loaded = load_model(model, model_sha256)
         digest = sha256_of(model)
         with blaming(model), all_or_none():
             maps = write_maps(loaded.model, None, weight_map, None, loaded.facts["about"].get("affine"))

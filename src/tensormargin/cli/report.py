@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ._data import FORMATS, check_data, load, loading_options, view_files
-from ._options import blaming, check_outputs, json_option, refusals, say_written, sha256_option
+from ._options import blaming, check_outputs, json_option, model_sha256_option, refusals, say_written
 
 _EXAMPLES = f"""
 {FORMATS}
@@ -27,10 +27,10 @@ DATA should be the labelled samples that the model was fitted to; the report say
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="HTML file to write.")
 @loading_options
-@sha256_option
+@model_sha256_option
 @json_option
 def report_command(
-    source: Path, data: Path | None, out: Path, loading: dict[str, Any], sha256: str | None, as_json: bool
+    source: Path, data: Path | None, out: Path, loading: dict[str, Any], model_sha256: str | None, as_json: bool
 ) -> None:
     """Write a self-contained HTML report of a model or a comparison."""
     from ..report import comparison_page, read_comparison, write_page
@@ -41,13 +41,15 @@ def report_command(
             if data is not None:
                 raise ValueError(f"a comparison needs no DATA; leave {data} out")
             with blaming(source):
-                write_page(out, comparison_page(read_comparison(source, sha256)))
+                write_page(out, comparison_page(read_comparison(source, model_sha256)))
         else:
-            _report_model(source, data, out, loading, sha256)
+            _report_model(source, data, out, loading, model_sha256)
     say_written(as_json, out)
 
 
-def _report_model(source: Path, data: Path | None, out: Path, loading: dict[str, Any], sha256: str | None) -> None:
+def _report_model(
+    source: Path, data: Path | None, out: Path, loading: dict[str, Any], model_sha256: str | None
+) -> None:
     from ..io import known_views, load_model
     from ..predictions import check_samples_fit, confounds_needed
     from ..preparation import takes_ragged
@@ -55,7 +57,7 @@ def _report_model(source: Path, data: Path | None, out: Path, loading: dict[str,
 
     if data is not None:
         check_data(data)
-    loaded = load_model(source, sha256)
+    loaded = load_model(source, model_sha256)
     with blaming(source):
         loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
         ragged, known = takes_ragged(loaded.model), known_views(loaded)
