@@ -329,7 +329,7 @@ def test_everything_takes_the_same_rule_by_default(tmp_path, monkeypatch):
     np.savez(tmp_path / "data.npz", X=np.random.default_rng(0).standard_normal((8, 3, 3)), y=np.arange(8) % 2)
     for options in ([], ["--auto"], ["--one-se"]):
         CliRunner().invoke(main, ["fit", str(tmp_path / "data.npz"), "-o", str(tmp_path / "model.skops"), *options])
-    assert [plan.rule for plan in plans] == [DEFAULT_RULE, DEFAULT_RULE, "simplest"]
+    assert [plan.model(1).rule for plan in plans] == [DEFAULT_RULE, DEFAULT_RULE, "simplest"]
 
 
 def test_simplest_takes_fewer_parameters_within_reach(binary):

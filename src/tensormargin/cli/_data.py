@@ -271,8 +271,9 @@ def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
         )
     bunch = load_by_name(name)
     groups = None if loading["no_groups"] else bunch.get("groups")
-    kind = f"public data set ({CATALOGUE[name].source})"
-    return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, ())
+    entry = CATALOGUE[name]
+    kind = f"public data set ({entry.source})"
+    return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, (), field=entry.kind, sfreq=entry.sfreq)
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
@@ -85,6 +86,9 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 )
 @click.option("--sfreq", type=float, metavar="HZ", help="Sampling frequency of series, for frequency bands.")
 @click.option(
+    "--linear", is_flag=True, help="Try only what is linear in the samples, for maps (which imply it) and export."
+)
+@click.option(
     "--decomposition",
     type=click.Choice(["full", "cp", "tucker", "tt"]),
     help="Form of the weight, without --auto. [default: tucker]",
@@ -131,6 +135,7 @@ def fit_command(
     auto: bool,
     kind: str,
     sfreq: float | None,
+    linear: bool,
     decomposition: str | None,
     rank: tuple[int, ...] | None,
     folds: int,
@@ -170,10 +175,6 @@ def fit_command(
 
         if auto and (decomposition or rank):
             raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
-        if not auto and (kind != "auto" or sfreq is not None):
-            raise ValueError("--kind and --sfreq say what --auto tries; add --auto, or leave them out")
-        if sfreq is not None and not sfreq > 0:
-            raise ValueError(f"--sfreq must be a number of Hz above zero; got {sfreq:g}")
         if report is not None and no_report:
             raise ValueError("--report and --no-report contradict each other; leave one out")
         page = None if no_report else report or out.with_suffix(".html")
@@ -184,6 +185,7 @@ def fit_command(
             auto=auto,
             kind=kind,
             sfreq=sfreq,
+            linear=linear or (auto and (weight_map or pattern_map) is not None),
             decomposition=decomposition or "tucker",
             rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
             recipe=recipe_of(preparing, loading),
@@ -237,8 +239,9 @@ def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None
 
     classifier, search = classifier_of(fitted.model), fitted.about["search"]
     said = f"{describe_model(classifier)}, {describe_chosen(search['best'])}"
-    if search["best"].get("preparation"):
-        said += f", after {search['best']['preparation']}"
+    preparation = search["best"].get("preparation") or ""
+    if preparation and not preparation.startswith("TensorUnion("):  # whose views have been named
+        said += f", after {shorten(preparation, 120, placeholder=' ...')}"
     click.echo(f"Chosen of {search['n_models']} models: {said}")
     if search["stopped"]:
         click.echo(f"Best so far: {search['stopped']}; --budget allows more")

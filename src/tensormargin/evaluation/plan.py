@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 from sklearn.pipeline import Pipeline
@@ -32,9 +33,11 @@ class FitPlan:
         With ``auto``, the kind of the samples, which decides on the representations to try (see `auto_model`); "auto"
         to guess it, see `with_kind`.
     sfreq : float or None
-        Sampling frequency in Hz, for frequency bands.
+        Sampling frequency in Hz, for frequency bands; by default that of the samples, if they have one.
     shape : tuple of int or None
         Shape of a sample after the recipe's steps, which `with_kind` finds out.
+    linear : bool
+        Try only representations that are linear in the samples, so that the model has a map on the samples.
     decomposition, rank : str, int or tuple or None
         Decomposition and rank of the weight; ignored with ``auto``.
     recipe : Recipe
@@ -63,6 +66,7 @@ class FitPlan:
     kind: str = "auto"
     sfreq: float | None = None
     shape: tuple[int, ...] | None = None
+    linear: bool = False
     decomposition: str = "tucker"
     rank: int | tuple[int, ...] | None = None
     recipe: Recipe = field(default_factory=Recipe)
@@ -76,6 +80,19 @@ class FitPlan:
     class_weight: str | None = None
     seed: int = 0
     without_views: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("auto", *KINDS):
+            raise ValueError(f"kind (--kind) must be one of auto, {', '.join(KINDS)}; got {self.kind!r}")
+        if self.sfreq is not None and not (isfinite(self.sfreq) and self.sfreq > 0):
+            raise ValueError(f"sfreq (--sfreq) must be a number of Hz above zero; got {self.sfreq:g}")
+        if not self.auto and (self.kind != "auto" or self.sfreq is not None or self.linear):
+            raise ValueError("--kind, --sfreq and --linear say what --auto tries; add --auto, or leave them out")
+        if self.kind != "auto" and self.recipe.scale != "none":
+            raise ValueError(
+                f"--kind {self.kind} tries representations that scale the samples themselves; leave out --kind, or "
+                f"--scale {self.recipe.scale}"
+            )
 
     @property
     def score(self) -> str:
@@ -112,7 +129,7 @@ class FitPlan:
         if self.rule is not None:
             common["rule"] = self.rule
         if self.tries_representations:
-            search = auto_model(self.kind, self.shape, self.sfreq, **common)
+            search = auto_model(self.kind, self.shape, self.sfreq, linear=self.linear, **common)
         elif self.auto and self.recipe.scale == "none":
             search = auto_model(scaler=self.recipe.scaler(shape), **common)
         elif self.auto:  # the scaling was chosen by hand
@@ -139,8 +156,17 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         return replace(plan, kind=kind), ""
     if kind == "plain" and (shape is None or is_lazy(samples.data)):
         return replace(plan, kind=kind), ""
-    said = f"taken for {kind}, since {why}; --kind changes that" if plan.kind == "auto" else f"of kind {kind}"
-    return replace(plan, kind=kind, shape=shape), said
+    sfreq = samples.sfreq if plan.sfreq is None else plan.sfreq
+    return replace(plan, kind=kind, sfreq=sfreq, shape=shape), _said(plan, samples, kind, why)
+
+
+def _said(plan: FitPlan, samples: SampleSet, kind: str, why: str) -> str:
+    """Return a sentence on the kind of the samples and where it is known from."""
+    linear = "; only what is linear in the samples is tried" if plan.linear else ""
+    if plan.kind != "auto":
+        return f"of kind {kind}{linear}"
+    said = f"of kind {kind}, as" if samples.field is not None else f"taken for {kind}, since"
+    return f"{said} {why}; --kind changes that{linear}"
 
 
 def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
@@ -150,8 +176,6 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     """
     shape: Any = samples.sample_shape
     inner = plan.recipe.inner(shape)
-    if plan.kind not in ("auto", *KINDS):
-        raise ValueError(f"kind (--kind) must be one of auto, {', '.join(KINDS)}; got {plan.kind!r}")
     if isinstance(shape, dict):
         _check_views(samples, plan)
         return None

@@ -105,6 +105,11 @@ class SampleSet:
         How covariates were encoded, if there are any.
     sources : mapping of str to str or None
         The file of each of several views.
+    field : str or None
+        Kind of the samples themselves ("eeg", "spectra", ...), for sources that state it: the public data sets. It
+        decides on the representations that ``tensormargin fit --auto`` tries.
+    sfreq : float or None
+        Sampling frequency in Hz along the last mode, for the same sources.
     """
 
     data: Any
@@ -119,6 +124,8 @@ class SampleSet:
     confounds: Any = None
     coding: Coding | None = None
     sources: Mapping[str, str] | None = None
+    field: str | None = None
+    sfreq: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confounds", checked_confounds(self.data, self.confounds))

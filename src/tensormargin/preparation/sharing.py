@@ -61,6 +61,8 @@ class Sharing:
 
     def _keep(self, key: str, result: Array) -> None:
         with self._lock:
+            if not self._users:  # the last one has left meanwhile, and nobody would clear it
+                return
             self._kept[key] = result
             while sum(one.nbytes for one in self._kept.values()) > tuning.SHARED_RESULTS_BYTES:
                 self._kept.popitem(last=False)

@@ -11,15 +11,20 @@ from .classifier import TensorMarginClassifierCV
 
 
 def auto_model(
-    kind: str = "plain", shape: Any = None, sfreq: float | None = None, scaler: Any = None, **parameters: Any
+    kind: str = "plain",
+    shape: Any = None,
+    sfreq: float | None = None,
+    scaler: Any = None,
+    linear: bool = False,
+    **parameters: Any,
 ) -> TensorMarginClassifierCV:
     """Return a search over representations, decomposition, rank, lambda, mu1 and mu2, and the scheme.
 
     Parameters
     ----------
     kind : {"series", "eeg", "volume", "image", "spectra", "connectome", "plain"}, default="plain"
-        Kind of the samples, which decides on the representations to try (`tensormargin.selection.KINDS`): "plain" has
-        none but scaling. `tensormargin.selection.guess_kind` guesses it.
+        Kind of the samples, which decides on the representations to try (`tensormargin.selection.kinds.KINDS`):
+        "plain" has none but scaling. `tensormargin.selection.kinds.guess_kind` guesses it.
     shape : tuple of int, optional
         Shape of a sample before the ``preparation``'s result, that is, of what the representations take. Not needed for
         "plain".
@@ -27,6 +32,9 @@ def auto_model(
         Sampling frequency in Hz, for the names of frequency bands.
     scaler : transformer, optional
         For "plain" samples without a ``shape``: what scales them; by default a TensorScaler.
+    linear : bool, default=False
+        Try only representations that are linear in the samples, so that the model has a weight map on the samples
+        (`tensormargin.weight_maps`) and can be exported.
     **parameters
         Parameters of `TensorMarginClassifierCV`. A ``preparation`` (one transformer) comes first.
 
@@ -45,12 +53,12 @@ def auto_model(
         scaler = TensorScaler() if scaler is None else scaler
         tried = [before, scaler if before is None else Pipeline([("before", before), ("scale", scaler)])]
         return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **parameters})
-    from .kinds import KINDS, alternatives  # imports all representations
+    from .kinds import KINDS, alternatives, views_of  # imports all representations
 
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     if shape is None:
         raise ValueError(f"kind={kind!r} needs the shape of the samples; pass shape=X.shape[1:]")
-    tried = alternatives(kind, tuple(shape), sfreq, before)
-    rule = {} if len(KINDS[kind].together) < 2 else {"rule": "default"}
+    tried = alternatives(kind, tuple(shape), sfreq, before, linear)
+    rule = {"rule": "default"} if views_of(kind, tuple(shape), linear) else {}
     return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **rule, **parameters})

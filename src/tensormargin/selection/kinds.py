@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -32,10 +32,13 @@ class Way:
         for the samples as they are.
     suits : callable
         Whether samples of a shape can be represented in this way.
+    linear : bool
+        Whether the result is linear in the samples (up to a constant), so that a weight on it is one on the samples.
     """
 
     make: Callable[[Shape, float | None], Any]
     suits: Callable[[Shape], bool] = lambda shape: True
+    linear: bool = False
 
 
 def _smooth(share: float) -> Callable[[Shape, float | None], Any]:
@@ -43,9 +46,19 @@ def _smooth(share: float) -> Callable[[Shape, float | None], Any]:
     return lambda shape, sfreq: make_pipeline(TensorScaler(per=0), Smooth(max(1.0, share * shape[-1])))
 
 
+def _modes(shape: Shape) -> tuple[int, ...]:
+    """Return the modes with more than one entry: slices may come as volumes."""
+    return tuple(mode for mode, size in enumerate(shape) if size > 1)
+
+
+def _shortest(shape: Shape) -> int:
+    """Return the size of the shortest mode with more than one entry."""
+    return min((size for size in shape if size > 1), default=1)
+
+
 def _blur(width: float) -> Callable[[Shape, float | None], Any]:
     """Return smoothing along all modes."""
-    return lambda shape, sfreq: Smooth(width, mode=tuple(range(len(shape))))
+    return lambda shape, sfreq: Smooth(width, mode=_modes(shape))
 
 
 def _n_bands(shape: Shape) -> int:
@@ -53,7 +66,19 @@ def _n_bands(shape: Shape) -> int:
 
 
 def _convolutions(mode: int) -> Callable[[Shape, float | None], Any]:
-    return lambda shape, sfreq: make_pipeline(Convolutions(mode=mode, vectorize=True), TensorScaler())
+    """Return convolutions along one of the modes with more than one entry."""
+    return lambda shape, sfreq: make_pipeline(
+        Convolutions(mode=_modes(shape)[mode] - len(shape), vectorize=True), TensorScaler()
+    )
+
+
+def _length(shape: Shape) -> int:
+    """Return the number of entries that convolutions go along."""
+    return next((size for size in reversed(shape) if size > 1), 1)
+
+
+def _square(shape: Shape) -> bool:
+    return len(shape) == 2 and 1 < shape[0] == shape[1]
 
 
 def _derivative(shape: Shape, sfreq: float | None) -> Any:
@@ -62,27 +87,27 @@ def _derivative(shape: Shape, sfreq: float | None) -> Any:
 
 WAYS: Mapping[str, Way] = MappingProxyType(
     {
-        "raw": Way(lambda shape, sfreq: None),
-        "entries scaled": Way(lambda shape, sfreq: TensorScaler()),
-        "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=0), lambda shape: len(shape) > 1),
-        "smoothed": Way(_smooth(1 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4),
-        "smoother": Way(_smooth(3 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4),
-        "blurred": Way(_blur(1.0), lambda shape: min(shape) > 4),
-        "more blurred": Way(_blur(2.0), lambda shape: min(shape) > 8),
+        "raw": Way(lambda shape, sfreq: None, linear=True),
+        "entries scaled": Way(lambda shape, sfreq: TensorScaler(), linear=True),
+        "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=0), lambda shape: len(shape) > 1, linear=True),
+        "smoothed": Way(_smooth(1 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4, linear=True),
+        "smoother": Way(_smooth(3 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4, linear=True),
+        "blurred": Way(_blur(1.0), lambda shape: _shortest(shape) > 4, linear=True),
+        "more blurred": Way(_blur(2.0), lambda shape: _shortest(shape) > 8, linear=True),
         "covariances": Way(lambda shape, sfreq: Covariances(), lambda shape: len(shape) == 2 and 1 < shape[0] <= 128),
         "power": Way(lambda shape, sfreq: BandPower(_n_bands(shape), sfreq), lambda shape: shape[-1] >= 12),
-        "convolutions": Way(_convolutions(-1), lambda shape: shape[-1] >= 9),
-        "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= 9),
+        "convolutions": Way(_convolutions(-1), lambda shape: _length(shape) >= _SHORTEST),
+        "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
         "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=0), TensorKernel("rbf"))),
         "scatter removed": Way(
             lambda shape, sfreq: make_pipeline(Spectra("snv"), TensorScaler()), lambda shape: shape[-1] >= 12
         ),
         "derivatives": Way(_derivative, lambda shape: shape[-1] >= 12),
-        "selected": Way(lambda shape, sfreq: make_pipeline(TensorScaler(), AnovaMask(0.2))),
+        "selected": Way(lambda shape, sfreq: make_pipeline(TensorScaler(), AnovaMask(0.2)), linear=True),
         "tangent space": Way(
-            lambda shape, sfreq: Connectome(tangent=True), lambda shape: len(shape) == 2 and shape[0] == shape[1] <= 256
+            lambda shape, sfreq: Connectome(tangent=True), lambda shape: _square(shape) and shape[0] <= 256
         ),
-        "z": Way(lambda shape, sfreq: Connectome(), lambda shape: len(shape) == 2 and shape[0] == shape[1]),
+        "z": Way(lambda shape, sfreq: Connectome(), lambda shape: _square(shape)),
     }
 )
 """All ways, by the names that reports use."""
@@ -145,18 +170,28 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 """The kinds of samples that ``--kind`` knows."""
 
 
-def alternatives(kind: str, shape: Shape, sfreq: float | None = None, before: Any = None) -> list[Any]:
+def alternatives(
+    kind: str, shape: Shape, sfreq: float | None = None, before: Any = None, linear: bool = False
+) -> list[Any]:
     """Return the preparations that a search tries for samples of a kind, those side by side last.
 
-    ``before`` is a transformer that comes first in all of them.
+    ``before`` is a transformer that comes first in all of them; with ``linear``, only linear ones are tried.
     """
-    own = KINDS[kind]
-    made = {name: WAYS[name].make(shape, sfreq) for name in (*own.alone, *own.together) if WAYS[name].suits(shape)}
-    found = [made[name] for name in own.alone if name in made]
-    together = [(name, "passthrough" if made[name] is None else made[name]) for name in own.together if name in made]
-    if len(together) > 1:
-        found.append(TensorUnion([(name.replace(" ", "_"), one) for name, one in together]))
+    found = [WAYS[name].make(shape, sfreq) for name in _suiting(KINDS[kind].alone, shape, linear)]
+    together = [(name.replace(" ", "_"), WAYS[name].make(shape, sfreq)) for name in views_of(kind, shape, linear)]
+    if together:
+        found.append(TensorUnion([(name, "passthrough" if one is None else one) for name, one in together]))
     return [_behind(before, one) for one in found]
+
+
+def views_of(kind: str, shape: Shape, linear: bool = False) -> list[str]:
+    """Return the ways that are tried side by side for samples of a kind and shape; none if fewer than two suit."""
+    suit = _suiting(KINDS[kind].together, shape, linear)
+    return suit if len(suit) > 1 else []
+
+
+def _suiting(names: Iterable[str], shape: Shape, linear: bool) -> list[str]:
+    return [name for name in names if WAYS[name].suits(shape) and (WAYS[name].linear or not linear)]
 
 
 def _behind(before: Any, one: Any) -> Any:
@@ -166,7 +201,9 @@ def _behind(before: Any, one: Any) -> Any:
 
 
 def guess_kind(samples: SampleSet) -> tuple[str, str]:
-    """Return the kind of samples as their file and shape suggest, and why, in words."""
+    """Return the kind of samples as their source states it or their file and shape suggest, and why, in words."""
+    if samples.field is not None:
+        return samples.field, "the catalogue of data sets says"
     shape = samples.sample_shape
     if isinstance(shape, dict):
         return "plain", "there are several views"
@@ -182,8 +219,8 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
 
 def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:
     rows, last = shape[0], shape[-1]
-    if len(shape) == 2 and rows == last and _symmetric(X):
-        return "connectome", "they are symmetric matrices"
+    if _square(shape) and _correlations(X):
+        return "connectome", "they are symmetric matrices of correlations"
     if len(shape) == 2 and last >= _SHORTEST:
         if rows < last:
             return "series", "they have few rows and many columns"
@@ -197,6 +234,13 @@ def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:
     return "plain", "nothing says more"
 
 
-def _symmetric(X: Any) -> bool:
-    some = np.asarray(X[:: max(1, len(X) // 8)], dtype=np.float64)
-    return bool(np.allclose(some, some.swapaxes(1, 2), rtol=1e-5, atol=1e-8 * np.abs(some).max()))
+def _correlations(X: Any) -> bool:
+    """Return whether all samples are symmetric matrices whose entries off the diagonal are at most 1, but not all 0."""
+    off = 1.0 - np.eye(X.shape[1])
+    largest = 0.0
+    for one in X:  # most other matrices are found out by the first one
+        matrix = np.asarray(one, dtype=np.float64) * off
+        if not np.allclose(matrix, matrix.T, rtol=0.0, atol=1e-6) or not np.abs(matrix).max() <= 1.0 + 1e-6:
+            return False
+        largest = max(largest, float(np.abs(matrix).max()))
+    return largest > 0.0
