@@ -205,6 +205,12 @@ STATIONARY_SHARE = 0.01
 SMALL_SAMPLES = 2**20
 """Entries of all samples: fits to fewer are made by compiled code, one call per sweep."""
 
+# ---- several views (estimators/spans.py) ----
+
+LONG_VIEW = 2
+"""Entries per sample of a view with a full weight from which on its coordinates in the span of the samples replace it,
+for each of the samples: fewer save less than the basis costs (benchmarks/views.py)."""
+
 # ---- many fits (estimators/engine.py, selection/) ----
 
 MOST_THREADS = 8
