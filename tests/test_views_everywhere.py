@@ -360,13 +360,6 @@ class TestModels:
         with pytest.raises(ValueError, match="same namespace"):
             fitted.predict(there)
 
-    def test_no_onnx(self, fitted, tmp_path):
-        pytest.importorskip("onnx", reason="needs onnx")
-        from tensormargin import NotAffineError, export_onnx
-
-        with pytest.raises(NotAffineError, match="one input, and the samples have the views 'eeg', 'fmri', 'age'"):
-            export_onnx(fitted, tmp_path / "model.onnx")
-
 
 def test_lazy_predictions(data, monkeypatch):
     import dask.array as da
