@@ -55,7 +55,7 @@ def inputs_of(model, path):
 
 
 def assert_agrees(model, X, path):
-    """Check a file against its model in float64, both on samples that float32 holds; views that are left out are no input."""
+    """Check a file against its model in float64, both on samples that float32 holds."""
     if isinstance(X, Views):
         single = {name: own.astype(np.float32) for name, own in X.items()}
         exact = Views({name: own.astype(np.float64) for name, own in single.items()})
@@ -208,7 +208,7 @@ def test_names_of_views(letters, tmp_path):
     named = Views({"add0": X["eeg"], "c0": X["map"], "of the person": X["age"]})
     assert_agrees(TensorMarginClassifier("cp", 1, tol=0.1).fit(named, y), named, tmp_path / "model.onnx")
     taken = Views(eeg=X["eeg"], label=X["age"])
-    with pytest.raises(ValueError, match="the view 'label'. Rename the view"):
+    with pytest.raises(ValueError, match=r"the view 'label'\. Rename the view"):
         export_onnx(TensorMarginClassifier("cp", 1, tol=0.1).fit(taken, y), tmp_path / "model.onnx")
 
 

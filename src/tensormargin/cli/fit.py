@@ -232,11 +232,11 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
-    from ..model_steps import classifier_of
+    from ..model_steps import all_steps, classifier_of
     from ..statements import describe_chosen, describe_model, evaluation_lines
 
     classifier, search = classifier_of(fitted.model), fitted.about["search"]
-    said = f"{describe_model(classifier)}, {describe_chosen(search['best'])}"
+    said = f"{describe_model(classifier, all_steps(fitted.model))}, {describe_chosen(search['best'])}"
     if search["best"].get("preparation"):
         said += f", after {search['best']['preparation']}"
     click.echo(f"Chosen of {search['n_models']} models: {said}")

@@ -1,6 +1,6 @@
 """Full weights of long views, fitted in the span of the samples.
 
-Beside low-rank weights, a full weight is solved for in every sweep. It is a combination of the centred samples, so where
+Beside low-rank weights, a full weight is solved for in every sweep. It is a combination of the centred samples. Where
 these have many more entries than there are samples, their coordinates in an orthonormal basis of their span replace
 them: the fit is the same, and its designs have no more columns for the view than there are samples.
 """

@@ -1,12 +1,11 @@
 """Weights of several views: one weight each, every one in its own format.
 
 Gauge: ``||W||^2`` is the sum over the views, so the vectors of their blocks, side by side, have the norm of the whole.
-Blocks of different views are linear together: the first blocks of all views are one block of the whole, and so on. A view
-that has no block left is one column, its scores divided by the norm of its weight; the solution then also has its best
-strength. Full weights are linear in their entries. A few entries are added to
-every block and so are always at their optimum; many are one block of their own, for all such views together, and one
-column in the others. Where all views have a tangent space, that of the whole is theirs side by side, with all entries
-of full weights.
+Blocks of different views are linear together: the first blocks of all views are one block of the whole, and so on. A
+view that has no block left is one column, its scores divided by the norm of its weight; the solution then also has its
+best strength. Full weights are linear in their entries. A few entries are added to every block and so are always at
+their optimum; many are one block of their own, for all such views together, and one column in the others. Where all
+views have a tangent space, that of the whole is theirs side by side, with all entries of full weights.
 """
 
 from __future__ import annotations
@@ -222,27 +221,27 @@ class ViewsWeight(Weight):
     def n_parameters(self) -> int:
         return sum(part.unit.weight.n_parameters for part in self._parts)
 
-    @property
+    @cached_property
     def _flat(self) -> list[int]:
         return [view for view, part in enumerate(self._parts) if part.is_flat]
 
-    @property
+    @cached_property
     def _low_rank(self) -> list[int]:
         return [view for view, part in enumerate(self._parts) if not part.is_flat]
 
-    @property
+    @cached_property
     def _rides(self) -> bool:
         """Whether full weights have so few entries that they can be part of every block."""
         sizes = [part.unit.weight.n_parameters for part in self._parts]
         others = sum(sizes[view] for view in self._low_rank)
         return others == 0 or sum(sizes) - others <= others
 
-    @property
+    @cached_property
     def _n_blocks(self) -> list[int]:
         """Number of blocks of each view; zero for full weights."""
         return [0 if part.is_flat else len(part.unit.weight.block_names) for part in self._parts]
 
-    @property
+    @cached_property
     def block_names(self) -> tuple[str, ...]:
         counts, parts = self._n_blocks, self._parts
         named = [
@@ -256,10 +255,7 @@ class ViewsWeight(Weight):
         return tuple(named) if named and self._rides else (*named, "full weights")
 
     def block(self, index: int) -> Block:
-        """Return a block of each view that has one of this number, side by side, with the strengths of the others.
-
-        Blocks of different views are linear together. Solved together, views take as many sweeps as one of them alone.
-        """
+        """Return a block of each view that has one of this number, side by side, with the strengths of the others."""
         counts = self._n_blocks
         if index == max(counts):
             return self._block(self._strengths(self._low_rank), whole=True)
@@ -283,6 +279,10 @@ class ViewsWeight(Weight):
         if not self._rides:  # wide designs in every sweep, for which BLAS is faster than code for small ones
             return tuning.SMALL_SAMPLES + 1
         return max(self.form.sizes)
+
+    @property
+    def wide(self) -> float:
+        return tuning.WIDE_IF_VIEWS
 
     @property
     def n_tensors(self) -> int:
