@@ -2,8 +2,7 @@
 
 ``python -m benchmarks.views`` prints one line per case: the processor time of the fit to all views divided by the sum
 of those to each view, and the peak of the memory allocated during the fit divided by the size of the samples. It fails
-if the mean ratio of the times exceeds `BOUND` or one of them `WORST`, or a peak `PEAK` for samples that need no
-conversion. (A view may be just small enough for compiled code by itself, while another is not.)
+if one of the ratios of times exceeds `BOUND`, or a peak `PEAK` for samples that need no conversion.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ import sys
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from tensormargin import TensorMarginClassifier, Views
 
 BOUND = 1.5
-WORST = 2.0
 PEAK = 0.75
 REPEATS = 3
 CASES: dict[str, tuple[int, dict[str, tuple[int, ...]]]] = {
@@ -31,6 +29,18 @@ CASES: dict[str, tuple[int, dict[str, tuple[int, ...]]]] = {
     "3000 x 28x28 and 10 covariates": (3000, {"a": (28, 28), "b": (10,)}),
 }
 WEIGHTS = (("cp", 1), ("tucker", 2))
+HARD_CASES: dict[str, tuple[int, dict[str, tuple[int, ...]], tuple[str, int | None]]] = {
+    "60 x 6x7x8 and 5x6x4": (60, {"a": (6, 7, 8), "b": (5, 6, 4)}, ("cp", 2)),
+    "300 x 10x12x14 and 8x9x10": (300, {"a": (10, 12, 14), "b": (8, 9, 10)}, ("cp", 2)),
+    "60 x 8x20 and a vector of 2000": (60, {"a": (8, 20), "b": (2000,)}, ("cp", 1)),
+    "200 x 20x20 and a vector of 1000": (200, {"a": (20, 20), "b": (1000,)}, ("cp", 1)),
+    "300 x 10x12x14 and 3000": (300, {"a": (10, 12, 14), "b": (3000,)}, ("tucker", 2)),
+    "200 x 60x60 and a vector of 5000": (200, {"a": (60, 60), "b": (5000,)}, ("cp", 1)),
+    "2000 x vectors of 300 and 300": (2000, {"a": (300,), "b": (300,)}, ("full", None)),
+    "1000 x 20x20 and 20x20": (1000, {"a": (20, 20), "b": (20, 20)}, ("full", None)),
+    "150 x 60x60 and 40x50": (150, {"a": (60, 60), "b": (40, 50)}, ("full", None)),
+}
+"""Cases that are harder than most: full weights of long vectors, of two wide views, and CP weights of higher order."""
 
 
 def planted(n_samples: int, shapes: dict[str, tuple[int, ...]], strength: float = 2.0) -> tuple[Views, np.ndarray]:
@@ -65,21 +75,31 @@ def peak(fit: Callable[[], object]) -> int:
     return most
 
 
+def every_case() -> Iterator[tuple[str, int, dict[str, tuple[int, ...]], tuple[str, int | None]]]:
+    """Yield the name, the number of samples, the shapes and the weights of all cases."""
+    for case, (n_samples, shapes) in CASES.items():
+        for weights in WEIGHTS:
+            yield case, n_samples, shapes, weights
+    for case, (n_samples, shapes, weights) in HARD_CASES.items():
+        yield case, n_samples, shapes, weights
+
+
 def main() -> int:
     """Print all ratios; return 1 if one is too large."""
     failed, ratios = False, []
-    print(f"{'samples':<32}{'weights':<12}{'all views':>12}{'one by one':>12}{'ratio':>8}")
-    for case, (n_samples, shapes) in CASES.items():
+    print(f"{'samples':<34}{'weights':<12}{'all views':>12}{'one by one':>12}{'ratio':>8}")
+    for case, n_samples, shapes, (decomposition, rank) in every_case():
         X, y = planted(n_samples, shapes)
-        for decomposition, rank in WEIGHTS:
-            model = TensorMarginClassifier(decomposition, rank=rank)
-            together = seconds(lambda m=model, X=X, y=y: m.fit(X, y))
-            alone = sum(seconds(lambda m=model, X=X[name], y=y: m.fit(X, y)) for name in X.names)
-            ratios.append(together / alone)
-            times = f"{1e3 * together:>9.1f} ms{1e3 * alone:>9.1f} ms{together / alone:>8.2f}"
-            print(f"{case:<32}{f'{decomposition} {rank}':<12}{times}")
-    print(f"mean ratio {np.mean(ratios):.2f}, largest {max(ratios):.2f}")
-    failed |= bool(np.mean(ratios) > BOUND or max(ratios) > WORST)
+        model = TensorMarginClassifier(decomposition, rank=rank)
+        together = seconds(lambda m=model, X=X, y=y: m.fit(X, y))
+        alone = sum(seconds(lambda m=model, X=X[name], y=y: m.fit(X, y)) for name in X.names)
+        ratios.append(together / alone)
+        times = f"{1e3 * together:>9.1f} ms{1e3 * alone:>9.1f} ms{together / alone:>8.2f}"
+        note = f"  above {BOUND}" if ratios[-1] > BOUND else ""
+        print(f"{case:<34}{f'{decomposition} {rank}':<12}{times}{note}", flush=True)
+    above = sum(ratio > BOUND for ratio in ratios)
+    print(f"mean ratio {np.mean(ratios):.2f}, largest {max(ratios):.2f}; {above} of {len(ratios)} above {BOUND}")
+    failed |= above > 0
     X, y = planted(200, {"a": (90, 100), "b": (30, 40, 6)})
     for decomposition, rank in (("full", None), *WEIGHTS):
         model = TensorMarginClassifier(decomposition, rank=rank)

@@ -659,6 +659,8 @@ def test_the_report_says_why_there_is_no_map_of_the_weight(fitted, rings, tmp_pa
         assert text.count("There is no map of the weight") == 1
         assert "are not linear in the samples" in text
         assert "features of the DuSK kernel with gamma" in text
+        assert f"full weight on {fitted[0].n_components_} kernel features" in text
+        assert "samples are vectors" not in text
         assert "Factors" not in [section.heading for section in page.sections]
 
 

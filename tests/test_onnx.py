@@ -283,6 +283,21 @@ def test_without_onnx_the_error_names_the_extra(monkeypatch, tmp_path):
         export_onnx(fitted("cp", 2, "ovo"), tmp_path / "model.onnx")
 
 
+def test_several_views_are_several_inputs(tmp_path):
+    X, y = samples(2)
+    views = tensormargin.Views(volume=X, age=X[:, 0, 0, :2].copy())
+    views["age"][::4] = np.nan  # these samples lack the view
+    model = TensorMarginClassifier("cp", 1, tol=0.1).fit(views, y)
+    found = exported(model, tmp_path)
+    assert [one.name for one in found.graph.input] == ["volume", "age"]
+    facts = {one.key: one.value for one in found.metadata_props}
+    assert json.loads(facts["sample_shape"]) == {"volume": list(SHAPE), "age": [2]}
+    assert constants(found) < 40  # factors
+    session = reference.ReferenceEvaluator(found)
+    scores = session.run(["scores"], {name: own.astype(np.float32) for name, own in views.items()})[0]
+    np.testing.assert_allclose(scores, model.decision_function(views), atol=1e-4)
+
+
 def test_the_command(tmp_path):
     save_model(tmp_path / "model.skops", searched(2, "ovo"))
     done = run("export", "model.skops", "-o", "model.onnx", "--json", cwd=tmp_path)

@@ -77,13 +77,15 @@ class Fit:
 class BlockRequest:
     """A block to solve to a relative duality gap of ``gap_tol``, with a guess of its dual point.
 
-    ``of_few`` tells that there are few samples, so that even a large design is cheap to solve to the last digits.
+    ``of_few`` tells that there are few samples, so that even a large design is cheap to solve to the last digits, and
+    ``wide`` up to how many columns per sample it is solved in them (`tensormargin.blocks.block_problem`).
     """
 
     block: Block | Tangent
     beta: FloatArray | None
     gap_tol: float
     of_few: bool = False
+    wide: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -290,11 +292,11 @@ def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solv
     """Return the solution of the requested block, given its design."""
     most = tuning.SMALL_SAMPLES if request.of_few else tuning.SMALL_DESIGN
     may_be_small = solver is solve_dual_cd and design.shape[0] * design.shape[1] <= most
-    small = solve_small_block(design, problem, request.beta, request.gap_tol) if may_be_small else None
+    small = solve_small_block(design, problem, request.beta, request.gap_tol, request.wide) if may_be_small else None
     if small is not None:
         vector, intercept, beta, certificate = small
         return SolvedBlock(request.block, vector, intercept, certificate, certificate.relative_gap, beta)
-    block = block_problem(design, problem, request.gap_tol)
+    block = block_problem(design, problem, request.gap_tol, request.wide)
     solution = solver(block, request.beta, request.gap_tol)
     recovered = block.recover(solution.u, solution.margins)
     primal = problem.objective.value(recovered.squared_norm, recovered.margins)
@@ -327,12 +329,12 @@ def _tangent_sweep(state: _State, gap_tol: float, tol: float, few: bool) -> Gene
     began = perf_counter()
     gaps = []
     if not np.isfinite(state.objective):
-        solved = yield BlockRequest(state.weight.refit(), state.beta, gap_tol, few)
+        solved = yield BlockRequest(state.weight.refit(), state.beta, gap_tol, few, state.weight.wide)
         state.try_block(solved)
         gaps.append(solved.gap)
     before, objective_before = state.weight, state.objective
     tangent = before.tangent()
-    best = yield BlockRequest(tangent, state.beta, gap_tol, few)
+    best = yield BlockRequest(tangent, state.beta, gap_tol, few, state.weight.wide)
     gaps.append(best.gap)
     promised = state.objective - best.certificate.primal
     if promised > tuning.STATIONARY_SHARE * tol * state.scale:
@@ -355,7 +357,7 @@ def _search_along(
         tried = []
         for part in (share, share / 2):
             near = tangent.retract(tangent.vector + part * (best.vector - tangent.vector))
-            solved = yield BlockRequest(near.refit(), best.beta, gap_tol, few)
+            solved = yield BlockRequest(near.refit(), best.beta, gap_tol, few, state.weight.wide)
             tried.append(solved)
             if state.objective - solved.certificate.primal >= tuning.GOOD_STEP * promised:
                 return solved
@@ -386,7 +388,7 @@ def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock
     objectives, gaps = [], []
 
     def solve(weight: Weight, index: int) -> Generator[BlockRequest, SolvedBlock, bool]:
-        solved = yield BlockRequest(weight.block(index), state.beta, gap_tol)
+        solved = yield BlockRequest(weight.block(index), state.beta, gap_tol, wide=weight.wide)
         state.beta = solved.beta
         taken = state.try_block(solved)
         gaps.append(solved.gap)

@@ -78,7 +78,7 @@ class SmallSweeps:
             objective.weights,
             strengths(objective),
             problem.bias_scale,
-            limits(),
+            limits(weight.wide),
             np.array([tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP]),
             self._core,
             self._factors,

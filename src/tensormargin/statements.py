@@ -8,6 +8,7 @@ from typing import Any
 from .estimators import TensorMarginClassifier
 from .formats.base import plain_rank
 from .intake import shape_in_words
+from .kernels import TensorKernel
 from .model_steps import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
 from .preparation import Composite, KeepsTensors
 
@@ -35,15 +36,22 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def describe_model(classifier: TensorMarginClassifier) -> str:
-    """Return the decomposition and rank of the weight in words; for vectors, that the weight is flat."""
+def describe_model(classifier: TensorMarginClassifier, steps: Sequence[Any] = ()) -> str:
+    """Return the decomposition and rank of the weight in words; for vectors, that the weight is flat.
+
+    Vectors of kernel features are told from others by the ``steps`` before the classifier.
+    """
     if isinstance(classifier.sample_shape_, dict):
         return _describe_views(classifier)
     form = _FORMS[str(classifier.decomposition)]
     if isinstance(classifier, AveragedClassifier):
         return f"{form}, the mean of those of {classifier.n_copies_} calibrated classifiers"
     said = form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
-    return f"{said} (the samples are vectors, so the weight is flat)" if len(classifier.sample_shape_) == 1 else said
+    if len(classifier.sample_shape_) > 1:
+        return said
+    if steps and isinstance(steps[-1], TensorKernel):
+        return f"{said} on {classifier.sample_shape_[0]} kernel features"
+    return f"{said} (the samples are vectors, so the weight is flat)"
 
 
 def _describe_views(classifier: TensorMarginClassifier) -> str:
@@ -137,13 +145,13 @@ def _model(model: Any) -> str:
     several = "" if count == 1 else f" {count} binary problems ({scheme})."
     weighted = f" Class weights: {classifier.class_weight}." if classifier.class_weight else ""
     return (
-        f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with {_article(classifier)}, "
+        f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with {_article(model)}, "
         f"{describe_strengths(classifier)}, tolerance {classifier.tol:g}.{several}{weighted}"
     )
 
 
-def _article(classifier: TensorMarginClassifier) -> str:
-    said = describe_model(classifier)
+def _article(model: Any) -> str:
+    said = describe_model(classifier_of(model), all_steps(model))
     return said if said.startswith("one ") else f"a {said}"
 
 

@@ -205,6 +205,17 @@ STATIONARY_SHARE = 0.01
 SMALL_SAMPLES = 2**20
 """Entries of all samples: fits to fewer are made by compiled code, one call per sweep."""
 
+# ---- several views (estimators/spans.py, blocks/build.py) ----
+
+WIDE_IF_VIEWS = 1.3
+"""Columns per sample up to which a whitened problem of several views is solved in its columns. Just above one, forming
+and factorising the inner products of the samples costs more than the columns that they save (200 samples, 60x60 and
+40x50, rank one: 46 instead of 54 ms)."""
+
+LONG_VIEW = 2
+"""Entries per sample of a view with a full weight from which on its coordinates in the span of the samples replace it,
+for each of the samples: fewer save less than the basis costs (benchmarks/views.py)."""
+
 # ---- many fits (estimators/engine.py, selection/) ----
 
 MOST_THREADS = 8

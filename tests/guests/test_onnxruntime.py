@@ -25,6 +25,8 @@ from tensormargin import (
     TensorMarginClassifierCV,
     TensorScaler,
     TensorUnion,
+    Views,
+    ViewTransformer,
     export_onnx,
     save_model,
 )
@@ -44,13 +46,23 @@ PREPARATIONS = (
 def answers(path, X):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_outputs()]
-    return dict(zip(names, session.run(None, {"samples": X}), strict=True))
+    return dict(zip(names, session.run(None, X if isinstance(X, dict) else {"samples": X}), strict=True))
+
+
+def inputs_of(model, path):
+    export_onnx(model, path)
+    return [one.name for one in onnxruntime.InferenceSession(str(path)).get_inputs()]
 
 
 def assert_agrees(model, X, path):
     """Check a file against its model in float64, both on samples that float32 holds."""
-    single = np.asarray(X, np.float32)
-    exact = single.astype(np.float64)
+    if isinstance(X, Views):
+        single = {name: own.astype(np.float32) for name, own in X.items()}
+        exact = Views({name: own.astype(np.float64) for name, own in single.items()})
+        single = {name: single[name] for name in inputs_of(model, path)}
+    else:
+        single = np.asarray(X, np.float32)
+        exact = single.astype(np.float64)
     export_onnx(model, path)
     found = answers(path, single)
     scores = model.decision_function(exact)
@@ -151,6 +163,62 @@ def test_views_of_one_input(letters, tmp_path):
     union = TensorUnion([("raw", TensorScaler()), ("small", Resize((3, 2)))])
     model = make_pipeline(union, TensorMarginClassifier("cp", 1, tol=0.1)).fit(X, codes)
     assert_agrees(model, X, tmp_path / "model.onnx")
+
+
+def several(letters, n_classes, far=0.0, missing=True):
+    X, codes, names = letters
+    rows = codes < n_classes
+    rng = np.random.default_rng(1)
+    age = 40 + 5 * codes[rows, None] + rng.normal(size=(rows.sum(), 2))
+    views = Views(eeg=np.round(64 * X[rows]) / 64 + far, map=X[rows][:, :, :, 0].copy(), age=age)
+    if missing:
+        views["map"][::5] = np.nan
+        views["age"][1::7] = np.nan
+    return views, names[rows]
+
+
+@pytest.mark.parametrize(
+    ("decomposition", "n_classes", "scheme", "far"),
+    sparse_product(list(FORMATS), [2, 3, 4], ["ovo", "ovr"], [0.0, 4e3], length=8),
+)
+def test_several_views(decomposition, n_classes, scheme, far, letters, tmp_path):
+    X, y = several(letters, n_classes, far)
+    model = TensorMarginClassifier(decomposition, multi_class=scheme, tol=0.1).fit(X, y)
+    assert_agrees(model, X, tmp_path / "model.onnx")
+    assert_agrees(model, several(letters, n_classes, far, missing=False)[0], tmp_path / "model.onnx")
+
+
+def test_views_with_a_preparation_and_probabilities(letters, tmp_path):
+    X, y = several(letters, 3)
+    union = TensorUnion([("raw", TensorScaler()), ("small", Resize((3, 2)))])
+    each = ViewTransformer({"eeg": union, "map": make_pipeline(Crop("varying"), TensorScaler()), "age": TensorScaler()})
+    model = make_pipeline(each, TensorMarginClassifier("cp", 1, tol=0.1, probability=True, random_state=0)).fit(X, y)
+    assert_agrees(model, X, tmp_path / "model.onnx")
+
+
+def test_a_view_that_is_left_out_is_no_input(letters, tmp_path):
+    X, y = several(letters, 2)
+    model = TensorMarginClassifier("cp", 1, view_scale={"age": 0}, tol=0.1).fit(X, y)
+    assert inputs_of(model, tmp_path / "model.onnx") == ["eeg", "map"]
+    assert_agrees(model, X, tmp_path / "model.onnx")
+
+
+def test_names_of_views(letters, tmp_path):
+    X, y = several(letters, 2)
+    named = Views({"add0": X["eeg"], "c0": X["map"], "of the person": X["age"]})
+    assert_agrees(TensorMarginClassifier("cp", 1, tol=0.1).fit(named, y), named, tmp_path / "model.onnx")
+    taken = Views(eeg=X["eeg"], label=X["age"])
+    with pytest.raises(ValueError, match=r"the view 'label'\. Rename the view"):
+        export_onnx(TensorMarginClassifier("cp", 1, tol=0.1).fit(taken, y), tmp_path / "model.onnx")
+
+
+def test_the_command_line_with_several_views(letters, tmp_path):
+    X, y = several(letters, 2)
+    save_model(tmp_path / "model.skops", TensorMarginClassifier("cp", 1, tol=0.1).fit(X, y))
+    done = run("export", tmp_path / "model.skops", "-o", tmp_path / "model.onnx")
+    assert done.returncode == 0, done.stderr
+    single = {name: own.astype(np.float32) for name, own in X.items()}
+    assert set(answers(tmp_path / "model.onnx", single)["label"]) == set(y)
 
 
 def test_the_command_line(letters, tmp_path):

@@ -82,6 +82,7 @@ typedef struct {
     double near;        /* relative gap above which a further round of descent is not worth trying */
     int64_t rounds, epochs;
     double work; /* multiplications of an exact solve */
+    double wide; /* columns per sample above which a problem is solved in the samples' inner products */
 } Limits;
 
 typedef struct { /* Eq. 7 without its samples */
@@ -96,7 +97,7 @@ typedef struct { /* Eq. 7 without its samples */
 /* strengths: lam, mu1, mu2; limits: those of the struct, in its order */
 static inline Task task_of(int64_t n, const double *signs, const double *weights, const double *strengths, double bias,
                            const double *limits) {
-    Limits of_task = {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5]};
+    Limits of_task = {limits[0], limits[1], limits[2], (int64_t)limits[3], (int64_t)limits[4], limits[5], limits[6]};
     Task task = {n, signs, weights, strengths[0], strengths[1], strengths[2], bias, of_task};
     return task;
 }

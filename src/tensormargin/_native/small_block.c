@@ -460,7 +460,8 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
                              Answer *answer) {
     const double *weights = task->weights;
     double lam = task->lam, mu1 = task->mu1, mu2 = task->mu2;
-    int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > n, k = wide ? n : width, most = k + k / 2 + 8;
+    int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > task->limits.wide * n;
+    int64_t k = wide ? n : width, most = k + k / 2 + 8;
     int64_t scratch = larger(most * most + 3 * most + k + most * k, k * k + 2 * k + n + n * k);
     scratch = larger(scratch, n + n * k);
     if (wide) scratch = larger(scratch, 2 * n * n + 2 * n + n * width);

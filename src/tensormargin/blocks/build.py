@@ -14,7 +14,7 @@ from .sample_side import SampleSide
 from .signed_design import SignedDesign
 
 
-def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0.0) -> BlockProblem:
+def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0.0, wide: float = 1.0) -> BlockProblem:
     """Return the block problem of a design matrix.
 
     Parameters
@@ -28,10 +28,12 @@ def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0
     tol : float
         The relative duality gap that the problem will be solved to. Second moments of a float32 design are summed in
         float32 if their rounding error is far below it.
+    wide : float
+        Columns per sample above which whitened problems are solved in the inner products of the samples.
     """
     design, stays = _placed(design, bool(problem.bias_scale))
     signed = SignedDesign(design, problem)
-    if not stays and _few_columns(signed.shape, problem.objective):
+    if not stays and _few_columns(signed.shape, problem.objective, wide):
         return FeatureSide(signed, problem.objective, tol)
     return SampleSide(signed, problem.objective)
 
@@ -55,7 +57,7 @@ def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
     return Matrix(design), False
 
 
-def _few_columns(shape: tuple[int, int], objective: Objective) -> bool:
+def _few_columns(shape: tuple[int, int], objective: Objective, wide: float) -> bool:
     """Return whether to work with the d columns of Y rather than the N x N Gram matrix.
 
     With whitening the smaller side is cheaper. Without it (mu1 = 0) Y itself is used, and from about a thousand samples
@@ -65,4 +67,4 @@ def _few_columns(shape: tuple[int, int], objective: Objective) -> bool:
     unwhitened = (
         objective.mu1 == 0.0 and n_samples >= tuning.MANY_SAMPLES and n_columns <= tuning.FAR_MORE_COLUMNS * n_samples
     )
-    return n_columns <= n_samples or unwhitened
+    return n_columns <= wide * n_samples or unwhitened

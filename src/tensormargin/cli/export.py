@@ -13,8 +13,9 @@ _EXAMPLES = """
 Example:
   tensormargin export eeg.skops -o eeg.onnx
 
-The ONNX model takes original samples (input "samples", float32, any number of them) and returns "label", "scores" and,
-if MODEL has them, "probabilities". It needs neither Python nor tensormargin to run.
+The ONNX model takes original samples (input "samples", float32, any number of them; one input per view if MODEL takes
+several views) and returns "label", "scores" and, if MODEL has them, "probabilities". It needs neither Python nor
+tensormargin to run.
 """
 
 

@@ -234,11 +234,11 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
-    from ..model_steps import classifier_of
+    from ..model_steps import all_steps, classifier_of
     from ..statements import describe_chosen, describe_model, evaluation_lines
 
     classifier, search = classifier_of(fitted.model), fitted.about["search"]
-    said = f"{describe_model(classifier)}, {describe_chosen(search['best'])}"
+    said = f"{describe_model(classifier, all_steps(fitted.model))}, {describe_chosen(search['best'])}"
     preparation = search["best"].get("preparation") or ""
     if preparation and not preparation.startswith("TensorUnion("):  # whose views have been named
         said += f", after {shorten(preparation, 120, placeholder=' ...')}"

@@ -18,6 +18,7 @@ from ..multiclass import BinaryProblem
 from ..objective import MarginProblem, Objective
 from ..samples import MemorySamples, Moments, Reading, SampleArray, Samples
 from ..solvers import SOLVERS
+from .spans import SpanOfViews
 from .strength import Strength
 
 _NOT_DRAWN_FROM = np.random.RandomState(0)  # to make another one takes as long as a step of a small fit
@@ -185,16 +186,21 @@ def fit_binary(array: SampleArray, spec: FitSpec, passes: FirstPasses | None = N
     passed = _first_pass(array, spec) if passes is None else passes.of(array, spec)
     samples, moments = passed.samples, passed.moments
     problem = spec.margin_problem(moments)
+    span = SpanOfViews.of(samples, settings.format)
+    read = samples if span is None else span.samples
     solver = SOLVERS["dual_cd"]
     fits = []
     for attempt, weight in enumerate(passed.first_weights(spec)):
+        begin = weight if span is None else span.inside(weight)
         if last is not None and attempt == 0:  # already fitted: a coarse start would only spoil it
             intercept = last.intercept + at_pivot(weight, samples.pivot)
-            start = Start(weight, dual_guess(samples, problem, weight, intercept))
+            intercept += 0.0 if span is None else span.at_centres(weight)
+            start = Start(begin, dual_guess(read, problem, begin, intercept))
         else:
-            start = coarse_start(samples, problem, weight, solver, settings.tol, settings.max_iter)
-        fits.append(alternate(samples, problem, start, solver, settings.tol, settings.max_iter, spec.report))
-    return _for_given(best_fit(fits, samples.pivot), samples, moments)
+            start = coarse_start(read, problem, begin, solver, settings.tol, settings.max_iter)
+        fits.append(alternate(read, problem, start, solver, settings.tol, settings.max_iter, spec.report))
+    found = fits if span is None else [span.outside(fit) for fit in fits]
+    return _for_given(best_fit(found, samples.pivot), samples, moments)
 
 
 def _for_scaled(weight: Weight, moments: Moments) -> Weight:

@@ -182,6 +182,11 @@ class Weight(ABC):
         return prod(self.shape)
 
     @property
+    def wide(self) -> float:
+        """Columns of a design, per sample, above which its inner products are cheaper to work with."""
+        return 1.0
+
+    @property
     def n_tensors(self) -> int:
         """Number of low-rank tensors, each with its own blocks; more than one for several views."""
         return 1

@@ -1,11 +1,11 @@
 """Weights of several views: one weight each, every one in its own format.
 
 Gauge: ``||W||^2`` is the sum over the views, so the vectors of their blocks, side by side, have the norm of the whole.
-In a block of one view, each other view is one column, its scores divided by the norm of its weight; the solution then
-also has the best strength of every other view. Full weights are linear in their entries. A few entries are added to
-every block and so are always at their optimum; many are one block of their own, for all such views together, and one
-column in the others. Where all views have a tangent space, that of the whole is theirs side by side, with all entries
-of full weights.
+Blocks of different views are linear together: the first blocks of all views are one block of the whole, and so on. A
+view that has no block left is one column, its scores divided by the norm of its weight; the solution then also has its
+best strength. Full weights are linear in their entries. A few entries are added to every block and so are always at
+their optimum; many are one block of their own, for all such views together, and one column in the others. Where all
+views have a tangent space, that of the whole is theirs side by side, with all entries of full weights.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import tuning
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, Direction, OfView, SideBySide
 from .base import Block, Rank, Tangent, Weight
@@ -220,37 +221,47 @@ class ViewsWeight(Weight):
     def n_parameters(self) -> int:
         return sum(part.unit.weight.n_parameters for part in self._parts)
 
-    @property
+    @cached_property
     def _flat(self) -> list[int]:
         return [view for view, part in enumerate(self._parts) if part.is_flat]
 
-    @property
+    @cached_property
     def _low_rank(self) -> list[int]:
         return [view for view, part in enumerate(self._parts) if not part.is_flat]
 
-    @property
+    @cached_property
     def _rides(self) -> bool:
         """Whether full weights have so few entries that they can be part of every block."""
         sizes = [part.unit.weight.n_parameters for part in self._parts]
         others = sum(sizes[view] for view in self._low_rank)
         return others == 0 or sum(sizes) - others <= others
 
-    @property
-    def _blocks(self) -> list[tuple[int, int]]:
-        """The view and its own index of each block of a low-rank view."""
-        return [(view, k) for view in self._low_rank for k in range(len(self._parts[view].unit.weight.block_names))]
+    @cached_property
+    def _n_blocks(self) -> list[int]:
+        """Number of blocks of each view; zero for full weights."""
+        return [0 if part.is_flat else len(part.unit.weight.block_names) for part in self._parts]
 
-    @property
+    @cached_property
     def block_names(self) -> tuple[str, ...]:
-        named = [f"{self.form.names[k]}: {self._parts[k].unit.weight.block_names[index]}" for k, index in self._blocks]
+        counts, parts = self._n_blocks, self._parts
+        named = [
+            ", ".join(
+                f"{self.form.names[view]}: {parts[view].unit.weight.block_names[index]}"
+                for view, count in enumerate(counts)
+                if index < count
+            )
+            for index in range(max(counts))
+        ]
         return tuple(named) if named and self._rides else (*named, "full weights")
 
     def block(self, index: int) -> Block:
-        if index == len(self._blocks):
+        """Return a block of each view that has one of this number, side by side, with the strengths of the others."""
+        counts = self._n_blocks
+        if index == max(counts):
             return self._block(self._strengths(self._low_rank), whole=True)
-        view, own = self._blocks[index]
-        others = [k for k in self._low_rank if k != view]
-        columns = [self._of_block(view, self._parts[view].block(own)), *self._strengths(others)]
+        solved = [view for view in self._low_rank if index < counts[view]]
+        columns = [self._of_block(view, self._parts[view].block(index)) for view in solved]
+        columns += self._strengths([view for view in self._low_rank if view not in solved])
         return self._block(columns, whole=self._rides)
 
     @property
@@ -265,7 +276,13 @@ class ViewsWeight(Weight):
 
     @property
     def largest_size(self) -> int:
-        return max(self.form.sizes) if self._rides else sum(self.form.sizes)
+        if not self._rides:  # wide designs in every sweep, for which BLAS is faster than code for small ones
+            return tuning.SMALL_SAMPLES + 1
+        return max(self.form.sizes)
+
+    @property
+    def wide(self) -> float:
+        return tuning.WIDE_IF_VIEWS
 
     @property
     def n_tensors(self) -> int:

@@ -28,11 +28,13 @@ from .scoring import scoring_graph
 def export_onnx(model: Any, path: str | Path) -> None:
     """Write a fitted model as an ONNX file for original samples, atomically.
 
-    The file has one input, ``samples``: float32 of shape (n_samples, I_1, ..., I_M), any number of samples. Its outputs
-    are ``label`` (int64 or strings), ``scores`` (those of `decision_function`) and, if the model has
+    The file has one input, ``samples``: float32 of shape (n_samples, I_1, ..., I_M), any number of samples. For several
+    views it has one such input per view that is not left out, named after it. A sample that is NaN in a view lacks it
+    and is scored as by the model. (The model refuses samples that are NaN only in part, or lack all views; the file
+    does not.) Outputs are ``label`` (int64 or strings), ``scores`` (those of `decision_function`) and, if the model has
     `predict_proba`, ``probabilities``. The preparation is included. Low-rank weights are stored as factors if that
-    makes the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON), ``multi_class``, ``tensormargin``
-    (version).
+    makes the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON; the latter by name for several views),
+    ``multi_class``, ``tensormargin`` (version).
 
     Computations are in float32, or in float64 if means or offsets show that samples lie far from zero. Scores agree
     with those of the model to 1e-5 of their scale. Samples of other types must be converted to float32.

@@ -12,6 +12,7 @@ OPSET = 13
 """The oldest operator set that has all operators used here in their present form; runtimes since 2020 support it."""
 FLOAT, INT64, DOUBLE = 1, 7, 11
 """ONNX type codes, for Cast."""
+OUTPUTS = ("label", "scores", "probabilities")
 _IR_VERSION = 7  # the version of that operator set; runtimes of its time reject newer files
 _LARGEST = 2**31 - 2**20  # bytes of constants: a Protocol Buffers file holds at most 2 GiB
 _SHARED = 64  # entries: constants up to this size are stored only once
@@ -30,20 +31,29 @@ def require_onnx() -> Any:
 
 
 class Graph:
-    """Nodes and constants of a graph whose only input is a batch of samples.
+    """Nodes and constants of a graph whose input is a batch of samples, or one batch for each of several views.
 
     Attributes
     ----------
-    sample_shape : tuple of int
+    sample_shape : tuple of int, or dict of str to tuple of int for several views
     real : type
         Type of non-integer constants: float32, or float64 if more digits are needed.
     nbytes : int
         Size of the constants, which is almost that of the file unless it is small.
     """
 
-    def __init__(self, sample_shape: tuple[int, ...]) -> None:
+    def __init__(self, sample_shape: Any) -> None:
         self._onnx = require_onnx()
         self.sample_shape = sample_shape
+        self._inputs: dict[str, tuple[int, ...]] = (
+            sample_shape if isinstance(sample_shape, dict) else {self.samples: sample_shape}
+        )
+        taken = [name for name in self._inputs if name in OUTPUTS or not name]
+        if taken:
+            raise ValueError(
+                f"an input of an ONNX file has the name of its view, which must not be empty or one of "
+                f"{', '.join(OUTPUTS)}; got the view {taken[0]!r}. Rename the view and fit again"
+            )
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -53,7 +63,7 @@ class Graph:
 
     @property
     def samples(self) -> str:
-        """The name of the input."""
+        """The name of the only input; those of several views have the views' names."""
         return "samples"
 
     def add(self, operator: str, *inputs: Any, **attributes: Any) -> str:
@@ -61,7 +71,7 @@ class Graph:
 
         Inputs are names of other results, or arrays and numbers, which become constants (floats of type `real`).
         """
-        name = f"{operator.lower()}{len(self._nodes)}"
+        name = self._unused(f"{operator.lower()}{len(self._nodes)}")
         names = [one if isinstance(one, str) else self._constant(np.asarray(one)) for one in inputs]
         self._nodes.append(self._onnx.helper.make_node(operator, names, [name], **attributes))
         return name
@@ -79,7 +89,7 @@ class Graph:
                 'weight, fewer binary problems (multi_class="ovr"), or smaller samples (Resize, Crop)'
             )
         helper = self._onnx.helper
-        inputs = [self._value(self.samples, "FLOAT", self.sample_shape)]
+        inputs = [self._value(name, "FLOAT", shape) for name, shape in self._inputs.items()]
         graph = helper.make_graph(self._nodes, "tensormargin", inputs, self._outputs, self._constants)
         model = helper.make_model(
             graph,
@@ -93,6 +103,12 @@ class Graph:
         self._onnx.checker.check_model(model, full_check=True)
         return model
 
+    def _unused(self, name: str) -> str:
+        """Return a name that no view has."""
+        while name in self._inputs:
+            name = f"_{name}"
+        return name
+
     def _value(self, name: str, kind: str, shape: tuple[Any, ...]) -> Any:
         kind = getattr(self._onnx.TensorProto, kind)
         return self._onnx.helper.make_tensor_value_info(name, kind, ["n_samples", *shape])
@@ -105,7 +121,7 @@ class Graph:
         small = array.size <= _SHARED
         if small and key in self._known:
             return self._known[key]
-        name = f"c{len(self._constants)}"
+        name = self._unused(f"c{len(self._constants)}")
         self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(array, order="C"), name))
         self.nbytes += array.nbytes
         if small:

@@ -6,6 +6,8 @@ The way that gives the smaller file is used.
 
 If samples lie far from zero, <W, x> + b is a small difference of large numbers, for which float32 has too few digits.
 Scores are then computed in float64, and only the result is cast to float32.
+
+Of several views, each has an input of its own.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
-from ..affine import AffineForm, NotAffineError, form_of_chain
+from .._typing import Array, FloatArray
+from ..affine import AffineForm, form_of_chain
 from ..chains import Chain, every_step
 from ..estimators import TensorMarginClassifier
 from ..formats import FORMATS, Weight
 from ..preparation import Crop, Mask, Resize, Tensorize, TensorScaler
+from ..views import Views
 from .graph import DOUBLE, FLOAT, Graph
 
 _FAR = 16.0
@@ -38,10 +41,9 @@ def scoring_graph(steps: Sequence[Any], classifier: TensorMarginClassifier) -> t
     Raises NotAffineError if a weight cannot be pulled back through a step.
     """
     form = form_of_chain(Chain(tuple(steps), classifier))
-    if isinstance(form.weights, dict):
-        names = ", ".join(map(repr, form.weights))
-        raise NotAffineError(f"an ONNX file has one input, and the samples have the views {names}")
     far = bool(np.any(np.abs(form.offsets) > _FAR)) or any(map(_centres_from_afar, every_step(steps)))
+    if isinstance(form.weights, dict):
+        return _of_views(steps, classifier, form, far)
     ways = [_folded(form, far)]
     if all(type(step) in _OPERATORS for step in steps):
         ways.append(_in_steps(steps, classifier, form, far))
@@ -59,12 +61,56 @@ def _in_steps(
     graph, prepared = _begun(form, far)
     for step in steps:
         prepared = _OPERATORS[type(step)](graph, prepared, step)
-    products = _factored(classifier)
-    if products is None or sum(array.size for _, array in products) >= classifier.coef_.size:
+    products = _factored(classifier.weight_, tuple(classifier.sample_shape_))
+    if products is None or _size(products) >= classifier.coef_.size:
         return _ended(graph, _dense_scores(graph, prepared, classifier.coef_, classifier.intercept_))
-    for equation, array in products:
-        prepared = graph.add("Einsum", prepared, array, equation=equation)
-    return _ended(graph, graph.add("Add", prepared, classifier.intercept_))
+    return _ended(graph, graph.add("Add", _product(graph, prepared, products), classifier.intercept_))
+
+
+def _of_views(
+    steps: Sequence[Any], classifier: TensorMarginClassifier, form: AffineForm, far: bool
+) -> tuple[Graph, str]:
+    """Return a graph with one input per view that has a weight: the sum of the views' scores.
+
+    The score of a sample that lacks a view is not a number there, and is replaced by what the model gives it instead.
+    """
+    without = _scores_without(steps, classifier, form)
+    used = [name for name, own in form.weights.items() if own.any()] or list(form.weights)
+    form = AffineForm({name: form.weights[name] for name in used}, form.offsets)
+    graph = Graph({name: own.shape[1:] for name, own in form.weights.items()})
+    far = far or any(bool(np.any(np.abs(without[name]) > _FAR)) for name in used if name in without)
+    graph.real = np.float64 if far else np.float32
+    total = form.offsets
+    for name, weights in form.weights.items():
+        samples = graph.add("Cast", name, to=DOUBLE) if far else name
+        products = None if steps else _factored(classifier.weight_[name], weights.shape[1:])
+        if products is None or _size(products) >= weights.size:
+            scores = _dense_scores(graph, samples, weights)
+        else:
+            scores = _product(graph, samples, products)
+        if name in without:
+            scores = graph.add("Where", graph.add("IsNaN", scores), without[name], scores)
+        total = graph.add("Add", scores, total)
+    return _ended(graph, total)
+
+
+def _scores_without(
+    steps: Sequence[Any], classifier: TensorMarginClassifier, form: AffineForm
+) -> dict[str, FloatArray]:
+    """Return what replaces the scores of each view, without offsets, for samples that lack it.
+
+    It is found by asking the model about a sample that lacks the view and is zero in the others.
+    """
+    if len(form.weights) == 1:  # every sample has the only view
+        return {}
+    zero = {name: np.zeros((1, *own.shape[1:])) for name, own in form.weights.items()}
+    found = {}
+    for name, own in zero.items():
+        samples: Any = Views({**zero, name: np.full_like(own, np.nan)})
+        for step in steps:
+            samples = step.transform(samples)
+        found[name] = classifier.binary_scores(samples)[0] - form.offsets
+    return found
 
 
 def _begun(form: AffineForm, far: bool) -> tuple[Graph, str]:
@@ -83,8 +129,8 @@ def _ended(graph: Graph, scores: str) -> tuple[Graph, str]:
     return graph, scores
 
 
-def _dense_scores(graph: Graph, samples: str, weights: Array, offsets: Array) -> str:
-    return graph.add("Gemm", graph.add("Flatten", samples, axis=1), weights.reshape(len(weights), -1).T, offsets)
+def _dense_scores(graph: Graph, samples: str, weights: Array, *offsets: Array) -> str:
+    return graph.add("Gemm", graph.add("Flatten", samples, axis=1), weights.reshape(len(weights), -1).T, *offsets)
 
 
 def _centres_from_afar(step: Any) -> bool:
@@ -133,11 +179,20 @@ _OPERATORS: dict[type, Callable[[Graph, str, Any], str]] = {
 _Product = tuple[str, Array]
 
 
-def _factored(classifier: TensorMarginClassifier) -> list[_Product] | None:
-    """Return the contractions that turn samples into scores, or None if the weights have no factors."""
-    stored = classifier.weight_ if isinstance(classifier.weight_, list) else [classifier.weight_]
+def _size(products: list[_Product]) -> int:
+    return sum(array.size for _, array in products)
+
+
+def _product(graph: Graph, samples: str, products: list[_Product]) -> str:
+    for equation, array in products:
+        samples = graph.add("Einsum", samples, array, equation=equation)
+    return samples
+
+
+def _factored(kept: Any, shape: tuple[int, ...]) -> list[_Product] | None:
+    """Return the contractions that turn samples into scores, or None if the weights, as kept, have no factors."""
+    stored = kept if isinstance(kept, list) else [kept]
     form = next((one for one in FORMATS.values() if one.wrote(stored[0])), None)
-    shape = tuple(classifier.sample_shape_)
     if form is None or form.name not in _TERMS or len(shape) > len(_MODES):
         return None
     weights = [form.from_tensorly(one, shape) for one in stored]

@@ -173,7 +173,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
     search = search_of(model)
     results = getattr(search, "cv_results_", None)
     facts = [
-        ("weight", describe_model(classifier)),
+        ("weight", describe_model(classifier, all_steps(model))),
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
         ("strengths", describe_strengths(classifier)),
         ("preparation", "; ".join(describe_steps(model)) or "none"),

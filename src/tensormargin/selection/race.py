@@ -31,6 +31,10 @@ standard error of one point).
 FEWEST = 3
 """Number of candidates that always go on, unless they are significantly worse."""
 
+NO_RACE = 6
+"""Up to so many candidates, all are fitted on all splits. The few first fits of a race would leave most of them unseen:
+of four, such as all views and all but one of three, one was always dropped without a single fit."""
+
 SIGNIFICANT = 2.0
 """A candidate is dropped if it is this many standard errors below the leader."""
 
@@ -77,7 +81,7 @@ class Race:
         self._levels = list(levels)
         self._prior = similarity(levels)
         self._order = rng.permutation(len(levels))
-        everyone = exhaustive or len(levels) <= FEWEST
+        everyone = exhaustive or len(levels) <= NO_RACE
         self._rungs = [] if everyone else list(RUNGS)
         self._wanted = np.ones_like(self.scores, dtype=bool) if everyone else self._spread()
 

@@ -20,8 +20,8 @@ def strengths(objective: Objective) -> FloatArray:
     return np.array([objective.lam, objective.mu1, objective.mu2])
 
 
-def limits() -> FloatArray:
-    """Return the limits of a block's solve as compiled code takes them."""
+def limits(wide: float = 1.0) -> FloatArray:
+    """Return the limits of a block's solve as compiled code takes them; see `block_problem` for ``wide``."""
     return np.array(
         [
             _GAP,
@@ -30,6 +30,7 @@ def limits() -> FloatArray:
             tuning.SMALL_ROUNDS,
             tuning.SMALL_EPOCHS,
             tuning.FACE_WORK_IF_SMALL,
+            wide,
         ]
     )
 
@@ -44,7 +45,7 @@ class SmallSolution(NamedTuple):
 
 
 def solve_small_block(
-    design: Any, problem: MarginProblem, start: FloatArray | None, gap_tol: float
+    design: Any, problem: MarginProblem, start: FloatArray | None, gap_tol: float, wide: float = 1.0
 ) -> SmallSolution | None:
     """Return the solution of a small block problem.
 
@@ -65,7 +66,7 @@ def solve_small_block(
         objective.weights,
         strengths(objective),
         problem.bias_scale,
-        limits(),
+        limits(wide),
         beta,
         vector,
         answer,
