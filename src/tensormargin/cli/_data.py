@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
@@ -101,7 +101,6 @@ _LOADING = (
         "--allow-external", is_flag=True, help="Follow links, table paths and HDF5 storage to files elsewhere."
     ),
     click.option("--fill-missing", is_flag=True, help="Take chunks that a Zarr store or HDF5 file lacks as filled."),
-    click.option("--sha256", metavar="DIGEST", help="Digest that DATA must have, as sha256sum prints it."),
 )
 
 _PREPARING = (
@@ -128,10 +127,17 @@ _PREPARING = (
 )
 
 
-def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def loading_options(command: Callable[..., Any], digest: str = "--sha256") -> Callable[..., Any]:
     """Add the options of `load_samples` to a command, passed as one dictionary ``loading``."""
     parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size", *_VIEWS, *_RULES)
-    return _gathered(command, _LOADING, "loading", parts)
+    described = "Digest that DATA must have, as sha256sum prints it."
+    options = (*_LOADING, click.option(digest, "digest_of_data", metavar="DIGEST", help=described))
+    return _gathered(command, options, "loading", parts, {"sha256": "digest_of_data"})
+
+
+def loading_options_beside_model(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same options to a command that reads a model first: ``--sha256`` is the model's digest there."""
+    return loading_options(command, "--data-sha256")
 
 
 def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,10 +146,12 @@ def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _gathered(command, _PREPARING, "preparing", parts)
 
 
-def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple[str, ...]) -> Callable[..., Any]:
+def _gathered(
+    command: Callable[..., Any], options: Any, name: str, parts: tuple[str, ...], passed_as: Mapping[str, str] = {}
+) -> Callable[..., Any]:
     @wraps(command)
     def wrapped(**given: Any) -> Any:
-        gathered = {part: given.pop(part) for part in parts}
+        gathered = {part: given.pop(passed_as.get(part, part)) for part in parts}
         return command(**{name: gathered}, **given)
 
     for option in reversed(options):

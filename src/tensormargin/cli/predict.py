@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, load, loading_options, view_files
+from ._data import FORMATS, load, loading_options_beside_model, view_files
 from ._maps import write_maps
 from ._options import blaming, check_outputs, json_option, print_json, refusals, sha256_option
 
@@ -30,7 +30,7 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
-@loading_options
+@loading_options_beside_model
 @sha256_option
 @json_option
 def predict_command(

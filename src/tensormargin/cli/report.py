@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ._data import FORMATS, check_data, load, loading_options, view_files
+from ._data import FORMATS, check_data, load, loading_options_beside_model, view_files
 from ._options import blaming, check_outputs, json_option, refusals, say_written, sha256_option
 
 _EXAMPLES = f"""
@@ -26,7 +26,7 @@ DATA should be the labelled samples that the model was fitted to; the report say
 @click.argument("source", metavar="MODEL|COMPARISON", type=click.Path(path_type=Path))
 @click.argument("data", required=False, type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="HTML file to write.")
-@loading_options
+@loading_options_beside_model
 @sha256_option
 @json_option
 def report_command(
