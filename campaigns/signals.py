@@ -80,7 +80,7 @@ def _kill(folder: Path, command: list[str], number: signal.Signals, wait: float)
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "tensormargin", *command],
-            stdout=said, stderr=said, env=environment, start_new_session=True,
+            stdout=said, stderr=said, env=environment, start_new_session=True, preexec_fn=_heed_signals,
         )  # fmt: skip
         time.sleep(wait)
         process.send_signal(number)
@@ -99,6 +99,13 @@ def _kill(folder: Path, command: list[str], number: signal.Signals, wait: float)
     remove_leftovers(shared)  # what the next command does first
     faults += [f"left {path.name} in shared memory" for path in shared.iterdir()]
     return [*faults, *_half_written(folder / "out", killed=number == signal.SIGKILL)], code
+
+
+def _heed_signals() -> None:
+    """Undo that a campaign in the background, or under nohup, ignores signals, which commands would inherit."""
+    for number in SIGNALS:
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _left_behind(mark: str) -> list[str]:

@@ -130,4 +130,4 @@ def test_the_page_is_complete_and_nothing_is_bad():
     empty = reliability_page(runner.merged(parts))
     assert text.split("| campaign")[0] == empty.split("| campaign")[0]
     for campaign in plan.CAMPAIGNS.values():
-        assert f": {campaign.clean}.\n" in text
+        assert f": {campaign.clean}.\n" in text or not campaign.quick
