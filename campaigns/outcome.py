@@ -66,7 +66,7 @@ class Outcome:
 
     def remarks(self) -> list[str]:
         """Return counts, largest figures and notes in words."""
-        counts = [f"{number:,} {words}" for words, number in self.counts.items() if number]
+        counts = [f"{number:,} {words}" for words, number in sorted(self.counts.items()) if number]
         return [*counts, *(f"{name}: {value:.2g}" for name, value in self.largest.items()), *self.notes]
 
     def content(self) -> dict[str, Any]:

@@ -6,11 +6,13 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from textwrap import fill
 
 from campaigns.outcome import Outcome
 from campaigns.plan import Shard
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
+WIDTH = 120
 PACKAGES = (
     "tensormargin", "numpy", "scipy", "scikit-learn", "numba", "joblib", "skops", "pillow", "h5py", "zarr", "nibabel",
     "distributed", "selenium",
@@ -30,12 +32,13 @@ without a checksum cannot tell other values from the right ones.
 
 def reliability_page(whole: Mapping[str, tuple[Outcome, list[Shard]]]) -> str:
     """Return the page about all outcomes."""
-    rows = ["| campaign | seeds | tried | clean | bad |", "|---|---|---:|---:|---:|"]
+    rows = ["| campaign | seeds | tried | clean | bad | remarks |", "|---|---|---:|---:|---:|---|"]
     for name, (outcome, parts) in whole.items():
-        rows.append(f"| {name} | {_seeds(parts)} | {outcome.tried:,} | {outcome.clean:,} | {outcome.bad:,} |")
+        numbers = f"{outcome.tried:,} | {outcome.clean:,} | {outcome.bad:,}"
+        rows.append(f"| {name} | {_seeds(parts)} | {numbers} | {'; '.join(outcome.remarks())} |")
     totals = [sum(getattr(outcome, part) for outcome, _ in whole.values()) for part in ("tried", "clean", "bad")]
-    rows.append("| **all** | | " + " | ".join(f"**{total:,}**" for total in totals) + " |")
-    return INTRODUCTION + "\n".join([*rows, "", *_clean(whole), "", *_remarks(whole), "", _versions(), ""])
+    rows.append("| **all** | | " + " | ".join(f"**{total:,}**" for total in totals) + " | |")
+    return INTRODUCTION + "\n".join([*rows, "", *_clean(whole), "", *_versions(), ""])
 
 
 def _seeds(parts: list[Shard]) -> str:
@@ -48,16 +51,11 @@ def _seeds(parts: list[Shard]) -> str:
 def _clean(whole: Mapping[str, tuple[Outcome, list[Shard]]]) -> list[str]:
     """Return what is clean, once per campaign."""
     campaigns = {part.campaign: name.partition(":")[0] for name, (_, parts) in whole.items() for part in parts}
-    return ["## What is clean", "", *(f"- **{name}**: {one.clean}." for one, name in campaigns.items())]
+    lines = [fill(f"- **{name}**: {one.clean}.", WIDTH, subsequent_indent="  ") for one, name in campaigns.items()]
+    return ["## What is clean", "", *lines]
 
 
-def _remarks(whole: Mapping[str, tuple[Outcome, list[Shard]]]) -> list[str]:
-    said = {name: outcome.remarks() for name, (outcome, _) in whole.items()}
-    lines = [f"- **{name}**: {'; '.join(remarks)}." for name, remarks in said.items() if remarks]
-    return ["## Remarks", "", *lines]
-
-
-def _versions() -> str:
+def _versions() -> list[str]:
     found = []
     for name in PACKAGES:
         try:
@@ -65,4 +63,4 @@ def _versions() -> str:
         except PackageNotFoundError:
             continue
     system = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
-    return f"## Versions\n\n{system}; {', '.join(found)}."
+    return ["## Versions", "", fill(f"{system}; {', '.join(found)}.", WIDTH)]

@@ -110,8 +110,8 @@ def test_the_command_says_what_was_bad(seed, code, tried, tmp_path, monkeypatch,
     assert f"problems: a: 20 tried, {20 - code} clean, {code} bad" in said
     assert ("bad: case 0: wrong" in said) == bool(code)
     page = (tmp_path / "page.md").read_text()
-    assert f"| problems: a | {seed} | 20 | {20 - code} | {code} |" in page
-    assert f"| **all** | | **22** | **{22 - 2 * code}** | **{2 * code}** |" in page
+    assert f"| problems: a | {seed} | 20 | {20 - code} | {code} | |" in page.replace("  ", " ")
+    assert f"| **all** | | **22** | **{22 - 2 * code}** | **{2 * code}** | |" in page
 
 
 @pytest.mark.parametrize("wrong", [["--only", "nothing"], ["--jobs", "0"], ["--files", "-1"]], ids=" ".join)
@@ -123,11 +123,11 @@ def test_options_are_checked_first(wrong, capsys):
 
 def test_the_page_is_complete_and_nothing_is_bad():
     text = PAGE.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([^*|]+) \| [^|]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", text, flags=re.M)
+    rows = re.findall(r"^\| ([^*|]+) \| [^|]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| [^|]*\|$", text, flags=re.M)
     assert rows
     assert all((tried, bad) == (clean, "0") for _, tried, clean, bad in rows)
     parts = [(Shard(campaign, 1, 0), [outcome(name, 1, 0)]) for name, campaign in CAMPAIGNS.items()]
     empty = reliability_page(runner.merged(parts))
     assert text.split("| campaign")[0] == empty.split("| campaign")[0]
     for campaign in plan.CAMPAIGNS.values():
-        assert f": {campaign.clean}.\n" in text or not campaign.quick
+        assert f": {campaign.clean}." in " ".join(text.split())
