@@ -63,7 +63,7 @@ def hostile_labels(number: int, seed: int) -> Outcome:
             folder.mkdir()
             words, (page, shown, faults) = _page(folder, rng, host)
             if not faults:
-                faults = _look(driver, page, shown)
+                faults = look(driver, page, shown)
                 faults += [f"{len(calls)} connections were made"] if calls else []
             calls.clear()
             outcome.add(f"seed {seed}, case {case}: {words}", faults)
@@ -104,7 +104,7 @@ def _page(folder: Path, rng: np.random.Generator, host: str) -> tuple[str, tuple
     return f"{command[0]} {data.name}, labels {labels}", (page, [] if compares else labels, faults)
 
 
-def _look(driver: Any, page: Path, shown: list[str]) -> list[str]:
+def look(driver: Any, page: Path, shown: list[str]) -> list[str]:
     """Open a page, use all that can be used on it, and return what is wrong."""
     from selenium.common.exceptions import NoAlertPresentException, UnexpectedAlertPresentException
 
