@@ -1,7 +1,7 @@
 """Damaged and hostile data files, and what `load_samples` does with them.
 
-``python -m campaigns.files 2000`` damages files of every format, and loads them and the crafted ones in a process of
-its own. Clean is the right samples, or one short message with the name of the file; where a format has no checksum,
+Files of every format are damaged, and they and the crafted ones loaded in a process of its own (this module, as a
+program). Clean is the right samples, or one short message with the name of the file; where a format has no checksum,
 other values are clean, too. Bad is everything else: a crash, a hang, a traceback, other values than those written.
 """
 
@@ -21,11 +21,14 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from campaigns.outcome import Outcome
 
 SECONDS = 60.0  # a file that takes longer hangs
 LONGEST_MESSAGE = 1500
@@ -696,32 +699,6 @@ CRAFTED |= {
 # --------------------------------------------------------------------------------------------------------- the campaign
 
 
-@dataclass
-class Tally:
-    """What came of a campaign.
-
-    Attributes
-    ----------
-    tried : int
-    refused : int
-        Files that gave a message.
-    changed : int
-        Files without a checksum whose damage changed values.
-    bad : list of str
-        What was neither, one line each.
-    """
-
-    tried: int = 0
-    refused: int = 0
-    changed: int = 0
-    bad: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> int:
-        """Number of files that were not bad."""
-        return self.tried - len(self.bad)
-
-
 class Loader:
     """A process that loads files; it is replaced after a crash or a hang."""
 
@@ -731,7 +708,7 @@ class Loader:
     def load(self, folder: Path, path: str, options: dict[str, Any]) -> dict[str, Any]:
         """Return the outcome of loading a file: its ``kind``, and a digest of the values or a message."""
         if self.process is None or self.process.poll() is not None:
-            command = [sys.executable, "-m", "campaigns.files", "--load"]
+            command = [sys.executable, "-m", "campaigns.files"]
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1]
             )
@@ -783,41 +760,60 @@ def serve() -> None:
         replies.flush()
 
 
-def judge(tally: Tally, words: str, outcome: dict[str, Any], right: str | None, has_checksum: bool, name: str) -> None:
-    """Count one outcome; ``right`` is the digest of the undamaged samples, None if the file must be refused."""
-    tally.tried += 1
-    kind, text = outcome["kind"], outcome["text"]
+def judge(outcome: Outcome, words: str, found: dict[str, Any], right: str | None, checked: bool, name: str) -> None:
+    """Count what came of a file; ``right`` is the digest of the undamaged samples, None if it must be refused."""
+    kind, text = found["kind"], found["text"]
     if kind == "message" and name in text and len(text) <= LONGEST_MESSAGE:
-        tally.refused += 1
-    elif kind == "values" and right is not None and (text == right or not has_checksum):
-        tally.changed += text != right
+        outcome.counts["refused"] += 1
+        outcome.add(words, [])
+    elif kind == "values" and right is not None and (text == right or not checked):
+        outcome.counts["with other values, for want of a checksum"] += text != right
+        outcome.add(words, [])
     else:
-        tally.bad.append(f"{words}: {kind}, {text[:300]}")
+        outcome.add(words, [f"{kind}, {text[:300]}"])
 
 
-def crafted(loader: Loader, tally: Tally) -> None:
-    """Load all crafted files."""
-    for name, write in CRAFTED.items():
-        with _folder() as folder:
-            path, options = write(folder)
-            began = time.monotonic()
-            outcome = loader.load(folder, path, options)
-            seconds = time.monotonic() - began
-            judge(tally, f"{name} ({seconds:.1f} s)", outcome, None, True, folder.name)
+def crafted_files(number: int = 0, seed: int = 0) -> Outcome:
+    """Return what came of all crafted files, of which there is one each, whatever the number and the seed."""
+    outcome = Outcome("crafted files")
+    with _loader() as loader:
+        for name, write in CRAFTED.items():
+            with _folder() as folder:
+                path, options = write(folder)
+                began = time.monotonic()
+                found = loader.load(folder, path, options)
+                seconds = time.monotonic() - began
+                judge(outcome, f"{name} ({seconds:.1f} s)", found, None, True, folder.name)
+    return outcome
 
 
-def damaged(loader: Loader, tally: Tally, name: str, number: int, seed: int) -> None:
-    """Load damaged files of a format."""
-    form = FORMATS[name]
+def damaged_files(number: int, seed: int) -> list[Outcome]:
+    """Return what came of about ``number`` damaged files in all, by format."""
+    with _loader() as loader:
+        return [_damaged(loader, name, -(-number // len(FORMATS)), seed) for name in FORMATS]
+
+
+def _damaged(loader: Loader, name: str, number: int, seed: int) -> Outcome:
+    outcome, form = Outcome(f"damaged files: {name}"), FORMATS[name]
     with _folder() as folder:
         right = loader.load(folder, *form.write(folder))
         assert right["kind"] == "values", right
     for one in range(number):
         with _folder() as folder:
             path, options, words = write_damaged(folder, name, one, seed)
-            outcome = loader.load(folder, path, options)
-            label = f"{name}, {words}, number {one} of seed {seed}"
-            judge(tally, label, outcome, right["text"], form.has_checksum, folder.name)
+            found = loader.load(folder, path, options)
+            label = f"seed {seed}, case {one}: {words}"
+            judge(outcome, label, found, right["text"], form.has_checksum, folder.name)
+    return outcome
+
+
+@contextmanager
+def _loader() -> Iterator[Loader]:
+    loader = Loader()
+    try:
+        yield loader
+    finally:
+        loader.end()
 
 
 class _folder:
@@ -833,35 +829,5 @@ class _folder:
         shutil.rmtree(self.parent)
 
 
-def run(number: int, seed: int = 0) -> Iterator[tuple[str, Tally]]:
-    """Yield the tally of each format with about ``number`` damaged files in all, and that of the crafted files."""
-    loader = Loader()
-    try:
-        tally = Tally()
-        crafted(loader, tally)
-        yield "crafted", tally
-        for name in FORMATS:
-            tally = Tally()
-            damaged(loader, tally, name, -(-number // len(FORMATS)), seed)
-            yield name, tally
-    finally:
-        loader.end()
-
-
-def main(number: int, seed: int) -> int:
-    """Run the campaign and print its tallies; return 1 if something was bad."""
-    bad = 0
-    print(f"{'format':22} {'tried':>6} {'refused':>8} {'changed':>8} {'bad':>4}")
-    for name, tally in run(number, seed):
-        print(f"{name:22} {tally.tried:6} {tally.refused:8} {tally.changed:8} {len(tally.bad):4}", flush=True)
-        for line in tally.bad:
-            print(f"  {line}")
-        bad += len(tally.bad)
-    return int(bad > 0)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--load"]:
-        serve()
-    else:
-        sys.exit(main(*(int(one) for one in (*sys.argv[1:], 210, 0)[:2])))
+    serve()

@@ -204,7 +204,7 @@ def tampered_models(number: int, seed: int, sealed: bool = False) -> Outcome:
     sealed : bool, default=False
         Whether the digest is renewed after the change, so that the file is accepted unless a check refuses it.
     """
-    outcome = Outcome("models, sealed again" if sealed else "models, changed")
+    outcome = Outcome("resealed models" if sealed else "changed models")
     with TemporaryDirectory() as name:
         folder = Path(name)
         *models, _ = write_files(folder)
@@ -224,9 +224,19 @@ def tampered_models(number: int, seed: int, sealed: bool = False) -> Outcome:
     return outcome
 
 
+def changed_models(number: int, seed: int) -> Outcome:
+    """Return how commands treat models that were changed after they were sealed."""
+    return tampered_models(number, seed)
+
+
+def resealed_models(number: int, seed: int) -> Outcome:
+    """Return how commands treat models that were sealed again after the change."""
+    return tampered_models(number, seed, sealed=True)
+
+
 def tampered_comparisons(number: int, seed: int) -> Outcome:
     """Return how `report` treats changed comparisons."""
-    outcome = Outcome("comparisons")
+    outcome = Outcome("changed comparisons")
     with TemporaryDirectory() as name:
         folder = Path(name)
         source = write_files(folder)[-1].read_bytes()

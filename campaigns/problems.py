@@ -187,7 +187,7 @@ CHECKS: tuple[Callable[[Problem, Any, Rng], list[str]], ...] = (
 
 def random_problems(number: int, seed: int) -> Outcome:
     """Return how many random problems satisfy all `CHECKS`."""
-    outcome, refused = Outcome("problems"), 0
+    outcome = Outcome("random problems")
     for case in range(number):
         rng = np.random.default_rng([seed, case])
         problem = random_problem(rng)
@@ -197,12 +197,11 @@ def random_problems(number: int, seed: int) -> Outcome:
             for check in CHECKS if max(model.lam, model.mu1, model.mu2) < 1e6 else CHECKS[:2]:
                 faults += check(problem, model, rng)
         except ValueError as error:
-            refused += 1
+            outcome.counts["refused: strengths too large for the samples"] += 1
             faults += [] if any(words in str(error) for words in REFUSED) else [f"ValueError: {error}"]
         except Exception as error:  # noqa: BLE001 - to be counted
             faults.append(f"{type(error).__name__}: {error}")
         outcome.add(f"seed {seed}, case {case}: {problem}", faults)
-    outcome.notes.append(f"{refused} were refused: strengths too large for the samples")
     return outcome
 
 
@@ -215,7 +214,7 @@ def permuted_modes(number: int, seed: int) -> Outcome:
     These are Tucker weights, matrices and weights of rank one. A Tensor-Train of a higher rank is reversed, since other
     orders are other sets of weights.
     """
-    outcome, differences = Outcome("permuted modes"), list[float]()
+    outcome = Outcome("permuted modes")
     for case in range(number):
         rng = np.random.default_rng([seed, case])
         shape = tuple(rng.integers(2, 7, int(rng.integers(2, 5))).tolist())
@@ -229,10 +228,9 @@ def permuted_modes(number: int, seed: int) -> Outcome:
         one, other = fitted(problem), fitted(problem, X.transpose(0, *(order + 1)), y)
         off = abs(one.objective_[0] - other.objective_[0]) / max(abs(one.objective_[0]), 1e-12)
         free = rank > 1 and name != "tucker" and len(shape) > 2
-        differences += [off] if free else []
         outcome.add(f"seed {seed}, case {case}: {problem}", [] if free or off <= 1e-3 else [f"differs by {off:.2g}"])
-    found = np.array(differences)
-    shares = ", ".join(f"{int((found > most).sum())} by more than {most:g}" for most in (1e-3, 1e-2, 0.1))
-    kind = f"{len(found)} CP weights and Tensor-Trains of rank two or more"
-    outcome.notes.append(f"{kind}: {shares}; at most {found.max(initial=0.0):.2g}")
+        if free:
+            outcome.counts["CP weights and Tensor-Trains of rank two or more, which may differ"] += 1
+            for most in (1e-2, 0.1):
+                outcome.counts[f"of them by more than {most:.0%}"] += off > most
     return outcome

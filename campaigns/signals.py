@@ -1,9 +1,10 @@
-"""Signals at random moments, and full disks: nothing half written, nobody left behind."""
+"""Signals at random moments, full and read-only disks: nothing half written, nobody left behind."""
 
 from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ MARK = "TENSORMARGIN_CAMPAIGN"  # a variable by which the processes of a case ar
 EARLIEST, LATEST = 1.5, 12.0  # seconds after the start of a command
 PATIENCE = 5.0  # seconds until all processes must have ended
 DATA = "TENSORMARGIN_DATA"
+NOBODY = 65534  # a user with no rights
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
@@ -44,7 +46,6 @@ def commands(folder: Path) -> dict[str, list[str]]:
 def killed_commands(number: int, seed: int) -> Outcome:
     """Return how commands with two processes end after a signal at a random moment."""
     outcome = Outcome("signals")
-    moments = []
     for case in range(number):
         rng = np.random.default_rng([seed, case])
         with TemporaryDirectory() as name:
@@ -55,9 +56,8 @@ def killed_commands(number: int, seed: int) -> Outcome:
             number_of = SIGNALS[int(rng.integers(len(SIGNALS)))]
             wait = float(rng.uniform(EARLIEST, LATEST))
             faults, code = _kill(folder, choices[which], number_of, wait)
-            moments.append(code == 0)
+            outcome.counts["had ended before the signal"] += code == 0
             outcome.add(f"seed {seed}, case {case}: {which}, {number_of.name} after {wait:.1f} s", faults)
-    outcome.notes.append(f"{sum(moments)} of {number} commands had finished before the signal")
     return outcome
 
 
@@ -80,7 +80,7 @@ def _kill(folder: Path, command: list[str], number: signal.Signals, wait: float)
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "tensormargin", *command],
-            stdout=said, stderr=said, env=environment, start_new_session=True,
+            stdout=said, stderr=said, env=environment, start_new_session=True, preexec_fn=_heed_signals,
         )  # fmt: skip
         time.sleep(wait)
         process.send_signal(number)
@@ -99,6 +99,13 @@ def _kill(folder: Path, command: list[str], number: signal.Signals, wait: float)
     remove_leftovers(shared)  # what the next command does first
     faults += [f"left {path.name} in shared memory" for path in shared.iterdir()]
     return [*faults, *_half_written(folder / "out", killed=number == signal.SIGKILL)], code
+
+
+def _heed_signals() -> None:
+    """Undo that a campaign in the background, or under nohup, ignores signals, which commands would inherit."""
+    for number in SIGNALS:
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _left_behind(mark: str) -> list[str]:
@@ -179,7 +186,7 @@ def full_disks(number: int, seed: int) -> Outcome:
         for case in range(number):
             rng = np.random.default_rng([seed, case])
             size = int(10 ** rng.uniform(0, 5.7))
-            out = folder / "full"
+            out, mounted = folder / "full", True
             if rng.random() < 0.5:
                 out.mkdir()
                 with largest_file(size):
@@ -188,12 +195,53 @@ def full_disks(number: int, seed: int) -> Outcome:
                 with small_disk(out, max(4096, size)) as mounted:
                     faults = _write_to(out, folder, (model, fitted, comparison), rng) if mounted else []
                     _clear(out)
-                if not mounted and not outcome.notes:
-                    outcome.notes.append("no permission to mount a small file system; those cases were left out")
+                if not mounted:
+                    outcome.counts["left out: no permission to mount a small file system"] += 1
             _clear(out)
             if out.exists():
                 out.rmdir()
-            outcome.add(f"seed {seed}, case {case}: {size} bytes", faults)
+            if mounted:
+                outcome.add(f"seed {seed}, case {case}: {size} bytes", faults)
+    return outcome
+
+
+# ---- read-only disks ----
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[str]:
+    """Make a folder that nothing can be written to, and yield how: a mounted disk, or permissions and another user."""
+    folder.mkdir(mode=0o555)
+    root = os.geteuid() == 0
+    command = ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)]
+    mounted = (
+        root and shutil.which("mount") is not None and subprocess.run(command, capture_output=True).returncode == 0
+    )
+    try:
+        if root and not mounted:
+            os.seteuid(NOBODY)
+        yield "a disk that is mounted read-only" if mounted else "a folder without permission to write"
+    finally:
+        if root and not mounted:
+            os.seteuid(0)
+        if mounted:
+            subprocess.run(["umount", str(folder)], check=True)
+        folder.rmdir()
+
+
+def read_only_disks(number: int, seed: int) -> Outcome:
+    """Return how commands end that write to a folder where nothing can be written."""
+    outcome = Outcome("read-only disks")
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # another user reads the files
+        model, *_, fitted, comparison = write_files(folder)
+        for case in range(number):
+            rng = np.random.default_rng([seed, case])
+            with read_only(folder / "fixed") as how:
+                outcome.counts[f"in {how}"] += 1
+                faults = _write_to(folder / "fixed", folder, (model, fitted, comparison), rng)
+            outcome.add(f"seed {seed}, case {case}", faults)
     return outcome
 
 

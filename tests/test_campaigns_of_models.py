@@ -1,4 +1,4 @@
-"""Tests of the campaigns of models, problems and disks with few cases: they find nothing, and would find something."""
+"""Tests of the campaigns of models and problems: they find what is wrong. `python -m campaigns --quick` is the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # campaigns are not installed
 
-from campaigns import models, problems, signals
+from campaigns import models, problems
 from campaigns.outcome import EXAMPLES, Outcome
 
 from tensormargin.io import seals
@@ -32,15 +32,7 @@ def test_random_problems_satisfy_all_checks(monkeypatch):
 
 
 @pytest.mark.campaign
-def test_changed_models_are_refused(monkeypatch):
-    assert models.tampered_models(8, seed=0).bad == 0
-    assert models.tampered_models(8, seed=0, sealed=True).bad == 0
-    assert models.tampered_comparisons(8, seed=0).bad == 0
+def test_changed_models_that_are_accepted_are_bad(monkeypatch):
     monkeypatch.setattr(seals, "_digest", lambda path, size: "0" * 64)  # no change is noticed any more
     found = models.tampered_models(12, seed=0)
     assert "was accepted" in str(found)
-
-
-@pytest.mark.campaign
-def test_full_disks_give_one_message():
-    assert signals.full_disks(4, seed=0).bad == 0

@@ -144,3 +144,15 @@ def test_a_full_disk_is_one_message(archive, tmp_path):
         assert "Traceback" not in done.stderr
         assert name in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"samples.npz", "model.skops"}
+
+
+def test_lists_of_classes_are_cut(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(60, 3, 4)), np.arange(60) % 30
+    save_model(tmp_path / "model.skops", TensorMarginClassifier("cp", 1).fit(X, [f"class {one}" for one in y]), {})
+    np.savez(tmp_path / "samples.npz", X=X, y=np.array([f"label {one}" for one in y]))
+    said = run("inspect", tmp_path / "model.skops").stdout
+    assert "classes: class 0, class 1, class 10" in said
+    assert " and 20 more" in said
+    said = run("predict", tmp_path / "model.skops", tmp_path / "samples.npz", "-o", tmp_path / "out.csv").stdout
+    assert "the labels label 0, label 1" in said
+    assert " and 20 more are none of the model's classes" in said

@@ -9,6 +9,7 @@ import shutil
 
 import numpy as np
 import pytest
+from campaigns.browser import look as looked_at
 from conftest import fewer_models, low_rank_classes
 
 from tensormargin import TensorMarginClassifier
@@ -312,6 +313,25 @@ def test_the_page_opens_without_errors_and_fits_the_screen(browser, page, width,
     assert browser.execute_script(images) == 0
     assert browser.save_screenshot(str(tmp_path / "page.png"))
     assert not browser.execute_script("return typeof window.alerted !== 'undefined'")
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("&lt;script&gt;alert(1)&lt;/script&gt;", ""),
+        (EVIL, "a dialog: 1"),
+        ("<img src=x onerror=alert(2)>", "a dialog: 2"),
+        ("<a href='javascript:alert(1)'>x</a>", "an element of a label"),
+        ("<script>location = 'about:blank'</script>", "went to about:blank"),
+        ("nothing", "does not show"),
+    ],
+    ids=["text", "script", "handler", "link", "redirection", "missing"],
+)
+def test_the_campaign_of_hostile_labels_finds_what_is_wrong(content, fault, browser, tmp_path):
+    (tmp_path / "page.html").write_text(f"<!doctype html><title>x</title><link rel=icon href=data:,>{content}")
+    found = looked_at(browser, tmp_path / "page.html", [EVIL])
+    found = [one for one in found if "rel=" not in one]  # so that the browser asks for no icon
+    assert any(fault in one for one in found) if fault else found == []
 
 
 def pixels(browser, number):

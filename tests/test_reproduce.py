@@ -28,7 +28,7 @@ from tensormargin.evaluation.multiplicity import holm
 from tensormargin.io import BadFileError
 from tensormargin.reproduce import PROTOCOLS, Evaluation, Grid, Row, RowStore, Run, RunSettings, TuningRow, quick
 from tensormargin.reproduce.findings import findings
-from tensormargin.reproduce.page import page_text, read_results, write_page, write_summaries
+from tensormargin.reproduce.page import page_text, read_results, summary_text, write_page, write_summaries
 from tensormargin.reproduce.paper import reported
 from tensormargin.reproduce.protocols import load_once, spread
 from tensormargin.reproduce.rows import CellKey
@@ -605,6 +605,7 @@ def test_summaries_are_written_and_read_again(whole, tmp_path):
     folder = whole.folder
     assert (folder / "summary.md").read_text() == text
     cells, paired = read_csv(folder / "summary.csv", CellSummary), read_csv(folder / "differences.csv", Difference)
+    assert summary_text(TableResults(whole.settings.table, cells, paired)) == text
     rows = whole.wanted_rows()
     for before, after in ((summarise_rows(rows, [DIGITS]), cells), (differences(rows, [DIGITS]), paired)):
         for one, two in zip(before, after, strict=True):
@@ -616,6 +617,23 @@ def test_summaries_are_written_and_read_again(whole, tmp_path):
     (folder / "summary.csv").write_text("a,b\n1,2\n")
     with pytest.raises(BadFileError, match="not a summary"):
         read_csv(folder / "summary.csv", CellSummary)
+    write_summaries(whole)
+
+
+def test_summaries_appear_together(whole, monkeypatch):
+    write_summaries(whole)
+    names = ("summary.csv", "differences.csv", "summary.md")
+    for name in names:
+        (whole.folder / name).write_text("old")
+
+    def full(one):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tensormargin.reproduce.page.summary_text", full)
+        with pytest.raises(OSError, match="no space"):
+            write_summaries(whole)
+    assert [(whole.folder / name).read_text() for name in names] == ["old"] * 3
     write_summaries(whole)
 
 

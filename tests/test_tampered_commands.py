@@ -64,7 +64,13 @@ def test_a_digest_that_is_kept_elsewhere(folder, tmp_path):
     for out, *command in commands(path, folder, tmp_path):
         refused(path, out, *command, "--model-sha256", "0" * 64)
     out, *command = next(commands(path, folder, tmp_path))
-    assert run(*command, "--model-sha256", sha256_of(path)).returncode == 0
+    data = folder / "samples.npz"
+    refused(data, out, *command, "--sha256", "0" * 64)
+    both = ("--model-sha256", sha256_of(path), "--sha256", sha256_of(data))
+    assert run(*command, *both).returncode == 0
+    page = tmp_path / "both.html"
+    assert run("report", path, data, "-o", page, *both).returncode == 0
+    refused(data, tmp_path / "p.html", "report", path, data, "-o", tmp_path / "p.html", "--sha256", "0" * 64)
     refused(folder / "result.json", tmp_path / "p.html", "report", folder / "result.json", "-o", tmp_path / "p.html",
             "--model-sha256", "0" * 64)  # fmt: skip
 

@@ -103,6 +103,16 @@ def test_a_digest_that_is_kept_elsewhere(saved):
         load_model(saved, sha256="abc")
 
 
+@pytest.mark.parametrize("version", [True, 1.0, "1", 0, None])
+def test_only_a_number_is_a_format(version, saved):
+    def other(members):
+        members[models.FACTS] = json.dumps({**json.loads(members[models.FACTS]), "format": version})
+
+    rewritten(saved, other, b"")
+    with pytest.raises(BadFileError, match="no format version"):
+        load_model(saved)
+
+
 def test_files_of_earlier_formats_have_no_digest(saved):
     def earlier(members):
         members[models.FACTS] = json.dumps({**json.loads(members[models.FACTS]), "format": 2})

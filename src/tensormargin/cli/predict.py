@@ -70,7 +70,9 @@ def predict_command(
         return
     click.echo(f"Wrote {out}: {len(rows.predicted)} predictions")
     if unknown:
-        click.echo(f"No accuracy: the labels {', '.join(unknown[:5])} are none of the model's classes")
+        from ..readers.rules import listed
+
+        click.echo(f"No accuracy: the labels {listed(unknown)} are none of the model's classes")
     elif accuracy is not None:
         click.echo(f"Accuracy on the labels that came with {data}: {100 * accuracy:.2f} %")
 
@@ -121,10 +123,11 @@ def inspect_command(model: Path, weight_map: Path | None, model_sha256: str | No
 
 def _description(path: Path, loaded: ModelFile) -> list[str]:
     from ..intake import shape_in_words
+    from ..readers.rules import listed
     from ..statements import evaluation_lines, statements
 
     facts, about = loaded.facts, loaded.facts["about"]
-    classes = ", ".join(map(str, facts["classes"]))
+    classes = listed([str(label) for label in facts["classes"]])
     return [
         f"{path}: {facts['model']}, saved {facts['created']}",
         f"Takes samples of {shape_in_words(facts['sample_shape'])}; classes: {classes}",

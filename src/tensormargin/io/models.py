@@ -235,7 +235,7 @@ def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
             "`tensormargin fit` and save_model"
         ) from error
     version = facts.get("format") if isinstance(facts, dict) else None
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:  # true is no version, although it equals 1
         raise BadFileError(f"{path}: has no format version; save the model again")
     if version > FORMAT:
         raise BadFileError(

@@ -8,10 +8,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..io import BadFileError, replacing
+from ..io import BadFileError, all_or_none, replacing
 from .findings import findings, in_short
 from .runner import Run
-from .summary import CellSummary, Difference, Record, corrected, differences, read_csv, summarise_rows, write_csv
+from .summary import (
+    CellSummary,
+    Difference,
+    Record,
+    as_read,
+    corrected,
+    differences,
+    read_csv,
+    summarise_rows,
+    write_csv,
+)
 from .tables import TableResults, accuracy_table, difference_table, time_table
 
 TITLES = {
@@ -92,11 +102,12 @@ def write_summaries(run: Run) -> str:
     cells, paired = summarise_rows(rows, run.protocol), differences(rows, run.protocol)
     cells, paired = _of_other_data(run, "summary.csv", cells), _of_other_data(run, "differences.csv", paired)
     paired = corrected(paired)  # including the differences of other data
-    write_csv(run.folder / "summary.csv", cells)
-    write_csv(run.folder / "differences.csv", paired)
-    text = summary_text(_read_table(run.folder, run.settings.table))  # read back, with the digits of the CSV files
-    with replacing(run.folder / "summary.md") as temporary:
-        temporary.write_text(text)
+    with all_or_none():
+        write_csv(run.folder / "summary.csv", cells)
+        write_csv(run.folder / "differences.csv", paired)
+        text = summary_text(TableResults(run.settings.table, as_read(cells), as_read(paired)))
+        with replacing(run.folder / "summary.md") as temporary:
+            temporary.write_text(text)
     return text
 
 

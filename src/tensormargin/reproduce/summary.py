@@ -260,14 +260,23 @@ def _short(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
+def as_read(records: Sequence[Record]) -> list[Record]:
+    """Return records as `read_csv` returns them after `write_csv`, with fewer digits."""
+    return [
+        _record(type(record), {name: str(_short(value)) for name, value in asdict(record).items()})
+        for record in records
+    ]
+
+
+def _record(kind: type[Record], line: Mapping[str, str]) -> Record:
+    readers = {"int": int, "float": float, "str": str}
+    return kind(**{field.name: readers[str(field.type)](line[field.name]) for field in fields(kind)})
+
+
 def read_csv(path: Path, kind: type[Record]) -> list[Record]:
     """Return the records that `write_csv` wrote."""
-    readers = {"int": int, "float": float, "str": str}
     try:
         with path.open(newline="") as file:
-            return [
-                kind(**{field.name: readers[str(field.type)](line[field.name]) for field in fields(kind)})
-                for line in csv.DictReader(file)
-            ]
+            return [_record(kind, line) for line in csv.DictReader(file)]
     except (KeyError, TypeError, ValueError) as error:
         raise BadFileError(f"{path}: not a summary of this version ({error}); run the table again") from error

@@ -1,0 +1,116 @@
+"""All campaigns: what they do, how many cases they try, and how these are divided among processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+from campaigns.outcome import Outcome
+
+FIGURES = {"files": 10_000, "models": 2_000, "problems": 10_000, "kills": 50, "disks": 200, "pages": 100}
+"""Number of cases per option of the command."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign.
+
+    Attributes
+    ----------
+    name : str
+    function : str
+        Module and function of number and seed, which returns an `Outcome` or several.
+    option : str
+        The option that has the number of cases.
+    quick : int
+        Number of cases of ``--quick``; 0 leaves it out: tests do the same with all crafted files and with workers.
+    per_process : int
+        Most cases of one process, which has a seed of its own; 0 if the cases do not depend on numbers and seeds.
+    seconds : float
+        Time that one case may take on a slow machine.
+    clean : str
+        What a clean case is.
+    share : float
+        Share of the number of cases.
+    """
+
+    name: str
+    function: str
+    option: str
+    quick: int
+    per_process: int
+    seconds: float
+    clean: str
+    share: float = 1.0
+
+    def run(self, number: int, seed: int) -> list[Outcome]:
+        """Return the outcomes of some cases."""
+        module, function = self.function.split(":")
+        found = getattr(import_module(f"campaigns.{module}"), function)(number, seed)
+        return found if isinstance(found, list) else [found]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The cases of one campaign and one seed, which a process of its own tries."""
+
+    campaign: Campaign
+    number: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.campaign.name} {self.number} {self.seed}"
+
+    @property
+    def seconds(self) -> float:
+        """Time after which the process hangs: that of its cases, and a start."""
+        return 120 + self.number * self.campaign.seconds
+
+
+CAMPAIGNS = {
+    campaign.name: campaign
+    for campaign in (
+        Campaign("crafted-files", "files:crafted_files", "files", 0, 0, 300,
+                 "one short message with the name of the file"),
+        Campaign("damaged-files", "files:damaged_files", "files", 105, 1050, 5,
+                 "the right samples or one short message with the name of the file; other values only in formats "
+                 "without a checksum"),
+        Campaign("changed-models", "models:changed_models", "models", 20, 250, 10,
+                 "refused with exit code 2 and the name of the file, no output", 0.5),
+        Campaign("resealed-models", "models:resealed_models", "models", 20, 250, 10,
+                 "refused as above, or accepted with finite predictions", 0.5),
+        Campaign("comparisons", "models:tampered_comparisons", "models", 20, 250, 10,
+                 "refused as above, or a page", 0.25),
+        Campaign("problems", "problems:random_problems", "problems", 100, 500, 5,
+                 "the objective never rises, is that of the weight and reaches the gap; the same optimum for permuted, "
+                 "copied, weighted and scaled samples"),
+        Campaign("modes", "problems:permuted_modes", "problems", 20, 500, 5,
+                 "the same optimum for permuted modes, where the method promises it", 0.1),
+        Campaign("signals", "signals:killed_commands", "kills", 1, 10, 90,
+                 "ends at once, with the signal's exit code; no process, memory or half-written file stays"),
+        Campaign("workers", "workers:killed_workers", "kills", 0, 10, 180,
+                 "the answer of this machine, after up to three of the Dask workers were killed"),
+        Campaign("full-disks", "signals:full_disks", "disks", 3, 100, 10,
+                 "all outputs, or none and one message with the name of a file"),
+        Campaign("read-only-disks", "signals:read_only_disks", "disks", 4, 100, 10,
+                 "none and one message with the name of a file"),
+        Campaign("pages", "browser:hostile_labels", "pages", 1, 50, 60,
+                 "the labels are shown as text; no dialog, no connection, no element or error from them"),
+    )
+}  # fmt: skip
+
+
+def shards(numbers: Mapping[str, int], names: list[str], seed: int, quick: bool) -> Iterator[Shard]:
+    """Yield the parts of the named campaigns; ``numbers`` are cases per option."""
+    for name in names:
+        campaign = CAMPAIGNS[name]
+        rest = campaign.quick if quick else round(campaign.share * numbers[campaign.option])
+        if not campaign.per_process:
+            yield from [Shard(campaign, 1, 0)] if rest else []
+            continue
+        own = seed
+        while rest > 0:
+            number = min(rest, campaign.per_process)
+            yield Shard(campaign, number, own)
+            rest, own = rest - number, own + 1

@@ -1,0 +1,111 @@
+"""Dask workers that are killed at random moments: the answer is that of this machine, or one clear error."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from campaigns.outcome import Outcome
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, on_cluster, tuning
+
+MOST_KILLS = 3  # a job that loses four workers ends the run
+LONGEST_WAIT = 1.5  # seconds between two of them
+
+
+def killed_workers(number: int, seed: int) -> Outcome:
+    """Return whether searches and fits of Dask arrays survive the death of up to three workers."""
+    outcome = Outcome("killed workers")
+    try:
+        import distributed
+    except ImportError:
+        outcome.note("needs Dask: pip install 'tensormargin[dask]'")
+        return outcome
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    X, y = _samples()
+    tuning.LOADED_SHARE = 0.0  # Dask arrays stay where they are
+    expected = {work: work(X, y, None) for work in (search, lazy_fit)}
+    n_workers = 1 + seed % 2
+    with (
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        for case in range(number):
+            rng = np.random.default_rng([seed, case])
+            work = (search, lazy_fit)[case % 2]
+            killer = _Killer(cluster, rng)
+            faults = _outcome(work, X, y, client, expected[work], killer)
+            client.wait_for_workers(n_workers, timeout=60)
+            outcome.counts["workers killed"] += killer.killed
+            outcome.add(f"seed {seed}, case {case}: {work.__name__}, {killer.killed} of {n_workers} workers", faults)
+    return outcome
+
+
+class _Killer(threading.Thread):
+    """Kills up to three workers at random moments, until it is told to stop."""
+
+    def __init__(self, cluster: Any, rng: np.random.Generator) -> None:
+        super().__init__(daemon=True)
+        self.cluster, self.rng = cluster, rng
+        self.killed, self.stop = 0, threading.Event()
+
+    def run(self) -> None:
+        """Wait and kill."""
+        for _ in range(int(self.rng.integers(1, MOST_KILLS + 1))):
+            if self.stop.wait(self.rng.uniform(0.0, LONGEST_WAIT)):
+                return
+            processes = [worker.pid for worker in self.cluster.workers.values() if worker.pid is not None]
+            with suppress(IndexError, ProcessLookupError):  # none is there, or it has just ended
+                os.kill(processes[int(self.rng.integers(len(processes) or 1))], signal.SIGKILL)
+                self.killed += 1
+
+
+def _outcome(work: Callable[..., Any], X: Any, y: Any, client: Any, expected: Any, killer: _Killer) -> list[str]:
+    """Return what is wrong with the answer of the workers."""
+    killer.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = work(X, y, client)
+    except Exception as error:  # noqa: BLE001 - to be counted
+        return [f"{type(error).__name__}: {error}"[:300]]
+    finally:
+        killer.stop.set()
+        killer.join()
+    fine = all(np.allclose(one, other, rtol=1e-6, atol=1e-9) for one, other in zip(found, expected, strict=True))
+    return [] if fine else ["another answer than on this machine"]
+
+
+def _samples() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 2
+    return rng.normal(size=(240, 12, 14)) + 0.2 * y[:, None, None], y
+
+
+def search(X: Any, y: Any, client: Any) -> tuple[Any, ...]:
+    """Return the scores and the choice of a search."""
+    model = TensorMarginClassifierCV(("cp",), ranks=(1, 2), lams=(0.1, 1.0, 10.0), mus=(0, 1), cv=4, random_state=0)
+    if client is None:
+        model.fit(X, y)
+    else:
+        with on_cluster(client, X):
+            model.fit(X, y)
+    return model.cv_results_["mean_test_score"], model.best_index_
+
+
+def lazy_fit(X: Any, y: Any, client: Any) -> tuple[Any, ...]:
+    """Return the weight of a fit to a Dask array."""
+    import dask.array
+
+    samples = X if client is None else dask.array.from_array(X, chunks=(40, *X.shape[1:]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # equal after any number of sweeps
+        model = TensorMarginClassifier("cp", 2, tol=1e-8, max_iter=8).fit(samples, y)
+    return model.coef_ / np.abs(model.coef_).max(), model.objective_
