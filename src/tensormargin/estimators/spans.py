@@ -19,7 +19,8 @@ from .._typing import Array, FloatArray
 from ..alternate import Fit
 from ..blocks.sample_side import cholesky_rows
 from ..designs import Matrix
-from ..formats import FORMATS, ViewsFormat, ViewsWeight, Weight
+from ..formats import ViewsFormat, ViewsWeight, Weight
+from ..formats.full import FullWeight
 from ..samples import MemorySamples, Samples
 from ..samples.views import View, ViewSamples
 
@@ -70,7 +71,7 @@ class ViewInSpan:
         """Return the part of a weight that lies in the span, as one of the coordinates."""
         dense = weight.to_dense().ravel().astype(np.float64)
         scores = self.design.products(dense) - float(self.centre @ dense)
-        return FORMATS["full"](solve_triangular(self.triangle, scores[self.chosen], lower=True, check_finite=False))
+        return FullWeight(solve_triangular(self.triangle, scores[self.chosen], lower=True, check_finite=False))
 
     def outside(self, weight: Weight, shape: tuple[int, ...]) -> Weight:
         """Return a weight of the coordinates as one of the samples."""
@@ -79,7 +80,7 @@ class ViewInSpan:
             self.triangle, weight.to_dense(), lower=True, trans=1, check_finite=False
         )
         dense = self.design.weighted_sum(shares) - shares.sum() * self.centre
-        return FORMATS["full"](dense.reshape(shape))
+        return FullWeight(dense.reshape(shape))
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class SpanOfViews:
         """Return the samples of a fit in their span, or None if it would not get faster."""
         if not isinstance(samples, ViewSamples) or not isinstance(form, ViewsFormat):
             return None
-        flat = [one is FORMATS["full"] for one in form.formats]
+        flat = [one is FullWeight for one in form.formats]
         if all(flat):  # one convex problem, solved once
             return None
         every = enumerate(zip(samples.views, flat, strict=True))

@@ -80,7 +80,7 @@ def _of_views(
     graph = Graph({name: own.shape[1:] for name, own in form.weights.items()})
     far = far or any(bool(np.any(np.abs(without[name]) > _FAR)) for name in used if name in without)
     graph.real = np.float64 if far else np.float32
-    total = form.offsets
+    total: Any = form.offsets
     for name, weights in form.weights.items():
         samples = graph.add("Cast", name, to=DOUBLE) if far else name
         products = None if steps else _factored(classifier.weight_[name], weights.shape[1:])
