@@ -31,7 +31,7 @@ standard error of one point).
 FEWEST = 3
 """Number of candidates that always go on, unless they are significantly worse."""
 
-NO_RACE = 6
+NO_RACE = 5
 """Up to so many candidates, all are fitted on all splits. The few first fits of a race would leave most of them unseen:
 of four, such as all views and all but one of three, one was always dropped without a single fit."""
 
