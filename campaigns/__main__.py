@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -51,7 +52,11 @@ def main(given: list[str] | None = None) -> int:
 
     cases = {name: getattr(options, name) for name in FIGURES}
     todo = shards(cases, options.only or list(CAMPAIGNS), options.seed, options.quick)
-    whole = merged(run_all(todo, options.jobs, options.keep, say))
+    try:
+        whole = merged(run_all(todo, options.jobs, options.keep, say))
+    except KeyboardInterrupt:
+        print("Stopped" + ("; the same command goes on." if options.keep else "."), file=sys.stderr, flush=True)
+        os._exit(130)  # without waiting for the parts, whose processes end with this one
     for outcome, _ in whole.values():
         print(outcome)
     if options.page:

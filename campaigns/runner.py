@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 from campaigns.outcome import Outcome
 from campaigns.plan import CAMPAIGNS, Shard
@@ -57,7 +58,7 @@ def run_all(
     shards: Iterable[Shard], jobs: int, keep: Path | None = None, done: Callable[[Shard, list[Outcome]], None] = print
 ) -> list[tuple[Shard, list[Outcome]]]:
     """Return the outcomes of all parts; those that ``keep`` has are not tried again, others are added to it."""
-    todo, kept = list(shards), read_kept(keep)
+    todo, kept, one_at_a_time = list(shards), read_kept(keep), Lock()
 
     def one(shard: Shard) -> list[Outcome]:
         if str(shard) in kept:
@@ -65,15 +66,17 @@ def run_all(
         found = run_shard(shard)
         if keep is not None:
             line = json.dumps({"shard": str(shard), "outcomes": [outcome.content() for outcome in found]})
-            with keep.open("a", encoding="utf-8") as file:
+            with one_at_a_time, keep.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
         return found
 
-    found = []
-    with ThreadPoolExecutor(jobs) as pool:
+    found, pool = [], ThreadPoolExecutor(jobs)
+    try:
         for shard, outcomes in zip(todo, pool.map(one, todo), strict=True):
             done(shard, outcomes)
             found.append((shard, outcomes))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # an interruption does not wait for what is running
     return found
 
 

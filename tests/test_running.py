@@ -334,6 +334,18 @@ def test_a_library_that_turns_the_interrupt_into_another_error_does_not_matter(a
     assert a_command(press).exit_code == 130
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_exit_code_is_right_wherever_the_signal_arrives(number, tmp_path):
+    """Python ends by SIGINT after an interrupt within exec, as in modules with dataclasses that are being imported."""
+    text = f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(5)"
+    (tmp_path / "interrupted.py").write_text(
+        "import click\nfrom tensormargin.cli import main, run\n"
+        f"main.add_command(click.Command('wait', callback=lambda: exec({text!r})))\nrun(['wait'])\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (128 + number, "Stopped.\n")
+
+
 def test_a_second_press_does_not_interrupt_the_end(a_command):
     ended = []
 

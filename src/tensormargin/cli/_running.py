@@ -235,6 +235,9 @@ def interruptible(context: click.Context) -> Iterator[None]:
 
 def ignore_while_ending() -> None:
     """Ignore signals while this process ends, which takes a moment; if it takes longer, one ends it at once."""
+    # Python remembers a KeyboardInterrupt that left text which was being executed (a dataclass of a module that was
+    # being imported), and `python -m` then ends by SIGINT, whatever the exit code; executing other text clears that.
+    exec("")
     began = time.monotonic()
 
     def interrupt(number: int, frame: Any) -> None:
