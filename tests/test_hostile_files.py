@@ -544,3 +544,15 @@ def test_what_is_announced_is_allowed_or_not(tmp_path):
     for rules, words in ((FileRules(), "not plausible for 1 kB"), (FileRules(memory=10**7), "10 MB are available")):
         with pytest.raises(BadFileError, match=words):
             rules.admit(tmp_path / "a", 2**27, "it")
+
+
+def test_relative_paths_are_those_of_the_caller(tmp_path, monkeypatch):
+    pytest.importorskip("h5py")
+    import h5py
+
+    for folder, value in (("one", 1.0), ("two", 2.0)):
+        (tmp_path / folder).mkdir()
+        with h5py.File(tmp_path / folder / "a.h5", "w") as file:
+            file["X"], file["y"] = np.full((4, 3, 2), value), np.arange(4) % 2
+        monkeypatch.chdir(tmp_path / folder)  # while the reader process lives on
+        assert load_samples("a.h5").data[0, 0, 0] == value

@@ -58,7 +58,7 @@ class _Reader:
 
     def ask(self, function: str, arguments: Sequence[Any], n_bytes: int) -> tuple[str, Any]:
         try:
-            write_message(self.requests, (function, list(arguments), n_bytes))
+            write_message(self.requests, (function, list(arguments), n_bytes, os.getcwd()))
             reply: tuple[str, Any] = read_message(self.replies)
             write_message(self.requests, "mapped")
             return reply

@@ -89,12 +89,13 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     write_message(replies, "ready")
     while True:
         try:
-            function, arguments, n_bytes = read_message(requests)
+            function, arguments, n_bytes, folder = read_message(requests)
         except EOFError:
             return
         limits.begin(n_bytes)
         reply: tuple[str, Any]
         try:
+            os.chdir(folder)  # that of the caller may have changed, and paths may be relative to it
             reply = ("result", answer(function, arguments))
         except rules.BadFileError as error:
             reply = ("bad file", str(error))
