@@ -385,7 +385,7 @@ class TestSearches:
             features = flat_features(training.array, intercept)
             assert features.pay(model)
             short, long = features.fit(clone(model), training), clone(model).fit(X, y)
-            # In pairs of classes, `fit` reduces a view once more; low-rank steps then end elsewhere within the tolerance.
+            # In pairs of classes, `fit` reduces a view once more; low-rank steps then end elsewhere, within the tol.
             close = 1e-3 if (decomposition, scheme) == ("cp", "ovo") else 1e-9
             np.testing.assert_allclose(short.decision_function(X), long.decision_function(X), atol=close)
             assert short.n_parameters_ == long.n_parameters_
