@@ -25,7 +25,8 @@ cases are drawn from seeds, so that each can be made again: `python -m campaigns
 seed 3. [security.md](security.md) says what files can and cannot do, CONTRIBUTING.md how campaigns are run.
 
 A case is clean or bad, and nothing else; a process that crashes or hangs is bad. Remarks are no faults: a format
-without a checksum cannot tell other values from the right ones.
+without a checksum cannot tell other values from the right ones. Campaigns that are not in the table were not part of
+this run.
 
 """
 

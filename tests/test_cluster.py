@@ -16,6 +16,7 @@ import pytest
 import zarr
 from conftest import fewer_models, low_rank_classes, run
 from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError
 from distributed.comm.tcp import TCP
 from joblib import Parallel, delayed
 from sklearn.utils import Bunch
@@ -404,6 +405,27 @@ def test_a_worker_that_dies_is_an_error(cluster, address):
         list(Parallel(return_as="generator_unordered")(delayed(die)(k) for k in range(1)))
     with Client(cluster) as client:  # its nanny starts another worker
         client.wait_for_workers(2, timeout=30)
+
+
+@pytest.mark.parametrize("failures", [1, 100])
+def test_a_worker_that_dies_while_arguments_are_sent(address, failures, monkeypatch):
+    scatter, calls = Client._scatter, []
+
+    async def failing(self, *arguments, **named):
+        calls.append(1)
+        if len(calls) <= failures:
+            raise CommClosedError("Stream is closed")
+        return await scatter(self, *arguments, **named)
+
+    large = np.ones(1000)
+    with on_cluster(address):
+        monkeypatch.setattr(Client, "_scatter", failing)
+        jobs = Parallel(return_as="generator_unordered")(delayed(np.sum)(large) for _ in range(2))
+        if failures == 1:
+            assert list(jobs) == [1000.0] * 2
+        else:
+            with pytest.raises(LostWorkersError, match="Stream is closed"):
+                list(jobs)
 
 
 def die_at_first(X, number, folder, deaths):

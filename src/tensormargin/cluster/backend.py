@@ -116,9 +116,25 @@ class ClusterBackend(DaskDistributedBackend):
             else:
                 callback(out)
 
+        func.tell = callback
         future = _submit(self, func, answer)
         future.add_done_callback(partial(_tell_failure, callback))
         return future
+
+    async def _to_func_args(self, func: Any) -> Any:
+        """Send the arguments of a batch; send them again if the worker that receives them dies.
+
+        joblib is not told of the failure, and would wait for the batch forever.
+        """
+        for losses in range(_ALLOWED_LOSSES + 1):
+            try:
+                return await super()._to_func_args(func)
+            except (OSError, TimeoutError, CancelledError) as error:
+                self.call_data_futures.clear()  # they failed as well
+                if losses == _ALLOWED_LOSSES:
+                    func.tell(error)
+                    raise
+        raise AssertionError("unreachable")
 
     async def _send_again(self, func: Any, callback: Callable[..., Any], losses: int, lost: CancelledError) -> None:
         if self._renewal is None or self._renewal.done():  # jobs that were lost together share one
@@ -141,7 +157,7 @@ class ClusterBackend(DaskDistributedBackend):
         """Return the results of a batch, or raise its error."""
         try:
             return super().retrieve_result_callback(out)
-        except (KilledWorker, CancelledError) as error:
+        except (KilledWorker, CancelledError, CommClosedError) as error:
             raise LostWorkersError(
                 f"the cluster lost a job: {error} Workers die where memory runs out (give them more, or fewer threads "
                 "each) and where their time is up; their logs say which"
