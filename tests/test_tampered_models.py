@@ -121,6 +121,16 @@ def test_files_of_earlier_formats_have_no_digest(saved):
     assert load_model(saved).facts["format"] == 2
 
 
+def test_text_that_nothing_can_print_is_refused(saved):
+    def unprintable(members):
+        members[models.FACTS] = json.dumps({**json.loads(members[models.FACTS]), "model": "\ud800"})
+
+    rewritten(saved, unprintable)
+    seal(saved)
+    with pytest.raises(BadFileError, match=r"model\.skops: not a model"):
+        read_facts(saved)
+
+
 def test_the_facts_that_saving_returns_are_those_of_the_file(samples, tmp_path):
     facts = save_model(tmp_path / "model", TensorMarginClassifier("tt").fit(*samples), {"pair": (1, 2)})
     assert facts == read_facts(tmp_path / "model")

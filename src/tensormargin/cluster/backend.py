@@ -142,8 +142,12 @@ class ClusterBackend(DaskDistributedBackend):
         try:
             await self._renewal
             self._send(func, callback, losses)
-        # No worker came, or the scheduler is gone.
-        except (OSError, TimeoutError, RuntimeError, CancelledError, CommClosedError):
+        except (CancelledError, CommClosedError):  # the worker that received them died, or the scheduler is gone
+            if losses < _ALLOWED_LOSSES:
+                self.client.loop.add_callback(self._send_again, func, callback, losses + 1, lost)
+            else:
+                callback(lost)
+        except (OSError, TimeoutError, RuntimeError):  # no worker came
             callback(lost)
 
     async def _renew(self) -> None:

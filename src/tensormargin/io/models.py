@@ -226,6 +226,7 @@ def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             facts = json.loads(read_member(path, archive, FACTS))
+            json.dumps(facts, ensure_ascii=False).encode()  # raises for surrogates, which nothing can print
     except BadFileError:
         raise
     # RuntimeError: encrypted, unknown compression, or nested too deeply.
