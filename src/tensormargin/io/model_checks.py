@@ -11,7 +11,8 @@ from .._typing import Array
 from ..estimators import TensorMarginClassifier
 from ..formats import FORMATS
 from ..multiclass import problem_classes
-from ..preparation import Crop, Deconfound, Mask, Resize, TensorScaler
+from ..preparation import Crop, Deconfound, Resize, TensorScaler
+from ..preparation.shaping import SetsToZero
 from .archive import CLASSES
 
 # What may be NaN or infinite: scores of candidates that were dropped, progress, and shares of a variance of zero.
@@ -244,7 +245,7 @@ def _check_confounds(step: Any) -> None:
 _SHAPES: Mapping[type, Callable[[Any], None]] = {
     TensorMarginClassifier: _check_classifier,
     TensorScaler: _check_scaler,
-    Mask: _check_mask,
+    SetsToZero: _check_mask,
     Crop: _check_crop,
     Resize: _check_resizing,
     Deconfound: _check_confounds,

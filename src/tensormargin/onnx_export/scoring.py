@@ -24,6 +24,7 @@ from ..chains import Chain, every_step
 from ..estimators import TensorMarginClassifier
 from ..formats import FORMATS, Weight
 from ..preparation import Crop, Mask, Resize, Tensorize, TensorScaler
+from ..representations import AnovaMask
 from ..views import Views
 from .graph import DOUBLE, FLOAT, Graph
 
@@ -146,7 +147,7 @@ def _scale(graph: Graph, samples: str, step: TensorScaler) -> str:
     return graph.add("Div", samples, step.scale_) if step.with_std else samples
 
 
-def _mask(graph: Graph, samples: str, step: Mask) -> str:
+def _mask(graph: Graph, samples: str, step: Mask | AnovaMask) -> str:
     return graph.add("Where", np.asarray(step.mask_, bool), samples, 0.0)
 
 
@@ -170,6 +171,7 @@ def _tensorize(graph: Graph, samples: str, step: Tensorize) -> str:
 _OPERATORS: dict[type, Callable[[Graph, str, Any], str]] = {
     TensorScaler: _scale,
     Mask: _mask,
+    AnovaMask: _mask,
     Crop: _crop,
     Resize: _resize,
     Tensorize: _tensorize,

@@ -84,7 +84,20 @@ class _HasMask(KeepsTensors):
         return {**state, "mask": state["mask"] if isinstance(state["mask"], str) else as_mask(state["mask"])}
 
 
-class Mask(_HasMask):
+class SetsToZero(KeepsTensors):
+    """A transformer that sets the entries outside ``mask_`` to zero."""
+
+    mask_: Any
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        return namespace(X).where(beside(self.mask_, X), X, like(0, X, dtype_of(X)))
+
+    def pull_back(self, weight: Any) -> Array:
+        """Return the weight, set to zero outside the mask."""
+        return self._change(as_array(weight))
+
+
+class Mask(_HasMask, SetsToZero):
     """Set entries outside a mask to zero.
 
     Parameters
@@ -108,13 +121,6 @@ class Mask(_HasMask):
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self.mask_ = like(_found_mask(X, self.mask), X)
         return tuple(X.shape[1:])
-
-    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
-        return namespace(X).where(beside(self.mask_, X), X, like(0, X, dtype_of(X)))
-
-    def pull_back(self, weight: Any) -> Array:
-        """Return the weight, set to zero outside the mask."""
-        return self._change(as_array(weight))
 
     def words(self) -> str:
         """Return a description of the masking."""

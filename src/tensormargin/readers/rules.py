@@ -172,11 +172,13 @@ def listed(names: Iterable[str], total: int | None = None) -> str:
     ----------
     names : iterable of str
     total : int, optional
-        Their number, unless they have a length.
+        Their number, for names that are made one by one: only the first ones are.
     """
-    number = total if total is not None else len(names)  # type: ignore[arg-type]
+    if total is None:
+        names = list(names)
+        total = len(names)
     first = ", ".join(quoted(name) for name in islice(names, _MOST_NAMES))
-    return first + (f" and {number - _MOST_NAMES} more" if number > _MOST_NAMES else "")
+    return first + (f" and {total - _MOST_NAMES} more" if total > _MOST_NAMES else "")
 
 
 def shortened(text: str) -> str:

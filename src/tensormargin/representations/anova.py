@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import as_array, beside, cast, dtype_of, like, namespace, to_host
+from .._namespace import beside, cast, like, namespace, to_host
 from .._typing import Array, FloatArray
 from ..metadata import NO_METADATA, Metadata
 from ..preparation import TensorScaler
 from ..preparation._passes import floating, statistics, widest
+from ..preparation.shaping import SetsToZero
 from .base import LearnsFromLabels, added
 from .parameters import checked_number
 
 
-class AnovaMask(LearnsFromLabels):
+class AnovaMask(LearnsFromLabels, SetsToZero):
     """Set all entries to zero but those whose means differ most between the classes.
 
     Entries are ranked by the F statistic of an analysis of variance, as fMRI decoders select voxels. The mask is
@@ -60,12 +61,7 @@ class AnovaMask(LearnsFromLabels):
         return tuple(int(size) for size in X.shape[1:])
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
-        X = cast(X, floating(X))
-        return namespace(X).where(beside(self.mask_, X), X, like(0, X, dtype_of(X)))
-
-    def pull_back(self, weight: Any) -> Array:
-        """Return the weight, set to zero outside the mask."""
-        return self._change(as_array(weight))
+        return super()._change(cast(X, floating(X)), metadata)
 
     def words(self) -> str:
         """Return a description of the mask."""

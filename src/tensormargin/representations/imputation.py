@@ -102,6 +102,7 @@ class Impute(Representation):
         if self.method == "low-rank":
             mean = self._fit_components(X, mean, min(rank, prod(shape)))
         self.mean_ = beside(mean, X)
+        # Shapes by name are those of views, which no other transformer of one array makes.
         return {"samples": shape, "missing": shape} if self.mask else shape  # type: ignore[return-value]
 
     def _fit_components(self, X: Any, mean: FloatArray, rank: int) -> FloatArray:

@@ -132,18 +132,15 @@ class Kind:
     together: tuple[str, ...] = ()
 
 
+_ALONG_TIME = (
+    ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "convolutions"),
+    ("channels scaled", "smoothed", "covariances", "power", "convolutions", "kernel"),
+)
+
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
-        "series": Kind(
-            "channels x time",
-            ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "convolutions"),
-            ("channels scaled", "smoothed", "covariances", "power", "convolutions", "kernel"),
-        ),
-        "eeg": Kind(
-            "electrodes x time",
-            ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "convolutions"),
-            ("channels scaled", "smoothed", "covariances", "power", "convolutions", "kernel"),
-        ),
+        "series": Kind("channels x time", *_ALONG_TIME),
+        "eeg": Kind("electrodes x time", *_ALONG_TIME),
         "volume": Kind(
             "voxels in space",
             ("raw", "entries scaled", "blurred", "more blurred", "selected", "convolutions"),
