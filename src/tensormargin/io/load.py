@@ -13,6 +13,7 @@ import numpy as np
 
 from .._typing import Array
 from .._validation import text_or_numbers
+from ..axes import Axes, checked_axes
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
 from ..metadata import checked_confounds
@@ -110,6 +111,8 @@ class SampleSet:
         decides on the representations that ``tensormargin fit --auto`` tries.
     sfreq : float or None
         Sampling frequency in Hz along the last mode, for the same sources.
+    axes : tuple of Axis or None
+        Names, units and coordinates of the modes, as far as the source states them; a dictionary for several views.
     """
 
     data: Any
@@ -126,9 +129,11 @@ class SampleSet:
     sources: Mapping[str, str] | None = None
     field: str | None = None
     sfreq: float | None = None
+    axes: Axes | Mapping[str, Axes | None] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confounds", checked_confounds(self.data, self.confounds))
+        object.__setattr__(self, "axes", _checked_axes(self.axes, self.sample_shape))
         for name in ("target", "groups"):
             values = getattr(self, name)
             if values is not None:
@@ -146,6 +151,13 @@ class SampleSet:
         if self.target is None:
             raise BadFileError(f"{self.source}: has no labels; {_LABELS_FROM}")
         return self.target
+
+
+def _checked_axes(axes: Any, shape: Any) -> Any:
+    """Return the axes of an array, or of each of several views, if they fit its shape."""
+    if isinstance(axes, Mapping):
+        return {name: checked_axes(own, shape[name]) for name, own in axes.items()}
+    return checked_axes(axes, shape)
 
 
 @dataclass(frozen=True)
