@@ -21,9 +21,11 @@ from tensorly.regression import CP_PLSR
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
-from tensormargin.evaluation.choice import tuned
+from tensormargin.evaluation.choice import candidate_scores, choose, tuned_behind
+from tensormargin.evaluation.contenders import contender
 from tensormargin.evaluation.intervals import paired_difference, score_interval, wilson
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
+from tensormargin.metadata import NO_METADATA
 from tensormargin.model_steps import (
     all_steps,
     classifier_of,
@@ -40,7 +42,7 @@ from tensormargin.model_steps import (
 )
 from tensormargin.peers import CPPLSClassifier
 from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler
-from tensormargin.selection import TensorMarginClassifierCV, auto_model
+from tensormargin.selection import TensorMarginClassifierCV, auto_model, splits_of
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (0.01, 1), "mus": (0,), "cv": 3, "random_state": 0}
 SHAPE = (4, 5)
@@ -346,11 +348,11 @@ def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
     tuned_by, fitted = [], []
 
     def watched(one, *arguments):
-        tuned_by.append(arguments[-1])
+        tuned_by.append(arguments[-2])
         fitted.append(one.estimator.named_steps["svc"].class_weight)
-        return tuned(one, *arguments)
+        return tuned_behind(one, *arguments)
 
-    monkeypatch.setattr("tensormargin.evaluation.nested.tuned", watched)
+    monkeypatch.setattr("tensormargin.evaluation.nested.tuned_behind", watched)
     plan = FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=2, class_weight="balanced")
     found = nested_evaluation(plan.model(None), X, y, cv=2)
     assert tuned_by == ["balanced_accuracy"] * 2
@@ -360,6 +362,29 @@ def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
     assert found.difference.difference == pytest.approx(difference)
     plain = nested_evaluation(FitPlan(decomposition="cp", rank=1, folds=2).model(None), X, y, cv=2)
     assert (plain.score, tuned_by[2:], fitted[2:]) == ("accuracy", ["accuracy"] * 2, [None] * 2)
+
+
+def test_of_many_preparations_the_reference_tries_two_with_all_values():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 3, 4)) + 0.3 * y[:, None, None]
+    preparations = [None, TensorScaler("global"), TensorScaler(), TensorScaler(per=0)]
+    splits, flat = splits_of(3, y, None, 0), contender("LinearSVC")
+    found = tuned_behind(flat, preparations, X, y, splits, 1, "accuracy", NO_METADATA)
+    middle = candidate_scores(flat.middle().behind(*preparations), X, y, splits).mean(axis=1)
+    best = np.sort(np.argsort(-middle, kind="stable")[:2])
+    wanted = flat.behind(*(preparations[number] for number in best))
+    assert found.values == choose(wanted, candidate_scores(wanted, X, y, splits).T).values
+
+
+def test_the_reference_is_tuned_on_the_splits_of_the_search():
+    y = np.arange(40) % 2
+    X = np.random.default_rng(0).standard_normal((40, 3, 4))
+    search = TensorMarginClassifierCV(("cp",), (1,), lams=(1,), mus=(1,), cv=4, random_state=3).fit(X, y)
+    rows = np.concatenate([test for _, test in search.splits(y)])
+    np.testing.assert_array_equal(np.sort(rows), np.arange(40))
+    other = TensorMarginClassifierCV(cv=4, random_state=4)
+    assert any(np.any(a[1] != b[1]) for a, b in zip(search.splits(y), other.splits(y), strict=True))
 
 
 def test_labels_and_groups_are_taken_by_position(uneven):

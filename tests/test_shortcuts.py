@@ -19,6 +19,7 @@ import tensormargin.alternate as alternate_module
 import tensormargin.coarse as coarse
 import tensormargin.estimators.binary_fit as binary
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, Views, tuning
+from tensormargin._namespace import rows_of
 from tensormargin.alternate import Sweep, _left_to_fall
 from tensormargin.blocks import block_problem
 from tensormargin.blocks.signed_design import SignedDesign
@@ -31,6 +32,7 @@ from tensormargin.objective import MarginProblem, Objective
 from tensormargin.samples import MemorySamples
 from tensormargin.selection import splits_of
 from tensormargin.selection.flat import flat_features
+from tensormargin.selection.inner_products import InnerProducts
 from tensormargin.solvers import SOLVERS
 
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
@@ -393,6 +395,55 @@ class TestSearches:
             gone[:] = np.nan
             without = Views(a=a, b=gone, c=c)
             np.testing.assert_allclose(short.decision_function(without), long.decision_function(without), atol=close)
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    @pytest.mark.parametrize("intercept", [True, False])
+    def test_inner_products_give_the_scores_of_a_fit(self, dtype, intercept):
+        rng = np.random.default_rng(0)
+        y = np.arange(30) % 3
+        a, b, c = (rng.standard_normal((30, *shape)) + 5 for shape in ((6, 7), (3, 4), (90,)))
+        several = Views(a=a, b=b, c=(c + 0.3 * y[:, None]).astype(dtype))
+        train, test = np.arange(24), np.arange(24, 30)
+        for X, scale in ((a.astype(dtype), None), (several, "equal"), (several, {"b": 0.0}), (several, {"a": 3.0})):
+            for scheme, weight in (("ovo", None), ("ovr", "balanced"), ("ovr", None)):
+                settings = {"multi_class": scheme, "class_weight": weight, "fit_intercept": intercept, "tol": 1e-6}
+                settings |= {} if scale is None else {"view_scale": scale}
+                model = TensorMarginClassifier("full", lam=3.0, mu1=2.0, **settings)
+                own, other = rows_of(X, train), rows_of(X, test)
+                products = InnerProducts(training_set(model, own, y[train], None), other, intercept)
+                assert products.pay(model)
+                fitted, scores = products.fit(clone(model))
+                long = clone(model).fit(own, y[train])
+                close = 1e-5 if dtype == np.float64 else 2e-3
+                np.testing.assert_allclose(scores, long.binary_scores(other), atol=close)
+                assert fitted.n_parameters_ == long.n_parameters_
+
+    def test_inner_products_are_for_flat_weights_of_complete_samples(self):
+        rng = np.random.default_rng(0)
+        y, X = np.arange(10) % 2, rng.standard_normal((10, 5, 6))
+        flat, low_rank = TensorMarginClassifier("full"), TensorMarginClassifier("cp", 1)
+        products = InnerProducts(training_set(flat, X, y, None), X[:3], True)
+        assert products.pay(flat)
+        assert not products.pay(low_rank)
+        lacking = X.copy()
+        lacking[0] = np.nan
+        views = Views(a=X, b=lacking)
+        assert not InnerProducts(training_set(flat, views, y, None), rows_of(views, np.arange(3)), True).pay(flat)
+        assert not InnerProducts(training_set(flat, X[:, 0], y, None), X[:3, 0], True).pay(flat)  # more samples
+
+    @pytest.mark.parametrize("scoring", [None, "roc_auc", "neg_log_loss", "balanced_accuracy"])
+    def test_searches_by_inner_products_choose_alike(self, scoring, monkeypatch):
+        rng = np.random.default_rng(0)
+        y = np.arange(40) % 2
+        X = rng.standard_normal((40, 9, 11)) + 0.25 * y[:, None, None]
+        searches = []
+        for most in (tuning.MOST_INNER_PRODUCTS, 0):
+            monkeypatch.setattr(tuning, "MOST_INNER_PRODUCTS", most)
+            settings = {"scoring": scoring, "exhaustive": True, "cv": 3, "random_state": 0}
+            searches.append(TensorMarginClassifierCV(("full", "cp"), (1,), **settings).fit(X, y))
+        short, long = (search.cv_results_["mean_test_score"] for search in searches)
+        np.testing.assert_allclose(short, long, atol=2e-3)
+        np.testing.assert_allclose(searches[0].calibration_, searches[1].calibration_, rtol=2e-2)
 
     @pytest.mark.parametrize("classes", [(0, 1), ("a", "b", "c")])
     def test_accuracy_from_scores_is_that_of_the_scorer(self, classes):

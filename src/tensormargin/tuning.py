@@ -236,3 +236,8 @@ SHARED_RESULTS_BYTES = 2**29
 """Representations that a search keeps for other models that have them in common."""
 FLAT_BASIS_BYTES = 2**29
 """Samples of at most this size (as float64) are reduced to their span for flat weights."""
+MOST_INNER_PRODUCTS = 2000
+"""Samples of a split, up to which flat weights of a search are fitted by their inner products: coordinates take N^3
+operations, for every binary problem if sample weights differ."""
+KEPT_COORDINATES_BYTES = 2**26
+"""Coordinates of the binary problems of a split that flat weights share, of each preparation."""

@@ -190,12 +190,17 @@ def keep_for_scoring(
     return _keep_others(classifier, classes, array, intercept, n_parameters)
 
 
-def _keep_others(classifier: Any, classes: Array, array: SampleArray, intercept: Array, n_parameters: int) -> Any:
+def keep_scheme(classifier: Any, classes: Array, array: SampleArray, n_parameters: int) -> None:
+    """Set the fitted attributes that say how scores become decisions."""
     classifier.classes_ = classes
     classifier.sample_shape_ = array.sample_shape
     classifier.multi_class_ = classifier.multi_class
-    classifier.intercept_ = array.kept(intercept.astype(array.result_dtype, copy=False))
     classifier.n_parameters_ = n_parameters
+
+
+def _keep_others(classifier: Any, classes: Array, array: SampleArray, intercept: Array, n_parameters: int) -> Any:
+    keep_scheme(classifier, classes, array, n_parameters)
+    classifier.intercept_ = array.kept(intercept.astype(array.result_dtype, copy=False))
     return classifier
 
 

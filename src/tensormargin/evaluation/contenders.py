@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -183,6 +183,10 @@ class Contender:
     @property
     def _lists(self) -> dict[str, list[Any]]:
         return {name: list(values) for name, values in self.grid.items()}
+
+    def middle(self) -> Contender:
+        """Return a copy with one candidate, in the middle of the grid."""
+        return replace(self, grid={name: [values[len(values) // 2]] for name, values in self._lists.items()})
 
     def behind(self, *preparations: Any) -> Contender:
         """Return a copy with a transformer in front of the estimator; given several, they are added to the grid.

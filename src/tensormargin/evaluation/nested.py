@@ -24,9 +24,10 @@ from ..preparation import takes_ragged
 from ..preparation.sharing import shared
 from ..progress import EqualStages, Progress
 from ..samples import loaded_if_small
-from ..selection import splits_of
+from ..selection import TensorMarginClassifierCV, splits_of
+from ..selection.splits import Split
 from ..views import views_or_array, views_or_samples
-from .choice import Tuned, tuned
+from .choice import Tuned, tuned_behind
 from .contenders import contender
 from .held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
 from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval
@@ -356,10 +357,17 @@ def _reference(held_out: HeldOut, y: Array, metadata: Metadata, seed: int, score
         warnings.simplefilter("ignore", ConvergenceWarning)
         if is_lazy(held_out.training):
             return lazy_reference(flat, _alternatives(model), held_out.training, y, metadata, 5, seed, score)
-        flat = flat.behind(*_alternatives(model))
-        chosen = tuned(flat, held_out.training, y, 5, seed, metadata, getattr(model, "n_jobs", None), score)
+        splits, n_jobs = _inner_splits(model, y, metadata.groups, seed), getattr(model, "n_jobs", None)
+        chosen = tuned_behind(flat, _alternatives(model), held_out.training, y, splits, n_jobs, score, metadata)
         fit_model(chosen.estimator, held_out.training, y, metadata)
     return chosen
+
+
+def _inner_splits(model: Any, y: Array, groups: Array | None, seed: int) -> list[Split]:
+    """Return the splits that the reference is tuned on: the model's, so that both share what is computed on them."""
+    if isinstance(model, TensorMarginClassifierCV) and isinstance(model.random_state, int | np.integer):
+        return model.splits(y, groups)
+    return splits_of(5, y, groups, seed)
 
 
 def _confidence(held_out: HeldOut, metadata: Metadata) -> Array | float:

@@ -46,7 +46,7 @@ class Sharing:
         """Return the result of a fitted transformer for X: a kept one, which is read-only, or that of ``compute``."""
         if not self._users or not isinstance(X, np.ndarray):
             return compute()
-        key = joblib.hash([type(transformer).__qualname__, vars(transformer), X])
+        key = joblib.hash([type(transformer).__qualname__, _content(transformer), X])
         with self._lock:
             busy = self._busy.setdefault(key, Lock())
         with busy:  # others that need the same result wait for it
@@ -66,6 +66,11 @@ class Sharing:
             self._kept[key] = result
             while sum(one.nbytes for one in self._kept.values()) > tuning.SHARED_RESULTS_BYTES:
                 self._kept.popitem(last=False)
+
+
+def _content(transformer: Any) -> dict[str, Any]:
+    """Return the attributes of a transformer without those by which scikit-learn's pipelines call back."""
+    return {name: value for name, value in vars(transformer).items() if "callback" not in name}
 
 
 shared = Sharing()

@@ -244,7 +244,7 @@ class ViewArray(SampleArray):
         for name, scale in reading.view_scales.items():
             present, own = self._present(name, reading)
             samples, moments = _named(name, partial(self.arrays[name].read, own))
-            factor = _to_unit(moments.mean_square) if scale is None else scale
+            factor = factor_to_unit(moments.mean_square) if scale is None else scale
             share = 1.0 if present is None else float(reading.weights[present].sum())
             views.append(View(samples, factor, present, reading.weights if reading.centred else None))
             signed.append(share * factor * moments.signed_mean.ravel())
@@ -335,7 +335,7 @@ def _call(*arrays: Any, names: tuple[str, ...], model: Any, method: str) -> Any:
     return getattr(model, method)(Views(dict(zip(names, arrays, strict=True))))
 
 
-def _to_unit(mean_square: float) -> float:
+def factor_to_unit(mean_square: float) -> float:
     """Return the factor that makes a mean squared norm one; for samples that are all equal any will do."""
     return 1.0 / float(np.sqrt(mean_square)) if mean_square > 0 else 1.0
 

@@ -9,6 +9,11 @@ from sklearn.pipeline import Pipeline
 from ..preparation import TensorScaler
 from .classifier import TensorMarginClassifierCV
 
+_BESIDE_VIEWS = {"rule": "default", "decompositions": ("full", "cp"), "ranks": (1, 2)}
+"""Parameters of a search whose alternatives have several views, all of a kind's representations side by side. These are
+chosen unless another one is better by more than chance allows. Of low-rank weights of single representations, CP of
+rank 1 and 2 do what all others do (docs/field.md), in a fraction of the time."""
+
 
 def auto_model(
     kind: str = "plain",
@@ -60,5 +65,5 @@ def auto_model(
     if shape is None:
         raise ValueError(f"kind={kind!r} needs the shape of the samples; pass shape=X.shape[1:]")
     tried = alternatives(kind, tuple(shape), sfreq, before, linear)
-    rule = {"rule": "default"} if views_of(kind, tuple(shape), linear) else {}
-    return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **rule, **parameters})
+    several = _BESIDE_VIEWS if views_of(kind, tuple(shape), linear) else {}
+    return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **several, **parameters})

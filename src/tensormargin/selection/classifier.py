@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 
 from .. import tuning
 from .._namespace import dtype_of, is_foreign, like, to_host
+from .._typing import Array
 from .._validation import checked_training, samples_as_fitted, samples_of_any_length
 from ..affine import NotAffineError, form_of_chain
 from ..calibration import calibrate
@@ -62,7 +63,7 @@ from .race import Race
 from .runner import SearchRunner
 from .scoring import Assess
 from .search import Training, refit
-from .splits import check_training_parts, repeated_splits
+from .splits import Split, check_training_parts, repeated_splits
 
 _ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
 
@@ -305,7 +306,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         for one in training.preparations:
             check_metadata_for("fit", one, metadata)
         rng = check_random_state(self.random_state)
-        splits, n_once = repeated_splits(self.cv, y, metadata.groups, rng.randint(2**31 - 1))
+        splits, n_once = repeated_splits(self.cv, y, metadata.groups, _first_draw(rng))
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = shape_of(X)
@@ -331,6 +332,14 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         of_rows = None if weights is None else weights[rows]
         self.calibration_ = calibrate(left_out, codes[rows], of_rows, len(classes), best.multi_class)
         return self
+
+    def splits(self, y: Array, groups: Array | None = None) -> list[Split]:
+        """Return the splits of a search in samples with these labels, which hold out each sample once.
+
+        They are those of the last `fit` only if ``random_state`` is a number.
+        """
+        splits, n_once = repeated_splits(self.cv, y, groups, _first_draw(check_random_state(self.random_state)))
+        return splits[:n_once]
 
     def _settings(self, runner: SearchRunner) -> tuple[Any, ...]:
         """Return everything beside the samples that determines the scores of the candidates."""
@@ -417,7 +426,8 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         n_classes = self.classes_.shape[0]
         n_problems = max(len(problem_classes(np.arange(n_classes), one.multi_class)) for one in tried)
         small = 8 * len(tried) * n_samples * n_problems <= tuning.KEPT_SCORES_BYTES
-        return Assess(check_scoring(template, self.scoring), self.scoring in (None, "accuracy"), small)
+        by_scores = self.scoring is None or isinstance(self.scoring, str)
+        return Assess(check_scoring(template, self.scoring), self.scoring in (None, "accuracy"), small, by_scores)
 
     def _tell(self, progress: Progress | None, done: int, total: int) -> None:
         text = f"{done} of {total} fits"
@@ -573,6 +583,11 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _first_draw(rng: np.random.RandomState) -> int:
+    """Return the seed of the splits, the first number drawn in a search."""
+    return int(rng.randint(2**31 - 1))
 
 
 def _is_number(value: Any) -> bool:

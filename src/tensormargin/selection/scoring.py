@@ -109,12 +109,14 @@ class Assess:
     """Scores a fitted classifier on held-out samples.
 
     ``keep_scores`` says whether results hold the scores of the held-out samples. With ``accuracy`` the scorer is not
-    called: the share of correct predictions is computed from these scores.
+    called: the share of correct predictions is computed from these scores. With ``by_scores`` it is one of
+    scikit-learn's, which depends on the model by its decisions only.
     """
 
     scorer: Callable[..., float]
     accuracy: bool = False
     keep_scores: bool = True
+    by_scores: bool = False
 
     def __call__(
         self, classifier: TensorMarginClassifier, split: HeldOut, fit_seconds: float, scores: Array | None = None

@@ -25,6 +25,7 @@ from ..samples import SampleArray, sample_array
 from ..views import shape_of, views_or_array
 from .flat import flat_features
 from .grid import Candidate
+from .inner_products import InnerProducts
 from .race import Unit
 from .splits import Split
 
@@ -113,6 +114,7 @@ class PreparedSplit(HeldOut):
     fitted: TrainingSet
     template: TensorMarginClassifier
     _flat: Any = None
+    _products: InnerProducts | None = None
 
     @classmethod
     def of(cls, training: Training, split: Split, which: int, template: TensorMarginClassifier) -> PreparedSplit:
@@ -127,15 +129,30 @@ class PreparedSplit(HeldOut):
         arrays = (self.fitted.array, sample_array(self.tested[0]))
         return sum(array.X.nbytes for array in arrays if array.in_memory)
 
-    def fit(self, candidate: Candidate) -> TensorMarginClassifier:
-        """Return a candidate fitted to the training set; a rank that is too high for the samples is lowered."""
-        return self.fit_with(candidate.within(self.fitted.array.sample_shape).parameters)
+    def fit(self, candidate: Candidate, by_scores: bool) -> tuple[TensorMarginClassifier, Array | None]:
+        """Return a candidate fitted to the training set; a rank that is too high for the samples is lowered.
+
+        If only its scores of the test set are needed (``by_scores``), these may come with it, instead of its weights.
+        """
+        classifier = self._with(candidate.within(self.fitted.array.sample_shape).parameters)
+        if by_scores:
+            if self._products is None:
+                self._products = InnerProducts(self.fitted, self.tested[0], classifier.fit_intercept)
+            if self._products.pay(classifier):
+                return self._products.fit(classifier)
+        return self._fit(classifier), None
 
     def fit_with(self, parameters: dict[str, Any]) -> TensorMarginClassifier:
         """Return the template with these parameters, which are valid, fitted to the training set."""
+        return self._fit(self._with(parameters))
+
+    def _with(self, parameters: dict[str, Any]) -> TensorMarginClassifier:
         classifier = copy(self.template)
         for name, value in parameters.items():
             setattr(classifier, name, value)  # without the checks of `set_params`
+        return classifier
+
+    def _fit(self, classifier: TensorMarginClassifier) -> TensorMarginClassifier:
         if self._flat is None:
             self._flat = flat_features(self.fitted.array, classifier.fit_intercept)
         if self._flat.pay(classifier):
@@ -183,7 +200,7 @@ class Job:
     candidates: Sequence[tuple[int, Candidate]]
     preparations: Sequence[Any]
     template: TensorMarginClassifier
-    take: Callable[..., Any]
+    take: Any
     deadline: float | None
     always: int
     cache: SplitCache
@@ -225,8 +242,8 @@ def run_job(
     for number, candidate in job.candidates:
         if job.due(number):
             began = perf_counter()
-            classifier = split.fit(candidate)
-            results.append(((number, job.split), job.take(classifier, split, perf_counter() - began)))
+            classifier, scores = split.fit(candidate, job.take.by_scores)
+            results.append(((number, job.split), job.take(classifier, split, perf_counter() - began, scores)))
     return results
 
 
