@@ -27,11 +27,6 @@ seed 3. [security.md](security.md) says what files can and cannot do, CONTRIBUTI
 A case is clean or bad, and nothing else; a process that crashes or hangs is bad. Remarks are no faults: a format
 without a checksum cannot tell other values from the right ones.
 
-**Known to be bad**, and not in the table: the campaigns of killed Dask workers (`--only workers lazy-workers`). Of 10
-searches during which up to three workers were killed, one ended with `LostWorkersError` after the third, where
-[cluster.md](cluster.md) promises that a job may lose three. Fits of Dask arrays waited forever in two runs after their
-only worker had been killed several times within seconds; the cause is not known yet.
-
 """
 
 

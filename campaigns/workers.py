@@ -43,7 +43,7 @@ def _killed(outcome: Outcome, work: Callable[..., Any], number: int, seed: int) 
     for case in range(number):
         rng = np.random.default_rng([seed, case])
         n_workers = int(rng.integers(1, 3))
-        with (  # a new one each time, since Dask does not replace a worker that is killed while it starts
+        with (  # a new one each time, since Dask gives up a worker that is killed while it starts
             distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster,
             distributed.Client(cluster) as client,
         ):
@@ -67,11 +67,17 @@ class _Killer(threading.Thread):
         for _ in range(int(self.rng.integers(1, MOST_KILLS + 1))):
             if self.stop.wait(self.rng.uniform(0.0, LONGEST_WAIT)):
                 return
-            known = self.cluster.scheduler.workers  # Dask does not replace a worker that dies before it is one of them
-            processes = [one.pid for one in self.cluster.workers.values() if one.worker_address in known and one.pid]
-            with suppress(IndexError, ProcessLookupError):  # none is there, or it has just ended
-                os.kill(processes[int(self.rng.integers(len(processes) or 1))], signal.SIGKILL)
+            while not (processes := self._processes()):
+                if self.stop.wait(0.05):
+                    return
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(processes[int(self.rng.integers(len(processes)))], signal.SIGKILL)
                 self.killed += 1
+
+    def _processes(self) -> list[int]:
+        """Return the workers that the scheduler knows; Dask does not replace a worker that dies before it is known."""
+        known = set(self.cluster.scheduler.workers)
+        return [one.pid for one in list(self.cluster.workers.values()) if one.worker_address in known and one.pid]
 
 
 def _outcome(work: Callable[..., Any], X: Any, y: Any, client: Any, expected: Any, killer: _Killer) -> list[str]:
@@ -105,7 +111,7 @@ def search(X: Any, y: Any, client: Any) -> tuple[Any, ...]:
     if client is None:
         model.fit(X, y)
     else:
-        with on_cluster(client, X):
+        with on_cluster(client, X, timeout=60):  # the worker may be dead already
             model.fit(X, y)
     return model.cv_results_["mean_test_score"], model.best_index_
 

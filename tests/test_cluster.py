@@ -30,8 +30,9 @@ from tensormargin import (
     on_cluster,
     permutation_test,
     tuning,
+    waiting,
 )
-from tensormargin.cluster import LostWorkersError, goes_to_cluster, take
+from tensormargin.cluster import LostWorkersError, backend, goes_to_cluster, take
 from tensormargin.cluster.backend import ClusterBackend, WorkerCall
 from tensormargin.evaluation import CompareSettings, compare
 from tensormargin.reproduce import Evaluation, Grid, Run, RunSettings
@@ -407,25 +408,81 @@ def test_a_worker_that_dies_is_an_error(cluster, address):
         client.wait_for_workers(2, timeout=30)
 
 
-@pytest.mark.parametrize("failures", [1, 100])
-def test_a_worker_that_dies_while_arguments_are_sent(address, failures, monkeypatch):
+@pytest.mark.parametrize("error", [CommClosedError("Stream is closed"), KeyError("tcp://its-address")], ids=str)
+@pytest.mark.parametrize("failures", [1, 20, None])
+def test_a_worker_that_dies_while_arguments_are_sent(address, failures, error, monkeypatch):
+    """One death may fail any number of attempts, until the scheduler knows of it."""
     scatter, calls = Client._scatter, []
 
     async def failing(self, *arguments, **named):
         calls.append(1)
-        if len(calls) <= failures:
-            raise CommClosedError("Stream is closed")
+        if failures is None or len(calls) <= failures:
+            raise error
         return await scatter(self, *arguments, **named)
 
     large = np.ones(1000)
+    monkeypatch.setattr(backend, "_PAUSE", 0.001)
     with on_cluster(address):
         monkeypatch.setattr(Client, "_scatter", failing)
+        if failures is None:
+            monkeypatch.setattr(waiting, "PATIENCE", 0.1)
         jobs = Parallel(return_as="generator_unordered")(delayed(np.sum)(large) for _ in range(2))
-        if failures == 1:
-            assert list(jobs) == [1000.0] * 2
-        else:
-            with pytest.raises(LostWorkersError, match="Stream is closed"):
+        if failures is None:
+            with pytest.raises(LostWorkersError, match=str(error)):
                 list(jobs)
+        else:
+            assert list(jobs) == [1000.0] * 2
+
+
+@pytest.mark.parametrize("error", [CommClosedError("Stream is closed"), KeyError("tcp://its-address")], ids=str)
+def test_a_worker_that_dies_while_samples_are_sent(address, error, monkeypatch):
+    scatter, calls = Client._scatter, []
+
+    async def failing(self, *arguments, **named):
+        calls.append(1)
+        if len(calls) <= 5:
+            raise error
+        return await scatter(self, *arguments, **named)
+
+    monkeypatch.setattr(backend, "_PAUSE", 0.001)
+    monkeypatch.setattr(Client, "_scatter", failing)
+    X = np.ones((100, 20))
+    with on_cluster(address, X):
+        assert Parallel()(delayed(np.sum)(X) for _ in range(2)) == [2000.0] * 2
+
+
+def test_jobs_do_not_wait_forever_for_workers(address, monkeypatch):
+    async def none(self):
+        return 0
+
+    with on_cluster(address):
+        monkeypatch.setattr(waiting, "PATIENCE", 0.1)
+        monkeypatch.setattr(waiting, "LOOK", 0.02)
+        monkeypatch.setattr(ClusterBackend, "_number_of_workers", none)
+        began = time.monotonic()
+        with pytest.raises(LostWorkersError, match=r"had no worker for 0.1 s"):
+            Parallel()(delayed(time.sleep)(3.0) for _ in range(2))
+        assert time.monotonic() - began < 2.5
+
+
+def test_a_call_without_workers(address, monkeypatch):
+    def no_answer(self, n_jobs):
+        raise TimeoutError
+
+    monkeypatch.setattr("joblib._dask.DaskDistributedBackend.effective_n_jobs", no_answer)
+    with on_cluster(address), pytest.raises(LostWorkersError, match=r"had no worker for 60 s"):
+        Parallel()(delayed(place)(k) for k in range(2))
+
+
+def test_a_worker_that_dies_while_it_is_asked_for_its_version(address, monkeypatch):
+    run = Client.run
+
+    def with_a_dead_one(self, *arguments, **named):
+        return {**run(self, *arguments, **named), "tcp://dead": CommClosedError("Stream is closed")}
+
+    monkeypatch.setattr(Client, "run", with_a_dead_one)
+    with on_cluster(address):
+        assert len(Parallel()(delayed(place)(k) for k in range(2))) == 2
 
 
 def die_at_first(X, number, folder, deaths):
@@ -436,13 +493,19 @@ def die_at_first(X, number, folder, deaths):
     return number + 0 * X.sum()
 
 
-def test_the_death_of_the_last_worker_does_not_end_the_run(tmp_path):
-    """It has the only copy of the samples, which are sent again."""
+@pytest.mark.parametrize("deaths", [1, pytest.param(4, marks=pytest.mark.campaign)])
+def test_the_death_of_the_last_worker_does_not_end_the_run(tmp_path, deaths):
+    """It has the only copy of the samples, which are sent again. The fourth death of one job ends the run."""
     X = np.ones((100, 20))
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as alone, on_cluster(alone, X):
+        jobs = (delayed(die_at_first)(X, k, tmp_path, deaths) for k in range(4))
         parallel = Parallel(return_as="generator_unordered", batch_size=1)
-        assert sorted(parallel(delayed(die_at_first)(X, k, tmp_path, 1) for k in range(4))) == [0, 1, 2, 3]
-    assert len(list(tmp_path.iterdir())) == 1
+        if deaths == 4:
+            with pytest.raises(LostWorkersError, match="lost a job"):
+                list(parallel(jobs))
+        else:
+            assert sorted(parallel(jobs)) == [0, 1, 2, 3]
+    assert len(list(tmp_path.iterdir())) == deaths
 
 
 # ------------------------------------------------------------------------------------------------------ command line

@@ -16,7 +16,7 @@ from tensormargin import Deconfound, TensorMarginClassifier, Views
 from tensormargin.io import BadFileError, archive, load_model, models, read_facts, save_model, sha256_of
 from tensormargin.io.model_checks import check_model
 from tensormargin.io.seals import is_sealed, seal
-from tensormargin.preparation import Crop, Mask, Resize, TensorScaler
+from tensormargin.preparation import Crop, Mask, Resize, Tensorize, TensorScaler, TensorUnion
 from tensormargin.representations import Smooth
 from tensormargin.selection import TensorMarginClassifierCV
 
@@ -267,6 +267,53 @@ def test_steps_must_fit_their_samples(samples):
     for step in (crop, resize, smooth):
         with pytest.raises(ValueError, match="must be"):
             check_model(step)
+
+
+def test_steps_must_return_samples_of_their_shape(samples):
+    X, _ = samples
+    steps = [Crop(), Resize((2, 2)), Smooth(1.0, mode=0), TensorScaler(), Mask(), Tensorize((-1, 2))]
+    for step in steps:
+        step.fit(X)
+        check_model(step)
+        step.sample_shape_out_ = (*step.sample_shape_out_[:-1], step.sample_shape_out_[-1] + 1)
+        with pytest.raises(ValueError, match=f"sample_shape_out_ of {type(step).__name__}|matrices_"):
+            check_model(step)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_steps_of_a_pipeline_must_fit_together(samples, tmp_path, nested):
+    X, y = samples
+
+    def fitted(length):
+        steps = [Tensorize((length, -1)), "passthrough", TensorScaler(), TensorMarginClassifier("cp")]
+        if nested:
+            steps = [make_pipeline(*steps[:2]), make_pipeline(*steps[2:])]
+        return make_pipeline(*steps).fit(X, y)
+
+    for place in range(1, 2 if nested else 4):
+        model, other = fitted(2), fitted(4)
+        check_model(model)
+        model.steps[place] = other.steps[place]
+        if model.steps[place][1] == "passthrough":
+            continue
+        words = r"must take samples of shape \(2, \d+\), which \w+ before it returns; it takes \(4, "
+        with pytest.raises(ValueError, match=words):
+            check_model(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models, "check_model", lambda model: None)
+        save_model(tmp_path / "torn.skops", model)
+    with pytest.raises(BadFileError, match=r"torn\.skops.*must take samples of shape"):
+        load_model(tmp_path / "torn.skops")
+
+
+def test_views_that_steps_return_must_fit_the_classifier(samples):
+    X, y = samples
+    union = TensorUnion([("a", TensorScaler()), ("b", Tensorize((2, -1)))])
+    model = make_pipeline(union, TensorMarginClassifier("cp", 1)).fit(X, y)
+    check_model(model)
+    union.sample_shape_out_ = {**union.sample_shape_out_, "b": (4, 1)}
+    with pytest.raises(ValueError, match="must take samples of shape"):
+        check_model(model)
 
 
 def test_several_views_are_checked(samples, tmp_path):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._typing import Array
+from .waiting import computed
 
 _KEPT = 4
 
@@ -40,7 +41,7 @@ def survey(X: Any) -> Survey:
     import dask
 
     parts = [dask.delayed(_of_chunk)(part) for part in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0]]
-    found = [one for one in dask.compute(*parts) if len(one.digests)]
+    found = [one for one in computed(*parts) if len(one.digests)]
     result = Survey(
         min(one.minimum for one in found),
         max(one.maximum for one in found),
@@ -60,7 +61,7 @@ def where_not_finite(X: Any) -> str:
     import dask
 
     parts = [dask.delayed(_not_finite)(part) for part in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0]]
-    found = np.concatenate(dask.compute(*parts))
+    found = np.concatenate(computed(*parts))
     return f" (the first is sample {int(found.argmax())})" if found.any() else ""
 
 

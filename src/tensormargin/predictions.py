@@ -24,6 +24,7 @@ from .model_steps import (
     samples_for_last_step,
 )
 from .preparation import takes_ragged
+from .waiting import computed
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet executes
 
@@ -109,9 +110,7 @@ def predictions_of(model: Any, samples: SampleSet) -> Predictions:
     more = metadata_for_last_step(model, metadata)
     predicted, strengths = last.predict(ready, **more), _strengths(last, ready, more)
     if is_lazy(ready):
-        import dask
-
-        predicted, strengths = dask.compute(predicted, strengths)  # together, so that chunks are read once
+        predicted, strengths = computed(predicted, strengths)  # together, so that chunks are read once
     return Predictions(names, np.asarray(predicted), columns | _by_class(last, np.asarray(strengths)))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ._namespace import as_array, dtype_of, is_foreign, is_lazy, namespace, rows_of, to_host
 from ._typing import Array
 from .intake import as_samples, shape_in_words, shape_of_samples
+from .waiting import computed
 
 Shapes = dict[str, tuple[int, ...]]
 """Shape of one sample in each view."""
@@ -234,10 +235,8 @@ def _missing_here(array: Any) -> tuple[Array, Array]:
 
 
 def _lazily_missing(array: Any) -> tuple[Array, Array]:
-    import dask
-
     nan = array.map_blocks(np.isnan, dtype=bool)
-    first, whole = dask.compute(nan[(slice(None), *[0] * (nan.ndim - 1))], nan.all(axis=tuple(range(1, nan.ndim))))
+    first, whole = computed(nan[(slice(None), *[0] * (nan.ndim - 1))], nan.all(axis=tuple(range(1, nan.ndim))))
     rows = np.flatnonzero(first)
     return rows, whole[rows]
 

@@ -1,19 +1,20 @@
 """An extension of joblib's Dask backend. Imported only when a cluster is used, since it imports Dask.
 
 Samples stay on every worker, and subsets are taken there. Jobs start no further parallel jobs. With ``n_jobs=1`` jobs
-run locally. A lost job raises an error, whereas joblib 1.6 waits for it forever.
+run locally. A lost job is sent again or raises an error, whereas joblib 1.6 waits for it forever.
 """
 
 from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 import cloudpickle
@@ -23,11 +24,12 @@ from distributed.comm import CommClosedError
 from joblib import parallel_config
 from joblib._dask import DaskDistributedBackend
 
+from .. import waiting
 from .._typing import Array
-from .errors import LostWorkersError
+from ..waiting import LostWorkersError, Patience, lost_job, no_workers, patience
 
 _ALLOWED_LOSSES = 3  # of a job's samples, as many as Dask allows of its workers
-_PATIENCE = 30.0  # seconds in which a worker has to take the place of the last one
+_PAUSE = 0.1  # seconds before data are sent again to workers that may not know yet that one of them is dead
 
 # joblib 1.5 calls `submit` of a backend, which its Dask backend has under an older name
 _submit = vars(DaskDistributedBackend).get("submit") or DaskDistributedBackend.apply_async
@@ -54,17 +56,17 @@ class ClusterBackend(DaskDistributedBackend):
     """joblib's Dask backend for the fits of this library."""
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client=client)
+        super().__init__(client=client, wait_for_workers_timeout=patience())
         self._samples: list[Any] = []  # arrays that every worker has
         self._renewal: asyncio.Future[None] | None = None  # of samples that were lost
         self._parts: list[tuple[weakref.ref[Array], Array, Array]] = []  # a subset, its whole array, and its rows
+        self._untold: set[Callable[..., Any]] = set()  # functions that wait for the result of a batch
 
     @contextmanager
     def holding(self, *samples: Any) -> Iterator[None]:
         """Keep samples on every worker within the context; they are sent once, unless already there."""
         new = list({id(one): one for one in samples if not self._has(one)}.values())
-        # hash=False: equal content would give the same key, and data released under it may still be being deleted
-        futures = self.client.scatter(new, broadcast=True, hash=False) if new else []
+        futures = self.client.sync(self._scattered, new, broadcast=True) if new else []
         holds = _held_everywhere(self.client, futures)
         self._samples += new
         self.data_futures |= {id(one): future for one, future in zip(new, futures, strict=True)}
@@ -89,22 +91,54 @@ class ClusterBackend(DaskDistributedBackend):
         """Return the number of threads of all workers, or 1 for ``n_jobs=1``."""
         if n_jobs == 1:
             return 1
-        return max(2, super().effective_n_jobs(n_jobs))  # with 1, joblib would run the jobs locally
+        try:
+            return max(2, super().effective_n_jobs(n_jobs))  # with 1, joblib would run the jobs locally
+        except TimeoutError as error:
+            raise no_workers() from error
+
+    def start_call(self) -> None:
+        """Prepare for a call of `joblib.Parallel`, and watch the workers until it ends."""
+        super().start_call()
+        self._untold = set()
+        self.client.loop.add_callback(self._watch, self._untold)
+
+    def stop_call(self) -> None:
+        """Tidy up after a call of `joblib.Parallel`."""
+        self._untold = set()
+        super().stop_call()
+
+    async def _watch(self, untold: set[Callable[..., Any]]) -> None:
+        """Let the batches of a call fail once there are no workers; Dask would keep them for workers that may come."""
+        left = Patience()
+        while self._untold is untold:
+            await asyncio.sleep(waiting.LOOK)
+            try:
+                left.look(await self._number_of_workers() if untold else 1)
+            except LostWorkersError as error:
+                for tell in list(untold):
+                    tell(error)
+
+    async def _number_of_workers(self) -> int:
+        try:
+            return len(await self.client.scheduler.ncores())
+        except (OSError, ValueError, RuntimeError, AttributeError):  # the scheduler is gone, or the client is closed
+            return 0
 
     def submit(self, func: Any, callback: Callable[..., Any]) -> Any:
         """Send a batch of jobs; ``callback`` receives its result or its failure."""
         func.items = [self._job(*item) for item in func.items]
+        tell = _told_once(callback, self._untold)
         try:
             self._check_can_travel(func.items)
         except TypeError as error:
             future: Any = Future()
             future.set_exception(error)
         else:
-            return self._send(func, callback, 0)
-        future.add_done_callback(partial(_tell_failure, callback))
+            return self._send(func, tell, 0)
+        future.add_done_callback(partial(_tell_failure, tell))
         return future
 
-    def _send(self, func: Any, callback: Callable[..., Any], losses: int) -> Any:
+    def _send(self, func: Any, tell: Callable[..., Any], losses: int) -> Any:
         """Send a batch of jobs; send it again, with the samples, if the last worker that had these died.
 
         Dask runs the jobs of a worker that dies on another one, but it cannot bring back the samples that were sent.
@@ -112,60 +146,81 @@ class ClusterBackend(DaskDistributedBackend):
 
         def answer(out: Any) -> None:
             if isinstance(out, CancelledError) and losses < _ALLOWED_LOSSES:
-                self.client.loop.add_callback(self._send_again, func, callback, losses + 1, out)
+                self.client.loop.add_callback(self._send_again, func, tell, losses + 1)
             else:
-                callback(out)
+                tell(out)
 
-        func.tell = callback
+        func.tell = tell
         future = _submit(self, func, answer)
-        future.add_done_callback(partial(_tell_failure, callback))
+        future.add_done_callback(partial(_tell_failure, tell))
         return future
 
     async def _to_func_args(self, func: Any) -> Any:
         """Send the arguments of a batch; send them again if the worker that receives them dies.
 
-        joblib is not told of the failure, and would wait for the batch forever.
+        joblib is not told of a failure, and would wait for the batch forever.
         """
-        for losses in range(_ALLOWED_LOSSES + 1):
-            try:
-                return await super()._to_func_args(func)
-            except (OSError, TimeoutError, CancelledError) as error:
-                self.call_data_futures.clear()  # they failed as well
-                if losses == _ALLOWED_LOSSES:
-                    func.tell(error)
-                    raise
-        raise AssertionError("unreachable")
 
-    async def _send_again(self, func: Any, callback: Callable[..., Any], losses: int, lost: CancelledError) -> None:
+        async def send() -> Any:
+            try:
+                return await super(ClusterBackend, self)._to_func_args(func)
+            except Exception:
+                self.call_data_futures.clear()  # they failed as well
+                raise
+
+        try:
+            return await self._until_received(send)
+        except Exception as error:
+            func.tell(error)
+            raise
+
+    async def _send_again(self, func: Any, tell: Callable[..., Any], losses: int) -> None:
         if self._renewal is None or self._renewal.done():  # jobs that were lost together share one
             self._renewal = asyncio.ensure_future(self._renew())
         try:
             await self._renewal
-            self._send(func, callback, losses)
-        except (CancelledError, CommClosedError):  # the worker that received them died, or the scheduler is gone
-            if losses < _ALLOWED_LOSSES:
-                self.client.loop.add_callback(self._send_again, func, callback, losses + 1, lost)
-            else:
-                callback(lost)
-        except (OSError, TimeoutError, RuntimeError):  # no worker came
-            callback(lost)
+            self._send(func, tell, losses)
+        except Exception as error:  # noqa: BLE001 - joblib waits until it is told of an error, whichever it is
+            tell(error)
 
     async def _renew(self) -> None:
         """Send all samples again, to any worker that there is or will be soon."""
         self.call_data_futures.clear()
         if self._samples:
-            sent = await self.client.scatter(self._samples, hash=False, asynchronous=True, timeout=_PATIENCE)
+            sent = await self._scattered(self._samples)
             self.data_futures |= {id(one): future for one, future in zip(self._samples, sent, strict=True)}
+
+    async def _scattered(self, samples: list[Any], **options: Any) -> Any:
+        """Return futures of samples that are sent to one of the workers, or to all with ``broadcast=True``."""
+        # hash=False: equal content would give the same key, and data released under it may still be being deleted
+        scatter = partial(self.client.scatter, samples, hash=False, asynchronous=True, timeout=patience(), **options)
+        return await self._until_received(scatter)
+
+    async def _until_received(self, send: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the result of a function that sends data; call it again if the worker that receives them dies.
+
+        A death may fail several attempts until the scheduler knows of it, so the time decides as well. The scheduler
+        raises KeyError for a worker that has them, but has died before the scheduler writes that down.
+        """
+        began, attempts = monotonic(), 0
+        while True:
+            try:
+                return await send()
+            except (OSError, CancelledError, KeyError) as error:
+                attempts += 1
+                late = monotonic() - began >= patience()
+                if late and isinstance(error, TimeoutError):
+                    raise no_workers() from error
+                if self.client.status == "closed" or (late and attempts > _ALLOWED_LOSSES):
+                    raise lost_job(error) from error
+            await asyncio.sleep(_PAUSE)
 
     def retrieve_result_callback(self, out: Any) -> Any:
         """Return the results of a batch, or raise its error."""
         try:
             return super().retrieve_result_callback(out)
         except (KilledWorker, CancelledError, CommClosedError) as error:
-            raise LostWorkersError(
-                f"the cluster lost a job: {error} Workers die where memory runs out (give them more, or fewer threads "
-                "each) and where their time is up; their logs say which"
-            ) from error
+            raise lost_job(error) from error
 
     def _check_can_travel(self, jobs: Sequence[tuple[Any, ...]]) -> None:
         """Raise TypeError for a job that cannot be pickled; joblib is not told when Dask fails to pickle it."""
@@ -264,6 +319,18 @@ def _same(one: Any, array: Array) -> bool:
 
 def _place(array: Array) -> tuple[Any, ...]:
     return array.ctypes.data, array.shape, array.strides, array.dtype
+
+
+def _told_once(callback: Callable[..., Any], untold: set[Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a function that calls back the first time that it is called, and is among the untold until then."""
+
+    def tell(out: Any) -> None:
+        if tell in untold:
+            untold.discard(tell)
+            callback(out)
+
+    untold.add(tell)
+    return tell
 
 
 def _tell_failure(callback: Callable[..., Any], future: Any) -> None:

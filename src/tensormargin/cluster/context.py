@@ -14,6 +14,8 @@ from joblib import parallel_config
 from joblib.parallel import get_active_backend
 
 from .._typing import Array
+from ..readers.rules import listed
+from ..waiting import restarts_awaited
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -68,7 +70,12 @@ def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[
         check_workers(client, timeout)
         backend = ClusterBackend(client)
         # Dask's own computations, on samples in a Dask array, go to the same workers.
-        with client.as_current(), backend.holding(*samples), parallel_config(backend=backend):
+        with (
+            client.as_current(),
+            restarts_awaited(client),
+            backend.holding(*samples),
+            parallel_config(backend=backend),
+        ):
             yield client
 
 
@@ -132,18 +139,20 @@ def check_workers(client: Client, timeout: float) -> None:
         ) from error
     version_of_library = _version_finder()
     here = version_of_library()
-    versions = {f"worker {name}": version for name, version in sorted(client.run(version_of_library).items())}
+    answers = client.run(version_of_library, on_error="return")
+    gone = [worker for worker, answer in answers.items() if isinstance(answer, OSError)]  # died while they were asked
+    versions = {f"worker {worker}": answers[worker] for worker in sorted(set(answers) - set(gone))}
     versions[f"scheduler {address}"] = client.run_on_scheduler(version_of_library)
     without = [place for place, version in versions.items() if version is None]
     if without:
         raise ImportError(
-            f"scheduler and workers need tensormargin; it cannot be imported by {_some(without)}. "
+            f"scheduler and workers need tensormargin; it cannot be imported by {listed(without)}. "
             f"Install it there: pip install 'tensormargin[dask]=={here}'"
         )
     others = [f"{version} on {place}" for place, version in versions.items() if version != here]
     if others:
         raise ValueError(
-            f"scheduler and workers need the version of tensormargin that is here, {here}; got {_some(others)}. "
+            f"scheduler and workers need the version of tensormargin that is here, {here}; got {listed(others)}. "
             "Install the same version everywhere"
         )
 
@@ -160,7 +169,3 @@ def _version_finder() -> Any:
             return None
 
     return version_of_library
-
-
-def _some(items: list[str]) -> str:
-    return ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from .._typing import Array
 from ..estimators import TensorMarginClassifier
 from ..formats import FORMATS
 from ..multiclass import problem_classes
-from ..preparation import Crop, Deconfound, Resize, TensorScaler
+from ..preparation import Crop, Deconfound, Resize, Tensorize, TensorScaler
 from ..preparation.shaping import SetsToZero
+from ..readers.rules import listed
 from .archive import CLASSES
 
 # What may be NaN or infinite: scores of candidates that were dropped, progress, and shares of a variance of zero.
@@ -57,6 +60,8 @@ def check_model(model: Any) -> None:
             _check_matrices(estimator, estimator.modes_)
         if hasattr(estimator, "best_estimator_") and hasattr(estimator, "calibration_"):
             _check_search(estimator)
+        if isinstance(estimator, Pipeline):
+            _check_chain(estimator)
 
 
 def _estimators(model: Any) -> Iterator[Any]:
@@ -107,14 +112,7 @@ def _check_numbers(estimator: Any, name: str, value: Any) -> None:
 def _check_classifier(classifier: Any) -> None:
     """Raise ValueError if classes, weights and intercepts of a fitted classifier do not belong together."""
     classes, shape = classifier.classes_, classifier.sample_shape_
-    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
-        raise ValueError(
-            f"{_where(classifier, 'classes_')} must be a vector of two labels or more, got {_kind(classes)}"
-        )
-    if len(set(classes.tolist())) < len(classes) or (classes.dtype != object and np.any(classes[1:] <= classes[:-1])):
-        raise ValueError(
-            f"{_where(classifier, 'classes_')} must be different and sorted, got {_some(classes.tolist())}"
-        )
+    _check_classes(classifier, classes)
     if classifier.multi_class_ not in ("ovo", "ovr"):
         raise ValueError(f"{_where(classifier, 'multi_class_')} must be 'ovo' or 'ovr'")
     n_problems = len(problem_classes(classes, classifier.multi_class_))
@@ -199,6 +197,7 @@ def _check_scaler(step: Any) -> None:
         numbers = isinstance(value, np.ndarray) and value.dtype.kind == "f"
         if not numbers or len(kept) > len(shape) or not _fits(kept, shape):
             raise ValueError(f"{_where(step, name)} must be of shape {shape}, or of size 1 along modes, got {kept}")
+    _need_shape_out(step, shape)
 
 
 def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
@@ -210,6 +209,7 @@ def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 def _check_mask(step: Any) -> None:
     _need(step, "mask_", step.mask_, tuple(step.sample_shape_in_), "b")
+    _need_shape_out(step, step.sample_shape_in_)
 
 
 def _check_crop(step: Any) -> None:
@@ -219,6 +219,14 @@ def _check_crop(step: Any) -> None:
     )
     if not inside:
         raise ValueError(f"{_where(step, 'bounds_')} must be inside of samples of shape {tuple(sizes)}")
+    _need_shape_out(step, [last - first for first, last in step.bounds_])
+
+
+def _check_tensorize(step: Any) -> None:
+    before, after = tuple(step.sample_shape_in_), tuple(step.sample_shape_out_)
+    if prod(before) != prod(after):
+        where = _where(step, "sample_shape_out_")
+        raise ValueError(f"{where} must have as many entries as samples of shape {before}, got {after}")
 
 
 def _check_matrices(step: Any, modes: Any) -> None:
@@ -226,6 +234,7 @@ def _check_matrices(step: Any, modes: Any) -> None:
     before, after = step.sample_shape_in_, step.sample_shape_out_
     if len(modes) != len(step.matrices_) or not all(0 <= mode < len(before) for mode in modes):
         raise ValueError(f"{_where(step, 'matrices_')} must be one per mode")
+    _need_shape_out(step, [after[mode] if mode in modes else size for mode, size in enumerate(before)])
     for mode, matrix in zip(modes, step.matrices_, strict=True):
         if not hasattr(matrix, "toarray"):  # sparse matrices are checked by their product
             _need(step, "matrices_", matrix, (after[mode], before[mode]))
@@ -240,6 +249,40 @@ def _check_confounds(step: Any) -> None:
     _need(step, "mean_", step.mean_, (n_columns,))
     _need(step, "scale_", step.scale_, (n_columns,))
     _need(step, "coef_", step.coef_, (n_columns, *step.sample_shape_in_))
+    _need_shape_out(step, step.sample_shape_in_)
+
+
+def _check_chain(pipeline: Any) -> None:
+    """Raise ValueError unless each step of a pipeline takes samples of the shape that the step before it returns."""
+    before, given = None, None
+    for _, step in pipeline.steps:
+        if step is None or step == "passthrough":
+            continue
+        taken, returned = _shapes(step)
+        if given is not None and taken is not None and not _agree(given, taken):
+            raise ValueError(
+                f"{type(step).__name__} must take samples of shape {given}, which {type(before).__name__} before it "
+                f"returns; it takes {taken}"
+            )
+        before, given = step, returned
+
+
+def _shapes(step: Any) -> tuple[Any, Any]:
+    """Return the shapes of the samples that a step takes and returns, None where it does not store them."""
+    if isinstance(step, Pipeline):
+        inner = [_shapes(one) for _, one in step.steps if one is not None and one != "passthrough"]
+        return (inner[0][0], inner[-1][1]) if inner else (None, None)
+    return getattr(step, "sample_shape_in_", getattr(step, "sample_shape_", None)), getattr(
+        step, "sample_shape_out_", None
+    )
+
+
+def _agree(one: Any, other: Any) -> bool:
+    """Return whether two shapes, or the shapes of views with the same names, can be those of the same samples."""
+    if isinstance(one, dict) or isinstance(other, dict):
+        both = isinstance(one, dict) and isinstance(other, dict)
+        return both and all(_agree(one[view], other[view]) for view in one.keys() & other.keys())
+    return len(one) == len(other) and all(a == b or None in (a, b) for a, b in zip(one, other, strict=True))
 
 
 _SHAPES: Mapping[type, Callable[[Any], None]] = {
@@ -248,6 +291,7 @@ _SHAPES: Mapping[type, Callable[[Any], None]] = {
     SetsToZero: _check_mask,
     Crop: _check_crop,
     Resize: _check_resizing,
+    Tensorize: _check_tensorize,
     Deconfound: _check_confounds,
 }
 
@@ -264,6 +308,13 @@ def _need(holder: Any, name: str, value: Any, shape: tuple[Any, ...], kind: str 
         raise ValueError(f"{_where(holder, name)} must be {words} of shape {shape}, got {_kind(value)}")
 
 
+def _need_shape_out(step: Any, shape: Any) -> None:
+    """Raise ValueError unless a step returns samples of this shape."""
+    if tuple(step.sample_shape_out_) != tuple(shape):
+        where = _where(step, "sample_shape_out_")
+        raise ValueError(f"{where} must be {tuple(shape)}, got {tuple(step.sample_shape_out_)}")
+
+
 def _where(holder: Any, name: str) -> str:
     return f"{name} of {type(holder).__name__}"
 
@@ -273,5 +324,4 @@ def _kind(value: Any) -> str:
 
 
 def _some(labels: list[Any]) -> str:
-    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
-    return ", ".join(str(label)[:40] for label in labels[:5]) + more
+    return listed(map(str, labels), len(labels))

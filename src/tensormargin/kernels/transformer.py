@@ -18,6 +18,7 @@ from .._typing import Array, FloatArray
 from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors, TensorScaler
 from ..samples import working_dtype
+from ..waiting import computed
 from .base import Kernel
 from .dusk import DuSK
 from .grassmann import Grassmann
@@ -227,7 +228,7 @@ class TensorKernel(KeepsTensors):
     def _represented(self, X: Any, positions: Array) -> tuple[Kernel, Array]:
         """Return the kernel, with its width (`gamma_`), and the representations of some training samples."""
         some = X if len(positions) == X.shape[0] else rows_of(X, positions)
-        own = to_host(some.compute() if is_lazy(some) else some)
+        own = to_host(computed(some)[0] if is_lazy(some) else some)
         largest = max(float(own.max()), -float(own.min()))
         if largest > _LARGEST:
             raise ValueError(f"the squares of entries must be finite; got entries of up to {largest:.3g}. Scale X")

@@ -16,6 +16,7 @@ from .._typing import Array
 from .._validation import NOT_FINITE
 from ..lazy_survey import where_not_finite
 from ..samples import working_dtype
+from ..waiting import computed
 
 OfPart = Callable[..., Any]
 Join = Callable[[Any, Any], Any]
@@ -48,7 +49,7 @@ def reduced(X: Any, of_part: OfPart, join: Join, beside: Array | None = None) ->
     found = statistics(X, of_part, join, beside=beside)[0]
     if not is_lazy(X):
         return found
-    found = found.compute()
+    (found,) = computed(found)
     if not all(np.all(np.isfinite(value)) for value in found):
         raise ValueError(f"{NOT_FINITE}{where_not_finite(X)}")
     return found

@@ -14,6 +14,7 @@ from ..metadata import NO_METADATA, Metadata
 from ..preparation import TensorScaler
 from ..preparation._passes import floating, statistics, widest
 from ..preparation.shaping import SetsToZero
+from ..waiting import computed
 from .base import LearnsFromLabels, added
 from .parameters import checked_number
 
@@ -75,7 +76,7 @@ def _f_statistics(X: Any, codes: Array) -> FloatArray:
     """Return F of each entry, from one pass for the mean and one for sums about it."""
     mean = to_host(TensorScaler(with_std=False).fit(X).mean_).reshape(X.shape[1:])
     sums = statistics(X, partial(_sums, mean=mean), added, codes)
-    found = [one.compute() if hasattr(one, "compute") else one for _, one in sorted(sums.items())]
+    found = computed(*(one for _, one in sorted(sums.items())))
     number = sum(count for count, _, _ in found)
     between = np.sum([to_host(total) ** 2 / count for count, total, _ in found], axis=0)
     within = np.maximum(np.sum([to_host(squares) for _, _, squares in found], axis=0) - between, 0.0)

@@ -14,6 +14,7 @@ from .._typing import Array, FloatArray
 from .._validation import NOT_FINITE
 from ..metadata import Metadata
 from ..preparation import checked_mode
+from ..waiting import computed
 from .base import Representation, as_double
 from .parameters import checked_choice, checked_count
 
@@ -143,7 +144,7 @@ class Convolutions(Representation):
         n_samples = int(X.shape[0])
         some = np.sort(rng.choice(n_samples, min(_LOOKED_AT, n_samples), replace=False))
         samples = rows_of(X, some)
-        samples = as_double(samples.compute() if is_lazy(samples) else samples)
+        samples = as_double(computed(samples)[0] if is_lazy(samples) else samples)
         if not np.all(np.isfinite(samples)):  # nobody has looked into a Dask array yet
             raise ValueError(NOT_FINITE)
         self._unit = 2.0 ** -float(np.frexp(np.abs(samples).max())[1])

@@ -14,6 +14,7 @@ from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors, TensorScaler, checked_mode
 from ..preparation._passes import reduced, statistics, widest
 from ..preparation.resizing import apply_matrices
+from ..waiting import computed
 from .base import LearnsFromLabels, added
 from .parameters import checked_choice, checked_count, checked_number
 from .shrinkage import check_shrinkage, shrunk
@@ -462,7 +463,7 @@ class Xdawn(LearnsFromLabels, MapsModes):
 def _class_means(X: Any, codes: Array) -> list[FloatArray]:
     """Return the mean sample of each class, in one pass."""
     sums = statistics(X, _sum, added, codes)
-    found = [one.compute() if hasattr(one, "compute") else one for _, one in sorted(sums.items())]
+    found = computed(*(one for _, one in sorted(sums.items())))
     return [to_host(total) / number for number, total in found]
 
 

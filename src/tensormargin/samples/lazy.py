@@ -22,7 +22,6 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from dask.base import get_scheduler
 from dask.core import flatten
 
 from .. import tuning
@@ -31,6 +30,7 @@ from ..contractions import Contraction
 from ..designs import Design, Matrix
 from ..host_memory import available_bytes
 from ..threads import slices
+from ..waiting import arriving, client_in_use, computed, gathered
 from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
 from .memory import MemorySamples, contract_around, same_matrices
 
@@ -100,7 +100,7 @@ class LazySamples(Samples):
         total = self.total(_sums, (width,), weights=asked, less=typical if as_it_is else None)
         sums = Sums(total[: width // 2], total[width // 2 : -1], float(total[-1]))
         moments = sums.moments(weights, signs, centred, self.shape)
-        if centred and as_it_is and offset_costs_digits(typical.compute(), moments.mean_square, self):
+        if centred and as_it_is and offset_costs_digits(computed(typical)[0], moments.mean_square, self):
             self.subtract(dask.delayed(np.ndarray.astype)(typical, self.dtype))
         return moments
 
@@ -125,11 +125,11 @@ class LazySamples(Samples):
     def subtract(self, pivot: Any) -> None:
         """Subtract a pivot, which is delayed, from every sample that is read from now on."""
         (self._shift,) = dask.persist(pivot)
-        self.pivot = np.asarray(self._shift.compute())
+        self.pivot = np.asarray(computed(self._shift)[0])
 
     def vary(self, centred: bool) -> bool:
         """Return whether any sample differs from the first one (from zero if not ``centred``)."""
-        reference = sent(self.take(np.array([0]))._array.compute()[0]) if centred else 0.0
+        reference = sent(computed(self.take(np.array([0]))._array)[0][0]) if centred else 0.0
         answers = self.on_chunks(_vary, (1,), np.dtype(bool), self._layout.ones, reference=reference)
         return bool(_gathered(answers).any())
 
@@ -261,7 +261,7 @@ class ChunkedDesign:
         every other one would move all chunks to all workers.
         """
         n_samples, width = self.shape
-        if _client() is None:
+        if client_in_use() is None:
             return self._gram_here(centre)
         columns = min(width, max(n_samples, tuning.SLAB_BYTES // (n_samples * self.dtype.itemsize)))
         slabs = self._rows().rechunk((n_samples, columns), method="tasks").T
@@ -453,38 +453,33 @@ def _gathered(parts: da.Array) -> Array:
 
 def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
     """Yield the index and the value of each part, in any order, a few at a time."""
-    client = _client()
+    client = client_in_use()
     if client is None:
         blocks = list(parts.to_delayed().ravel())
         for some in slices(slice(0, len(blocks)), tuning.CHUNKS_AT_ONCE):
             yield from enumerate(dask.compute(*blocks[some]), some.start)
         return
-    from distributed import as_completed, futures_of
+    from distributed import futures_of
 
     persisted = client.persist(parts)
     numbers = {key: number for number, key in enumerate(flatten(persisted.__dask_keys__()))}
-    waiting = as_completed(futures_of(persisted))
+    waiting = arriving(client, futures_of(persisted))
     del persisted  # lets workers release a part once it has arrived
     together = max(1, tuning.ARRIVING_BYTES * len(numbers) // max(1, parts.nbytes))
-    for done in waiting.batches():
+    for done in waiting:
         for some in slices(slice(0, len(done)), together):
-            arrived = client.gather(done[some])
+            arrived = gathered(client, done[some])
             yield from zip([numbers[future.key] for future in done[some]], arrived, strict=True)
 
 
 def on_cluster_now() -> bool:
     """Return whether Dask computes on a cluster rather than in this process."""
-    return _client() is not None
+    return client_in_use() is not None
 
 
 def in_chunks_here(X: da.Array) -> Array:
     """Return a Dask array as a NumPy array, filled as its chunks arrive so that it is never held twice."""
     return _gathered(X).reshape(X.shape)
-
-
-def _client() -> Any:
-    """Return the client of the cluster in use, or None."""
-    return getattr(get_scheduler(), "__self__", None)
 
 
 def _merged(lengths: Sequence[int], n_bytes: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from .. import tuning
 from .._typing import Array, FloatArray
 from ..contractions import Contraction
 from ..threads import slices
+from ..waiting import computed
 from .base import Moments, Sums, offset_costs_digits
 from .lazy import LazySamples, sent
 from .memory import MemorySamples
@@ -72,7 +73,7 @@ class SharedLazySamples:
         for (source, _), p, t in zip(self._places, weights, signs, strict=True):
             signed[self._sources.index(source)].append(p * t)
         asked = [source.sums(own, one) for source, own, one in zip(self._sources, signed, typical, strict=True)]
-        totals = dask.compute(*(one.parts for one in asked))
+        totals = computed(*(one.parts for one in asked))
         found = [one.of_problems(total.ravel()) for one, total in zip(asked, totals, strict=True)]
         moments = [
             found[self._sources.index(source)][number].moments(p, t, centred, source.samples.shape)
@@ -100,7 +101,7 @@ class SharedLazySamples:
             for source, own in zip(self._sources, numbers, strict=True)
             if own
         ]
-        flat = dask.compute(*(source.designs(local) for source, local, _ in asked))
+        flat = computed(*(source.designs(local) for source, local, _ in asked))
         designs: dict[int, Array] = {}
         for (source, local, own), answer in zip(asked, flat, strict=True):
             designs.update(zip(own, source.unpacked(local, answer.ravel()), strict=True))
@@ -145,7 +146,7 @@ class _Source:
 
     def subtract_if_costly(self, typical: Any, mean_square: float) -> None:
         """Subtract a typical sample if a common offset would cost digits."""
-        if offset_costs_digits(typical.compute(), mean_square, self.samples):
+        if offset_costs_digits(computed(typical)[0], mean_square, self.samples):
             self.samples.subtract(dask.delayed(np.ndarray.astype)(typical, self.samples.dtype))
 
     def designs(self, requests: Sequence[Request]) -> Any:

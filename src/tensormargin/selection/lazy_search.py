@@ -15,6 +15,7 @@ from .._typing import Array
 from ..estimators import TensorMarginClassifier
 from ..estimators.fit_steps import without_convergence_warnings
 from ..estimators.many_fits import ToFit, fit_batch
+from ..waiting import computed
 from .grid import Candidate
 from .race import Unit
 from .search import HeldOut, Job, PreparedSplit, Training
@@ -112,8 +113,6 @@ def _scores(
     held_out: dict[tuple[int, int], HeldOut],
 ) -> list[Array]:
     """Return the binary scores of each model on its test set, all of them in one pass over the samples."""
-    import dask
-
     from ..samples.lazy import LazySamples
 
     asked = []
@@ -121,7 +120,7 @@ def _scores(
         own = [k for k, other in enumerate(places) if other == place]
         coef = np.concatenate([models[k].coef_ for k in own])
         asked.append((own, LazySamples.of(held_out[place].tested[0]).lazy_scores(coef)))
-    answers = dask.compute(*(answer for _, answer in asked))
+    answers = computed(*(answer for _, answer in asked))
     scores: dict[int, Array] = {}
     for (own, _), answer in zip(asked, answers, strict=True):
         columns = np.cumsum([len(models[k].coef_) for k in own])[:-1]

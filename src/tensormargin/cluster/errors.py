@@ -1,7 +1,0 @@
-"""Errors raised by fits on a cluster."""
-
-from __future__ import annotations
-
-
-class LostWorkersError(ConnectionError):
-    """A job returned no result because its workers died or the scheduler went away."""
