@@ -97,6 +97,17 @@ def _own_cache(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _one_process():
+    """Let commands use one process unless a test asks for more: starting two takes longer than the work of most."""
+    with pytest.MonkeyPatch.context() as patch:
+        for command in main.commands.values():
+            for option in command.params:
+                if option.name == "jobs":
+                    patch.setattr(option, "default", 1)
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     folder = os.environ.get("TENSORMARGIN_DATA")
