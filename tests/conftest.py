@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -35,13 +36,15 @@ WHOLE_CAMPAIGN = (
 TERMINAL = {"COLUMNS": "120"}
 ON_WORKERS = ("test_cluster", "test_dask", "test_lazy")
 LONG = (*ON_WORKERS, "test_cli", "test_report", "test_memory", "test_reproduce", "test_tables", "test_selection")
+NEEDED_BY_WORKERS = [f"tensormargin.{name}" for name in ("selection", "evaluation", "reproduce", "io", "_kernels")]
 LIBRARIES = ["torch", "array_api_strict"]
 RUNNING: list[pytest.Item] = []
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by marker
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the slowest files first, so that all processes finish together; mark and skip PyTorch tests."""
+    leave_array_api_checks_to_their_process(config, items)
     order = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
     has_torch = find_spec("torch") is not None
@@ -50,6 +53,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.torch)
         if item.get_closest_marker("torch") and not has_torch:
             item.add_marker(pytest.mark.skip(reason="needs PyTorch: pip install torch"))
+
+
+def leave_array_api_checks_to_their_process(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the thousand checks that scikit-learn skips here: `run_array_api_checks` runs them."""
+    if "SCIPY_ARRAY_API" in os.environ:
+        return
+    skipped = [item for item in items if "check_array_api" in item.name]
+    if skipped:
+        config.hook.pytest_deselected(items=skipped)
+        items[:] = [item for item in items if "check_array_api" not in item.name]
 
 
 def parameters_of(item: pytest.Item) -> dict[str, object]:
@@ -81,6 +94,17 @@ def _own_cache(tmp_path_factory):
     """Keep unfinished work of commands out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TENSORMARGIN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_process():
+    """Let commands use one process unless a test asks for more: starting two takes longer than the work of most."""
+    with pytest.MonkeyPatch.context() as patch:
+        for command in main.commands.values():
+            for option in command.params:
+                if option.name == "jobs":
+                    patch.setattr(option, "default", 1)
         yield
 
 
@@ -127,8 +151,25 @@ def sparse_product(*lists, length: int | None = None):
 def dask_cluster():
     """Yield a cluster of two single-threaded worker processes, for the files in ``ON_WORKERS``."""
     distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'tensormargin[dask]'")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+    with (
+        workers_start_quickly(),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+    ):
         yield cluster
+
+
+@contextmanager
+def workers_start_quickly():
+    """Let Dask fork its workers from a process that has imported what they need, which takes each of them seconds."""
+    import dask
+    from distributed.utils import get_mp_context
+
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        yield
+        return
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(["distributed", "dask.array", *NEEDED_BY_WORKERS])
+        yield
 
 
 def library(name):
@@ -153,7 +194,8 @@ def put(request):
 def run_array_api_checks(name: str, *files: str) -> list[str]:
     """Run scikit-learn's array API checks in the given test files; return one line per passed check.
 
-    They run only if SCIPY_ARRAY_API is set before SciPy is imported, hence in a separate process.
+    Those with PyTorch run for its name, all others for another name. They run only if SCIPY_ARRAY_API is set before
+    SciPy is imported, hence in a separate process.
     """
     folder = Path(__file__).parent
     command = [
@@ -164,7 +206,7 @@ def run_array_api_checks(name: str, *files: str) -> list[str]:
         "-q",
         "-rp",
         "-k",
-        "check_array_api",
+        "check_array_api and torch" if name == "torch" else "check_array_api and not torch",
         f"--rootdir={folder.parent}",
     ]
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}

@@ -289,8 +289,7 @@ class TestTravel:
         fit(X, y, ("full", None))
         assert sum(arrived) < 8 * (80**2 + 8 * 16**3 + 10_000) < X.nbytes / 5
 
-    @pytest.mark.parametrize("weight", [("cp", 2), ("tucker", 2), ("tt", 2)], ids=lambda weight: weight[0])
-    @pytest.mark.parametrize("few", [True, False])
+    @pytest.mark.parametrize(("weight", "few"), sparse_product(WEIGHTS[1:], [True, False]), ids=str)
     def test_a_chunk_is_read_once_a_request_or_half(self, cluster, weight, few, tmp_path, monkeypatch):
         """Steps in the tangent space read a chunk once per block problem, passes over the blocks once per half."""
         if not few:

@@ -67,7 +67,7 @@ def brought(tmp_path_factory):
 def test_table6_runs_on_files_that_the_user_brings(brought, tmp_path):
     arguments = ["--adni", brought / "adni.mat", "--adhd", brought / "adhd.npz", "--out", tmp_path]
     methods = ("SVM", "SPMD-LRT", "TuSPMD-LRT")
-    result = run("reproduce", "table6", "--quick", *arguments, "--methods", ",".join(methods))
+    result = run("reproduce", "table6", "--quick", *arguments, "--methods", ",".join(methods), "--jobs", 2)
     assert result.returncode == 0, result.stderr
     rows = RowStore(tmp_path / "table6-quick" / "rows", Row).read()
     assert len(rows) == 2 * 2 * len(methods)
