@@ -230,6 +230,27 @@ def axes_of(
     return checked_axes([Axis(*pair, own) for pair, own in zip(names, values, strict=True)], shape)
 
 
+def axes_of_volume(affine: Any, shape: Sequence[int | None]) -> Axes | None:
+    """Return x, y and z in mm for the first three modes of a volume, with coordinates if the affine keeps them apart.
+
+    An affine that turns the volume mixes directions: then only names and units are known, of the axis that each mode
+    is closest to.
+    """
+    matrix = np.asarray(affine, np.float64)
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all() or len(shape) < 3 or None in shape[:3]:
+        return None
+    turn = matrix[:3, :3]
+    nearest = np.argmax(np.abs(turn), axis=0)
+    if len(set(nearest.tolist())) < 3:
+        return None
+    straight = np.count_nonzero(turn) == 3
+    axes = []
+    for mode, world in enumerate(nearest.tolist()):
+        places = turn[world, mode] * np.arange(int(shape[mode] or 0)) + matrix[world, 3]
+        axes.append(Axis("xyz"[world], "mm", places if straight else None))
+    return (*axes, *(Axis() for _ in shape[3:]))
+
+
 def parsed_axes(text: str, shape: Sequence[int | None]) -> Axes | None:
     """Return the axes that one line of text describes.
 

@@ -226,7 +226,7 @@ def fit_command(
 def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None) -> None:
     from ..io import save_model
 
-    facts = save_model(out, fitted.model, fitted.about)
+    facts = save_model(out, fitted.model, fitted.about, samples.axes)
     if page is not None:
         from ..report import model_page, write_page
 

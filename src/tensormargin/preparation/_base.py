@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from .._namespace import as_array, is_lazy, like
 from .._typing import Array
 from .._validation import checked_samples, chunked_along_samples, same_library, samples_as_fitted
-from ..axes import Axes, Axis, checked_axes, mode_number
+from ..axes import Axes, Axis, checked_axes
 from ..intake import as_samples, shape_of_samples
 from ..metadata import NO_METADATA, Metadata
 from ._passes import mapped
@@ -33,22 +33,23 @@ def checked_mode(mode: Any, order: int, name: str = "mode", axes: Axes | None = 
 
     A mode may be given by its name if the axes of the samples are known.
     """
-    if isinstance(mode, str):
-        try:
-            return mode_number(mode, axes, order)
-        except ValueError as error:
-            raise ValueError(f"{name}={mode!r}: {error}{'' if axes else _NO_NAMES}") from error
     whole = isinstance(mode, Integral) and not isinstance(mode, bool)
+    names = [axis.name for axis in axes or ()]
+    if isinstance(mode, str) and names.count(mode) == 1:
+        return names.index(mode)
     if not whole or not -order <= mode < order:
+        known = "" if not isinstance(mode, str) else f", and the modes are {names}" if any(names) else _NO_NAMES
         raise ValueError(
-            f"{name} must be one of the {order} modes of the samples, from {-order} to {order - 1}; got {name}={mode!r}"
+            f"{name} must be one of the {order} modes of the samples, from {-order} to {order - 1}; got "
+            f"{name}={mode!r}{known}"
         )
     return int(mode) % order
 
 
 _NO_NAMES = (
-    ". Samples have names if they are an xarray DataArray, which only the first step of a pipeline sees; give a "
-    "number, or set the numbers of all steps with tensormargin.preparation.with_mode_numbers(model, axes)"
+    ", and the modes of these samples have no names. They have if samples are an xarray DataArray, which only the "
+    "first step of a pipeline sees; give a number, or set the numbers of all steps with "
+    "tensormargin.preparation.with_mode_numbers(model, axes)"
 )
 
 
@@ -189,7 +190,12 @@ class KeepsTensors(TakesMetadata, ABC):
     def _numbered(self, value: Any, axes: Any, name: str) -> Any:
         if isinstance(value, tuple | list):
             return type(value)(self._numbered(one, axes, name) for one in value)
-        return checked_mode(value, len(axes or ()), name, axes) if isinstance(value, str) else value
+        if isinstance(value, str) and axes is None:
+            raise ValueError(
+                f"{name}={value!r} is the name of a mode, and the names of the modes are not known before "
+                f"{type(self).__name__}: the samples have none, or a step has made other modes. Give the number"
+            )
+        return checked_mode(value, len(axes), name, axes) if isinstance(value, str) else value
 
     def _mode(self, mode: Any, order: int, name: str = "mode") -> int:
         """Return a mode, given by number or name, as a non-negative index."""
