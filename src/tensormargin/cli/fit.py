@@ -213,7 +213,7 @@ def fit_command(
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
             with all_or_none():
                 _write(fitted, samples, out, page)
-                maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
+                maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine, samples.axes)
         if checkpoint is not None:
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]

@@ -98,7 +98,9 @@ Examples:
 @click.command("inspect", epilog=_INSPECT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
-    "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Weight map: .nii, .nii.gz, .npy or .png."
+    "--weight-map",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Weight map: .nii, .nii.gz, .npy, .png or .csv.",
 )
 @model_sha256_option
 @json_option
@@ -111,7 +113,7 @@ def inspect_command(model: Path, weight_map: Path | None, model_sha256: str | No
         loaded = load_model(model, model_sha256)
         digest = sha256_of(model)
         with blaming(model), all_or_none():
-            maps = write_maps(loaded.model, None, weight_map, None, loaded.facts["about"].get("affine"))
+            maps = write_maps(loaded.model, None, weight_map, None, loaded.facts["about"].get("affine"), loaded.axes)
             lines = [] if as_json else _description(model, loaded)
     if as_json:
         print_json({**loaded.facts, "sha256": digest})
