@@ -35,9 +35,12 @@ from tensormargin import (
     Whiten,
     Xdawn,
 )
+from tensormargin.evaluation import FitPlan, with_kind
 from tensormargin.intake import axes_in
+from tensormargin.io import SampleSet
 from tensormargin.model_steps import axes_at_classifier, axes_of_maps
-from tensormargin.preparation import with_mode_numbers
+from tensormargin.preparation import Recipe, with_mode_numbers
+from tensormargin.selection.kinds import guess_kind
 
 NAMES = ["Fz", "Cz", "Pz", "Oz"]
 AXES = (Axis("channel", "", NAMES), Axis("time", "ms", 4.0 * np.arange(32) - 20))
@@ -284,3 +287,80 @@ class TestModesByName:
         union = TensorUnion([("smooth", Smooth(1.0, mode="time")), ("white", Whiten("channel"))]).fit(array())
         assert union.transformers_[0][1].mode == 1
         assert union.axes_out()["smooth"] == AXES
+
+
+class TestRecipes:
+    @pytest.mark.parametrize(
+        ("given", "numbered"),
+        [
+            ({"scale": "mode channel"}, {"scale": "mode 1"}),
+            ({"length": "resample 20 mode time"}, {"length": "resample 20 mode 2"}),
+            ({"length": "0 mode time", "scale": "mode 2"}, {"length": "0 mode 2", "scale": "mode 2"}),
+            ({"scale": "entry"}, {"scale": "entry"}),
+        ],
+    )
+    def test_name_modes(self, given, numbered):
+        assert Recipe(**given).numbered(AXES, (4, 32)) == Recipe(**numbered)
+        assert Recipe(**given).numbered({"eeg": AXES}, {"eeg": (4, 32), "covariates": (2,)}) == Recipe(**numbered)
+        assert Recipe(**numbered).numbered(None, (4, 32)) == Recipe(**numbered)
+
+    def test_of_unknown_names_list_those_that_are(self):
+        with pytest.raises(ValueError, match=r"got 'chanel', and the modes are \['channel', 'time'\].*--modes"):
+            Recipe(scale="mode chanel").numbered(AXES, (4, 32))
+        with pytest.raises(ValueError, match=r"have no names"):
+            Recipe(scale="mode channel").numbered(None, (4, 32))
+        with pytest.raises(ValueError, match=r"different numbers in the views a, b"):
+            Recipe(scale="mode time").numbered({"a": AXES, "b": AXES[1:]}, {"a": (4, 32), "b": (32,)})
+
+
+def samples_with(axes, values=X, **more):
+    return SampleSet(values, Y, None, None, None, "a.npz", "NumPy archive", (), axes=axes, **more)
+
+
+class TestKinds:
+    @pytest.mark.parametrize(
+        ("axes", "kind"),
+        [
+            (AXES, "eeg"),
+            ((Axis("electrode"), Axis("time")), "eeg"),
+            ((Axis("channel", "", ["ax", "ay", "az", "gx"]), Axis("time")), "series"),
+            ((Axis("joint"), Axis("Time")), "series"),
+            ((Axis("sample"), Axis("wavelength", "nm")), "spectra"),
+        ],
+    )
+    def test_are_told_by_the_names_of_modes(self, axes, kind):
+        guessed, why = guess_kind(samples_with(axes))
+        assert guessed == kind
+        assert "named" in why or "electrodes" in why
+
+    def test_of_places_are_volumes(self):
+        axes = tuple(Axis(name, "mm") for name in "xyz")
+        assert guess_kind(samples_with(axes, np.ones((24, 3, 3, 3))))[0] == "volume"
+
+    def test_that_names_do_not_tell_are_those_of_the_shape(self):
+        assert guess_kind(samples_with((Axis("time"), Axis("channel")))) == guess_kind(samples_with(None))
+
+    def test_the_sampling_frequency_is_that_of_the_times(self):
+        plan, said = with_kind(samples_with(AXES), FitPlan(auto=True))
+        assert (plan.kind, plan.sfreq) == ("eeg", 250.0)
+        assert "sampled at 250 Hz" in said
+        assert with_kind(samples_with(AXES), FitPlan(auto=True, sfreq=100.0))[0].sfreq == 100.0
+        assert with_kind(samples_with(AXES, sfreq=128.0), FitPlan(auto=True))[0].sfreq == 128.0
+        resampled = FitPlan(auto=True, recipe=Recipe(resize=(4, 16)))
+        assert with_kind(samples_with(AXES), resampled)[0].sfreq is None
+
+    @pytest.mark.parametrize(
+        ("axis", "sfreq"),
+        [
+            (Axis("time", "s", np.arange(5) / 256), 256.0),
+            (Axis("time", "us", 500.0 * np.arange(5)), 2000.0),
+            (Axis("time", "s", (np.arange(500) / 1000 + 3).astype(np.float32)), 1000.0),
+            (Axis("time", "s", [0, 1, 3]), None),
+            (Axis("time", "", [0, 1, 2]), None),
+            (Axis("time", "s", [2, 1, 0]), None),
+            (Axis("time", "s"), None),
+            (Axis("time", "s", ["a", "b"]), None),
+        ],
+    )
+    def test_times_must_be_regular_and_have_a_unit(self, axis, sfreq):
+        assert axis.sfreq == (None if sfreq is None else pytest.approx(sfreq, rel=1e-5))

@@ -89,7 +89,7 @@ class Axis:
         if second is None or self.values is None or not self.is_numeric or len(self.values) < 2:
             return None
         steps = np.diff(self.values)
-        step = float(np.median(steps))
+        step = float(np.mean(steps))
         if step <= 0 or np.abs(steps - step).max() > max(_ROUNDING, _rounding(self.values, step)) * step:
             return None
         return float(f"{1.0 / (step * second):.6g}")

@@ -118,14 +118,16 @@ _PREPARING = (
         "--length",
         metavar="resample|edge|mean|VALUE [N] [mode K]",
         help="Give samples that differ in length one length: resample them linearly, or pad with the last entry, the "
-        "mean or a value. N: the length (default: the median, or the longest). K: the mode, from 1 (default: last).",
+        "mean or a value. N: the length (default: the median, or the longest). K: the mode, from 1 or by name "
+        "(default: last).",
     ),
     click.option(
         "--scale",
         default="none",
         show_default=True,
         metavar="none|entry|global|mode K",
-        help="Centre and scale to unit variance: each entry, all entries together, or each index of mode K (from 1).",
+        help="Centre and scale to unit variance: each entry, all entries together, or each index of mode K (from 1, or "
+        "its name).",
     ),
     click.option("--by-group", is_flag=True, help="Centre and scale each entry separately within each group."),
     click.option(

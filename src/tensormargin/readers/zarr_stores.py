@@ -51,6 +51,8 @@ def describe(name: str, array: Any) -> Entry:
     codecs = (*(array.filters or ()), *(array.compressors or ()))
     pickled = any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs)
     entry = entry_of(name, array.shape, object if pickled else array.dtype, array.shards or array.chunks)
+    if entry.fault is not None:
+        return entry
     marks = array.attrs
     names = texts_of(marks.get("_ARRAY_DIMENSIONS") or marks.get("dims"))
     return described(
