@@ -323,7 +323,8 @@ def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
     groups = None if loading["no_groups"] else bunch.get("groups")
     entry = CATALOGUE[name]
     kind = f"public data set ({entry.source})"
-    return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, (), field=entry.kind, sfreq=entry.sfreq)
+    known = {"field": entry.kind, "sfreq": entry.sfreq, "axes": bunch.get("axes")}
+    return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, (), **known)
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:
