@@ -237,3 +237,29 @@ class TestCommands:
         done = run("predict", folder / "a.skops", folder / "a.npz", "-o", folder / "out.csv", "--modes", "channel")
         assert done.returncode == 2
         assert "one by one; got 1" in done.stderr
+
+    def test_modes_of_views_are_described_by_view(self, folder):
+        np.save(folder / "b.npy", X[:, 0])
+        options = ("--view", f"b={folder / 'b.npy'}", "--modes", "b:time[s]=0:0.5", "--outer-folds", 0, "--folds", 2)
+        out = ("-o", folder / "two.skops", "--no-report", "--decomposition", "full", "--weight-map", folder / "w.csv")
+        done = run("fit", folder / "a.npz", *options, *out)
+        assert done.returncode == 0, done.stderr
+        assert load_model(folder / "two.skops").axes == {"a": AXES, "b": (Axis("time", "s", 0.5 * np.arange(8)),)}
+        assert (folder / "w-b.csv").read_text().startswith("time (s),")
+        done = run("fit", folder / "a.npz", *options, *out, "--modes", "channel,time")
+        assert "names a view first" in done.stderr
+
+    def test_modes_by_name(self, folder):
+        options = ("--outer-folds", 0, "--folds", 2, "-o", folder / "b.skops", "--no-report")
+        done = run("fit", folder / "a.npz", *options, "--scale", "mode channel")
+        assert done.returncode == 0, done.stderr
+        assert load_model(folder / "b.skops").facts["about"]["preparation"]["recipe"]["scale"] == "mode 1"
+        done = run("fit", folder / "a.npz", *options, "--scale", "mode sensor")
+        assert done.returncode == 2
+        assert "the modes are ['channel', 'time']" in " ".join(done.stderr.split())
+
+    def test_export_keeps_axes(self, folder):
+        onnx = pytest.importorskip("onnx")
+        assert run("export", folder / "a.skops", "-o", folder / "a.onnx").returncode == 0
+        kept = {one.key: one.value for one in onnx.load(folder / "a.onnx").metadata_props}
+        assert json.loads(kept["axes"])[0]["values"] == NAMES

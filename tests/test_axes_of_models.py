@@ -305,8 +305,8 @@ class TestRecipes:
         assert Recipe(**numbered).numbered(None, (4, 32)) == Recipe(**numbered)
 
     def test_of_unknown_names_list_those_that_are(self):
-        with pytest.raises(ValueError, match=r"got 'chanel', and the modes are \['channel', 'time'\].*--modes"):
-            Recipe(scale="mode chanel").numbered(AXES, (4, 32))
+        with pytest.raises(ValueError, match=r"got 'sensor', and the modes are \['channel', 'time'\].*--modes"):
+            Recipe(scale="mode sensor").numbered(AXES, (4, 32))
         with pytest.raises(ValueError, match=r"have no names"):
             Recipe(scale="mode channel").numbered(None, (4, 32))
         with pytest.raises(ValueError, match=r"different numbers in the views a, b"):

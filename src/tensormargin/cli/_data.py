@@ -188,7 +188,7 @@ def load(
     that would fill the memory are left in their files. ``known`` are the views of a fitted model.
     """
     found = _loaded(path, loading, need_labels, ragged, in_parts, known)
-    return _with_modes(found, loading["modes"]) if loading["modes"] else found
+    return _with_modes(found, loading["modes"]) if loading.get("modes") else found
 
 
 def _loaded(
