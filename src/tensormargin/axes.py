@@ -117,7 +117,9 @@ class Axis:
         """Return an index in words: "Cz", "132 ms", or the number of the index, counted from 1."""
         if self.values is None:
             return str(index + 1)
-        value = f"{self.values[index]:.6g}" if self.is_numeric else str(self.values[index])
+        if not self.is_numeric:
+            return str(self.values[index])
+        value = f"{self.values[index] + 0.0:.6g}"  # never -0
         return f"{value} {self.unit}" if self.unit else value
 
 
