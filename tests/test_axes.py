@@ -56,7 +56,8 @@ class TestAxes:
 
     def test_say_an_index_in_words(self):
         assert Axis("time", "ms", [0, 4.5]).spoken(1) == "4.5 ms"
-        assert Axis("channel", "", ["Fz", "Cz"]).spoken(1) == "Cz"
+        assert Axis("time", "ms", [-0.0]).spoken(0) == "0 ms"
+        assert Axis("channel", "", ["Fz", "Cz"]).spoken(1) == Axis("channel", "uV", ["Fz", "Cz"]).spoken(1) == "Cz"
         assert Axis().spoken(1) == "2"
 
     def test_give_modes_by_name(self):

@@ -13,6 +13,7 @@ import pytest
 from scipy.io import savemat
 
 from tensormargin import TensorMarginClassifier, datasets
+from tensormargin.axes import checked_axes
 from tensormargin.datasets import _store, brain, images, measurements, sensors, series
 from tensormargin.io import BadFileError, digest, read_arrays
 
@@ -601,3 +602,23 @@ def test_fmri_like_volumes_are_smooth_and_carry_the_blob():
     seen = bunch.data[bunch.target == 1].mean(axis=0) - noise.mean(axis=0)
     assert np.corrcoef(seen.ravel(), bunch.blob.ravel())[0, 1] > 0.5
     assert bunch.blob.max() == pytest.approx(0.6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(datasets.CATALOGUE))
+def test_axes_are_those_of_the_samples_and_agree_with_the_sampling_frequency(name):
+    entry = datasets.CATALOGUE[name]
+    if not datasets.is_at_hand(entry) or name in ("mnist", "indian-pines", "adrenal"):  # large, or without axes
+        pytest.skip(f"{name} is not at hand, or large")
+    bunch = datasets.load_by_name(name)
+    if name == "haxby":
+        assert "axes" not in bunch  # the source does not say which way the slice lies
+        return
+    assert checked_axes(bunch.axes, bunch.data.shape[1:]) is not None
+    if entry.sfreq is not None:
+        assert bunch.axes[-1].sfreq == pytest.approx(entry.sfreq, rel=1e-3)
+
+
+def test_axes_of_public_recordings_have_names_and_units():
+    channel, time = datasets.load_basic_motions().axes
+    assert channel.values[0] == "accelerometer 1"
+    assert (time.name, time.values) == ("time", None)

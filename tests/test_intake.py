@@ -238,7 +238,7 @@ class TestFrames:
             use(frame)
             use(X)
             first = frame.columns.get_level_values(0).unique()
-            with pytest.raises(ValueError, match="columns must be those seen in fit, in their order"):
+            with pytest.raises(ValueError, match="must be those seen in fit, in their order"):
                 use(frame[list(first[::-1])])
             fitted.fit(X, Y)  # which has no names
             use(frame[list(first[::-1])])

@@ -532,7 +532,7 @@ def test_a_recipe_by_group(X, groups):
     assert "within each group" in recipe.words()[0]
 
 
-@pytest.mark.parametrize("scale", ["mode 0", "mode", "mode -1", "mode x", "Entry", ""])
+@pytest.mark.parametrize("scale", ["mode 0", "mode", "mode -1", "mode 1x", "Entry", ""])
 def test_a_recipe_rejects_scales_it_does_not_know(scale):
     with pytest.raises(ValueError, match=re.escape(f'"mode K" with K from 1; got {scale!r}')):
         Recipe(scale=scale).inner()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .affine import NotAffineError as NotAffineError
     from .affine import affine_form as affine_form
     from .affine import register_pull_back as register_pull_back
+    from .axes import Axis as Axis
     from .checkpoints import Checkpoint as Checkpoint
     from .cluster import on_cluster as on_cluster
     from .contributions import view_shares as view_shares
@@ -73,6 +74,7 @@ _HOMES = {
     "NotAffineError": ".affine",
     "affine_form": ".affine",
     "register_pull_back": ".affine",
+    "Axis": ".axes",
     "weight_maps": ".model_steps",
     "permutation_test": ".evaluation",
     "Checkpoint": ".checkpoints",
@@ -132,6 +134,7 @@ __all__ = [
     "METHODS",
     "AffineForm",
     "AnovaMask",
+    "Axis",
     "BandPower",
     "Bound",
     "Checkpoint",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import inf, isnan, prod
 from typing import Any
 
@@ -11,7 +12,8 @@ from sklearn.utils.validation import _check_y, _num_samples, check_consistent_le
 
 from ._namespace import as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
-from .intake import Shape, as_samples, is_ragged, mode_names, shape_of_samples
+from .axes import Axis, contradictions
+from .intake import Shape, as_samples, axes_in, is_ragged, shape_of_samples
 from .views import (
     Shapes,
     Views,
@@ -45,7 +47,7 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
     ragged : bool, default=False
         Whether samples may differ in the length of a mode; see `tensormargin.intake.as_samples`.
     """
-    _compare_mode_names(estimator, X, reset)
+    compare_axes(estimator, X, reset)
     X = as_samples(X, ragged)
     if is_lazy(X) or is_foreign(X) or is_ragged(X):
         return _checked_as_it_is(estimator, X, reset, finite)
@@ -93,7 +95,7 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
 def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged: bool = False) -> tuple[Any, Array]:
     """Return samples to fit on, as `checked_samples` does, and their labels as a NumPy array."""
     labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
-    _compare_mode_names(estimator, X, reset=True)
+    compare_axes(estimator, X, reset=True)
     X = views_or_samples(X, ragged)
     if isinstance(X, Views) or is_lazy(X) or is_foreign(X) or is_ragged(X):
         if y is None:
@@ -107,25 +109,27 @@ def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged
     return checked
 
 
-def _compare_mode_names(estimator: Any, X: Any, reset: bool) -> None:
-    """Note the names that a data frame gives the modes of its samples, or raise ValueError where they are others."""
-    names = mode_names(X)
+def compare_axes(estimator: Any, X: Any, reset: bool) -> None:
+    """Set ``axes_in_`` to the axes that X states, or raise ValueError if they contradict those seen in ``fit``."""
+    given = axes_in(X)
     if reset:
-        estimator.__dict__.pop("_mode_names", None)
-        if names is not None:
-            estimator._mode_names = names
+        estimator.__dict__.pop("axes_in_", None)
+        if given is not None:
+            estimator.axes_in_ = given
         return
-    known = getattr(estimator, "_mode_names", None)
-    if known is None or names is None:
+    if given is None:
         return
-    others = [mode for mode, pair in enumerate(zip(known, names, strict=False)) if pair[0] != pair[1]]
-    if not others:
-        return
-    mode, seen, given = others[0], known[others[0]], names[others[0]]
-    raise ValueError(
-        f"the columns must be those seen in fit, in their order; along mode {mode} (counted from 0) they were "
-        f"{', '.join(seen[:5])}, ... and are {', '.join(given[:5])}, ... Put the columns into the order of the fit"
-    )
+    error, warning = contradictions(_axes_seen(estimator), given)
+    if error is not None:
+        raise ValueError(error)
+    if warning is not None:
+        warnings.warn(warning, stacklevel=4)
+
+
+def _axes_seen(estimator: Any) -> Any:
+    """Return the axes seen in ``fit``; models of version 0.1 only have the names of the columns of data frames."""
+    columns = estimator.__dict__.get("_mode_names", ())
+    return getattr(estimator, "axes_in_", None) or tuple(Axis("", "", list(names)) for names in columns)
 
 
 def _checked_ragged(estimator: Any, X: Array, reset: bool, finite: bool) -> Array:
@@ -171,7 +175,7 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
     None in the shape allows any length. A dictionary of shapes stands for several views, which may come in any order.
     Dask arrays and arrays of other libraries are kept, as in `checked_samples`. ``finite=False`` allows NaN in arrays.
     """
-    _compare_mode_names(estimator, X, reset=False)
+    compare_axes(estimator, X, reset=False)
     if isinstance(shape, dict) or is_views(X):
         return _views_as_fitted(estimator, X, shape)
     X = as_samples(X, ragged=None in shape)
@@ -230,7 +234,7 @@ def named_as_fitted(estimator: Any, X: Any) -> Any:
 
 def samples_of_any_length(estimator: Any, X: Any) -> Any:
     """Return X as an array of samples, or a vector of them where they differ in length, for a step that checks them."""
-    _compare_mode_names(estimator, X, reset=False)
+    compare_axes(estimator, X, reset=False)
     return as_array(as_samples(X, ragged=True))
 
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from .axes import AnyAxes
 from .estimators import TensorMarginClassifier
 from .preparation import Composite, Deconfound, TensorScaler
 from .preparation.steps import flat_steps, kind_names
@@ -98,6 +99,17 @@ def _checked_classifier(model: Any) -> TensorMarginClassifier:
         )
     check_is_fitted(model)
     return model
+
+
+def known_axes(model: Any) -> AnyAxes:
+    """Return the axes of the samples that a model was fitted to, if these carried some; otherwise None.
+
+    Only what comes first sees them: the first step, the search that holds it, or a classifier by itself.
+    """
+    chain = chain_of(model)
+    parts = (*chain.wrappers, *chain.steps, *([] if chain.classifier is None else [chain.classifier]))
+    found = (getattr(part, "axes_in_", None) for part in parts)
+    return next((axes for axes in found if axes is not None), None)
 
 
 def scales_by_group(step: Any) -> bool:

@@ -7,6 +7,7 @@ none has to be imported here.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 
 from ._namespace import as_array, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
+from .axes import AnyAxes, Axes, Axis
 
 Shape = tuple[int | None, ...]
 """Shape of the samples; None for a mode in which their lengths differ."""
@@ -104,13 +106,69 @@ def unmasked(X: Any) -> Array:
     return _filled(X, _holding_nan(X.dtype))
 
 
-def mode_names(X: Any) -> tuple[tuple[str, ...], ...] | None:
-    """Return the names along the first modes, from the columns of a data frame of tensors; None for other input."""
-    if _library(X) != "pandas" or getattr(X, "ndim", 0) != 2:
+def axes_in(X: Any) -> AnyAxes:
+    """Return the names, units and coordinates of the modes of samples, as far as X states them.
+
+    The columns of a data frame of tensors give the coordinates of its first modes, the dimensions of an xarray
+    DataArray after the first the names of all of them, with their coordinates and units (``attrs["units"]``). For
+    `Views` it is a dictionary.
+
+    Parameters
+    ----------
+    X : object
+        What `as_samples` takes, or Views.
+
+    Returns
+    -------
+    tuple of Axis, dict of str to tuple of Axis, or None
+        None for arrays and other objects without names.
+    """
+    if type(X) is np.ndarray:
+        return None
+    known = getattr(X, "sample_axes", None)  # of Views
+    if known is not None:
+        return known
+    if isinstance(X, dict) and not hasattr(X, "shape"):
+        return {name: found for name, one in X.items() if isinstance(found := axes_in(one), tuple)} or None
+    reader = _AXES.get(_library(X))
+    return None if reader is None else reader(X)
+
+
+def _axes_of_frame(X: Any) -> Axes | None:
+    if getattr(X, "ndim", 0) != 2:
         return None
     if X.columns.nlevels > 1:
-        return tuple(tuple(map(str, values)) for values in _levels(X.columns))
-    return (tuple(map(str, X.columns)),) if X.shape[1] > 1 and _columns_of_arrays(X) else None
+        names = [str(name) if name is not None else "" for name in X.columns.names]
+        levels = _levels(X.columns)
+        known = [Axis(name, "", [str(one) for one in values]) for name, values in zip(names, levels, strict=True)]
+    elif X.shape[1] > 1 and _columns_of_arrays(X):
+        known = [Axis("", "", [str(one) for one in X.columns])]
+    else:
+        return None
+    first = X.iloc[0, 0] if len(X) and X.shape[1] else None
+    inner = getattr(first, "ndim", 1 if _is_array(first) else 0)
+    return (*known, *(Axis() for _ in range(inner)))
+
+
+def _axes_of_dataarray(X: Any) -> Axes | None:
+    if not hasattr(X, "dims") or not hasattr(X, "data"):
+        return None
+    found = tuple(_axis_of_dimension(X, name) for name in X.dims[1:])
+    return None if all(axis.says_nothing for axis in found) else found
+
+
+def _axis_of_dimension(X: Any, dimension: Any) -> Axis:
+    """Return a dimension as an axis; names that xarray invents ("dim_1"), dates and levels say nothing."""
+    name = str(dimension)
+    name = "" if re.fullmatch(r"dim_\d+", name) else name
+    if dimension not in X.coords:
+        return Axis(name)
+    coordinate = X.coords[dimension]
+    unit = coordinate.attrs.get("units", coordinate.attrs.get("unit", ""))
+    try:
+        return Axis(name, unit if isinstance(unit, str) else "", np.asarray(coordinate.values))
+    except ValueError:
+        return Axis(name)
 
 
 def _library(X: Any) -> str:
@@ -414,3 +472,4 @@ _READERS_OF_ONE: dict[str, Callable[[Any], Any]] = {
     "xarray": _from_xarray,
 }
 _READERS_OF_LISTS: dict[str, Callable[[Any], list[Array] | None]] = {"nibabel": _runs_of_images, "mne": _runs_of_epochs}
+_AXES: dict[str, Callable[[Any], Axes | None]] = {"pandas": _axes_of_frame, "xarray": _axes_of_dataarray}

@@ -6,7 +6,7 @@ calibrators, thresholds and FrozenEstimator, in any order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
@@ -20,12 +20,14 @@ from ._typing import Array
 from ._validation import named_as_fitted
 from .affine import form_of_chain, mean_form
 from .affine import sample_shape as sample_shape
-from .chains import Chain, chain_of, every_step, scales_by_group, without_confounds
+from .axes import AnyAxes, Axes
+from .chains import Chain, chain_of, every_step, known_axes, scales_by_group, without_confounds
 from .estimators import TensorMarginClassifier
 from .kernels import TensorKernel
 from .metadata import Metadata, check_needs
 from .preparation import Composite, Deconfound, takes_ragged
 from .preparation.steps import (
+    axes_through,
     flat_steps,
     is_masker,
     is_sampler,
@@ -205,6 +207,59 @@ def _map_space(steps: Sequence[Any]) -> int:
         for step in steps
     ]
     return max((place + 1 for place, stops in enumerate(one_way) if stops), default=0)
+
+
+def axes_at_classifier(model: Any, axes: AnyAxes = None) -> AnyAxes:
+    """Return the axes of samples as the classifier of a fitted model gets them.
+
+    Parameters
+    ----------
+    model : estimator
+    axes : tuple of Axis, or dictionary of them for several views, optional
+        Those of the original samples; by default those seen in `fit`, if X was an xarray DataArray or a data frame.
+
+    Returns
+    -------
+    tuple of Axis, dictionary of them, or None
+    """
+    return axes_through(all_steps(model), _original_axes(model, axes))
+
+
+def axes_of_maps(model: Any, axes: AnyAxes = None) -> AnyAxes:
+    """Return the axes of `weight_maps` and of activation patterns, given those of the original samples.
+
+    Weights are pulled back to the original samples, so that these are their axes, or to the samples after the last step
+    that cannot be undone (see `weight_maps`).
+    """
+    steps = all_steps(model)
+    if _several_views(model) and _views_on_samples(model) is None:
+        return axes_at_classifier(model, axes)
+    return axes_through(steps[: _map_space(steps)], _original_axes(model, axes))
+
+
+def axes_of_view_maps(model: Any, axes: AnyAxes = None) -> dict[str, Axes | None]:
+    """Return the axes of `tensormargin.patterns.view_maps`, by view."""
+    views, maps = classifier_of(model).coef_, _views_on_samples(model)
+    on_samples = isinstance(maps, dict) and maps.keys() == views.keys()
+    found = axes_of_maps(model, axes) if on_samples else axes_at_classifier(model, axes)
+    return {name: found.get(name) if isinstance(found, Mapping) else None for name in views}
+
+
+def _several_views(model: Any) -> bool:
+    classifier = chain_of(model).classifier
+    return classifier is not None and isinstance(classifier.coef_, dict)
+
+
+def _views_on_samples(model: Any) -> Any:
+    """Return the weights of several views on the original samples; None if a step cannot be undone on them."""
+    try:
+        return maps_on_samples(model)
+    except NotAffineError:
+        return None
+
+
+def _original_axes(model: Any, axes: AnyAxes) -> AnyAxes:
+    return known_axes(model) if axes is None else axes
 
 
 def metadata_for_last_step(model: Any, metadata: Metadata | Array | None) -> dict[str, Any]:

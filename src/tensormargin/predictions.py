@@ -12,6 +12,7 @@ import numpy as np
 
 from ._namespace import is_lazy
 from ._typing import Array
+from .axes import AnyAxes, contradictions
 from .io import BadFileError, SampleSet, replacing
 from .metadata import Metadata, names_of
 from .model_steps import (
@@ -48,8 +49,12 @@ class Predictions:
     columns: dict[str, Array]
 
 
-def check_samples_fit(model: Any, samples: SampleSet) -> None:
-    """Raise `BadFileError` if the samples do not fit the model."""
+def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> None:
+    """Raise `BadFileError` if the samples do not fit the model.
+
+    ``axes`` are those of the samples that the model was fitted to. Other channels, or channels in another order, are an
+    error; see `axes_warning` for other times or wavelengths.
+    """
     shape = sample_shape(model)
     if isinstance(shape, dict) and isinstance(samples.sample_shape, dict):
         _check_views(model, samples, shape)
@@ -58,6 +63,7 @@ def check_samples_fit(model: Any, samples: SampleSet) -> None:
             f"{samples.source}: samples of shape {samples.sample_shape}; the model was fitted to {shape}. Bring them "
             "to that shape first (--size resizes image files, --axis says which axis counts the samples)"
         )
+    _check_axes(samples, axes)
     if needs_groups(model) and samples.groups is None:
         raise BadFileError(
             f"{samples.source}: the model scales by group, so it needs the groups of new samples too: name them with "
@@ -71,6 +77,18 @@ def check_samples_fit(model: Any, samples: SampleSet) -> None:
             f"{samples.source}: the model removes what {', '.join(needed)} explain, so it needs these confounds of new "
             f"samples too; {', '.join(missing)} is missing. Name them with --confounds {','.join(needed)}"
         )
+
+
+def _check_axes(samples: SampleSet, axes: AnyAxes) -> None:
+    error, _ = contradictions(axes, samples.axes)
+    if error is not None:
+        raise BadFileError(f"{samples.source}: {error}")
+
+
+def axes_warning(samples: SampleSet, axes: AnyAxes) -> str | None:
+    """Return what to warn of if the times or wavelengths of samples are not those of a model; None if they are."""
+    _, warning = contradictions(axes, samples.axes)
+    return None if warning is None else f"{samples.source}: {warning}"
 
 
 def _check_views(model: Any, samples: SampleSet, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -98,9 +116,9 @@ def confounds_needed(model: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for step in steps for name in step.names_))
 
 
-def predictions_of(model: Any, samples: SampleSet) -> Predictions:
-    """Return the predictions; raise `BadFileError` if the samples do not fit the model."""
-    check_samples_fit(model, samples)
+def predictions_of(model: Any, samples: SampleSet, axes: AnyAxes = None) -> Predictions:
+    """Return the predictions; raise `BadFileError` if the samples do not fit the model; see `check_samples_fit`."""
+    check_samples_fit(model, samples, axes)
     last = last_estimator(model)
     metadata = Metadata(samples.groups, samples.confounds)
     ready = samples_for_last_step(model, samples.data, metadata)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ._namespace import as_array, dtype_of, is_foreign, is_lazy, namespace, rows_of, to_host
 from ._typing import Array
-from .intake import as_samples, shape_in_words, shape_of_samples
+from .axes import Axes
+from .intake import as_samples, axes_in, shape_in_words, shape_of_samples
 from .waiting import computed
 
 Shapes = dict[str, tuple[int, ...]]
@@ -43,6 +44,8 @@ class Views:
     shapes : dict of str to tuple of int
         Shape of one sample in each view.
     nbytes : int
+    sample_axes : dict of str to tuple of Axis, or None
+        Names, units and coordinates of the modes of views that were given as xarray DataArrays or data frames.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class Views:
         if wrong:
             raise ValueError(f"the name of a view must be text; got {wrong[0]!r}. Pass {{'eeg': A}} or eeg=A")
         self._arrays = {name: _one_view(name, array) for name, array in given.items()}
+        self.sample_axes: dict[str, Axes] | None = _axes_of_views(given)
         lengths = {name: int(array.shape[0]) for name, array in self._arrays.items()}
         if len(set(lengths.values())) > 1:
             said = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
@@ -108,9 +112,16 @@ class Views:
             key = key[0]
         if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
             self._check_names(key)
-            return Views({name: self._arrays[name] for name in key})
+            return self._with({name: self._arrays[name] for name in key})
         rows = key if isinstance(key, slice) else _row_numbers(key, len(self))
-        return Views({name: _rows_at(array, rows) for name, array in self._arrays.items()})
+        return self._with({name: _rows_at(array, rows) for name, array in self._arrays.items()})
+
+    def _with(self, arrays: Mapping[str, Any]) -> Views:
+        """Return some of the views, or of their samples, with the axes that are known."""
+        views = Views(arrays)
+        known = {name: own for name, own in (self.sample_axes or {}).items() if name in arrays}
+        views.sample_axes = known or None
+        return views
 
     def without(self, *names: str) -> Views:
         """Return the other views."""
@@ -153,6 +164,11 @@ class Views:
         width = max(map(len, self.names))
         lines = [f"  {name:<{width}}  {shape_in_words(array.shape[1:])}, {array.dtype}" for name, array in self.items()]
         return "\n".join([f"Views of {len(self)} samples:", *lines])
+
+
+def _axes_of_views(given: Mapping[str, Any]) -> dict[str, Axes] | None:
+    found = {name: axes_in(array) for name, array in given.items()}
+    return {name: axes for name, axes in found.items() if isinstance(axes, tuple)} or None
 
 
 def _one_view(name: str, array: Any) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 from ._options import names
 
 if TYPE_CHECKING:
+    from ..axes import AnyAxes
     from ..io import KnownViews, SampleSet
     from ..preparation import Recipe
 
@@ -96,6 +98,13 @@ _LOADING = (
         help="Table whose columns (age, sex) are another view; text becomes one column per category.",
     ),
     click.option("--covariate-columns", metavar="NAMES", help="Comma-separated columns to use as covariates."),
+    click.option(
+        "--modes",
+        multiple=True,
+        metavar="[VIEW:]TEXT",
+        help='Names, units and coordinates of the modes of a sample, e.g. "channel=Fz|Cz,time[ms]=-200:4" (start and '
+        "step); by default what the file states. Once per view if there are several.",
+    ),
     click.option("--max-bytes", metavar="SIZE", help="Most memory that the samples may need, e.g. 8GB."),
     click.option(
         "--allow-external", is_flag=True, help="Follow links, table paths and HDF5 storage to files elsewhere."
@@ -109,14 +118,16 @@ _PREPARING = (
         "--length",
         metavar="resample|edge|mean|VALUE [N] [mode K]",
         help="Give samples that differ in length one length: resample them linearly, or pad with the last entry, the "
-        "mean or a value. N: the length (default: the median, or the longest). K: the mode, from 1 (default: last).",
+        "mean or a value. N: the length (default: the median, or the longest). K: the mode, from 1 or by name "
+        "(default: last).",
     ),
     click.option(
         "--scale",
         default="none",
         show_default=True,
         metavar="none|entry|global|mode K",
-        help="Centre and scale to unit variance: each entry, all entries together, or each index of mode K (from 1).",
+        help="Centre and scale to unit variance: each entry, all entries together, or each index of mode K (from 1, or "
+        "its name).",
     ),
     click.option("--by-group", is_flag=True, help="Centre and scale each entry separately within each group."),
     click.option(
@@ -130,7 +141,19 @@ _PREPARING = (
 
 def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `load_samples` to a command, passed as one dictionary ``loading``."""
-    parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size", *_VIEWS, *_RULES)
+    parts = (
+        "samples",
+        "labels",
+        "groups",
+        "no_groups",
+        "labels_from",
+        "axis",
+        "confounds",
+        "size",
+        "modes",
+        *_VIEWS,
+        *_RULES,
+    )
     return _gathered(command, _LOADING, "loading", parts)
 
 
@@ -164,11 +187,18 @@ def load(
     The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
     that would fill the memory are left in their files. ``known`` are the views of a fitted model.
     """
+    found = _loaded(path, loading, need_labels, ragged, in_parts, known)
+    return _with_modes(found, loading["modes"]) if loading.get("modes") else found
+
+
+def _loaded(
+    path: Path, loading: dict[str, Any], need_labels: bool, ragged: bool, in_parts: bool, known: KnownViews | None
+) -> SampleSet:
     if not path.exists():
         return _of_catalogue(path, loading)
     from ..leakage import LeakageWarning
 
-    options = {name: value for name, value in loading.items() if name not in ("no_groups", *_VIEWS)}
+    options = {name: value for name, value in loading.items() if name not in ("no_groups", "modes", *_VIEWS)}
     options["confounds"] = confounds_in(loading)
     if loading["no_groups"]:
         if options["groups"] is not None:
@@ -181,6 +211,26 @@ def load(
         from ..io import load_samples
 
         return load_samples(path, **options, need_labels=need_labels, ragged=ragged, lazy=lazy)
+
+
+def _with_modes(samples: SampleSet, described: Sequence[str]) -> SampleSet:
+    """Return the samples with the axes that --modes gives."""
+    from ..axes import parsed_axes
+
+    shape = samples.sample_shape
+    if not isinstance(shape, dict):
+        if len(described) > 1:
+            raise ValueError(f"--modes is given once, for one tensor per sample; got {len(described)} of them")
+        return replace(samples, axes=parsed_axes(described[0], shape))
+    axes = dict(samples.axes) if isinstance(samples.axes, Mapping) else {}
+    for text in described:
+        view, colon, modes = text.partition(":")
+        if not colon or view not in shape:
+            raise ValueError(
+                f"--modes names a view first, VIEW:..., if there are several: {', '.join(shape)}; got {text!r}"
+            )
+        axes[view] = parsed_axes(modes, shape[view])
+    return replace(samples, axes=axes)
 
 
 def several_views(loading: dict[str, Any]) -> bool:
@@ -273,7 +323,8 @@ def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
     groups = None if loading["no_groups"] else bunch.get("groups")
     entry = CATALOGUE[name]
     kind = f"public data set ({entry.source})"
-    return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, (), field=entry.kind, sfreq=entry.sfreq)
+    known = {"field": entry.kind, "sfreq": entry.sfreq, "axes": bunch.get("axes")}
+    return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, (), **known)
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:
@@ -305,6 +356,15 @@ def leakage_said(samples: SampleSet) -> Iterator[None]:
         click.echo(f"Warning: {text}", err=True)
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
         yield
+
+
+def warn_of_axes(samples: SampleSet, axes: AnyAxes) -> None:
+    """Print a warning if the times or wavelengths of samples are not those of a model."""
+    from ..predictions import axes_warning
+
+    warning = axes_warning(samples, axes)
+    if warning is not None:
+        click.echo(f"Warning: {warning}", err=True)
 
 
 def recipe_of(preparing: dict[str, Any], loading: dict[str, Any]) -> Recipe:

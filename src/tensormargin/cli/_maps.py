@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from .._typing import Array
+    from ..axes import AnyAxes
     from ..io import SampleSet
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -19,7 +19,7 @@ def map_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --weight-map and --pattern-map to a command."""
     for option in (
         click.option("--pattern-map", type=_FILE, help="Write the activation pattern (Haufe et al. 2014), too."),
-        click.option("--weight-map", type=_FILE, help="Write the weight: .nii, .nii.gz, .npy or .png."),
+        click.option("--weight-map", type=_FILE, help="Write the weight: .nii, .nii.gz, .npy, .png or .csv."),
     ):
         command = option(command)
     return command
@@ -48,32 +48,43 @@ def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
 
 
 def write_maps(
-    model: Any, samples: SampleSet | None, weight_map: Path | None, pattern_map: Path | None, affine: Any
+    model: Any,
+    samples: SampleSet | None,
+    weight_map: Path | None,
+    pattern_map: Path | None,
+    affine: Any,
+    axes: AnyAxes = None,
 ) -> list[Path]:
     """Write the requested maps and return their paths.
 
     Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
-    views to one file each.
+    views to one file each. ``axes`` are those of the samples.
     """
-    from ..model_steps import weight_maps
+    from ..model_steps import axes_of_maps, weight_maps
 
     written = []
+    if weight_map is None and pattern_map is None:
+        return []
+    modes = axes_of_maps(model, axes)
     if weight_map is not None:
-        written += _save(weight_map, weight_maps(model), model, "weight", affine)
+        written += _save(weight_map, weight_maps(model), model, "weight", affine, modes)
     if pattern_map is not None:
         from ..patterns import activation_pattern
 
         if samples is None:
             raise ValueError("--pattern-map needs the samples; give DATA")
         pattern = activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
-        written += _save(pattern_map, pattern, model, "pattern", affine)
+        written += _save(pattern_map, pattern, model, "pattern", affine, modes)
     return written
 
 
-def _save(path: Path, maps: Array, model: Any, what: str, affine: Any) -> list[Path]:
+def _save(path: Path, maps: Any, model: Any, what: str, affine: Any, modes: AnyAxes) -> list[Path]:
     from ..model_steps import problem_names
     from ..plots import save_map
+    from ..plots.modes import fitting_axes
 
     titles = [f"{what}, {name}" for name in problem_names(model)]
     several = "files" if path.suffix.lower() == ".png" else "last"
-    return save_map(path, maps, affine=affine, title=titles, several=several)
+    if not isinstance(maps, dict):
+        modes = fitting_axes(modes, maps.shape[1:])
+    return save_map(path, maps, affine=affine, title=titles, several=several, mode_axes=modes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,8 @@ def compare_command(
                 preparation=recipe.inner(),
             )
             samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None)
+            recipe = recipe.numbered(samples.axes, samples.sample_shape)
+            settings = replace(settings, preparation=recipe.inner())
             X = recipe.scaled_by_group(samples.data, samples.groups)
         checkpoint = unfinished(show, fresh)
         with leakage_said(samples), fits_on(scheduler, X):

@@ -33,5 +33,5 @@ def export_command(model: Path, out: Path, model_sha256: str | None, as_json: bo
         check_outputs((model,), (out,))
         loaded = load_model(model, model_sha256)
         with blaming(model):
-            export_onnx(loaded.model, out)
+            export_onnx(loaded.model, out, loaded.axes)
     say_written(as_json, out)

@@ -213,7 +213,7 @@ def fit_command(
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
             with all_or_none():
                 _write(fitted, samples, out, page)
-                maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine)
+                maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine, samples.axes)
         if checkpoint is not None:
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]
@@ -226,7 +226,7 @@ def fit_command(
 def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None) -> None:
     from ..io import save_model
 
-    facts = save_model(out, fitted.model, fitted.about)
+    facts = save_model(out, fitted.model, fitted.about, samples.axes)
     if page is not None:
         from ..report import model_page, write_page
 

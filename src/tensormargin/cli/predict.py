@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, load, loading_options, view_files
+from ._data import FORMATS, load, loading_options, view_files, warn_of_axes
 from ._maps import write_maps
 from ._options import blaming, check_outputs, json_option, model_sha256_option, print_json, refusals
 
@@ -54,7 +54,8 @@ def predict_command(
             ragged, known = takes_ragged(loaded.model), known_views(loaded)
         samples = load(data, loading, need_labels=False, ragged=ragged, in_parts=True, known=known)
         with blaming(model):
-            rows = predictions_of(loaded.model, samples)
+            rows = predictions_of(loaded.model, samples, loaded.axes)
+            warn_of_axes(samples, loaded.axes)
             accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])
         write_predictions(out, rows)
     if as_json:
@@ -97,7 +98,9 @@ Examples:
 @click.command("inspect", epilog=_INSPECT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
-    "--weight-map", type=click.Path(path_type=Path, dir_okay=False), help="Weight map: .nii, .nii.gz, .npy or .png."
+    "--weight-map",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Weight map: .nii, .nii.gz, .npy, .png or .csv.",
 )
 @model_sha256_option
 @json_option
@@ -110,7 +113,7 @@ def inspect_command(model: Path, weight_map: Path | None, model_sha256: str | No
         loaded = load_model(model, model_sha256)
         digest = sha256_of(model)
         with blaming(model), all_or_none():
-            maps = write_maps(loaded.model, None, weight_map, None, loaded.facts["about"].get("affine"))
+            maps = write_maps(loaded.model, None, weight_map, None, loaded.facts["about"].get("affine"), loaded.axes)
             lines = [] if as_json else _description(model, loaded)
     if as_json:
         print_json({**loaded.facts, "sha256": digest})
@@ -122,6 +125,7 @@ def inspect_command(model: Path, weight_map: Path | None, model_sha256: str | No
 
 
 def _description(path: Path, loaded: ModelFile) -> list[str]:
+    from ..axes import axes_in_words
     from ..intake import shape_in_words
     from ..readers.rules import listed
     from ..statements import evaluation_lines, statements
@@ -131,6 +135,7 @@ def _description(path: Path, loaded: ModelFile) -> list[str]:
     return [
         f"{path}: {facts['model']}, saved {facts['created']}",
         f"Takes samples of {shape_in_words(facts['sample_shape'])}; classes: {classes}",
+        *([] if loaded.axes is None else [f"Modes: {axes_in_words(loaded.axes)}"]),
         *evaluation_lines(about.get("evaluation"), about.get("chance")),
         *statements(loaded.model, facts),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ._data import FORMATS, check_data, load, loading_options, view_files
+from ._data import FORMATS, check_data, load, loading_options, view_files, warn_of_axes
 from ._options import blaming, check_outputs, json_option, model_sha256_option, refusals, say_written
 
 _EXAMPLES = f"""
@@ -64,5 +64,6 @@ def _report_model(
     samples = None if data is None else load(data, loading, ragged=ragged, in_parts=True, known=known)
     with blaming(source):
         if samples is not None:
-            check_samples_fit(loaded.model, samples)
+            check_samples_fit(loaded.model, samples, loaded.axes)
+            warn_of_axes(samples, loaded.axes)
         write_page(out, model_page(loaded.model, loaded.facts, samples))

@@ -1,4 +1,7 @@
-"""Loaders of real data sets and generators of synthetic ones. All return a scikit-learn Bunch of tensors."""
+"""Loaders of real data sets and generators of synthetic ones. All return a scikit-learn Bunch of tensors.
+
+``axes`` has the names, units and coordinates of the modes of a sample where the source of a data set states them.
+"""
 
 from ._store import DataUnavailableError, cache_folder
 from .brain import load_adhd, load_adni, load_eeg, load_haxby_slice, load_muse_ssvep, load_schizo_fnc, standardise_runs

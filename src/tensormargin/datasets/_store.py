@@ -14,8 +14,10 @@ from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from .._typing import Array
+from ..axes import axes_of
 from ..io import BadFileError, digest, replacing
 
 _TIMEOUT = 60.0  # seconds without a byte
@@ -163,3 +165,18 @@ def save_checked(path: Path, arrays: Mapping[str, Array], expected: str) -> None
         raise BadFileError(f"the converted arrays have the checksum {actual}, expected {expected}")
     with path.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def described(bunch: Bunch, names: Sequence[str], **values: Any) -> Bunch:
+    """Return a data set with ``axes``: names, units and coordinates of the modes of its samples.
+
+    Parameters
+    ----------
+    bunch : Bunch
+    names : sequence of str
+        One per mode, with units in brackets.
+    **values : array-like
+        Coordinates by name.
+    """
+    bunch.axes = axes_of(bunch.data.shape[1:], names, values)
+    return bunch

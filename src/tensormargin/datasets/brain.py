@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._typing import Array
+from ..axes import Axis
 from ..io import BadFileError, check_labelled, read_arrays
 from ..views import Views
-from ._store import ByHandError, by_hand, downloaded, downloaded_r, found, obtain, save_checked, unavailable
+from ._store import ByHandError, by_hand, described, downloaded, downloaded_r, found, obtain, save_checked, unavailable
 
 _PYMVPA = tuple(
     f"https://raw.githubusercontent.com/PyMVPA/PyMVPA/{version}/mvpa2/data/" for version in ("20f0335f", "master")
@@ -161,7 +162,11 @@ def load_eeg(data_home: str | Path | None = None) -> Bunch:
     """
     path = obtain("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", _fetch_eeg, data_home, "TRES's copy")
     stored = read_arrays(path, ("X", "y"))
-    return Bunch(data=stored["X"], target=stored["y"].astype(int), DESCR=_EEG_DESCR)
+    return described(
+        Bunch(data=stored["X"], target=stored["y"].astype(int), DESCR=_EEG_DESCR),
+        ["electrode", "time[ms]"],
+        time=1000 / 64 * np.arange(stored["X"].shape[2]),
+    )
 
 
 def _fetch_eeg(path: Path) -> None:
@@ -189,14 +194,19 @@ def load_muse_ssvep(data_home: str | Path | None = None) -> Bunch:
     """
     fetch = by_hand("its trials are cut out of filtered recordings, github.com/NeuroTechX/eeg-notebooks_v0.1")
     stored = read_arrays(obtain("muse_ssvep/muse_ssvep.npz", fetch, data_home))
-    return Bunch(
-        data=stored["X"],
-        target=stored["class_names"][stored["y"]],
-        groups=stored["groups"],
-        subject=stored["subject"],
-        sfreq=float(stored["sfreq"]),
-        channel_names=stored["channel_names"],
-        DESCR=_SSVEP_DESCR,
+    return described(
+        Bunch(
+            data=stored["X"],
+            target=stored["class_names"][stored["y"]],
+            groups=stored["groups"],
+            subject=stored["subject"],
+            sfreq=float(stored["sfreq"]),
+            channel_names=stored["channel_names"],
+            DESCR=_SSVEP_DESCR,
+        ),
+        ["channel", "time[s]"],
+        channel=stored["channel_names"],
+        time=np.arange(stored["X"].shape[2]) / float(stored["sfreq"]),
     )
 
 
@@ -234,7 +244,11 @@ def load_schizo_fnc(
     views = Views(connectivity=arrays["X"], loadings=arrays["X_sbm"])
     data = views if view is None else views[view]
     target = arrays["y"].astype(np.int64)
-    return (data, target) if return_X_y else Bunch(data=data, target=target, DESCR=_SCHIZO_DESCR)
+    if return_X_y:
+        return data, target
+    component = Axis("component")
+    axes = {"connectivity": (component, component), "loadings": (Axis("pattern"),)}
+    return Bunch(data=data, target=target, axes=axes if view is None else axes[view], DESCR=_SCHIZO_DESCR)
 
 
 def load_adni(path: str | Path | None = None, samples: str | None = None, labels: str | None = None) -> Bunch:

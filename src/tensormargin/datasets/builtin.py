@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sklearn.utils import Bunch
 
+from ._store import described
+
 
 def load_digits_tensor() -> Bunch:
     """Return scikit-learn's 1,797 handwritten digits as 8x8 tensors.
@@ -16,4 +18,4 @@ def load_digits_tensor() -> Bunch:
     from sklearn.datasets import load_digits  # also imports what downloads other data sets
 
     bunch = load_digits()
-    return Bunch(data=bunch.images, target=bunch.target, DESCR=bunch.DESCR)
+    return described(Bunch(data=bunch.images, target=bunch.target, DESCR=bunch.DESCR), ["row", "column"])

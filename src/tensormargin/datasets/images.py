@@ -13,7 +13,7 @@ from sklearn.utils import Bunch
 
 from .._typing import Array
 from ..io import BadFileError, read_arrays
-from ._store import download, found, obtain, unavailable
+from ._store import described, download, found, obtain, unavailable
 
 _MNIST_MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -65,11 +65,14 @@ def fetch_mnist(subset: str = "all", data_home: str | Path | None = None) -> Bun
     counts = [(len(some), len(other)) for some, other in zip(images, labels, strict=True)]
     if any(n_images != n_labels for n_images, n_labels in counts):
         raise BadFileError(f"MNIST's files do not belong together: (images, labels) are {counts}; fetch them again")
-    return Bunch(
-        data=images[0] if len(images) == 1 else np.concatenate(images),
-        target=labels[0] if len(labels) == 1 else np.concatenate(labels),
-        n_train=0 if subset == "test" else len(labels[0]),
-        DESCR=_MNIST_DESCR,
+    return described(
+        Bunch(
+            data=images[0] if len(images) == 1 else np.concatenate(images),
+            target=labels[0] if len(labels) == 1 else np.concatenate(labels),
+            n_train=0 if subset == "test" else len(labels[0]),
+            DESCR=_MNIST_DESCR,
+        ),
+        ["row", "column"],
     )
 
 
@@ -117,7 +120,10 @@ def fetch_orl(size: int = 32, data_home: str | Path | None = None) -> Bunch:
     images, people, origin = _orl_images(data_home)
     rows, columns = (_area_means(length, size) for length in images.shape[1:])
     small = np.einsum("ai,nij,bj->nab", rows, images, columns, optimize=True)
-    return Bunch(data=small.astype(np.float32), target=people, DESCR=_ORL_DESCR.format(size=size, origin=origin))
+    return described(
+        Bunch(data=small.astype(np.float32), target=people, DESCR=_ORL_DESCR.format(size=size, origin=origin)),
+        ["row", "column"],
+    )
 
 
 def _orl_images(data_home: str | Path | None) -> tuple[Array, Array, str]:

@@ -9,7 +9,7 @@ from sklearn.utils import Bunch
 
 from .._typing import Array
 from ..io import read_arrays
-from ._store import by_hand, downloaded, downloaded_r, obtain, save_checked
+from ._store import by_hand, described, downloaded, downloaded_r, obtain, save_checked
 from .series import named
 
 _OLIVE = tuple(
@@ -80,13 +80,18 @@ def load_eem_olive_oil(data_home: str | Path | None = None) -> Bunch:
     """
     path = obtain("eem_olive_oil/eem_olive_oil.npz", _fetch_olive_oil, data_home, "its authors' file")
     stored = read_arrays(path, ("X", "y", "groups", "class_names", "excitation_nm", "emission_nm"))
-    return Bunch(
-        data=stored["X"],
-        target=named(stored["y"], stored["class_names"]),
-        groups=stored["groups"],
-        excitation_nm=stored["excitation_nm"],
-        emission_nm=stored["emission_nm"],
-        DESCR=_OLIVE_DESCR,
+    return described(
+        Bunch(
+            data=stored["X"],
+            target=named(stored["y"], stored["class_names"]),
+            groups=stored["groups"],
+            excitation_nm=stored["excitation_nm"],
+            emission_nm=stored["emission_nm"],
+            DESCR=_OLIVE_DESCR,
+        ),
+        ["excitation[nm]", "emission[nm]"],
+        excitation=stored["excitation_nm"],
+        emission=stored["emission_nm"],
     )
 
 
@@ -125,11 +130,16 @@ def load_modis_matogrosso(data_home: str | Path | None = None) -> Bunch:
     """
     fetch = by_hand("its samples are nested tables of the R package sits, github.com/e-sensing/sits at 8da5e1a9")
     stored = read_arrays(obtain("modis_matogrosso/modis_matogrosso.npz", fetch, data_home))
-    return Bunch(
-        data=stored["X"],
-        target=named(stored["y"], stored["class_names"]),
-        **{name: stored[name] for name in ("groups", "longitude", "latitude", "band_names")},
-        DESCR=_MODIS_DESCR,
+    return described(
+        Bunch(
+            data=stored["X"],
+            target=named(stored["y"], stored["class_names"]),
+            **{name: stored[name] for name in ("groups", "longitude", "latitude", "band_names")},
+            DESCR=_MODIS_DESCR,
+        ),
+        ["band", "time[days]"],
+        band=stored["band_names"],
+        time=stored["date_offset_days"],
     )
 
 
@@ -159,12 +169,15 @@ def load_pmd_posture(classes: int = 3, means: bool = False, data_home: str | Pat
     stored = read_arrays(obtain("pmd_posture/pmd_posture.npz", fetch, data_home))
     which, suffix = ("17" if classes == 17 else "", "_mean" if means else "")
     samples = stored[f"X{suffix}"]
-    return Bunch(
-        data=samples,
-        target=named(stored[f"y{which}{suffix}"], stored[f"class_names{which}"]),
-        groups=stored[f"groups{suffix}"],
-        recording=np.arange(len(samples)) if means else stored["recording"],
-        DESCR=_POSTURE_DESCR.format(classes=classes, frames=_POSTURE_FRAMES[means]),
+    return described(
+        Bunch(
+            data=samples,
+            target=named(stored[f"y{which}{suffix}"], stored[f"class_names{which}"]),
+            groups=stored[f"groups{suffix}"],
+            recording=np.arange(len(samples)) if means else stored["recording"],
+            DESCR=_POSTURE_DESCR.format(classes=classes, frames=_POSTURE_FRAMES[means]),
+        ),
+        ["row", "column"],
     )
 
 
@@ -184,12 +197,16 @@ def load_ifnb_ms(data_home: str | Path | None = None) -> Bunch:
     """
     path = obtain("ifnb_ms/ifnb_ms.npz", _fetch_ifnb, data_home, "MultiwayClassification's copy")
     stored = read_arrays(path)
-    return Bunch(
-        data=stored["X"],
-        target=named(stored["y"], stored["class_names"]),
-        observed=stored["observed"],
-        time_months=stored["time_months"],
-        DESCR=_IFNB_DESCR,
+    return described(
+        Bunch(
+            data=stored["X"],
+            target=named(stored["y"], stored["class_names"]),
+            observed=stored["observed"],
+            time_months=stored["time_months"],
+            DESCR=_IFNB_DESCR,
+        ),
+        ["gene", "time[months]"],
+        time=stored["time_months"],
     )
 
 

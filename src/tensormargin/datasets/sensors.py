@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from .._typing import Array
 from ..io import read_arrays
 from ..representations import Patches
-from ._store import download, found, obtain
+from ._store import described, download, found, obtain
 
 _MEDMNIST = "https://zenodo.org/records/10519652/files/"
 _ADRENAL_FILES = {
@@ -18,6 +18,8 @@ _ADRENAL_FILES = {
     64: ("adrenalmnist3d_64.npz", "124a53ea2c66c8ac1985a4c98ea6f34d1ab35bdab1dc50947f80d4a87e54057d"),
 }
 _BASIC_MOTIONS = Path(__file__).parent / "data" / "basic_motions_6x100.npz"
+
+_MOTIONS_CHANNELS = [f"{sensor} {axis}" for sensor in ("accelerometer", "gyroscope") for axis in (1, 2, 3)]
 
 _ADRENAL_DESCR = """AdrenalMNIST3D (MedMNIST v2): adrenal glands from CT, {size}x{size}x{size}, values 0 or 255.
 
@@ -93,11 +95,15 @@ def load_basic_motions() -> Bunch:
     """
     stored = read_arrays(_BASIC_MOTIONS)
     parts = ("train", "test")
-    return Bunch(
-        data=np.concatenate([stored[f"X_{part}"] for part in parts]),
-        target=np.concatenate([stored[f"y_{part}"] for part in parts]),
-        split=np.repeat(parts, [len(stored[f"y_{part}"]) for part in parts]),
-        DESCR=_MOTIONS_DESCR,
+    return described(
+        Bunch(
+            data=np.concatenate([stored[f"X_{part}"] for part in parts]),
+            target=np.concatenate([stored[f"y_{part}"] for part in parts]),
+            split=np.repeat(parts, [len(stored[f"y_{part}"]) for part in parts]),
+            DESCR=_MOTIONS_DESCR,
+        ),
+        ["channel", "time"],
+        channel=_MOTIONS_CHANNELS,
     )
 
 
@@ -129,12 +135,15 @@ def load_indian_pines(
     if unknown:
         raise ValueError(f"unknown class {', '.join(map(str, unknown))}; the classes are {known[0]} to {known[-1]}")
     scene = Patches(patch, _TILE).cut(cube, truth, classes)
-    return Bunch(
-        data=scene.data,
-        target=scene.target.astype(int),
-        positions=scene.positions,
-        groups=scene.groups,
-        DESCR=_PINES_DESCR.format(size=patch, tile=_TILE),
+    return described(
+        Bunch(
+            data=scene.data,
+            target=scene.target.astype(int),
+            positions=scene.positions,
+            groups=scene.groups,
+            DESCR=_PINES_DESCR.format(size=patch, tile=_TILE),
+        ),
+        ["row", "column", "band"],
     )
 
 

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 
 from .._typing import Array
 from ..io import BadFileError, read_arrays
-from ._store import by_hand, downloaded, obtain, save_checked
+from ._store import by_hand, described, downloaded, obtain, save_checked
 
 _PARTS = ("train", "test")
 _UEA = tuple(
@@ -102,7 +102,8 @@ def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
         ``data`` of shape (275, 3, 206) (float32), ``target`` (names of the activities), ``split`` ("train" for 137
         samples, then "test"; other people), ``sfreq``, ``DESCR``.
     """
-    return _uea("Epilepsy", _EPILEPSY_DESCR, data_home, sfreq=16.0)
+    bunch = _uea("Epilepsy", _EPILEPSY_DESCR, data_home, sfreq=16.0)
+    return described(bunch, ["channel", "time[s]"], time=np.arange(bunch.data.shape[2]) / 16.0)
 
 
 def load_ering(data_home: str | Path | None = None) -> Bunch:
@@ -119,7 +120,7 @@ def load_ering(data_home: str | Path | None = None) -> Bunch:
         ``data`` of shape (300, 4, 65) (float32), ``target`` (1 to 6), ``split`` ("train" for 30 samples, then "test"),
         ``DESCR``.
     """
-    return _uea("ERing", _ERING_DESCR, data_home)
+    return described(_uea("ERing", _ERING_DESCR, data_home), ["electrode", "time"])
 
 
 def load_libras(data_home: str | Path | None = None) -> Bunch:
@@ -138,7 +139,7 @@ def load_libras(data_home: str | Path | None = None) -> Bunch:
         ``data`` of shape (360, 2, 45) (float32), ``target`` (1 to 15), ``split`` ("train" for 180 samples, then
         "test"), ``DESCR``.
     """
-    return _uea("Libras", _LIBRAS_DESCR, data_home)
+    return described(_uea("Libras", _LIBRAS_DESCR, data_home), ["coordinate", "frame"], coordinate=["x", "y"])
 
 
 def _uea(name: str, descr: str, data_home: str | Path | None, **more: float) -> Bunch:
@@ -211,12 +212,17 @@ def load_robot_failures(problem: str = "lp1", data_home: str | Path | None = Non
     parts = ("X", "y", "class_names")
     stored = read_arrays(path, [*(f"{part}_{problem}" for part in parts), "channel_names"])
     samples, codes, names = (stored[f"{part}_{problem}"] for part in parts)
-    return Bunch(
-        data=samples,
-        target=named(codes, names),
-        sfreq=_ROBOT_TIMES / 0.315,
-        channel_names=stored["channel_names"],
-        DESCR=_ROBOT_DESCR.format(name=problem.upper(), what=_PROBLEMS[problem]),
+    return described(
+        Bunch(
+            data=samples,
+            target=named(codes, names),
+            sfreq=_ROBOT_TIMES / 0.315,
+            channel_names=stored["channel_names"],
+            DESCR=_ROBOT_DESCR.format(name=problem.upper(), what=_PROBLEMS[problem]),
+        ),
+        ["channel", "time[ms]"],
+        channel=stored["channel_names"],
+        time=315 / _ROBOT_TIMES * np.arange(_ROBOT_TIMES),
     )
 
 
@@ -261,9 +267,14 @@ def load_precog_actions(data_home: str | Path | None = None) -> Bunch:
     fetch = by_hand("its samples are cut out of 72 recordings, github.com/DavidJardim/precog_dataset_16")
     stored = read_arrays(obtain("precog_actions/precog_actions.npz", fetch, data_home))
     kept = ("groups", "sequence", "position", "n_frames", "joint_names")
-    return Bunch(
-        data=stored["X"],
-        target=named(stored["y"], stored["class_names"]),
-        **{name: stored[name] for name in kept},
-        DESCR=_PRECOG_DESCR,
+    return described(
+        Bunch(
+            data=stored["X"],
+            target=named(stored["y"], stored["class_names"]),
+            **{name: stored[name] for name in kept},
+            DESCR=_PRECOG_DESCR,
+        ),
+        ["joint", "coordinate", "frame"],
+        joint=stored["joint_names"],
+        coordinate=["x", "y", "z"],
     )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._namespace import is_lazy
+from ..axes import axes_in_words
 from ..intake import is_ragged
 from ..io import SampleSet, leakage_warnings
 from ..io.models import listed_shape
@@ -39,6 +40,7 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
         "kind": samples.kind,
         "n_samples": len(X),
         "sample_shape": listed_shape(samples.sample_shape),
+        "modes": axes_in_words(samples.axes),
         "dtype": ", ".join(sorted({str(part.dtype) for part in parts})),
         "minimum": least,
         "maximum": most,

@@ -16,7 +16,7 @@ from ..metadata import Metadata
 from ..preparation import Recipe
 from ..preparation.steps import fit_transformed, needed_metadata
 from ..selection import TensorMarginClassifierCV, auto_model
-from ..selection.kinds import KINDS, guess_kind
+from ..selection.kinds import KINDS, guess_kind, sampling_frequency
 from ..views import Views
 
 
@@ -145,6 +145,7 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
 
     Raise ValueError, before any work is done, if the recipe, the kind or the rank does not suit the samples.
     """
+    plan = replace(plan, recipe=plan.recipe.numbered(samples.axes, samples.sample_shape))
     shape = check_plan(samples, plan)
     if not plan.auto or plan.recipe.scale != "none":
         return plan, ""
@@ -157,7 +158,11 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
     if kind == "plain" and (shape is None or is_lazy(samples.data)):
         return replace(plan, kind=kind), ""
     sfreq = samples.sfreq if plan.sfreq is None else plan.sfreq
-    return replace(plan, kind=kind, sfreq=sfreq, shape=shape), _said(plan, samples, kind, why)
+    said = _said(plan, samples, kind, why)
+    if sfreq is None and shape is not None and shape[-1] == samples.data.shape[-1]:
+        sfreq = sampling_frequency(samples)
+        said += "" if sfreq is None else f"; sampled at {sfreq:g} Hz, as the axis of time says"
+    return replace(plan, kind=kind, sfreq=sfreq, shape=shape), said
 
 
 def _said(plan: FitPlan, samples: SampleSet, kind: str, why: str) -> str:

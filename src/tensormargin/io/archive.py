@@ -24,6 +24,7 @@ from .arrays import BadFileError, npy_header
 
 OWN_CLASSES = frozenset(
     {
+        "tensormargin.axes.Axis",
         "tensormargin.estimators.classifier.TensorMarginClassifier",
         "tensormargin.selection.classifier.TensorMarginClassifierCV",
         "tensormargin.kernels.transformer.TensorKernel",

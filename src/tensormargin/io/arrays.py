@@ -57,6 +57,8 @@ class Stored:
         Chunk shape of the file; None if the array can only be read as a whole.
     verify : callable or None
         Checks the checksum of an array whose parts are read without it, by reading the whole array once.
+    dims, scales, unit
+        Names of its axes, arrays with their coordinates, and unit of its entries, as in `Entry`.
     """
 
     shape: tuple[int, ...]
@@ -64,6 +66,9 @@ class Stored:
     get: Callable[[tuple[slice, ...]], Any]
     pieces: tuple[int, ...] | None = None
     verify: Callable[[], None] | None = None
+    dims: tuple[str, ...] | None = None
+    scales: tuple[str | None, ...] | None = None
+    unit: str = ""
 
     def read(self, where: tuple[slice, ...] = ()) -> Array:
         """Return the array, or the part given by slices."""
@@ -172,7 +177,9 @@ def _stored(path: Path, entry: Entry, get: Callable[[tuple[slice, ...]], Any]) -
 
     if entry.value is not None:
         get = entry.value.__getitem__
-    return Stored(entry.shape, np.dtype(entry.dtype), get if entry.fault is None else refuse, entry.pieces)
+    usable = get if entry.fault is None else refuse
+    stored = Stored(entry.shape, np.dtype(entry.dtype), usable, entry.pieces)
+    return replace(stored, dims=entry.dims, scales=entry.scales, unit=entry.unit)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._typing import Array
 from .._validation import text_or_numbers
-from ..axes import Axes, checked_axes
+from ..axes import Axes, axes_of, axes_of_volume, checked_any_axes
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
 from ..metadata import checked_confounds
@@ -30,6 +30,7 @@ from ..readers.rules import (
 )
 from ..views import Shapes, shape_of
 from .arrays import Stored, check_samples, container_endings, container_kind, open_arrays
+from .container_axes import axes_in_container
 from .covariates import Coding
 from .digests import check_sha256
 from .grouping import grouping_in_names, unused_grouping
@@ -133,7 +134,7 @@ class SampleSet:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confounds", checked_confounds(self.data, self.confounds))
-        object.__setattr__(self, "axes", _checked_axes(self.axes, self.sample_shape))
+        object.__setattr__(self, "axes", checked_any_axes(self.axes, self.sample_shape))
         for name in ("target", "groups"):
             values = getattr(self, name)
             if values is not None:
@@ -153,11 +154,23 @@ class SampleSet:
         return self.target
 
 
-def _checked_axes(axes: Any, shape: Any) -> Any:
-    """Return the axes of an array, or of each of several views, if they fit its shape."""
-    if isinstance(axes, Mapping):
-        return {name: checked_axes(own, shape[name]) for name, own in axes.items()}
-    return checked_axes(axes, shape)
+def _axes_of(
+    path: Path,
+    found: SampleSet,
+    axes: Axes | None,
+    names: Sequence[str] | None,
+    values: Mapping[str, Any] | Sequence[Any] | None,
+) -> Axes | None:
+    """Return the axes that were asked for, or else those of the file."""
+    shape: Any = found.sample_shape
+    if names is None and values is None:
+        return axes if axes is None or len(axes) == len(shape) else None
+    if names is None and axes is not None:
+        names = [f"{axis.name}[{axis.unit}]" if axis.unit else axis.name for axis in axes]
+    try:
+        return axes_of(shape, names, values)
+    except ValueError as error:
+        raise BadFileError(f"{path}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -202,6 +215,8 @@ def load_samples(
     allow_external: bool = False,
     fill_missing: bool = False,
     sha256: str | None = None,
+    mode_names: Sequence[str] | None = None,
+    mode_values: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
 
@@ -269,6 +284,11 @@ def load_samples(
     sha256 : str, optional
         Digest that the file or folder must have, as `sha256_of` returns it; for formats without a checksum. Tables may
         have a column sha256 with the digest of each file instead.
+    mode_names : sequence of str, optional
+        Names of the modes of a sample, with units in brackets: ``["channel", "time[ms]"]``. By default what the file
+        states (see `SampleSet.axes` and docs/guide.md).
+    mode_values : mapping of str to array-like, or sequence of array-like or None, optional
+        Coordinates of modes, one number or text per index, by name or one entry per mode.
 
     Returns
     -------
@@ -325,9 +345,11 @@ def load_samples(
         missing=missing,
         rules=rules,
     )
-    found = replace(_read(source, asked), source=str(path))
+    found, axes = _read(source, asked)
+    found = replace(found, source=str(path))
     found = found if second is None else _with_labels(source, found, second)
     found = _with_warnings(_samples_first(source, found, second, asked), use_groups=groups is not False)
+    found = replace(found, axes=_axes_of(source, found, axes, mode_names, mode_values))
     found = _with_confounds(source, found, named, second, rules) if named else found
     for text in found.warnings if need_labels else ():
         warnings.warn(text, LeakageWarning, stacklevel=2)
@@ -352,24 +374,25 @@ def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
     return replace(found, warnings=said[:1])
 
 
-def _read(path: Path, asked: _Asked) -> SampleSet:
-    """Return the contents of a path; the samples of a container are not yet moved to the first axis."""
+def _read(path: Path, asked: _Asked) -> tuple[SampleSet, Axes | None]:
+    """Return the contents of a path, and axes; the samples of a container are not yet moved to the first axis."""
     kind = container_kind(path)
     if kind is not None:
         return _from_container(path, kind, asked)
     if path.is_dir():
-        return _from_folder(path, asked)
+        return _with_places(_from_folder(path, asked))
     if is_table(path):
-        return _from_table(path, asked)
+        return _with_places(_from_table(path, asked))
     if path.name.lower().endswith(NIFTI):
-        return _from_nifti(path, asked)
+        return _with_places(_from_nifti(path, asked))
     raise BadFileError(
         f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, "
         f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}"
     )
 
 
-def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
+def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, Axes | None]:
+    """Return the samples, and the axes that they have once the samples are along the first axis."""
     _refuse(path, asked, ("size",), "only files that are one sample each can be resized")
     with open_arrays(path, rules=asked.rules) as held:
         label_name = choose_labels(path, held, asked.labels, asked.groups)
@@ -384,7 +407,15 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
         data, notes = _samples_in(path, name, held[name], asked)
         n_samples = data.shape[asked.axis] if -data.ndim <= asked.axis < data.ndim else 0
         unused = _unused(path, likely_groups(held, (*not_groups, name), n_samples))
-        return SampleSet(data, target, groups, None, None, "", kind, notes, unused)
+        found = axes_in_container(held, name, asked.axis, taken)
+        notes = (*notes, *(f"{path.name}: {note}" for note in found.notes))
+        return SampleSet(data, target, groups, None, None, "", kind, notes, unused), found.axes
+
+
+def _with_places(found: SampleSet) -> tuple[SampleSet, Axes | None]:
+    """Return samples with the axes that an affine gives their first three modes."""
+    shape: Any = found.sample_shape
+    return found, None if found.affine is None else axes_of_volume(found.affine, shape)
 
 
 def _unused(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from .._typing import Array
+from ..axes import axes_from_facts
 from ..estimators import TensorMarginClassifier
 from ..formats import FORMATS
 from ..multiclass import problem_classes
@@ -29,6 +30,7 @@ FACTS_TYPES: Mapping[str, tuple[type, ...]] = {
     "model": (str,),
     "steps": (list,),
     "sample_shape": (list, dict, type(None)),
+    "axes": (list, dict, type(None)),
     "classes": (list,),
     "about": (dict,),
 }
@@ -40,6 +42,7 @@ def check_facts(facts: Mapping[str, Any], model: Any) -> None:
     for name, kinds in FACTS_TYPES.items():
         if not isinstance(facts.get(name), kinds):
             raise ValueError(f"its metadata {name!r} must be {kinds[0].__name__}, got {_kind(facts.get(name))}")
+    axes_from_facts(facts.get("axes"), facts["sample_shape"])
     held = [label.item() if hasattr(label, "item") else label for label in getattr(model, "classes_", [])]
     if facts["classes"] != held:
         raise ValueError(f"its metadata name the classes {_some(facts['classes'])}, the model has {_some(held)}")

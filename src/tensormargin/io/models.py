@@ -24,7 +24,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from ..affine import remembered_shape, sample_shape
-from ..chains import chain_of
+from ..axes import AnyAxes, axes_facts, axes_from_facts, checked_any_axes
+from ..chains import chain_of, known_axes
 from ..estimators import to_device
 from ..kernels import TensorKernel
 from ..preparation.steps import is_masker
@@ -90,15 +91,24 @@ class ModelFile:
     ----------
     model : estimator or Pipeline
     facts : mapping
-        "format", "created", "versions", "model", "steps", "sample_shape", "classes", and "about", as passed to
+        "format", "created", "versions", "model", "steps", "sample_shape", "axes", "classes", and "about", as passed to
         `save_model`.
+    axes : tuple of Axis, dictionary of them, or None
+        Names, units and coordinates of the modes of the samples.
     """
 
     model: Any
     facts: Mapping[str, Any]
 
+    @property
+    def axes(self) -> AnyAxes:
+        """Names, units and coordinates of the modes of the samples; None if they are unknown."""
+        return axes_from_facts(self.facts.get("axes"), self.facts.get("sample_shape"))
 
-def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+
+def save_model(
+    path: str | Path, model: Any, about: Mapping[str, Any] | None = None, axes: AnyAxes = None
+) -> dict[str, Any]:
     """Save a fitted model atomically.
 
     scikit-learn's pipelines, searches and calibrators are saved with their contents. A distribution that a search
@@ -112,6 +122,9 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
         A fitted model of this library or of scikit-learn.
     about : mapping, optional
         Facts to store with the model, as JSON types: data, seed, evaluation.
+    axes : tuple of Axis, or dictionary of them for several views, optional
+        Names, units and coordinates of the modes of the samples (`SampleSet.axes`); by default those that the model
+        was fitted to, if these were an xarray DataArray or a data frame.
 
     Returns
     -------
@@ -131,7 +144,7 @@ def save_model(path: str | Path, model: Any, about: Mapping[str, Any] | None = N
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": software_versions(),
-        **_structure(model),
+        **_structure(model, axes),
         "classes": _plain(getattr(model, "classes_", [])),
         "about": dict(about or {}),
     }
@@ -269,16 +282,18 @@ def _untrusted(path: str | Path) -> list[str]:
         raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
 
 
-def _structure(model: Any) -> dict[str, Any]:
-    """Return the name and steps of a model, and the sample shape it expects (None if no step stores one)."""
+def _structure(model: Any, axes: AnyAxes) -> dict[str, Any]:
+    """Return the name and steps of a model, the sample shape it expects (None if no step stores one), and its axes."""
     outer = getattr(model, "steps", [(None, model)])
     name, steps, shape = type(outer[-1][1]).__name__, [step for _, step in outer[:-1]], None
     try:
         steps, shape = list(chain_of(model).steps), listed_shape(sample_shape(model))
+        axes = known_axes(model) if axes is None else axes
     except TypeError:  # a scikit-learn model, or calibrated models after steps that are not affine
         known = remembered_shape(outer[0][1])
         shape = None if known is None else listed_shape(known)
-    return {"model": name, "steps": [repr(step) for step in steps], "sample_shape": shape}
+    known = axes if shape is None else checked_any_axes(axes, shape)
+    return {"model": name, "steps": [repr(step) for step in steps], "sample_shape": shape, "axes": axes_facts(known)}
 
 
 def listed_shape(shape: Any) -> Any:

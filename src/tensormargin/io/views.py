@@ -12,6 +12,7 @@ import numpy as np
 
 from .._namespace import dtype_of, is_lazy
 from .._typing import Array
+from ..axes import Axis
 from ..preparation.recipe import COVARIATES
 from ..readers.rules import BadFileError, FileRules, listed, parsed_bytes, quoted
 from ..views import Views
@@ -85,7 +86,7 @@ def load_views(
     known : KnownViews, optional
         The views of a fitted model, for new samples: their names, and the categories of covariates.
     **options
-        Further arguments of `load_samples`.
+        Further arguments of `load_samples`; ``mode_names`` and ``mode_values`` are mappings from the names of views.
 
     Returns
     -------
@@ -103,13 +104,20 @@ def load_views(
     own = _arrays_of(path, samples, known, rules)
     given = _files(views)
     names = _names(path, own, given, covariates is not None, known)
-    parts = [load_samples(path, samples=name, missing=True, **options) for name in own]
+    described = {key: options.pop(key, None) or {} for key in ("mode_names", "mode_values")}
+    parts = [
+        load_samples(path, samples=name, missing=True, **options, **_of_view(described, view))
+        for name, view in zip(own, names, strict=False)
+    ]
     main = parts[0]
     ids = _main_ids(path, main, options.get("labels_from"), rules)
-    made = [_Part(name, part.data, str(path), part.kind, part.affine) for name, part in zip(names, parts, strict=False)]
+    made = [
+        _Part(name, part.data, str(path), part.kind, part.affine, part.axes)
+        for name, part in zip(names, parts, strict=False)
+    ]
     notes = list(main.notes)
     for name, (_, file) in zip(names[len(own) :], given, strict=True):
-        part, more = _other_file(name, file, path, main, ids, options)
+        part, more = _other_file(name, file, path, main, ids, options, _of_view(described, name))
         made.append(part)
         notes += more
     coding = None
@@ -133,6 +141,7 @@ class _Part:
     source: str
     kind: str
     affine: Array | None = None
+    axes: Any = None
 
 
 def _rules(options: Mapping[str, Any]) -> FileRules:
@@ -299,7 +308,13 @@ def _at(data: Any, rows: Array) -> Any:
 
 
 def _other_file(
-    name: str, file: Path, path: Path, main: SampleSet, ids: Sequence[Array], options: Mapping[str, Any]
+    name: str,
+    file: Path,
+    path: Path,
+    main: SampleSet,
+    ids: Sequence[Array],
+    options: Mapping[str, Any],
+    described: Mapping[str, Any],
 ) -> tuple[_Part, list[str]]:
     """Return a view from another file, with its samples in the order of the first file's."""
     passed = {key: options[key] for key in ("size", "lazy", "chunks", *_RULES) if key in options}
@@ -308,7 +323,7 @@ def _other_file(
         passed.pop("size", None)
     rules = _rules(options)
     array = _array_named(file, name, rules) if is_container else None
-    found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed)
+    found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed, **described)
     others = [one for one in [_ids_in(file, len(found.data), rules)] if one is not None] + _ids_of_names(found.names)
     rows, said = _rows(file, others, len(found.data), path, ids, len(main.data))
     there = rows >= 0
@@ -322,7 +337,13 @@ def _other_file(
             f"{'by order' if 'by order' in said else 'by sample id'}; put the samples into the same order, or give "
             "both files sample ids"
         )
-    return _Part(name, _at(found.data, rows), str(file), found.kind, found.affine), [*found.notes, said]
+    part = _Part(name, _at(found.data, rows), str(file), found.kind, found.affine, found.axes)
+    return part, [*found.notes, said]
+
+
+def _of_view(described: Mapping[str, Mapping[str, Any]], view: str) -> dict[str, Any]:
+    """Return the names and coordinates of the modes of one view, as `load_samples` takes them."""
+    return {key: by_view[view] for key, by_view in described.items() if view in by_view}
 
 
 def _array_named(file: Path, name: str, rules: FileRules) -> str | None:
@@ -366,7 +387,8 @@ def _covariates(
         coding = Coding.of(table_path, {name: [table[name][row] for row in used] for name in wanted})
     numbers = np.full((n_samples, len(coding.entries)), np.nan)
     numbers[rows >= 0] = coding.encode(table_path, table, used)
-    return coding, _Part(COVARIATES, numbers, str(table_path), "table"), said
+    columns_axis = (Axis("covariate", "", coding.entries),)
+    return coding, _Part(COVARIATES, numbers, str(table_path), "table", axes=columns_axis), said
 
 
 def _joined(
@@ -390,4 +412,5 @@ def _joined(
         notes=tuple(dict.fromkeys(notes)),
         coding=coding,
         sources={part.name: part.source for part in parts},
+        axes={part.name: part.axes for part in parts if part.axes is not None} or None,
     )

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .. import tuning
 from .._namespace import dtype_of, has_float64, is_lazy, like, rows_of, to_host
 from .._typing import Array, FloatArray
+from ..axes import Axes, Axis
 from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors, TensorScaler
 from ..samples import working_dtype
@@ -139,6 +140,8 @@ class TensorKernel(KeepsTensors):
         "tol": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
+
+    _keeps_modes: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -281,6 +284,9 @@ class TensorKernel(KeepsTensors):
         if self.projection_ is None:
             return False
         return float(np.max(np.linalg.norm(to_host(self.projection_), axis=0))) <= _LARGEST_NORM
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        return (Axis("feature"),)
 
     def pull_back(self, weight: Any) -> Array:
         """Raise TypeError: a kernel is not linear, so a weight on its features is none on the samples."""

@@ -14,7 +14,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from .._namespace import to_host
 from .._typing import Array
 from ..affine import NotAffineError
-from ..chains import chain_of
+from ..axes import AnyAxes, axes_facts
+from ..chains import chain_of, known_axes
 from ..estimators import TensorMarginClassifier, to_device
 from ..io import replacing
 from ..io.versions import software_versions
@@ -25,7 +26,7 @@ from .graph import Graph, require_onnx
 from .scoring import scoring_graph
 
 
-def export_onnx(model: Any, path: str | Path) -> None:
+def export_onnx(model: Any, path: str | Path, axes: AnyAxes = None) -> None:
     """Write a fitted model as an ONNX file for original samples, atomically.
 
     The file has one input, ``samples``: float32 of shape (n_samples, I_1, ..., I_M), any number of samples. For several
@@ -34,7 +35,8 @@ def export_onnx(model: Any, path: str | Path) -> None:
     does not.) Outputs are ``label`` (int64 or strings), ``scores`` (those of `decision_function`) and, if the model has
     `predict_proba`, ``probabilities``. The preparation is included. Low-rank weights are stored as factors if that
     makes the file smaller. Metadata: ``classes`` and ``sample_shape`` (JSON; the latter by name for several views),
-    ``multi_class``, ``tensormargin`` (version).
+    ``multi_class``, ``tensormargin`` (version), and ``axes`` (JSON: name, unit and values of each mode) if they are
+    known.
 
     Computations are in float32, or in float64 if means or offsets show that samples lie far from zero. Scores agree
     with those of the model to 1e-5 of their scale. Samples of other types must be converted to float32.
@@ -45,6 +47,9 @@ def export_onnx(model: Any, path: str | Path) -> None:
         Fitted model; its preparation must be affine. A model on a device is copied to the host first.
     path : str or Path
         File to write; the usual extension is ``.onnx``.
+    axes : tuple of Axis, or dictionary of them for several views, optional
+        Names, units and coordinates of the modes of the samples; by default those that the model was fitted to, if
+        these were an xarray DataArray or a data frame.
 
     Raises
     ------
@@ -68,6 +73,9 @@ def export_onnx(model: Any, path: str | Path) -> None:
         "multi_class": scheme,
         "tensormargin": version,
     }
+    known = known_axes(model) if axes is None else axes
+    if known is not None:
+        metadata["axes"] = json.dumps(axes_facts(known))
     content = graph.model(f"{type(last).__name__} of tensormargin", version, metadata).SerializeToString()
     with replacing(path) as temporary:
         temporary.write_bytes(content)

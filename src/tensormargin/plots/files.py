@@ -1,7 +1,8 @@
-"""Save maps as NIfTI, NumPy or PNG files."""
+"""Save maps as NIfTI, NumPy, PNG or CSV files."""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -10,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..axes import AnyAxes, Axes, Axis, checked_axes
 from ..io import BadFileError, replacing
+from ..predictions import neutral
+from .modes import mode_label
 
-ENDINGS = (".nii", ".nii.gz", ".npy", ".png")
+ENDINGS = (".nii", ".nii.gz", ".npy", ".png", ".csv")
 SEVERAL = ("auto", "last", "files", "no")
 
 
@@ -24,13 +28,15 @@ def save_map(
     background: Any = None,
     title: str | Sequence[str] | None = None,
     several: str = "auto",
+    mode_axes: AnyAxes = None,
 ) -> list[Path]:
-    """Write weight maps or activation patterns as NIfTI, ``.npy`` or PNG.
+    """Write weight maps or activation patterns as NIfTI, ``.npy``, PNG or CSV.
 
     Parameters
     ----------
     path : str or Path
-        The extension sets the format: ``.nii``, ``.nii.gz``, ``.npy`` or ``.png``.
+        The extension sets the format: ``.nii``, ``.nii.gz``, ``.npy``, ``.png``, or ``.csv`` for a table with one row
+        per entry: its coordinates (or indices, counted from 0), then its value in each map.
     map : array-like
         One map, or several with the binary problems first, as `weight_maps` and `activation_pattern` return them. Of a
         dictionary of several views, each is written to a file of its own, ``NAME-VIEW.nii.gz``.
@@ -42,6 +48,8 @@ def save_map(
         How several maps are written. "last": one NIfTI image with the problems along the last axis (``.npy`` keeps them
         first). "files": one file each, ``NAME-1.nii.gz`` and so on. "no": ``map`` is a single map. "auto": "last" for
         four axes and a NIfTI file, otherwise "no".
+    mode_axes : tuple of Axis, or dictionary of them for several views, optional
+        For PNG and CSV: names, units and coordinates of the modes of a map.
 
     Returns
     -------
@@ -54,24 +62,37 @@ def save_map(
         affines = affine if isinstance(affine, Mapping) else dict.fromkeys(map, affine)
         options = {"background": background, "several": several}
         parts = [
-            save_map(files[name], own, affine=affines.get(name), title=_of_view(title, name), **options)
+            save_map(
+                files[name],
+                own,
+                affine=affines.get(name),
+                title=_of_view(title, name),
+                mode_axes=mode_axes.get(name) if isinstance(mode_axes, Mapping) else None,
+                **options,
+            )
             for name, own in map.items()
         ]
         return [file for part in parts for file in part]
+    if isinstance(mode_axes, Mapping):
+        raise ValueError(f"mode_axes by name are those of several views; got one map and {list(mode_axes)}")
     values = np.asarray(map)
     if several not in SEVERAL:
         raise ValueError(f"several must be one of {', '.join(SEVERAL)}; got several={several!r}")
     if several == "auto":
         several = "last" if _is_nifti(path) and values.ndim == 4 else "no"
+    if path.suffix.lower() == ".csv":
+        _save_csv(path, values[None] if several == "no" else values, mode_axes, title)
+        return [path]
     if several == "files" and len(values) > 1:
         check_map_path(path, values.ndim - 1)
-        return _save_each(path, values, affine, background, title)
+        return _save_each(path, values, affine, background, title, mode_axes)
     if several != "no" and (len(values) == 1 or several == "files"):
         values = values[0]
     elif several == "last" and _is_nifti(path):
         values = np.moveaxis(values, 0, -1)
     check_map_path(path, values.ndim)
-    _save_one(path, values, affine, background, title if title is None or isinstance(title, str) else title[0])
+    first = title if title is None or isinstance(title, str) else title[0]
+    _save_one(path, values, affine, background, first, mode_axes)
     return [path]
 
 
@@ -94,23 +115,51 @@ def _split(path: Path) -> tuple[str, str]:
     return path.name[: len(path.name) - len(ending)], path.name[len(path.name) - len(ending) :]
 
 
-def _save_each(path: Path, maps: Any, affine: Any, background: Any, title: Any) -> list[Path]:
+def _save_each(path: Path, maps: Any, affine: Any, background: Any, title: Any, axes: Axes | None) -> list[Path]:
     stem, ending = _split(path)
     titles = [title] * len(maps) if title is None or isinstance(title, str) else title
     files = [path.with_name(f"{stem}-{number}{ending}") for number in range(1, len(maps) + 1)]
     for file, one, name in zip(files, maps, titles, strict=True):
-        _save_one(file, one, affine, background, name)
+        _save_one(file, one, affine, background, name, axes)
     return files
 
 
-def _save_one(path: Path, values: Any, affine: Any, background: Any, title: str | None) -> None:
+def _save_one(
+    path: Path, values: Any, affine: Any, background: Any, title: str | None, axes: Axes | None = None
+) -> None:
     if _is_nifti(path):
         _save_nifti(path, values, affine)
     elif path.suffix.lower() == ".npy":
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.save(file, values)
     else:
-        _save_png(path, values, background, title)
+        _save_png(path, values, background, title, axes)
+
+
+def _save_csv(path: Path, maps: Any, axes: Axes | None, title: str | Sequence[str] | None) -> None:
+    """Write one row per entry: where it is, then its value in each of several maps."""
+    shape = maps.shape[1:]
+    known = checked_axes(axes, shape) or (Axis(),) * len(shape)
+    titles = [title] if isinstance(title, str) else list(title or ["value"])
+    if len(titles) != len(maps):
+        titles = [f"{titles[0]}, map {number + 1}" for number in range(len(maps))]
+    places = [_places(axis, size) for axis, size in zip(known, shape, strict=True)]
+    heads = [mode_label(axis, mode) for mode, axis in enumerate(known)]
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(map(neutral, (*heads, *titles)))
+        for number, index in enumerate(np.ndindex(*shape)):
+            values = maps.reshape(len(maps), -1)[:, number]
+            rows.writerow(
+                [*(own[at] for own, at in zip(places, index, strict=True)), *(f"{one:.6g}" for one in values)]
+            )
+
+
+def _places(axis: Axis, size: int) -> list[str]:
+    """Return the coordinates of a mode as cells, or its indices."""
+    if axis.values is None:
+        return [str(index) for index in range(size)]
+    return [f"{one:.10g}" if axis.is_numeric else neutral(one) for one in axis.values.tolist()]
 
 
 def check_map_path(path: str | Path, n_axes: int) -> None:
@@ -143,13 +192,13 @@ def _save_nifti(path: Path, values: Any, affine: Any) -> None:
         temporary.write_bytes(content)
 
 
-def _save_png(path: Path, values: Any, background: Any, title: str | None) -> None:
+def _save_png(path: Path, values: Any, background: Any, title: str | None, axes: Axes | None) -> None:
     import matplotlib.pyplot as plt
 
     from .maps import plot_map
 
-    axes = plot_map(values, background=background, title=title)
-    figure = axes[0].figure
+    drawn = plot_map(values, background=background, title=title, mode_axes=axes)
+    figure = drawn[0].figure
     try:
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png", dpi=150)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Array
+from ..axes import AnyAxes, Axis
 from ..formats.base import leading_vectors
 from ..formats.cp import CPWeight
-from ..model_steps import AveragedClassifier, classifier_of
+from ..model_steps import AveragedClassifier, axes_at_classifier, classifier_of
 from ._problems import checked_view, of_problem, problem_title
 from ._style import (
     BLUE,
@@ -27,6 +28,7 @@ from ._style import (
     tidy,
     whole_ticks,
 )
+from .modes import fitting_axes, label_line, line_places, mode_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,6 +105,7 @@ def plot_factors(
     problem: int = 0,
     axes: Sequence[Axes] | Array | None = None,
     mode_names: Sequence[str] | None = None,
+    mode_axes: AnyAxes = None,
     view: str | None = None,
 ) -> Array:
     """Draw the factors of a weight, with one panel per mode and one line per column.
@@ -119,7 +122,10 @@ def plot_factors(
     axes : sequence of M Axes, optional
         Where to draw; a new figure by default.
     mode_names : sequence of M str, optional
-        Names of the modes; "mode 1" and so on by default.
+        Names of the modes as the classifier gets them; by default those of the axes, or "mode 1" and so on.
+    mode_axes : tuple of Axis, or dictionary of them for several views, optional
+        Names, units and coordinates of the modes of the original samples, which follow the steps before the classifier.
+        By default those that the model was fitted to, if X was an xarray DataArray or a data frame.
     view : str, optional
         Which of several views.
 
@@ -131,14 +137,16 @@ def plot_factors(
     clf, view = classifier_of(model), checked_view(model, view)
     weight, shape = (clf.weight_, clf.sample_shape_) if view is None else (clf.weight_[view], clf.sample_shape_[view])
     order = len(shape)
-    names = [f"mode {mode + 1}" for mode in range(order)] if mode_names is None else list(mode_names)
+    known = fitting_axes(axes_at_classifier(model, mode_axes), shape, view)
+    names = [mode_name(axis, mode) for mode, axis in enumerate(known)] if mode_names is None else list(mode_names)
     if len(names) != order:
         raise ValueError(f"mode_names needs a name for each of the {order} modes; got {len(names)}: {names}")
     kind, modes = _modes(of_problem(weight, problem), shape)
     drawn = panels(axes, (1, order), 0.6 + 2.9 * order, 2.9)
-    for ax, name, columns in zip(drawn, names, modes, strict=True):
-        _draw_columns(ax, columns)
-        ax.set_xlabel(f"entry of {name}", **VERBATIM)
+    for ax, name, columns, axis in zip(drawn, names, modes, known, strict=True):
+        _draw_columns(ax, columns, axis)
+        plain = axis.values is None or mode_names is not None
+        ax.set_xlabel(f"entry of {name}" if plain else axis.label or name, **VERBATIM)
         ax.set_title(f"{name}: {kind}", fontsize="medium", **VERBATIM)
     return drawn
 
@@ -179,11 +187,13 @@ def _singular_vectors(weight: Array, mode: int) -> _Columns:
     return _Columns(vectors, [f"{k + 1} ({square / total:.0%})" for k, square in enumerate(squares)])
 
 
-def _draw_columns(ax: Axes, columns: _Columns) -> None:
+def _draw_columns(ax: Axes, columns: _Columns, axis: Axis) -> None:
     size, count = columns.matrix.shape
+    places = line_places(axis, size)
     ax.axhline(0.0, color="black", linewidth=0.6)
     lines = [
         ax.plot(
+            places,
             columns.matrix[:, k],
             color=PALETTE[k % len(PALETTE)],
             linestyle=DASHES[k // len(PALETTE) % len(DASHES)],
@@ -194,7 +204,7 @@ def _draw_columns(ax: Axes, columns: _Columns) -> None:
         for k in range(count)
     ]
     tidy(ax)
-    whole_ticks(ax.xaxis)
+    label_line(ax.xaxis, axis, size)
     if 1 < count <= _LONGEST_LEGEND:
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + (0.16 if count <= _LEADING else 0.26) * (high - low))  # room for the legend

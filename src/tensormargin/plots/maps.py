@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .._typing import Array, FloatArray
-from ..model_steps import weight_maps
+from ..axes import AnyAxes, Axes, Axis, checked_axes
+from ..intake import axes_in
+from ..model_steps import axes_of_maps, axes_of_view_maps, weight_maps
 from ..patterns import activation_pattern, view_maps
 from ._problems import checked_view, problem_title
-from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, panels, tidy, whole_ticks
+from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, panels, tidy
+from .modes import fitting_axes, label_indices, label_line, line_places, mode_label, place_in_words
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Panel
 
 _DIVERGING, _SEQUENTIAL = "RdBu_r", "viridis"
 _OVER_GREY = ("#b3ecff", "#3ab0ff", "#0072b2", "#454545", "#b03a00", "#f08a24", "#ffe08a")  # white would be background
@@ -31,6 +34,7 @@ def plot_map(
     axes: Any = None,
     title: str | None = None,
     symmetric: bool = True,
+    mode_axes: Axes | None = None,
 ) -> Array:
     """Draw a tensor: a line (order 1), an image (order 2) or three orthogonal cuts (order 3 and more).
 
@@ -50,6 +54,8 @@ def plot_map(
     symmetric : bool, default=True
         Whether the colours are diverging and symmetric about zero; otherwise they go from the smallest to the largest
         entry.
+    mode_axes : sequence of M Axis, optional
+        Names, units and coordinates of the modes, for labels and ticks.
 
     Returns
     -------
@@ -60,21 +66,22 @@ def plot_map(
     if values.ndim == 0 or values.size == 0:
         raise ValueError(f"a map needs at least one mode and one entry; got an array of shape {values.shape}")
     where = _checked_position(values, at)
+    modes = checked_axes(mode_axes, values.shape) or (Axis(),) * values.ndim
     below = None if background is None else _checked_background(background, values.shape, where)
     shown = _cut(values, where)
     drawn = panels(axes, _grid(shown), *_figure_size(shown))
     limits = _limits(values, symmetric)
     if shown.ndim == 1:
-        _draw_line(drawn[0], shown, below)
+        _draw_line(drawn[0], shown, below, modes[0])
     elif shown.ndim == 2:
         image = _draw_image(drawn[0], shown, below, limits, symmetric)
-        _label_modes(drawn[0], 0, 1)
+        _label_modes(drawn[0], shown.shape, modes, 0, 1)
     else:
-        image = _draw_cuts(drawn, shown, below, where, limits, symmetric)
+        image = _draw_cuts(drawn, shown, below, where, limits, symmetric, modes)
     if shown.ndim > 1:
         bar = drawn[0].figure.colorbar(image, ax=list(drawn), shrink=0.85, pad=0.02)
         bar.formatter.set_powerlimits((-2, 3))
-    _write_title(drawn, title, where)
+    _write_title(drawn, title, where, modes)
     return drawn
 
 
@@ -89,6 +96,7 @@ def plot_weight(
     background: Any = None,
     axes: Any = None,
     view: str | None = None,
+    mode_axes: AnyAxes = None,
 ) -> Array:
     """Draw the weight of a binary problem and, given samples, its activation pattern.
 
@@ -109,6 +117,9 @@ def plot_weight(
     view : str, optional
         Which of several views. If steps before the classifier make the views and cannot be undone on the weight, it is
         shown as it acts on the view.
+    mode_axes : tuple of Axis, or dictionary of them for several views, optional
+        Names, units and coordinates of the modes of the original samples. By default those of X, or of the samples that
+        the model was fitted to, if these were an xarray DataArray or a data frame.
 
     Returns
     -------
@@ -118,6 +129,8 @@ def plot_weight(
     classes = problem_title(model, problem)
     view = checked_view(model, view)
     pattern = None
+    known = axes_in(X) if mode_axes is None else mode_axes
+    modes: AnyAxes = axes_of_maps(model, known) if view is None else axes_of_view_maps(model, known)
     if view is not None:
         found = view_maps(model, X, y, groups, confounds)
         classes = f"{view}, {classes}"
@@ -135,7 +148,8 @@ def plot_weight(
     size = (width, height * len(maps)) if columns > 1 else (width * len(maps), height)
     drawn = panels(axes, grid, *size).reshape(len(maps), -1)
     for row, (title, one) in zip(drawn, maps.items(), strict=True):
-        plot_map(one, background=background, axes=row, title=title)
+        own = fitting_axes(modes, one.shape, view)
+        plot_map(one, background=background, axes=row, title=title, mode_axes=own)
     return drawn
 
 
@@ -180,19 +194,22 @@ def _figure_size(values: Array) -> tuple[float, float]:
     return ((5.2, 3.2), (4.4, 3.6))[values.ndim - 1] if values.ndim < _SHOWN_MODES else (9.6, 3.2)
 
 
-def _draw_line(ax: Axes, values: FloatArray, background: FloatArray | None) -> None:
+def _draw_line(ax: Panel, values: FloatArray, background: FloatArray | None, axis: Axis) -> None:
+    places = line_places(axis, len(values))
     if background is not None:
         right = ax.twinx()
-        right.plot(background, color=GREY, linewidth=1.0, alpha=0.6)
+        right.plot(places, background, color=GREY, linewidth=1.0, alpha=0.6)
         right.set_ylabel("background", color=GREY)
     ax.axhline(0.0, color=DARK, linewidth=0.8)
-    ax.plot(values, color=BLUE, linewidth=1.3, marker="o" if len(values) == 1 else None)
-    ax.set_xlabel("mode 1")
+    ax.plot(places, values, color=BLUE, linewidth=1.3, marker="o" if len(values) == 1 else None)
+    ax.set_xlabel(mode_label(axis, 0), **VERBATIM)
     tidy(ax)
+    if axis.values is not None:
+        label_line(ax.xaxis, axis, len(values))
 
 
 def _draw_image(
-    ax: Axes, values: FloatArray, background: FloatArray | None, limits: tuple[float, float], symmetric: bool
+    ax: Panel, values: FloatArray, background: FloatArray | None, limits: tuple[float, float], symmetric: bool
 ) -> Any:
     """Draw a matrix, over a background if there is one, and return its image."""
     tall, wide = values.shape
@@ -228,6 +245,7 @@ def _draw_cuts(
     where: tuple[int, ...],
     limits: tuple[float, float],
     symmetric: bool,
+    modes: Axes,
 ) -> Any:
     for mode, ax in enumerate(drawn):
         row, column = (other for other in range(_SHOWN_MODES) if other != mode)
@@ -236,24 +254,25 @@ def _draw_cuts(
         image = _draw_image(ax, values.take(at, axis=mode).squeeze(mode), below, limits, symmetric)
         ax.axhline(where[row], color=GREEN, linewidth=0.9)
         ax.axvline(where[column], color=GREEN, linewidth=0.9)
-        _label_modes(ax, row, column)
+        _label_modes(ax, values.shape, modes, row, column)
     return image
 
 
-def _label_modes(ax: Axes, row: int, column: int) -> None:
-    ax.set_ylabel(f"mode {row + 1}")
-    ax.set_xlabel(f"mode {column + 1}")
-    whole_ticks(ax.xaxis, ax.yaxis)
+def _label_modes(ax: Panel, shape: Sequence[int], modes: Axes, row: int, column: int) -> None:
+    ax.set_ylabel(mode_label(modes[row], row), **VERBATIM)
+    ax.set_xlabel(mode_label(modes[column], column), **VERBATIM)
+    for ruler, mode in ((ax.xaxis, column), (ax.yaxis, row)):
+        label_indices(ruler, modes[mode], shape[mode])
 
 
-def _write_title(drawn: Array, title: str | None, where: tuple[int, ...]) -> None:
+def _write_title(drawn: Array, title: str | None, where: tuple[int, ...], modes: Axes) -> None:
     """Write the title and the positions of the cuts; those of modes that no panel shows go into the title."""
-    hidden = ", ".join(f"mode {mode + 1} at {where[mode]}" for mode in range(_SHOWN_MODES, len(where)))
+    hidden = ", ".join(place_in_words(modes[mode], mode, where[mode]) for mode in range(_SHOWN_MODES, len(where)))
     first = ", ".join(part for part in (title, hidden) if part)
     if len(drawn) == 1:
         drawn[0].set_title(first, fontsize="medium", **VERBATIM)
         return
     for mode, ax in enumerate(drawn):
-        ax.set_title(f"mode {mode + 1} at {where[mode]}", fontsize="medium")
+        ax.set_title(place_in_words(modes[mode], mode, where[mode]), fontsize="medium", **VERBATIM)
     if first:
         drawn[0].set_title(f"{first}\n", loc="left", fontsize="medium", **VERBATIM)

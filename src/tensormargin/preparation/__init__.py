@@ -7,6 +7,7 @@ from .recipe import Recipe
 from .resizing import Resize, resize
 from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
+from .steps import with_mode_numbers
 from .union import Composite, TensorUnion, ViewTransformer
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "resize",
     "takes_nan",
     "takes_ragged",
+    "with_mode_numbers",
 ]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from .._namespace import as_array, is_lazy, like
 from .._typing import Array
 from .._validation import checked_samples, chunked_along_samples, same_library, samples_as_fitted
+from ..axes import Axes, Axis, checked_axes
 from ..intake import as_samples, shape_of_samples
 from ..metadata import NO_METADATA, Metadata
 from ._passes import mapped
@@ -27,14 +28,29 @@ def check_sizes(shape: Any) -> None:
         raise ValueError(f"shape must be a tuple of whole numbers, one per mode; got shape={shape!r}")
 
 
-def checked_mode(mode: Any, order: int, name: str = "mode") -> int:
-    """Return a mode as a non-negative index; raise ValueError if samples of this order do not have it."""
+def checked_mode(mode: Any, order: int, name: str = "mode", axes: Axes | None = None) -> int:
+    """Return a mode as a non-negative index; raise ValueError if samples of this order do not have it.
+
+    A mode may be given by its name if the axes of the samples are known.
+    """
     whole = isinstance(mode, Integral) and not isinstance(mode, bool)
+    names = [axis.name for axis in axes or ()]
+    if isinstance(mode, str) and names.count(mode) == 1:
+        return names.index(mode)
     if not whole or not -order <= mode < order:
+        known = "" if not isinstance(mode, str) else f", and the modes are {names}" if any(names) else _NO_NAMES
         raise ValueError(
-            f"{name} must be one of the {order} modes of the samples, from {-order} to {order - 1}; got {name}={mode!r}"
+            f"{name} must be one of the {order} modes of the samples, from {-order} to {order - 1}; got "
+            f"{name}={mode!r}{known}"
         )
     return int(mode) % order
+
+
+_NO_NAMES = (
+    ", and the modes of these samples have no names. They have if samples are an xarray DataArray, which only the "
+    "first step of a pipeline sees; give a number, or set the numbers of all steps with "
+    "tensormargin.preparation.with_mode_numbers(model, axes)"
+)
 
 
 def takes_ragged(model: Any) -> bool:
@@ -89,6 +105,8 @@ class KeepsTensors(TakesMetadata, ABC):
     sample_shape_out_: tuple[int, ...]
     _takes_ragged: ClassVar[bool] = False  # whether samples may differ in length
     _takes_nan: ClassVar[bool] = False  # whether entries may be missing
+    _mode_parameters: ClassVar[tuple[str, ...]] = ("mode",)  # those that name modes, by number or by name
+    _keeps_modes: ClassVar[bool] = True  # whether output samples have the modes of input samples, in any size
     _seen: Any = np.empty(0)  # empty array in the library and on the device of the training samples
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
@@ -125,6 +143,63 @@ class KeepsTensors(TakesMetadata, ABC):
     def maps_after(self) -> bool:
         """Whether weight maps are drawn on the transformed samples, as no weight can be pulled back to the input."""
         return False
+
+    def axes_out(self, axes: Axes | None = None) -> Any:
+        """Return names, units and coordinates of the modes of the transformed samples, as far as they are known.
+
+        Parameters
+        ----------
+        axes : tuple of Axis, optional
+            Those of the samples; by default what `fit` has seen, if X was an xarray DataArray or a data frame.
+
+        Returns
+        -------
+        tuple of Axis or None
+            A dictionary of them if the transformer returns Views.
+        """
+        check_is_fitted(self)
+        seen = getattr(self, "axes_in_", None) if axes is None else axes
+        known = seen if seen is not None else (Axis(),) * len(self.sample_shape_in_)
+        known = checked_axes(known, self.sample_shape_in_) or known
+        return self._checked_out(self._axes_out(known), self.sample_shape_out_)
+
+    def _checked_out(self, axes: Any, shape: Any) -> Any:
+        if isinstance(shape, dict):
+            return {name: checked_axes(own, shape[name]) for name, own in axes.items()}
+        return checked_axes(axes, shape)
+
+    def _axes_out(self, axes: Axes) -> Any:
+        """Return the axes of the output; by default those of modes that keep their size, and names of the others."""
+        sizes = self.sample_shape_in_, self.sample_shape_out_
+        if not self._keeps_modes or len(sizes[0]) != len(sizes[1]):
+            return (Axis(),) * len(sizes[1])
+        return tuple(
+            axis if old == new else Axis(axis.name, axis.unit) for axis, old, new in zip(axes, *sizes, strict=True)
+        )
+
+    def number_modes(self, axes: Any) -> Any:
+        """Replace names of modes among the parameters by their numbers; return the axes after this step.
+
+        See `tensormargin.preparation.with_mode_numbers`. Only names are returned, since the transformer is not fitted.
+        """
+        for name in self._mode_parameters:
+            if hasattr(self, name):
+                setattr(self, name, self._numbered(getattr(self, name), axes, name))
+        return axes if self._keeps_modes else None
+
+    def _numbered(self, value: Any, axes: Any, name: str) -> Any:
+        if isinstance(value, tuple | list):
+            return type(value)(self._numbered(one, axes, name) for one in value)
+        if isinstance(value, str) and axes is None:
+            raise ValueError(
+                f"{name}={value!r} is the name of a mode, and the names of the modes are not known before "
+                f"{type(self).__name__}: the samples have none, or a step has made other modes. Give the number"
+            )
+        return checked_mode(value, len(axes), name, axes) if isinstance(value, str) else value
+
+    def _mode(self, mode: Any, order: int, name: str = "mode") -> int:
+        """Return a mode, given by number or name, as a non-negative index."""
+        return checked_mode(mode, order, name, getattr(self, "axes_in_", None))
 
     def _as_fitted(self, X: Any) -> Any:
         return samples_as_fitted(self, X, self.sample_shape_in_, finite=not self._takes_nan)

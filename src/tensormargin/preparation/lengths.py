@@ -10,11 +10,12 @@ import numpy as np
 from .._namespace import as_array, cast, dtype_of, namespace
 from .._typing import Array
 from .._validation import checked_samples, samples_as_fitted
+from ..axes import Axes
 from ..intake import Shape, as_samples, is_ragged
 from ..metadata import NO_METADATA, Metadata
-from ._base import KeepsTensors, checked_mode
+from ._base import KeepsTensors
 from ._passes import floating
-from .resizing import apply_matrices, resizing_matrix
+from .resizing import apply_matrices, resized_places, resizing_matrix
 
 METHODS = ("resample", "constant", "edge", "mean")
 
@@ -36,8 +37,9 @@ class EqualLength(KeepsTensors):
         for each channel). Longer samples are then cut at the end.
     value : float, default=0.0
         Padding value of "constant".
-    mode : int, default=-1
-        The mode in which the samples differ, counted from 0; negative numbers count from the last.
+    mode : int or str, default=-1
+        The mode in which the samples differ, counted from 0; negative numbers count from the last. Or its name, if the
+        samples have names.
 
     Attributes
     ----------
@@ -59,7 +61,9 @@ class EqualLength(KeepsTensors):
 
     _takes_ragged: ClassVar[bool] = True
 
-    def __init__(self, length: int | None = None, method: str = "resample", value: float = 0.0, mode: int = -1) -> None:
+    def __init__(
+        self, length: int | None = None, method: str = "resample", value: float = 0.0, mode: int | str = -1
+    ) -> None:
         self.length = length
         self.method = method
         self.value = value
@@ -90,7 +94,7 @@ class EqualLength(KeepsTensors):
 
     def _place(self, shape: Shape) -> int:
         """Return the mode as a non-negative index."""
-        return checked_mode(self.mode, len(shape))
+        return self._mode(self.mode, len(shape))
 
     def _as_fitted(self, X: Any) -> Any:
         shape = self.sample_shape_in_
@@ -169,6 +173,13 @@ class EqualLength(KeepsTensors):
         elif self.method == "mean":
             matrix[before:] = 1.0 / before
         return matrix
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        mode = self._place(self.sample_shape_in_)
+        before = self.sample_shape_in_[mode]
+        resampled = self.method == "resample" and before is not None
+        places = resized_places(before, self.length_) if resampled else np.arange(self.length_)
+        return (*axes[:mode], axes[mode].at(places), *axes[mode + 1 :])
 
     def words(self) -> str:
         """Return a description of the resampling or padding."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .._typing import Array
+from ..axes import AnyAxes, mode_number
 from .confounds import Deconfound
 from .lengths import EqualLength
 from .resizing import Resize
@@ -20,9 +22,38 @@ from .union import ViewTransformer
 COVARIATES = "covariates"
 """Name of the view that holds one column per covariate."""
 
+_NAME = r"[1-9]\d*|[^\W\d][\w -]*"
 _LENGTH = re.compile(
-    r"(resample|edge|mean|[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?:\s+([1-9]\d*))?(?:\s+mode\s+([1-9]\d*))?"
+    r"(resample|edge|mean|[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?:\s+([1-9]\d*))?"
+    rf"(?:\s+mode\s+({_NAME}))?"
 )
+_MODE = re.compile(_NAME)
+
+
+def _mode(text: str) -> int | str:
+    """Return the number of a mode, counted from 0, or its name."""
+    return int(text) - 1 if text.isdigit() else text
+
+
+def _numbered(option: Any, axes: AnyAxes, shape: Any) -> Any:
+    """Return an option of a recipe with the number of the mode that it names, the same one in all views."""
+    words, found, name = ("", "", "") if option is None else option.partition("mode ")
+    if not found or not _MODE.fullmatch(name) or name.isdigit():
+        return option
+    views = {view: own for view, own in shape.items() if view != COVARIATES} if isinstance(shape, dict) else {"": shape}
+    numbers = []
+    for view, own in views.items():
+        known = axes.get(view) if isinstance(axes, Mapping) else axes
+        try:
+            numbers.append(mode_number(name, known, len(own)))
+        except ValueError as error:
+            said = f"view {view!r}: " if view else ""
+            raise ValueError(f"{said}{error}. Name the modes with --modes (mode_names), or count from 1") from error
+    if len(set(numbers)) > 1:
+        raise ValueError(
+            f"{option!r} names modes of different numbers in the views {', '.join(views)}; prepare them first"
+        )
+    return f"{words}mode {numbers[0] + 1}"
 
 
 @dataclass(frozen=True)
@@ -34,7 +65,7 @@ class Recipe:
     length : str or None
         One length for samples of several: "resample", "edge", "mean" or the number to pad with ("0"), then perhaps the
         length ("resample 128"; see `EqualLength` for the one it has otherwise), then perhaps the mode, counted from 1
-        ("edge 128 mode 1"; the last one otherwise).
+        or by name ("edge 128 mode 1", "edge mode time"; the last one otherwise).
     by_group : bool
         Whether to scale every entry separately within each group.
     mask, crop : str or None
@@ -42,7 +73,7 @@ class Recipe:
     resize, tensorize : tuple of int or None
         New sizes, see `Resize` and `Tensorize`.
     scale : str
-        "none", "entry", "global", or "mode K" (K from 1): see `TensorScaler`.
+        "none", "entry", "global", or "mode K" (K from 1, or the name of a mode): see `TensorScaler`.
     confounds : tuple of str
         Names of the confounds to remove, see `Deconfound`; on each training set, before the other steps but the length.
     """
@@ -136,7 +167,8 @@ class Recipe:
         if found is None:
             raise ValueError(
                 'length must be "resample", "edge", "mean" or a number to pad with, then perhaps the length and '
-                f'"mode K" with K from 1, such as "resample 128" or "0 128 mode 1"; got {self.length!r}'
+                '"mode K" with K from 1 or the name of a mode, such as "resample 128" or "0 128 mode 1"; got '
+                f"{self.length!r}"
             )
         how, length, mode = found.groups()
         named = how in ("resample", "edge", "mean")
@@ -144,17 +176,26 @@ class Recipe:
             length=None if length is None else int(length),
             method=how if named else "constant",
             value=0.0 if named else float(how),
-            mode=-1 if mode is None else int(mode) - 1,
+            mode=-1 if mode is None else _mode(mode),
         )
         return [("length", step)]
 
     def _per(self) -> str | int:
         if self.scale in ("entry", "global"):
             return self.scale
-        kind, _, number = self.scale.partition(" ")
-        if kind != "mode" or not number.isdigit() or int(number) < 1:
-            raise ValueError(f'scale must be "none", "entry", "global" or "mode K" with K from 1; got {self.scale!r}')
-        return int(number) - 1
+        kind, _, mode = self.scale.partition(" ")
+        if kind != "mode" or not _MODE.fullmatch(mode):
+            raise ValueError(
+                f'scale must be "none", "entry", "global", "mode NAME" or "mode K" with K from 1; got {self.scale!r}'
+            )
+        return _mode(mode)
+
+    def numbered(self, axes: AnyAxes, shape: Any) -> Recipe:
+        """Return the recipe with modes by number, for samples of these axes and shape; steps get arrays without names.
+
+        Raise ValueError, with the names that there are, for a name that is none of them.
+        """
+        return replace(self, length=_numbered(self.length, axes, shape), scale=_numbered(self.scale, axes, shape))
 
     def words(self) -> list[str]:
         """Return one sentence per step."""

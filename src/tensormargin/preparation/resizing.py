@@ -10,6 +10,7 @@ import numpy as np
 
 from .._namespace import as_array, beside, cast, namespace
 from .._typing import Array
+from ..axes import Axes
 from ..intake import shape_in_words
 from ..metadata import NO_METADATA, Metadata
 from ._base import KeepsTensors, check_sizes
@@ -24,9 +25,14 @@ def resizing_matrix(before: int, after: int) -> Array:
     distance of one grid step (old or new, whichever is larger), so that shrinking does not alias.
     """
     step = before / after
-    places = (np.arange(after) + 0.5) * step - 0.5
+    places = resized_places(before, after)
     weights = np.maximum(0.0, 1.0 - np.abs(places[:, None] - np.arange(before)) / max(step, 1.0))
     return weights / weights.sum(axis=1, keepdims=True)
+
+
+def resized_places(before: int, after: int) -> Array:
+    """Return where the new values lie, in indices of the old ones."""
+    return (np.arange(after) + 0.5) * (before / after) - 0.5
 
 
 def resize(array: Array, shape: tuple[int, ...]) -> Array:
@@ -86,6 +92,10 @@ class Resize(KeepsTensors):
     def pull_back(self, weight: Any) -> Array:
         """Return the weight on the original samples with the same scores as ``weight`` on the resized ones."""
         return apply_matrices(as_array(weight), [matrix.T for matrix in self.matrices_], 0)
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        sizes = zip(self.sample_shape_in_, self.sample_shape_out_, strict=True)
+        return tuple(axis.at(resized_places(*pair)) for axis, pair in zip(axes, sizes, strict=True))
 
     def words(self) -> str:
         """Return a description of the resizing."""

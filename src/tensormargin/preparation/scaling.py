@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,10 @@ class TensorScaler(CanBeUndone):
 
     Parameters
     ----------
-    per : "entry", "global", int or tuple of int, default="entry"
+    per : "entry", "global", int, str or tuple of them, default="entry"
         What has its own mean and standard deviation: every entry of a sample, the samples as a whole, or every index of
-        one or several modes (counted from 0; for channels x time, ``per=0`` means each channel).
+        one or several modes (counted from 0; for channels x time, ``per=0`` means each channel). Modes can be given by
+        name if the samples have names (``per="channel"``).
     with_mean, with_std : bool, default=True
         Whether to centre, and whether to scale.
     by_group : bool, default=False
@@ -47,9 +48,11 @@ class TensorScaler(CanBeUndone):
     (6, 1)
     """
 
+    _mode_parameters: ClassVar[tuple[str, ...]] = ("per",)
+
     def __init__(
         self,
-        per: str | int | tuple[int, ...] = "entry",
+        per: str | int | tuple[int | str, ...] = "entry",
         with_mean: bool = True,
         with_std: bool = True,
         by_group: bool = False,
@@ -151,14 +154,17 @@ class TensorScaler(CanBeUndone):
         whence = "within each group by itself" if self.by_group else "by statistics of the training samples"
         return f"{self._scaled()} {done} {whence}" if done else "samples were left as they are"
 
+    def _numbered(self, value: Any, axes: Any, name: str) -> Any:
+        return value if value in ("entry", "global") else super()._numbered(value, axes, name)
+
     def _scaled(self) -> str:
         """Return a description of ``per``, with modes counted from 1."""
         if self.per == "global":
             return "samples were, as a whole,"
         if self.per == "entry":
             return "every entry was"
-        modes = (self.per,) if isinstance(self.per, int | np.integer) else self.per
-        which = " and ".join(str(int(mode) + 1) for mode in modes)
+        modes = self.per if isinstance(self.per, tuple) else (self.per,)
+        which = " and ".join(mode if isinstance(mode, str) else str(int(mode) + 1) for mode in modes)
         return f"every index of {'mode' if len(modes) == 1 else 'modes'} {which} was"
 
     def _averaged_axes(self, order: int) -> tuple[int, ...]:
@@ -167,12 +173,16 @@ class TensorScaler(CanBeUndone):
             return (0,)
         if self.per == "global":
             return tuple(range(order + 1))
-        kept = (self.per,) if isinstance(self.per, int | np.integer) else self.per
-        if not isinstance(kept, tuple) or not all(
-            isinstance(mode, int | np.integer) and 0 <= mode < order for mode in kept
-        ):
+        kept: Any = self.per if isinstance(self.per, tuple) else (self.per,)
+        try:
+            kept = tuple(self._mode(mode, order, "per") if isinstance(mode, str) else mode for mode in kept)
+            wrong = "" if all(isinstance(mode, int | np.integer) and 0 <= mode < order for mode in kept) else "."
+        except ValueError as error:
+            wrong = f" ({error})"
+        if wrong:
             raise ValueError(
                 f'per must be "entry", "global", or modes from 0 to {order - 1} of these samples; got per={self.per!r}'
+                f"{wrong.strip('.')}"
             )
         return (0, *(mode + 1 for mode in range(order) if mode not in kept))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._namespace import as_array, beside, cast, device_of, dtype_of, like, namespace, to_host
 from .._typing import Array
+from ..axes import Axes
 from ..intake import as_mask, shape_in_words
 from ..metadata import NO_METADATA, Metadata
 from ._base import CanBeUndone, KeepsTensors, check_sizes
@@ -38,8 +39,14 @@ class Tensorize(CanBeUndone):
     (5, 7, 4, 7, 4)
     """
 
+    _keeps_modes: ClassVar[bool] = False
+
     def __init__(self, shape: tuple[int, ...] = (-1,)) -> None:
         self.shape = shape
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        same = self.sample_shape_in_ == self.sample_shape_out_
+        return axes if same else super()._axes_out(axes)
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         check_sizes(self.shape)
@@ -166,6 +173,9 @@ class Crop(_HasMask, CanBeUndone):
 
     def _names_kept(self, names: Array) -> Array:
         return names[self.box_]
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        return tuple(axis.at(np.arange(*bounds)) for axis, bounds in zip(axes, self.bounds_, strict=True))
 
     def _undo(self, X: Any) -> Any:
         """Return samples of the original shape, zero outside the box."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .._typing import Array
 from .._validation import named_as_fitted
+from ..axes import AnyAxes
 from ..metadata import Metadata
 from ._base import TakesMetadata
 
@@ -78,6 +80,57 @@ def through(steps: Sequence[Any], X: Any, metadata: Metadata) -> Any:
     for step in steps:
         X = step.transform(named_as_fitted(step, X), **metadata_for(step, metadata))
     return X
+
+
+def axes_through(steps: Sequence[Any], axes: AnyAxes) -> AnyAxes:
+    """Return the axes of samples after several fitted steps; None after a step that says nothing of them."""
+    for step in steps:
+        axes = step.axes_out(axes) if hasattr(step, "axes_out") else None
+    return axes
+
+
+def with_mode_numbers(model: Any, axes: AnyAxes) -> Any:
+    """Return an unfitted copy of a transformer, pipeline or search in which modes are given by number.
+
+    In a pipeline only the first step sees the names of an xarray DataArray, since steps hand on arrays. This function
+    replaces the names in all steps beforehand. After a step that replaces modes by others, such as band power, only
+    numbers can be given.
+
+    Parameters
+    ----------
+    model : transformer, Pipeline, or estimator with such a ``preparation``
+    axes : tuple of Axis, or dictionary of them for several views
+        As `tensormargin.intake.axes_in`, `load_samples` or `tensormargin.axes.axes_of` return them.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tensormargin import Smooth, TensorScaler
+    >>> from tensormargin.axes import axes_of
+    >>> from tensormargin.preparation import with_mode_numbers
+    >>> axes = axes_of((64, 250), ["channel", "time[ms]"])
+    >>> with_mode_numbers(make_pipeline(TensorScaler(per="channel"), Smooth(2.0, mode="time")), axes)[1].mode
+    1
+    """
+    copied = clone(model, safe=False)
+    number_modes(copied, axes)
+    return copied
+
+
+def number_modes(step: Any, axes: AnyAxes) -> AnyAxes:
+    """Replace names of modes in an unfitted step by numbers, in place; return the axes after it, if they are known."""
+    if isinstance(step, str) or step is None:
+        return axes
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps:
+            axes = number_modes(inner, axes)
+        return axes
+    if hasattr(step, "number_modes"):
+        return step.number_modes(axes)
+    prepared = getattr(step, "preparation", None)
+    for one in prepared if isinstance(prepared, list | tuple) else [prepared]:
+        number_modes(one, axes)
+    return None
 
 
 def metadata_for(step: Any, metadata: Metadata) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._namespace import as_array, cast, dtype_of, is_foreign, is_lazy, like, namespace, rows_of
 from .._typing import Array
-from .._validation import samples_as_fitted
+from .._validation import compare_axes, samples_as_fitted
+from ..axes import AnyAxes, Axes, checked_axes
 from ..metadata import Metadata
 from ..processes import worker_options
 from ..views import Views, is_views, missing_samples, shape_of, views_or_array, views_or_samples
 from ._base import KeepsTensors, TakesMetadata, takes_ragged
 from ._passes import floating
-from .steps import fit_transformed, flat_steps, is_masker, needed_metadata, transformed
+from .steps import axes_through, fit_transformed, flat_steps, is_masker, needed_metadata, number_modes, transformed
 
 Members = list[tuple[str, Any]]
 
@@ -80,8 +81,13 @@ class Composite(TakesMetadata, _BaseComposition):
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Views:
         """Fit all members and return the views."""
         self._check_members()
+        compare_axes(self, X, reset=True)
         X = self._at_the_door(X)
         chosen = [(name, _cloned(member)) for name, member in self._chosen(X)]
+        for name, member in chosen:
+            own = self._axes_for(name, getattr(self, "axes_in_", None))
+            if own is not None:  # members see arrays; without names, those that ask for some say so themselves
+                number_modes(member, own)
         metadata = Metadata.checked(X, groups, confounds)
         inputs = [self._input_of(name, X) for name, _ in chosen]
         with_rows = [(member, own, y, metadata) for (_, member), own in zip(chosen, inputs, strict=True)]
@@ -97,6 +103,7 @@ class Composite(TakesMetadata, _BaseComposition):
     def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Views:
         """Return the views of samples."""
         check_is_fitted(self)
+        compare_axes(self, X, reset=False)
         X = self._as_fitted(self._at_the_door(X))
         metadata = Metadata.checked(X, groups, confounds)
         there = [(name, member) for name, member in self.transformers_ if self._has_input(name, X)]
@@ -136,6 +143,32 @@ class Composite(TakesMetadata, _BaseComposition):
             (name, _as_one(change(flat_steps([(name, member)])))) for name, member in self.transformers_
         ]
         return other
+
+    def axes_out(self, axes: AnyAxes = None) -> dict[str, Axes | None]:
+        """Return the axes of each view, given those of the samples (by default those seen in `fit`)."""
+        check_is_fitted(self)
+        known = getattr(self, "axes_in_", None) if axes is None else axes
+        views: dict[str, Axes | None] = self._axes_of_others(known)
+        for name, member in self.transformers_:
+            made = axes_through(flat_steps([(name, member)]), self._axes_for(name, known))
+            for inner, outer in self.views_[name].items():
+                own = made.get(inner) if isinstance(made, Mapping) else made
+                views[outer] = checked_axes(own, self.sample_shape_out_[outer])
+        return {name: views.get(name) for name in self.sample_shape_out_}
+
+    def number_modes(self, axes: AnyAxes) -> AnyAxes:
+        """Replace names of modes in the parameters of the members by their numbers."""
+        for name, member in self._named:
+            number_modes(member, self._axes_for(name, axes))
+        return None
+
+    def _axes_for(self, name: str, axes: AnyAxes) -> AnyAxes:
+        """Return the axes of the samples that a member takes."""
+        return axes
+
+    def _axes_of_others(self, axes: AnyAxes) -> dict[str, Axes | None]:
+        """Return the axes of views that no member makes."""
+        return {}
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Return the transformer unchanged: views hold arrays, whatever the output container."""
@@ -357,6 +390,13 @@ class ViewTransformer(Composite):
         if all(self.transformers.get(name) == _DROPPED for name in X):
             raise ValueError("ViewTransformer needs at least one view that is not dropped; all of them are")
         return [(name, member) for name, member in self._named if member not in (_KEPT, _DROPPED)]
+
+    def _axes_for(self, name: str, axes: AnyAxes) -> AnyAxes:
+        return axes.get(name) if isinstance(axes, Mapping) else None
+
+    def _axes_of_others(self, axes: AnyAxes) -> dict[str, Axes | None]:
+        made = {name for name, _ in self.transformers_}
+        return {name: own for name, own in axes.items() if name not in made} if isinstance(axes, Mapping) else {}
 
     def _has_input(self, name: str, X: Any) -> bool:
         return name in X

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from .rules import quoted
 
+_LONGEST_TEXT = 200  # characters of a name or a unit
 NUMBERS, READABLE = "biuf", "biufcSUT"  # NumPy type kinds: real numbers; the same with complex numbers and text
 
 
@@ -26,6 +28,12 @@ class Entry(NamedTuple):
         Why the array cannot be used.
     value : ndarray or None
         Its entries, if they had to be read already.
+    dims : tuple of str or None
+        Names of its axes, "" for one without; None if the file names none.
+    scales : tuple of str or None, or None
+        The arrays with the coordinates of its axes, as far as the file names them.
+    unit : str
+        Unit of its entries.
     """
 
     shape: tuple[int, ...]
@@ -33,6 +41,9 @@ class Entry(NamedTuple):
     pieces: tuple[int, ...] | None = None
     fault: str | None = None
     value: Any = None
+    dims: tuple[str, ...] | None = None
+    scales: tuple[str | None, ...] | None = None
+    unit: str = ""
 
 
 def entry_of(name: str, shape: Sequence[int], dtype: Any, pieces: Sequence[int] | None = None) -> Entry:
@@ -45,6 +56,36 @@ def entry_of(name: str, shape: Sequence[int], dtype: Any, pieces: Sequence[int] 
         f"{quoted(name)} holds {quoted(str(kind))}: neither numbers nor text. Python objects are not accepted, since "
         "reading them runs their code; save it as an array of numbers or of text",
         shape,
+    )
+
+
+def texts_of(value: Any) -> list[str]:
+    """Return an attribute as texts: a list of them, JSON, or names separated by commas; none if it is anything else."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        try:
+            loaded = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+        except ValueError:
+            return []
+        value = [one.strip() if isinstance(one, str) else one for one in loaded]
+    if isinstance(value, np.ndarray):
+        value = value.ravel().tolist()
+    if not isinstance(value, list | tuple):
+        return []
+    texts = [one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in value]
+    return [one[:_LONGEST_TEXT] for one in texts] if all(isinstance(one, str) for one in texts) else []
+
+
+def described(entry: Entry, names: Sequence[Any], unit: Any, scales: Sequence[str | None] | None = None) -> Entry:
+    """Return the description of an array with names of its axes, unless there are more or fewer of them."""
+    texts = [one if isinstance(one, str) else "" for one in names]
+    fits = len(texts) == len(entry.shape) and any(texts)
+    unit = unit.decode("utf-8", "replace") if isinstance(unit, bytes) else unit
+    return entry._replace(
+        dims=tuple(one[:_LONGEST_TEXT] for one in texts) if fits else None,
+        scales=None if scales is None or not any(scales) else tuple(scales),
+        unit=unit[:_LONGEST_TEXT] if isinstance(unit, str) else "",
     )
 
 

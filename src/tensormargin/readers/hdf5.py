@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .entries import Entry, entry_of, unusable, variable
+from .entries import Entry, described, entry_of, texts_of, unusable, variable
 from .messages import ALLOCATOR, Array
 from .rules import (
     MOST_DEPTH,
@@ -24,6 +24,7 @@ from .rules import (
 
 _CELL_BYTES = 64  # at least, that a cell takes in the file: it is a data set with a header
 _ENTRY_BYTES = 128  # of a Python object that stands for an entry
+_ATTRIBUTE_BYTES = 2**16
 _EXTERNAL = (
     "lies in another file ({}); copy the data into this one, or give allow_external=True (command line: "
     "--allow-external) if you trust who made it"
@@ -41,7 +42,7 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
             seen += 1
             check_members(path, seen, name.count("/"))
             if isinstance(item, h5py.Dataset):
-                found[name] = _entry(name, item, rules)
+                found[name] = _with_dimensions(_entry(name, item, rules), item)
 
         if only is None:
             file.visititems(add)
@@ -126,6 +127,30 @@ def _entry(name: str, dataset: Any, rules: FileRules) -> Entry:
     if h5py.check_string_dtype(dataset.dtype) is not None:
         return entry_of(name, shape, str)
     return entry_of(name, shape, dataset.dtype, dataset.chunks or (1,) * len(shape))
+
+
+def _with_dimensions(entry: Entry, dataset: Any) -> Entry:
+    """Return the description of a data set with the names, scales and units that the file states."""
+    if entry.fault is not None or not entry.shape:
+        return entry
+    # Whatever is wrong with attributes and scales, the samples themselves may be in order.
+    try:
+        unit = _small_attribute(dataset, "units") or _small_attribute(dataset, "unit")
+        names = [dimension.label for dimension in dataset.dims]
+        scales = [dimension[0] if len(dimension) else None for dimension in dataset.dims]
+        for attribute in ("_ARRAY_DIMENSIONS", "dims"):
+            names = names if any(names) else texts_of(_small_attribute(dataset, attribute)) or names
+        pairs = zip(names, scales, strict=True)
+        names = [name or ("" if one is None else one.name.rpartition("/")[2]) for name, one in pairs]
+        return described(entry, names, unit, [None if one is None else one.name.lstrip("/") for one in scales])
+    except (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError):
+        return entry
+
+
+def _small_attribute(dataset: Any, name: str) -> Any:
+    if name not in dataset.attrs or dataset.attrs.get_id(name).get_storage_size() > _ATTRIBUTE_BYTES:
+        return None
+    return dataset.attrs[name]
 
 
 def _elsewhere(dataset: Any) -> str | None:

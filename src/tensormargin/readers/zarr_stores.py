@@ -15,7 +15,7 @@ import numpy as np
 import zarr
 from zarr.core.buffer import default_buffer_prototype
 
-from .entries import Entry, entry_of
+from .entries import Entry, described, entry_of, texts_of
 from .messages import ALLOCATOR, Array
 from .rules import (
     BadFileError,
@@ -50,7 +50,14 @@ def describe(name: str, array: Any) -> Entry:
     """Return the description of an array; one that would be unpickled cannot be used."""
     codecs = (*(array.filters or ()), *(array.compressors or ()))
     pickled = any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs)
-    return entry_of(name, array.shape, object if pickled else array.dtype, array.shards or array.chunks)
+    entry = entry_of(name, array.shape, object if pickled else array.dtype, array.shards or array.chunks)
+    if entry.fault is not None:
+        return entry
+    marks = array.attrs
+    names = texts_of(marks.get("_ARRAY_DIMENSIONS") or marks.get("dims"))
+    return described(
+        entry, names or getattr(array.metadata, "dimension_names", None) or (), marks.get("units", marks.get("unit"))
+    )
 
 
 def read_array(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:

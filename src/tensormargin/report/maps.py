@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._typing import Array
+from ..axes import Axes, Axis
 from ..model_steps import problem_names
+from ..plots.modes import fitting_axes
 from .volumes import packed_background, packed_map
 
 _MOST_ENTRIES = 6_000_000
@@ -18,10 +20,16 @@ def n_shown(model: Any, maps: Mapping[str, Array]) -> int:
     return max(1, min(len(problem_names(model)), _MOST_ENTRIES // max(1, len(maps) * entries)))
 
 
-def map_content(model: Any, maps: Mapping[str, Array], background: Array | None) -> dict[str, Any]:
-    """Return maps by kind, each with the binary problems first, as the viewer takes them."""
+def map_content(
+    model: Any, maps: Mapping[str, Array], background: Array | None, axes: Axes | None = None
+) -> dict[str, Any]:
+    """Return maps by kind, each with the binary problems first, and the modes' axes, as the viewer takes them."""
     names = problem_names(model)
+    shape = next(iter(maps.values())).shape[1:]
+    known = fitting_axes(axes, shape)
     return {
+        "modes": [{"name": axis.name, "values": _coordinates(axis)} for axis in known],
+        "counted": any(not axis.name or axis.values is None for axis in known),
         "kinds": list(maps),
         "background": None if background is None else packed_background(background),
         "problems": [
@@ -33,6 +41,11 @@ def map_content(model: Any, maps: Mapping[str, Array], background: Array | None)
             for k in range(n_shown(model, maps))
         ],
     }
+
+
+def _coordinates(axis: Axis) -> list[str] | None:
+    """Return the coordinates of a mode as texts, with their unit."""
+    return None if axis.values is None else [axis.spoken(index) for index in range(len(axis.values))]
 
 
 def _sides(name: str) -> str:

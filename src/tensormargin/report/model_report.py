@@ -10,6 +10,7 @@ import numpy as np
 
 from .._typing import Array
 from ..affine import NotAffineError
+from ..axes import AnyAxes, axes_from_facts
 from ..evaluation import data_facts
 from ..io import SampleSet
 from ..kernels import TensorKernel
@@ -18,6 +19,7 @@ from ..metadata import Metadata
 from ..model_steps import (
     AveragedClassifier,
     all_steps,
+    axes_of_maps,
     classifier_of,
     confounds_by_view,
     problem_names,
@@ -73,6 +75,8 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
     """
     about = facts.get("about", {})
     evaluation = about.get("evaluation")
+    axes = axes_from_facts(facts.get("axes"), facts.get("sample_shape"))
+    axes = axes if axes is not None or samples is None else samples.axes
     margins = _margins(model, samples)
     whose = _whose(about.get("data"), samples)
     hardest = _hardest(margins, len(problem_names(model)))
@@ -84,9 +88,9 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         _confounds(model),
         _pictures_of_margins(model, margins, hardest, whose),
         _convergence(model),
-        *view_sections(model, about, samples, hardest, whose),
-        _maps(model, samples, whose),
-        _factors(model, hardest),
+        *view_sections(model, about, samples, hardest, whose, axes),
+        _maps(model, samples, whose, axes),
+        _factors(model, hardest, axes),
         _confusion(evaluation),
         _samples(evaluation),
         _methods(model, facts),
@@ -336,19 +340,18 @@ def _convergence(model: Any) -> Section | None:
     return Section("Convergence", "pictures.html", {"text": text, "pictures": [shown]})
 
 
-def _factors(model: Any, problems: Sequence[int]) -> Section | None:
+def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | None:
     if any(isinstance(step, TensorKernel) for step in all_steps(model)):  # one number per feature of a kernel
         return None
     if isinstance(classifier_of(model).coef_, dict):  # in the sections of the views
         return None
-    pictures = _several(
-        model, problems, "factors", lambda k: picture(plot_factors, model, problem=k, caption="Factors, mode by mode.")
-    )
+    options: dict[str, Any] = {"mode_axes": axes, "caption": "Factors, mode by mode."}
+    pictures = _several(model, problems, "factors", lambda k: picture(plot_factors, model, problem=k, **options))
     text = "The weight taken apart: one curve for each component along each mode (of the samples after preparation)."
     return Section("Factors", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
 
-def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section | None:
+def _maps(model: Any, samples: SampleSet | None, whose: str, axes: AnyAxes) -> Section | None:
     maps, missing, background = dict[str, Array](), "", None
     if isinstance(sample_shape(model), dict):  # in the sections of the views
         return None
@@ -381,7 +384,9 @@ def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section | None:
         text += " It needs the samples: tensormargin report MODEL DATA."
     if count < len(names):
         text += f" Shown: the first {count} of {len(names)} binary problems."
-    return Section("Weight map", "maps.html", {"text": text, "maps": map_content(model, maps, background)})
+    modes = axes_of_maps(model, axes)
+    content = map_content(model, maps, background, modes if isinstance(modes, tuple) else None)
+    return Section("Weight map", "maps.html", {"text": text, "maps": content})
 
 
 def _confusion(evaluation: Mapping[str, Any] | None) -> Section | None:

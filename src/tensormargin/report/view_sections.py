@@ -9,9 +9,10 @@ import numpy as np
 
 from .._namespace import rows_of, to_host
 from .._typing import Array
+from ..axes import AnyAxes, Axes
 from ..intake import shape_in_words
 from ..io import SampleSet
-from ..model_steps import classifier_of, problem_names
+from ..model_steps import axes_of_view_maps, classifier_of, problem_names
 from ..patterns import ViewMaps, view_maps
 from ..plots import plot_factors
 from ..preparation.recipe import COVARIATES
@@ -25,7 +26,12 @@ _LONGEST_TABLE = 200  # entries of a view that are listed
 
 
 def view_sections(
-    model: Any, about: Mapping[str, Any], samples: SampleSet | None, problems: Sequence[int], whose: str
+    model: Any,
+    about: Mapping[str, Any],
+    samples: SampleSet | None,
+    problems: Sequence[int],
+    whose: str,
+    axes: AnyAxes = None,
 ) -> list[Section]:
     """Return one section per view; none for a model of one tensor per sample.
 
@@ -37,6 +43,8 @@ def view_sections(
         The binary problems whose factors are drawn.
     whose : str
         Which samples patterns refer to, in words.
+    axes : tuple of Axis, dictionary of them, or None
+        Names, units and coordinates of the modes of the samples.
     """
     classifier = classifier_of(model)
     if not isinstance(classifier.coef_, dict):
@@ -47,7 +55,12 @@ def view_sections(
         if samples is not None and with_labels
         else view_maps(model)
     )
-    return [_one_view(model, about, name, found, problems, whose) for name in classifier.coef_]
+    modes = axes_of_view_maps(model, axes)
+    sections = []
+    for name in classifier.coef_:
+        content = _one_view(model, about, name, found, problems, whose, axes, modes[name])
+        sections.append(Section(f"View {name}", "view.html", content))
+    return sections
 
 
 def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
@@ -113,12 +126,19 @@ def _missing(classifier: Any) -> list[str]:
 
 
 def _one_view(
-    model: Any, about: Mapping[str, Any], name: str, maps: ViewMaps, problems: Sequence[int], whose: str
-) -> Section:
+    model: Any,
+    about: Mapping[str, Any],
+    name: str,
+    maps: ViewMaps,
+    problems: Sequence[int],
+    whose: str,
+    axes: AnyAxes,
+    modes: Axes | None,
+) -> dict[str, Any]:
     classifier = classifier_of(model)
     if not np.any(classifier.view_scale_[name]):
         text = "The search has left this view out: without it the validation score was better, or as good."
-        return Section(f"View {name}", "view.html", {"text": text, "maps": None, "tables": [], "pictures": []})
+        return {"text": text, "maps": None, "tables": [], "pictures": []}
     kinds = {"weight": maps.weights[name]}
     background = None
     if maps.patterns is not None and maps.samples is not None:
@@ -132,10 +152,10 @@ def _one_view(
     if entries:
         content["tables"] = [_listed(model, entries, kinds)]
     else:
-        content["maps"] = map_content(model, kinds, background)
+        content["maps"] = map_content(model, kinds, background, modes)
     if len(classifier.sample_shape_[name]) > 1:
-        content["pictures"] = _factors(model, name, problems)
-    return Section(f"View {name}", "view.html", content)
+        content["pictures"] = _factors(model, name, problems, axes)
+    return content
 
 
 def _mean_sample(array: Any) -> Array:
@@ -167,7 +187,7 @@ def _listed(model: Any, entries: Sequence[str], kinds: Mapping[str, Array]) -> d
     return table(columns, rows)
 
 
-def _factors(model: Any, name: str, problems: Sequence[int]) -> list[dict[str, Any]]:
+def _factors(model: Any, name: str, problems: Sequence[int], axes: AnyAxes) -> list[dict[str, Any]]:
     names = problem_names(model)
     return [
         {
@@ -178,6 +198,7 @@ def _factors(model: Any, name: str, problems: Sequence[int]) -> list[dict[str, A
                 model,
                 problem=k,
                 view=name,
+                mode_axes=axes,
                 caption="Factors, mode by mode (of the samples after preparation).",
             ),
         }

@@ -9,10 +9,10 @@ import numpy as np
 
 from .._namespace import beside
 from .._typing import Array, FloatArray
+from ..axes import Axes, Axis
 from ..metadata import Metadata
-from ..preparation import checked_mode
 from ..preparation._passes import reduced
-from .bands import Band, checked_bands
+from .bands import Band, band_axis, checked_bands
 from .base import Representation, added, as_double
 from .parameters import checked_choice, checked_count, checked_number
 
@@ -34,8 +34,8 @@ class BandPower(Representation):
         names to pairs. A frequency f belongs to a band if low <= f < high.
     sfreq : float, optional
         Sampling frequency in Hz. Needed unless ``bands`` is a number.
-    mode : int, default=-1
-        The mode of time, counted from 0; negative numbers count from the last.
+    mode : int or str, default=-1
+        The mode of time, counted from 0; negative numbers count from the last. Or its name, if samples have names.
     method : {"welch", "multitaper"}, default="welch"
         How the spectrum is estimated: `scipy.signal.welch` with Hann windows, or the mean over 7 Slepian tapers of
         `scipy.signal.periodogram`.
@@ -73,7 +73,7 @@ class BandPower(Representation):
         self,
         bands: Any = 16,
         sfreq: float | None = None,
-        mode: int = -1,
+        mode: int | str = -1,
         method: str = "welch",
         segment: int | None = None,
         n_windows: int = 1,
@@ -88,7 +88,7 @@ class BandPower(Representation):
         self.log = log
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
-        mode = checked_mode(self.mode, X.ndim - 1)
+        mode = self._mode(self.mode, X.ndim - 1)
         size = int(X.shape[mode + 1])
         checked_choice(self.method, "method", ("welch", "multitaper"))
         windows = checked_count(self.n_windows, "n_windows", 1, max(1, size // 2), f" for n_features = {size} entries")
@@ -148,6 +148,14 @@ class BandPower(Representation):
             return welch(windows, self._rate, nperseg=self._segment)[1]
         tapers = dpss(self._length, min(_HALF_BANDWIDTH, self._length / 2 - 0.5), min(_TAPERS, self._length))
         return np.mean([periodogram(windows, self._rate, taper)[1] for taper in np.atleast_2d(tapers)], axis=0)
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        mode, time = self._axis - 1, axes[self._axis - 1]
+        band = band_axis(self.bands_, self.sfreq is not None, numbered=isinstance(self.bands, Integral))
+        middle: tuple[Axis, ...] = (band,)
+        if int(self.n_windows) > 1:
+            middle = (band, time.at((np.arange(int(self.n_windows)) + 0.5) * self._length - 0.5))
+        return (*axes[:mode], *middle, *axes[mode + 1 :])
 
     def words(self) -> str:
         """Return a description of the bands."""

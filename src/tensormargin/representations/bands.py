@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
+from ..axes import Axis
 from .parameters import checked_number
 
 EEG_BANDS: Mapping[str, tuple[float, float]] = {
@@ -55,6 +56,14 @@ def checked_bands(bands: Any, sfreq: Any) -> list[Band]:
                 f"sfreq={sfreq:g}. Leave the band out, or lower its end"
             )
     return listed
+
+
+def band_axis(bands: Sequence[tuple[str, float, float]], in_hz: bool, numbered: bool = False) -> Axis:
+    """Return the axis of bands: their names, or their centres (in Hz) if they are only numbered."""
+    if not numbered:
+        return Axis("frequency", "", [name for name, _, _ in bands])
+    centres = [(low + high) / 2 for _, low, high in bands]
+    return Axis("frequency", "Hz" if in_hz else "cycles per entry", centres)
 
 
 def _listed(bands: Any) -> list[Band]:

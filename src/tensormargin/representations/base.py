@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class Representation(KeepsTensors):
     Samples are represented by NumPy, part by part, and the results returned to the library and device of the samples.
     A weight on them cannot be pulled back: maps are drawn on the representation itself.
     """
+
+    _keeps_modes: ClassVar[bool] = False
 
     @property
     def maps_after(self) -> bool:

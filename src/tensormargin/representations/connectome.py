@@ -9,9 +9,11 @@ import numpy as np
 
 from .._namespace import beside
 from .._typing import Array, FloatArray
+from ..axes import Axes, Axis
 from ..metadata import Metadata
 from ..preparation._passes import reduced
 from .base import Representation, as_double
+from .covariances import pair_axis
 from .parameters import checked_choice
 from .spd import inverse_root, logarithms, of_eigenvalues, riemannian_mean, triangle
 
@@ -121,6 +123,11 @@ class Connectome(Representation):
             rows, columns = np.triu_indices(self.n_regions_, 1)
             matrices[:, rows, columns] = matrices[:, columns, rows] = part
         return matrices
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        region = axes[0] if self.source != "triangle" else Axis()
+        region = region if region.name else Axis("region", region.unit, region.values)
+        return (pair_axis(region, self.tangent),) if self.vectorize else (region, region)
 
     def words(self) -> str:
         """Return a description of the matrices."""

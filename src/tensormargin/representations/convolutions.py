@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from .._namespace import beside, is_lazy, rows_of, to_host
 from .._typing import Array, FloatArray
 from .._validation import NOT_FINITE
+from ..axes import Axes, Axis
 from ..metadata import Metadata
-from ..preparation import checked_mode
 from ..waiting import computed
 from .base import Representation, as_double
 from .parameters import checked_choice, checked_count
@@ -44,8 +44,9 @@ class Convolutions(Representation):
     n_dilations : int, default=16
         Maximum number of dilations, log-spaced such that a kernel is no longer than a sample. For short samples the
         first ones are repeated, with other channels ("combine") and thresholds.
-    mode : int, default=-1
-        The mode of time, counted from 0; negative numbers count from the last. It needs at least 9 entries.
+    mode : int or str, default=-1
+        The mode of time, counted from 0 (negative numbers count from the last), or its name. It needs at least 9
+        entries.
     random_state : int, RandomState or None, default=0
         Chooses channels, and the training samples that thresholds come from.
     vectorize : bool, default=False
@@ -76,7 +77,7 @@ class Convolutions(Representation):
         channels: str | int = "combine",
         kernels: str = "fixed",
         n_dilations: int = 16,
-        mode: int = -1,
+        mode: int | str = -1,
         random_state: int | np.random.RandomState | None = 0,
         vectorize: bool = False,
     ) -> None:
@@ -89,7 +90,7 @@ class Convolutions(Representation):
         self.vectorize = vectorize
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
-        mode = checked_mode(self.mode, X.ndim - 1)
+        mode = self._mode(self.mode, X.ndim - 1)
         size = int(X.shape[mode + 1])
         if size < _LENGTH:
             raise ValueError(
@@ -176,6 +177,14 @@ class Convolutions(Representation):
         out = np.empty((len(part), *biases.shape), np.float32)
         count_all(self._series(part), *self._loops(), biases, out)
         return out.reshape(len(part), *self.sample_shape_out_)
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        if self.vectorize:
+            return (Axis("feature"),)
+        others = (*axes[: self._axis - 1], *axes[self._axis :])
+        in_front = others if self.channels == "each" else () if self.channels == "combine" else (Axis("combination"),)
+        dilation = Axis("dilation", "", to_host(self.dilations_).astype(np.float64))
+        return (*in_front, Axis("kernel"), dilation, Axis("threshold"))
 
     def words(self) -> str:
         """Return a description of the features."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._namespace import beside, to_host
 from .._typing import Array, FloatArray
+from ..axes import Axes, Axis
 from ..metadata import Metadata
-from ..preparation import checked_mode
 from ..preparation._passes import reduced
-from .bands import Band, checked_bands
+from .bands import Band, band_axis, checked_bands
 from .base import Representation, added, as_double
 from .parameters import checked_choice
 from .shrinkage import check_shrinkage, shrunk
@@ -29,9 +29,9 @@ class Covariances(Representation):
 
     Parameters
     ----------
-    mode : int, default=0
-        The mode of the channels, counted from 0; negative numbers count from the last. Covariances are over all indices
-        of the other modes.
+    mode : int or str, default=0
+        The mode of the channels, counted from 0 (negative numbers count from the last), or its name. Covariances are
+        over all indices of the other modes.
     metric : {"log", "tangent", "none"}, default="log"
         "log" takes matrix logarithms (log-Euclidean metric; Arsigny et al. 2006), "tangent" maps to the tangent space
         of the training samples' Riemannian mean M, ``log(M^(-1/2) C M^(-1/2))`` (Barachant et al. 2012), "none" keeps
@@ -44,7 +44,7 @@ class Covariances(Representation):
         filters without a shift in phase), and bands become the last mode.
     sfreq : float, optional
         Sampling frequency in Hz, needed for bands.
-    time : int, default=-1
+    time : int or str, default=-1
         The mode of time, which bands are filtered along.
     vectorize : bool, default=False
         Whether to return upper triangles as vectors, with entries off the diagonal multiplied by the root of 2. A
@@ -69,16 +69,17 @@ class Covariances(Representation):
     (20, 6, 6, 2)
     """
 
+    _mode_parameters: ClassVar[tuple[str, ...]] = ("mode", "time")
     reference_: Array | None
 
     def __init__(
         self,
-        mode: int = 0,
+        mode: int | str = 0,
         metric: str = "log",
         shrinkage: str | float = "oas",
         bands: Any = None,
         sfreq: float | None = None,
-        time: int = -1,
+        time: int | str = -1,
         vectorize: bool = False,
     ) -> None:
         self.mode = mode
@@ -93,7 +94,7 @@ class Covariances(Representation):
         checked_choice(self.metric, "metric", ("log", "tangent", "none"))
         check_shrinkage(self.shrinkage)
         order = X.ndim - 1
-        self._axis = checked_mode(self.mode, order) + 1
+        self._axis = self._mode(self.mode, order) + 1
         self._filters = [] if self.bands is None else self._designed(X)
         self.floor_, self.reference_ = self._learned(X)
         channels, bands = int(X.shape[self._axis]), (len(self._filters),) if self._filters else ()
@@ -104,7 +105,7 @@ class Covariances(Representation):
         from scipy.signal import butter
 
         bands = checked_bands(self.bands, self.sfreq)
-        self._time_axis = checked_mode(self.time, X.ndim - 1, "time") + 1
+        self._time_axis = self._mode(self.time, X.ndim - 1, "time") + 1
         if self._time_axis == self._axis:
             raise ValueError(f"time and channels must be two modes; got mode={self.mode} and time={self.time}")
         nyquist = float(self.sfreq or 0.0) / 2
@@ -153,6 +154,13 @@ class Covariances(Representation):
         matrices = np.moveaxis(matrices, 1, -1) if self._filters else matrices[:, 0]
         return triangle(matrices) if self.vectorize else matrices
 
+    def _axes_out(self, axes: Axes) -> Axes:
+        channel = axes[self._axis - 1]
+        pair = (pair_axis(channel),) if self.vectorize else (channel, channel)
+        if not self._filters:
+            return pair
+        return (*pair, band_axis(checked_bands(self.bands, self.sfreq), True))
+
     def words(self) -> str:
         """Return a description of the covariances."""
         kinds = {
@@ -163,6 +171,15 @@ class Covariances(Representation):
         bands = "" if self.bands is None else " in frequency bands"
         how = self.shrinkage if isinstance(self.shrinkage, str) else f"{self.shrinkage:g}"
         return f"samples were replaced by {kinds[self.metric]} of their channels{bands} (shrinkage {how})"
+
+
+def pair_axis(channel: Axis, diagonal: bool = True) -> Axis:
+    """Return the axis of the upper triangle of a matrix of channels: "Cz, Pz" for each pair."""
+    if channel.values is None:
+        return Axis("pair")
+    names = [channel.spoken(index) for index in range(len(channel.values))]
+    rows, columns = np.triu_indices(len(names), 0 if diagonal else 1)
+    return Axis("pair", "", [f"{names[row]}, {names[column]}" for row, column in zip(rows, columns, strict=True)])
 
 
 def _filter(butter: Any, band: Band, nyquist: float) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._namespace import as_array, cast, like, namespace
 from .._typing import Array, FloatArray
+from ..axes import Axis
 from ..metadata import NO_METADATA, Metadata
 from ..preparation._passes import by_chunk, chunked, floating, mapped, parts, statistics, widest
 from .base import added
@@ -23,10 +24,10 @@ class Detrend(MapsModes):
     ----------
     degree : int, default=1
         Degree of the polynomials; 0 removes means, 1 straight lines as well.
-    mode : int or tuple of int, optional
+    mode : int, str or tuple of them, optional
         None removes, for every entry, the drift over the samples of each group (run, session), which must be in their
         order in time; pass ``groups`` to ``fit`` and ``transform``. Groups do not depend on each other, and nothing is
-        carried over to new ones. Otherwise the modes (counted from 0) along which each sample is detrended.
+        carried over to new ones. Otherwise the modes (counted from 0, or by name) along which each sample is detrended.
 
     Attributes
     ----------
@@ -44,7 +45,7 @@ class Detrend(MapsModes):
     True
     """
 
-    def __init__(self, degree: int = 1, mode: int | tuple[int, ...] | None = None) -> None:
+    def __init__(self, degree: int = 1, mode: int | str | tuple[int | str, ...] | None = None) -> None:
         self.degree = degree
         self.mode = mode
 
@@ -106,6 +107,9 @@ class Detrend(MapsModes):
             "cannot take a weight back through Detrend: the drift of a run depends on all of its samples, so there is "
             "no weight on single ones. The weight on detrended samples is the classifier's own"
         )
+
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        return axis
 
     def words(self) -> str:
         """Return a description of what was removed."""

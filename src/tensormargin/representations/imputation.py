@@ -10,8 +10,8 @@ import numpy as np
 
 from .._namespace import beside, is_lazy, like, to_host
 from .._typing import Array, FloatArray
+from ..axes import Axes
 from ..metadata import Metadata
-from ..preparation import checked_mode
 from ..preparation._passes import floating, mapped, reduced
 from ..views import Views
 from .base import Representation, added, as_double
@@ -30,8 +30,9 @@ class Impute(Representation):
         with the nearest value beyond the first and last, and the mean where nothing is known. "low-rank" describes
         samples by a few components, a probabilistic PCA fitted by the EM algorithm to the known entries of the training
         samples, and fills in what the known entries of a sample make most likely.
-    mode : int, default=-1
-        The mode to interpolate along, counted from 0; negative numbers count from the last.
+    mode : int or str, default=-1
+        The mode to interpolate along, counted from 0; negative numbers count from the last. Or its name, if samples
+        have names.
     rank : int, default=3
         Number of components of "low-rank".
     mask : bool, default=False
@@ -67,6 +68,7 @@ class Impute(Representation):
     """
 
     _takes_nan: ClassVar[bool] = True
+    _keeps_modes: ClassVar[bool] = True
     mean_: Array
     components_: Array | None
     noise_: float | None
@@ -74,7 +76,7 @@ class Impute(Representation):
     def __init__(
         self,
         method: str = "mean",
-        mode: int = -1,
+        mode: int | str = -1,
         rank: int = 3,
         mask: bool = False,
         max_iter: int = 100,
@@ -89,7 +91,7 @@ class Impute(Representation):
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         checked_choice(self.method, "method", ("mean", "interpolate", "low-rank"))
-        self._axis = checked_mode(self.mode, X.ndim - 1) + 1
+        self._axis = self._mode(self.mode, X.ndim - 1) + 1
         shape = tuple(int(size) for size in X.shape[1:])
         rank = checked_count(self.rank, "rank")
         checked_count(self.max_iter, "max_iter")
@@ -148,6 +150,9 @@ class Impute(Representation):
             return np.where(missing, mean + (codes @ loadings.T).reshape(part.shape), part)
         filled = np.where(missing, mean, part)
         return _interpolated(filled, missing, self._axis) if self.method == "interpolate" else filled
+
+    def _axes_out(self, axes: Axes) -> Any:
+        return {"samples": axes, "missing": axes} if self.mask else axes
 
     def words(self) -> str:
         """Return a description of how entries were filled in."""

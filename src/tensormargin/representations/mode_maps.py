@@ -10,8 +10,9 @@ import numpy as np
 
 from .._namespace import as_array, beside, cast, like, namespace, to_host
 from .._typing import Array, FloatArray
+from ..axes import Axes, Axis
 from ..metadata import NO_METADATA, Metadata
-from ..preparation import KeepsTensors, TensorScaler, checked_mode
+from ..preparation import KeepsTensors, TensorScaler
 from ..preparation._passes import reduced, statistics, widest
 from ..preparation.resizing import apply_matrices
 from ..waiting import computed
@@ -34,7 +35,7 @@ class MapsModes(KeepsTensors):
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         shape = [int(size) for size in X.shape[1:]]
         given = self.mode if isinstance(self.mode, tuple | list) else (self.mode,)
-        modes = tuple(checked_mode(mode, len(shape)) for mode in given)
+        modes = tuple(self._mode(mode, len(shape)) for mode in given)
         if len(set(modes)) < len(modes) or not modes:
             raise ValueError(f"mode must name at least one mode, and none of them twice; got mode={self.mode!r}")
         self.matrices_, self.modes_ = self._matrices(X, modes), modes
@@ -56,9 +57,17 @@ class MapsModes(KeepsTensors):
     def _along(self) -> str:
         """Return the modes in words, counted from 1 as far as their order is known."""
         given = self.mode if isinstance(self.mode, tuple | list) else (self.mode,)
-        modes = [mode + 1 for mode in getattr(self, "modes_", given)]
+        modes = [mode if isinstance(mode, str) else mode + 1 for mode in getattr(self, "modes_", given)]
         names = ["the last mode" if mode == 0 else f"mode {mode}" for mode in modes]
         return " and ".join(names)
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        along = dict(zip(self.modes_, self.matrices_, strict=True))
+        return tuple(self._mapped_axis(axis, along[mode]) if mode in along else axis for mode, axis in enumerate(axes))
+
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        """Return the axis of a mode after its matrix, which mixes the entries along it."""
+        return Axis("component", "", np.arange(1.0, len(matrix) + 1))
 
 
 class ModeMap(MapsModes):
@@ -68,8 +77,8 @@ class ModeMap(MapsModes):
     ----------
     matrix : array-like of shape (new_size, size)
         Every fibre x of a sample along the mode becomes ``matrix @ x``.
-    mode : int, default=-1
-        Counted from 0; negative numbers count from the last.
+    mode : int or str, default=-1
+        Counted from 0; negative numbers count from the last. Or its name, if samples have names.
 
     Attributes
     ----------
@@ -88,7 +97,7 @@ class ModeMap(MapsModes):
     True
     """
 
-    def __init__(self, matrix: Any = ((1.0,),), mode: int = -1) -> None:
+    def __init__(self, matrix: Any = ((1.0,),), mode: int | str = -1) -> None:
         self.matrix = matrix
         self.mode = mode
 
@@ -103,6 +112,10 @@ class ModeMap(MapsModes):
         if matrix.dtype.kind not in "biuf" or not np.all(np.isfinite(matrix)):
             raise ValueError(f"matrix must hold finite real numbers; got dtype {matrix.dtype}. Replace what is not")
         return [matrix.astype(np.float64)]
+
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        same = matrix.shape[0] == matrix.shape[1]  # such as another reference: each entry is still about itself
+        return axis if same else super()._mapped_axis(axis, matrix)
 
     def words(self) -> str:
         """Return a description of the map."""
@@ -120,8 +133,8 @@ class Smooth(MapsModes):
     width : float or tuple of float, default=1.0
         Standard deviation in entries of the mode, one for all modes or one per mode; 0 leaves samples as they are. A
         search chooses among ``preparation=[Smooth(1.0), Smooth(3.0)]``.
-    mode : int or tuple of int, default=-1
-        Modes counted from 0; negative numbers count from the last.
+    mode : int, str or tuple of them, default=-1
+        Modes counted from 0; negative numbers count from the last. Or their names, if samples have names.
     method : {"gaussian", "laplacian"}, default="gaussian"
         "gaussian" is SciPy's `gaussian_filter1d`, mirrored at the ends. "laplacian" multiplies by
         ``(I + width**2 L)^(-1/2)`` with the Laplacian L of the path, for which the penalty is
@@ -144,7 +157,10 @@ class Smooth(MapsModes):
     """
 
     def __init__(
-        self, width: float | tuple[float, ...] = 1.0, mode: int | tuple[int, ...] = -1, method: str = "gaussian"
+        self,
+        width: float | tuple[float, ...] = 1.0,
+        mode: int | str | tuple[int | str, ...] = -1,
+        method: str = "gaussian",
     ) -> None:
         self.width = width
         self.mode = mode
@@ -159,6 +175,9 @@ class Smooth(MapsModes):
             checked_number(width, "width", 0.0, included=True)
         smoothing = _gaussian if self.method == "gaussian" else _laplacian
         return [smoothing(int(X.shape[mode + 1]), float(one)) for mode, one in zip(modes, widths, strict=True)]
+
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        return axis
 
     def words(self) -> str:
         """Return a description of the smoothing."""
@@ -189,8 +208,8 @@ class Differences(MapsModes):
     ----------
     order : int, default=1
         How often differences are taken; the mode becomes shorter by as much.
-    mode : int, default=-1
-        Counted from 0; negative numbers count from the last.
+    mode : int or str, default=-1
+        Counted from 0; negative numbers count from the last. Or its name, if samples have names.
 
     Attributes
     ----------
@@ -206,7 +225,7 @@ class Differences(MapsModes):
     (5, 6, 99)
     """
 
-    def __init__(self, order: int = 1, mode: int = -1) -> None:
+    def __init__(self, order: int = 1, mode: int | str = -1) -> None:
         self.order = order
         self.mode = mode
 
@@ -214,6 +233,10 @@ class Differences(MapsModes):
         size = int(X.shape[modes[0] + 1])
         order = checked_count(self.order, "order", 1, size - 1, f", as the mode has n_features = {size} entries")
         return [np.diff(np.eye(size), n=order, axis=0)]
+
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        middle = axis.at(np.arange(len(matrix)) + self.order / 2)
+        return middle if axis.is_numeric else Axis(axis.name, axis.unit)
 
     def words(self) -> str:
         """Return a description of the differences."""
@@ -228,8 +251,8 @@ class Decimate(MapsModes):
     ----------
     factor : int, default=2
         What the number of entries is divided by.
-    mode : int, default=-1
-        Counted from 0; negative numbers count from the last.
+    mode : int or str, default=-1
+        Counted from 0; negative numbers count from the last. Or its name, if samples have names.
     method : {"fir", "iir"}, default="fir"
         Filter of `scipy.signal.decimate`, without a shift in phase. "iir" needs more than 27 entries.
 
@@ -247,7 +270,7 @@ class Decimate(MapsModes):
     (5, 6, 25)
     """
 
-    def __init__(self, factor: int = 2, mode: int = -1, method: str = "fir") -> None:
+    def __init__(self, factor: int = 2, mode: int | str = -1, method: str = "fir") -> None:
         self.factor = factor
         self.mode = mode
         self.method = method
@@ -264,6 +287,9 @@ class Decimate(MapsModes):
             return [np.eye(size)]
         return [decimate(np.eye(size), factor, ftype=self.method, axis=0, zero_phase=True)]
 
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        return axis.at(self.factor * np.arange(len(matrix)))
+
     def words(self) -> str:
         """Return a description of the decimation."""
         return f"samples were decimated along {self._along()} by {self.factor}, after a low-pass filter ({self.method})"
@@ -277,8 +303,8 @@ class Whiten(MapsModes):
 
     Parameters
     ----------
-    mode : int, default=0
-        Counted from 0; negative numbers count from the last.
+    mode : int or str, default=0
+        Counted from 0; negative numbers count from the last. Or its name, if samples have names.
     shrinkage : {"ledoit-wolf", "oas"} or float, default="ledoit-wolf"
         How C is shrunk towards a multiple of the identity; a number is the share of the identity.
 
@@ -302,7 +328,7 @@ class Whiten(MapsModes):
 
     covariance_: Array
 
-    def __init__(self, mode: int = 0, shrinkage: str | float = "ledoit-wolf") -> None:
+    def __init__(self, mode: int | str = 0, shrinkage: str | float = "ledoit-wolf") -> None:
         self.mode = mode
         self.shrinkage = shrinkage
 
@@ -312,6 +338,9 @@ class Whiten(MapsModes):
         covariance = shrunk(found.covariance, found.number, found.fourth, self.shrinkage)
         self.covariance_ = beside(covariance, X)
         return [matrix_power(covariance, -0.5)]
+
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        return axis  # C^(-1/2) is symmetric: of all whitening matrices it leaves channels closest to themselves
 
     def words(self) -> str:
         """Return a description of the whitening."""
@@ -330,8 +359,8 @@ class Project(MapsModes):
     basis : array-like of shape (n_components, size) or (size,), optional
         Components to project on, one per row. A vector of whole numbers is an atlas: the region of each entry, with 0
         for none; entries of a region are averaged. For an atlas of volumes, `Tensorize` the samples to vectors first.
-    mode : int, default=-1
-        Counted from 0; negative numbers count from the last.
+    mode : int or str, default=-1
+        Counted from 0; negative numbers count from the last. Or its name, if samples have names.
 
     Attributes
     ----------
@@ -355,7 +384,7 @@ class Project(MapsModes):
 
     explained_variance_ratio_: Array | None
 
-    def __init__(self, n_components: int = 10, basis: Any = None, mode: int = -1) -> None:
+    def __init__(self, n_components: int = 10, basis: Any = None, mode: int | str = -1) -> None:
         self.n_components = n_components
         self.basis = basis
         self.mode = mode
@@ -373,6 +402,12 @@ class Project(MapsModes):
         total = float(values.sum())
         self.explained_variance_ratio_ = beside(values[:count] / (total if total > 0 else 1.0), X)
         return [(rows * signs[:, None])[:count]]
+
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        given = None if self.basis is None else to_host(as_array(self.basis))
+        if given is not None and given.ndim == 1:
+            return Axis("region", "", np.unique(given[given != 0]).astype(np.float64))
+        return super()._mapped_axis(axis, matrix)
 
     def words(self) -> str:
         """Return a description of the projection."""
@@ -411,8 +446,8 @@ class Xdawn(LearnsFromLabels, MapsModes):
     ----------
     n_filters : int, default=4
         Number of filters per class.
-    mode : int, default=0
-        Mode of the channels, counted from 0; negative numbers count from the last.
+    mode : int or str, default=0
+        Mode of the channels, counted from 0; negative numbers count from the last. Or its name, if samples have names.
 
     Attributes
     ----------
@@ -432,7 +467,7 @@ class Xdawn(LearnsFromLabels, MapsModes):
     (50, 4, 100)
     """
 
-    def __init__(self, n_filters: int = 4, mode: int = 0) -> None:
+    def __init__(self, n_filters: int = 4, mode: int | str = 0) -> None:
         self.n_filters = n_filters
         self.mode = mode
 
@@ -454,6 +489,10 @@ class Xdawn(LearnsFromLabels, MapsModes):
             best = vectors.T[::-1][:count]
             filters.append(best / np.linalg.norm(best, axis=1, keepdims=True))
         return [np.concatenate(filters)]
+
+    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
+        count = len(matrix) // len(self.classes_)
+        return Axis("filter", "", [f"{label} {k + 1}" for label in to_host(self.classes_) for k in range(count)])
 
     def words(self) -> str:
         """Return a description of the filters."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._namespace import as_array, beside, namespace
 from .._typing import Array, FloatArray
 from ..metadata import Metadata
-from ..preparation import TensorScaler, checked_mode
+from ..preparation import TensorScaler
 from ..preparation.resizing import apply_matrices
 from .base import Representation, as_double
 from .parameters import checked_choice, checked_count
@@ -30,8 +30,9 @@ class Spectra(Representation):
         Entries of the filter's window, an odd number. None does not filter.
     degree : int, default=2
         Degree of the filter's polynomials, below ``window``.
-    mode : int, default=-1
-        The mode of wavelengths, counted from 0; negative numbers count from the last.
+    mode : int or str, default=-1
+        The mode of wavelengths, counted from 0; negative numbers count from the last. Or its name, if samples have
+        names.
 
     Attributes
     ----------
@@ -48,6 +49,7 @@ class Spectra(Representation):
     (20, 5, 5, 200)
     """
 
+    _keeps_modes: ClassVar[bool] = True
     reference_: Array | None
 
     def __init__(
@@ -56,7 +58,7 @@ class Spectra(Representation):
         derivative: int = 0,
         window: int | None = None,
         degree: int = 2,
-        mode: int = -1,
+        mode: int | str = -1,
     ) -> None:
         self.scatter = scatter
         self.derivative = derivative
@@ -71,7 +73,7 @@ class Spectra(Representation):
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         checked_choice(self.scatter, "scatter", ("snv", "msc", None))
-        mode = checked_mode(self.mode, X.ndim - 1)
+        mode = self._mode(self.mode, X.ndim - 1)
         self._axis = mode + 1
         matrix = self._filter(int(X.shape[mode + 1]))
         self._matrix = None if matrix is None else beside(matrix, X)

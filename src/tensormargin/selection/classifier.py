@@ -37,7 +37,7 @@ from ..formats import FORMATS
 from ..metadata import Metadata
 from ..model_steps import check_metadata_for
 from ..multiclass import problem_classes
-from ..preparation import takes_nan, takes_ragged
+from ..preparation import takes_nan, takes_ragged, with_mode_numbers
 from ..preparation.sharing import shared
 from ..preparation.steps import transformed
 from ..progress import Progress
@@ -302,7 +302,7 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
         if sample_weight is not None:
             weights = _check_sample_weight(to_host(sample_weight), y, dtype=np.float64, ensure_non_negative=True)
         metadata = Metadata.checked(X, groups, confounds)
-        training = Training(sample_array(X), y, weights, self._alternatives(), metadata)
+        training = Training(sample_array(X), y, weights, self._numbered_alternatives(), metadata)
         for one in training.preparations:
             check_metadata_for("fit", one, metadata)
         rng = check_random_state(self.random_state)
@@ -352,6 +352,12 @@ class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
                 f"preparation must be a transformer, None, or a list of at least one of them; got {self.preparation!r}"
             )
         return alternatives
+
+    def _numbered_alternatives(self) -> tuple[Any, ...]:
+        """Return the alternatives with modes by number: they get arrays, which have lost the names that X had."""
+        axes = getattr(self, "axes_in_", None)
+        given = self._alternatives()
+        return given if axes is None else tuple(one if one is None else with_mode_numbers(one, axes) for one in given)
 
     @property
     def _takes_ragged(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from .._namespace import is_lazy
+from ..axes import Axis
 from ..io import SampleSet
 from ..kernels import TensorKernel
 from ..preparation import TensorScaler, TensorUnion
@@ -207,11 +208,48 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
     if None in shape or is_lazy(samples.data):
         return "plain", "they have different lengths" if None in shape else "they are too large for the memory"
     sizes = tuple(int(size or 0) for size in shape)
+    named = _by_names(samples.axes)
+    if named is not None:
+        return named
     if samples.affine is not None:
         return "volume", "they come from NIfTI files"
     if "image" in samples.kind:
         return "image", "they come from image files"
     return _by_shape(sizes, samples.data)
+
+
+_TIME, _CHANNELS = ("time", "times", "t"), ("channel", "channels", "electrode", "electrodes", "sensor", "sensors")
+_WAVELENGTHS = ("wavelength", "wavelengths", "wavenumber", "wavenumbers")
+# Electrodes of the 10-20 system that a cap hardly ever lacks all of, and that nothing else is named after.
+_ELECTRODES = frozenset({"fz", "cz", "pz", "oz", "c3", "c4", "o1", "o2", "fp1", "fp2", "poz", "tp9", "tp10"})
+
+
+def sampling_frequency(samples: SampleSet) -> float | None:
+    """Return the sampling frequency in Hz that the coordinates of the last mode give, if they are regular times."""
+    axes = samples.axes
+    return axes[-1].sfreq if isinstance(axes, tuple) and axes[-1].name.lower() in ("", *_TIME) else None
+
+
+def _by_names(axes: Any) -> tuple[str, str] | None:
+    """Return the kind that the names of the modes tell, and why; None if they tell nothing."""
+    if not isinstance(axes, tuple):
+        return None
+    names = [axis.name.lower() for axis in axes]
+    if {"x", "y", "z"} <= set(names):
+        return "volume", "their modes are named x, y and z"
+    if names[-1] in _WAVELENGTHS:
+        return "spectra", f"their last mode is named {axes[-1].name}"
+    if names[-1] not in _TIME:
+        return None
+    channels = [axis for axis in axes[:-1] if axis.name.lower() in _CHANNELS]
+    if any(axis.name.lower().startswith("electrode") or _electrodes(axis) for axis in channels):
+        return "eeg", f"their modes are electrodes and {axes[-1].name}"
+    return "series", f"their last mode is named {axes[-1].name}"
+
+
+def _electrodes(axis: Axis) -> bool:
+    named = axis.values is not None and not axis.is_numeric
+    return named and bool(_ELECTRODES & {value.lower() for value in axis.values.tolist()})
 
 
 def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:

@@ -106,19 +106,33 @@ class Viewer {
     return at.reduce((sum, index, mode) => sum + index * this.strides[mode], 0);
   }
 
-  // The original indices of a displayed entry: a range if the size of the mode is reduced.
-  indices(mode, place) {
+  // The name of a mode, and the coordinate of one of its entries (or its index, if coordinates are unknown).
+  modeName(mode) {
+    return this.content.modes[mode].name || `mode ${mode + 1}`;
+  }
+
+  coordinate(mode, index) {
+    const values = this.content.modes[mode].values;
+    return values ? values[index] : String(index);
+  }
+
+  // The first and last original index of a displayed entry, which differ if the size of the mode is reduced.
+  range(mode, place) {
     const edges = this.map.edges[mode];
-    if (!edges) return String(place);
-    const [first, last] = [edges[place], edges[place + 1] - 1];
-    return first === last ? String(first) : `${first} to ${last}`;
+    return edges ? [edges[place], edges[place + 1] - 1] : [place, place];
+  }
+
+  indices(mode, place) {
+    const [first, last] = this.range(mode, place);
+    const begin = this.coordinate(mode, first);
+    return first === last ? begin : `${begin} to ${this.coordinate(mode, last)}`;
   }
 
   slider(mode) {
     const input = document.createElement("input");
     Object.assign(input, { type: "range", min: 0, max: this.shape[mode] - 1, value: this.at[mode] });
     input.dataset.mode = mode;
-    input.setAttribute("aria-label", `cut of mode ${mode + 1}`);
+    input.setAttribute("aria-label", `cut of ${this.modeName(mode)}`);
     input.addEventListener("input", () => { this.at[mode] = Number(input.value); this.draw(); });
     return input;
   }
@@ -150,7 +164,7 @@ class Viewer {
     for (let mode = 3; mode < this.shape.length; mode += 1) {
       const label = document.createElement("label");
       label.className = "slider";
-      label.append(`mode ${mode + 1}`, this.slider(mode));
+      label.append(this.modeName(mode), this.slider(mode));
       holder.append(label);
     }
   }
@@ -168,13 +182,14 @@ class Viewer {
     for (const cut of this.cuts) this.drawCut(cut);
     const value = (this.values[this.offset(this.at)] / 127) * this.map.largest;
     const names = this.at.map((place, mode) => this.indices(mode, place));
-    const mean = names.some((name) => name.includes("to")) ? "mean " : "";
+    const isMean = this.at.some((place, mode) => { const [first, last] = this.range(mode, place); return first < last; });
+    const mean = isMean ? "mean " : "";
     this.root.querySelector("[data-value]").textContent = `${mean}${value.toPrecision(3)} at (${names.join(", ")})`;
     for (const input of this.root.querySelectorAll("input[data-mode]")) {
       input.setAttribute("aria-valuetext", names[Number(input.dataset.mode)]);
     }
     const largest = this.map.largest.toPrecision(3);
-    const peak = `${this.map.peak.value.toPrecision(3)} at (${this.map.peak.at.join(", ")})`;
+    const peak = `${this.map.peak.value.toPrecision(3)} at (${this.map.peak.at.map((index, mode) => this.coordinate(mode, index)).join(", ")})`;
     const reduced = this.map.edges.some((edges) => edges);
     const remark = reduced ? `; long modes are shown as means of neighbouring entries, the largest single entry is ${peak}` : "";
     this.root.querySelector("[data-range]").textContent = `from -${largest} to ${largest}${remark}`;
@@ -202,8 +217,9 @@ class Viewer {
       }
     }
     context.putImageData(image, 0, 0);
-    const sides = row === null ? `mode ${column + 1} →` : `mode ${row + 1} ↓, mode ${column + 1} →`;
-    words.textContent = across === null ? sides : `${sides}; mode ${across + 1} at ${this.indices(across, this.at[across])}`;
+    const right = `${this.modeName(column)} →`;
+    const sides = row === null ? right : `${this.modeName(row)} ↓, ${right}`;
+    words.textContent = across === null ? sides : `${sides}; ${this.modeName(across)} at ${this.indices(across, this.at[across])}`;
   }
 
   drawScale() {
