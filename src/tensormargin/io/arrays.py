@@ -57,6 +57,8 @@ class Stored:
         Chunk shape of the file; None if the array can only be read as a whole.
     verify : callable or None
         Checks the checksum of an array whose parts are read without it, by reading the whole array once.
+    cells : list of ndarray or None
+        The cells of a MATLAB cell array of numbers if they differ in shape; it can only be read through them.
     """
 
     shape: tuple[int, ...]
@@ -64,6 +66,7 @@ class Stored:
     get: Callable[[tuple[slice, ...]], Any]
     pieces: tuple[int, ...] | None = None
     verify: Callable[[], None] | None = None
+    cells: list[Array] | None = None
 
     def read(self, where: tuple[slice, ...] = ()) -> Array:
         """Return the array, or the part given by slices."""
@@ -172,7 +175,8 @@ def _stored(path: Path, entry: Entry, get: Callable[[tuple[slice, ...]], Any]) -
 
     if entry.value is not None:
         get = entry.value.__getitem__
-    return Stored(entry.shape, np.dtype(entry.dtype), get if entry.fault is None else refuse, entry.pieces)
+    get = get if entry.fault is None else refuse
+    return Stored(entry.shape, np.dtype(entry.dtype), get, entry.pieces, cells=entry.cells)
 
 
 @contextmanager
@@ -303,6 +307,7 @@ _CONTAINERS = {
     ".npz": _Container("a NumPy archive", _open_npz, "write it with numpy.savez(path, X=..., y=...)"),
     ".npy": _Container("a NumPy array", _open_npy, "write it with numpy.save(path, X), X an array of numbers"),
     ".mat": _Container("a MATLAB file", _open_mat, "save it again from MATLAB"),
+    ".set": _Container("an EEGLAB file", _open_mat, "save it again from EEGLAB"),
     ".h5": _HDF5,
     ".hdf5": _HDF5,
     ".hdf": _HDF5,

@@ -16,7 +16,7 @@ from .._validation import text_or_numbers
 from ..axes import Axes, checked_axes
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
-from ..metadata import checked_confounds
+from ..metadata import checked_confounds, names_of
 from ..readers.files import NIFTI
 from ..readers.rules import (
     DEFAULT_RULES,
@@ -32,6 +32,7 @@ from ..views import Shapes, shape_of
 from .arrays import Stored, check_samples, container_endings, container_kind, open_arrays
 from .covariates import Coding
 from .digests import check_sha256
+from .events import WHOLE, Window, checked_window, chosen, mean_volumes, read_events
 from .grouping import grouping_in_names, unused_grouping
 from .images import (
     Stack,
@@ -48,8 +49,10 @@ from .images import (
 )
 from .labels import (
     PATHS,
+    Chosen,
     GroupsName,
     Labels,
+    choose_columns,
     choose_entry,
     choose_groups,
     choose_labels,
@@ -65,11 +68,23 @@ from .labels import (
     read_labels,
     rows_by_path,
 )
-from .lazy import Chunks, check_dask, chunks_for, lazy_container, stays_in_files
+from .lazy import Chunks, check_dask, chunks_for, lazy_container, samples_per_chunk, stays_in_files
+from .recordings import (
+    Cutting,
+    Recording,
+    continuous,
+    epochs_of,
+    find_recording,
+    is_recording,
+    parsed_events,
+    read_recording,
+    recording_endings,
+)
 from .tables import Table, is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")
 _WHOLE = "can only be read whole, which one task does; convert it to .npy, HDF5 or Zarr if that is too much for memory"
+_WINDOW = "a part around events (command line: --tmin, --tmax, --delay, --detrend)"
 _LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"
 
 
@@ -180,7 +195,17 @@ class _Asked:
     ragged: bool = False
     other_labels: str | None = None
     missing: bool = False
+    events: Path | tuple[str, ...] | None = None
+    window: Window = WHOLE
+    sfreq: float | None = None
+    tr: float | None = None
+    confounds: tuple[str, ...] = ()
     rules: FileRules = DEFAULT_RULES
+
+    @property
+    def cutting(self) -> Cutting:
+        """How recordings become samples."""
+        return Cutting(self.events, self.window, self.sfreq, self.labels)
 
 
 def load_samples(
@@ -202,6 +227,13 @@ def load_samples(
     allow_external: bool = False,
     fill_missing: bool = False,
     sha256: str | None = None,
+    events: str | Path | Sequence[str] | None = None,
+    tmin: float | None = None,
+    tmax: float | None = None,
+    sfreq: float | None = None,
+    tr: float | None = None,
+    delay: float = 0.0,
+    detrend: int | None = None,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
 
@@ -217,10 +249,14 @@ def load_samples(
         - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
         - a table (``.csv``, ``.tsv``) with the columns path, label and optionally group; paths are relative to the
           table's folder;
-        - a 4-D NIfTI file, samples along the last axis, with ``labels_from``.
+        - a 4-D NIfTI file, samples along the last axis, with ``labels_from`` or ``events``;
+        - epochs, or a continuous recording that is cut around events: EEGLAB (``.set``), FieldTrip (``.mat``), MNE
+          (``.fif``) or BrainVision (``.vhdr``). Values have the unit of the file: volts for the last two, as MNE
+          returns them. The labels are the names of the events, unless ``labels`` names another column of their
+          metadata or ``trialinfo``.
     samples : str, optional
-        Name of the array with the samples ("a/b" inside groups), or of a table's column of paths. By default X, data,
-        samples or images, otherwise the only array that could be the samples.
+        Name of the array with the samples ("a/b" inside groups and MATLAB structures), or of a table's column of paths.
+        By default X, data, samples or images, otherwise the only array that could be the samples.
     labels : str, optional
         Name of the array or column. By default y, labels, label, target or targets.
     groups : str or False, optional
@@ -269,6 +305,21 @@ def load_samples(
     sha256 : str, optional
         Digest that the file or folder must have, as `sha256_of` returns it; for formats without a checksum. Tables may
         have a column sha256 with the digest of each file instead.
+    events : str, Path or sequence of str, optional
+        For continuous recordings, arrays of channels × times (with ``sfreq``) and 4-D NIfTI files (with ``tr``): a
+        table with the columns onset and duration, in seconds, and trial_type or label; or the names of the recording's
+        own events, by default all of them. For epochs: the names of the events to take.
+    tmin, tmax : float, optional
+        The part around each event, in seconds. Without ``tmax`` it is as long as the event. Of epochs, the part that is
+        kept.
+    sfreq : float, optional
+        Sampling frequency in Hz along the last mode, for files that do not state it.
+    tr : float, optional
+        Repetition time of a 4-D NIfTI file in seconds. A sample is the mean of the volumes in the window of an event.
+    delay : float, default=0.0
+        Seconds to add to all onsets, such as 5 for a haemodynamic response.
+    detrend : int, optional
+        Degree of the polynomial over time to remove from a continuous recording before it is cut: the file is one run.
 
     Returns
     -------
@@ -305,6 +356,7 @@ def load_samples(
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
     if lazy is True and ragged:
         raise ValueError("lazy samples must have one shape; got lazy=True and ragged=True. Leave one of them out")
+    window = checked_window(tmin, tmax, delay, detrend, tr, sfreq)
     rules = FileRules(parsed_bytes(max_bytes), allow_external, fill_missing)
     if sha256 is not None:
         check_sha256(source, sha256)
@@ -323,9 +375,15 @@ def load_samples(
         ragged=ragged,
         other_labels=None if second is None else second.name,
         missing=missing,
+        events=parsed_events(events),
+        window=window,
+        sfreq=sfreq,
+        tr=tr,
+        confounds=named,
         rules=rules,
     )
-    found = replace(_read(source, asked), source=str(path))
+    found = _read(source, asked)
+    found = replace(found, source=str(path), sfreq=found.sfreq or sfreq)
     found = found if second is None else _with_labels(source, found, second)
     found = _with_warnings(_samples_first(source, found, second, asked), use_groups=groups is not False)
     found = _with_confounds(source, found, named, second, rules) if named else found
@@ -357,21 +415,69 @@ def _read(path: Path, asked: _Asked) -> SampleSet:
     kind = container_kind(path)
     if kind is not None:
         return _from_container(path, kind, asked)
+    if is_recording(path):
+        return _from_recording(path, read_recording(path, asked.rules), asked)
+    if path.name.lower().endswith(NIFTI):
+        return _from_nifti(path, asked)
+    _refuse(path, asked, ("events", "window", "tr"), "only recordings and 4-D NIfTI files are cut around events")
     if path.is_dir():
         return _from_folder(path, asked)
     if is_table(path):
         return _from_table(path, asked)
-    if path.name.lower().endswith(NIFTI):
-        return _from_nifti(path, asked)
     raise BadFileError(
         f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, "
-        f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}"
+        f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}, {recording_endings()}"
     )
+
+
+def _from_recording(path: Path, recording: Recording, asked: _Asked) -> SampleSet:
+    """Return epochs with the labels and groups among their columns."""
+    _refuse(path, asked, ("axis", "size", "tr"), "the samples of a recording are its epochs, channels by times")
+    made = epochs_of(path, recording, asked.cutting, asked.rules)
+    found = _chosen(path, made.columns, made.label, asked)
+    data, notes = _whole_recording(path, made, asked)
+    return replace(
+        SampleSet(data, found.target, found.groups, None, None, "", made.kind, notes, _unused(path, found.others)),
+        confounds=found.confounds,
+        field=made.field,
+        sfreq=made.sfreq,
+        axes=made.axes,
+    )
+
+
+def _chosen(path: Path, columns: Mapping[str, Array], usual: str | None, asked: _Asked) -> Chosen:
+    """Return labels, groups and confounds among the columns of a recording; ``usual`` are its usual labels."""
+    labels = (asked.labels, usual)
+    found = choose_columns(path, columns, labels, asked.groups, asked.other_labels, asked.confounds)
+    if found.target is None and asked.need_labels:
+        no_labels(path, columns, _LABELS_FROM)
+    return found
+
+
+def _whole_recording(path: Path, made: Recording, asked: _Asked) -> tuple[Any, tuple[str, ...]]:
+    """Return the epochs, as a Dask array if asked for, and notes."""
+    check_samples(path, made.data, "the recording", asked.missing)
+    if made.data.dtype == object and not asked.ragged:
+        lengths = [int(one.shape[-1]) for one in made.data]
+        raise BadFileError(
+            f"{path}: its {len(lengths)} trials last {min(lengths)} to {max(lengths)} time points, but all samples "
+            "must have one shape; give ragged=True for EqualLength (command line: --length resample), or cut them to "
+            "one length"
+        )
+    if asked.lazy is not True:
+        return made.data, made.notes
+    from dask.array import from_array
+
+    per = samples_per_chunk(asked.chunks, made.data[0].nbytes)
+    return from_array(made.data, chunks=(per, *made.data.shape[1:])), (*made.notes, f"{path.name} {_WHOLE}")
 
 
 def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
     _refuse(path, asked, ("size",), "only files that are one sample each can be resized")
     with open_arrays(path, rules=asked.rules) as held:
+        recording = _recording_in(path, held, asked)
+        if recording is not None:
+            return _from_recording(path, recording, asked)
         label_name = choose_labels(path, held, asked.labels, asked.groups)
         if label_name is None and asked.need_labels:
             no_labels(path, held, _LABELS_FROM)
@@ -385,6 +491,18 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
         n_samples = data.shape[asked.axis] if -data.ndim <= asked.axis < data.ndim else 0
         unused = _unused(path, likely_groups(held, (*not_groups, name), n_samples))
         return SampleSet(data, target, groups, None, None, "", kind, notes, unused)
+
+
+def _recording_in(path: Path, held: Mapping[str, Stored], asked: _Asked) -> Recording | None:
+    """Return the recording in a container: a structure of EEGLAB or FieldTrip, or an array with events."""
+    found = find_recording(path, held, asked.samples, asked.rules)
+    if found is not None:
+        return found
+    if asked.events is None:
+        _refuse(path, asked, ("window", "tr"), "arrays are cut around events=... (command line: --events) only")
+        return None
+    name = choose_entry(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, held)
+    return continuous(path, name, held[name].read(), asked.sfreq)
 
 
 def _unused(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[str, ...]:
@@ -421,6 +539,8 @@ def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
         for name, stored in held.items()
         if stored.is_numeric and len(stored.shape) >= 2 and not (len(stored.shape) == 2 and 1 in stored.shape)
     ]
+    if len(likely) != 1:  # fields of a structure or group count only if nothing else could be the samples
+        likely = [name for name in likely if "/" not in name] or likely
     if len(likely) == 1:
         return likely[0]
     raise BadFileError(
@@ -498,9 +618,14 @@ def _check_digests(path: Path, table: Table, paths: str) -> None:
 
 def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
     why = "the samples of a 4-D NIfTI file are along its last axis, and it has no names; convert it to .npz"
-    _refuse(path, asked, ("samples", "labels", "groups", "axis", "size"), why)
-    if asked.need_labels:
-        raise BadFileError(f"{path}: a NIfTI file has no labels; {_LABELS_FROM}")
+    _refuse(path, asked, ("samples", "axis", "size"), why)
+    if asked.events is None:
+        _refuse(path, asked, ("labels", "groups"), why)
+        _refuse(path, asked, ("window", "tr"), "volumes are cut around events=... (command line: --events) only")
+    if asked.need_labels and asked.events is None:
+        raise BadFileError(
+            f"{path}: a NIfTI file has no labels; {_LABELS_FROM}, or a table of events as events=... (--events)"
+        )
     lazily = stays_in_files(path, asked.lazy, path.stat().st_size, not must_be_read_whole(path))
     chunks = chunks_for(asked.lazy, asked.chunks)
     volumes, affine = lazy_nifti(path, chunks, asked.rules) if lazily else read_nifti(path, asked.rules)
@@ -511,14 +636,39 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
         )
     whole = (f"{path.name} {_WHOLE}",) if lazily and must_be_read_whole(path) else ()
     notes = (*whole, *(_in_parts(path, asked, path.stat().st_size) if lazily else ()))
-    return SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", notes)
+    found = SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", notes)
+    return found if asked.events is None else _around_events(path, found, asked)
+
+
+def _around_events(path: Path, found: SampleSet, asked: _Asked) -> SampleSet:
+    """Return one volume per event: the mean of those in its window."""
+    if not isinstance(asked.events, Path) or asked.tr is None:
+        raise BadFileError(
+            f"{path}: needs a table of events, events=... (command line: --events), and the repetition time tr=... "
+            "(--tr), in seconds; a NIfTI file has neither that can be relied on"
+        )
+    check_samples(path, found.data, "the recording", asked.missing)
+    events, notes = chosen(read_events(asked.events, asked.rules), None, asked.labels)
+    data, rows, more = mean_volumes(path, found.data, asked.tr, events, asked.window)
+    own = _chosen(asked.events, events.take(rows).columns, events.label, asked)
+    return replace(
+        found,
+        data=data,
+        target=own.target,
+        groups=own.groups,
+        confounds=own.confounds,
+        kind="4-D NIfTI, means around events",
+        notes=(*found.notes, *notes, *more),
+        warnings=_unused(asked.events, own.others),
+    )
 
 
 def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None:
     for option in options:
         given = getattr(asked, option)
         if given is not False and given != getattr(_Asked, option):
-            raise BadFileError(f"{path}: {option}={given!r} (command line: --{option}) is of no use here: {why}")
+            said = _WINDOW if option == "window" else f"{option}={given!r} (command line: --{option})"
+            raise BadFileError(f"{path}: {said} is of no use here: {why}")
 
 
 def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:
@@ -540,7 +690,8 @@ def _with_confounds(
     path: Path, found: SampleSet, names: Sequence[str], second: Labels | None, rules: FileRules
 ) -> SampleSet:
     """Return the samples with confounds from their file or, if it has them, from the file of labels."""
-    columns = _own_confounds(path, names, rules)
+    own = found.confounds
+    columns = _own_confounds(path, names, rules) if own is None else {name: own[name] for name in names_of(own)}
     if second is not None:
         rows: Any = slice(None)
         if second.paths is not None and found.names is not None:

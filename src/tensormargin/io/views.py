@@ -106,7 +106,10 @@ def load_views(
     parts = [load_samples(path, samples=name, missing=True, **options) for name in own]
     main = parts[0]
     ids = _main_ids(path, main, options.get("labels_from"), rules)
-    made = [_Part(name, part.data, str(path), part.kind, part.affine) for name, part in zip(names, parts, strict=False)]
+    made = [
+        _Part(name, part.data, str(path), part.kind, part.affine, part.axes)
+        for name, part in zip(names, parts, strict=False)
+    ]
     notes = list(main.notes)
     for name, (_, file) in zip(names[len(own) :], given, strict=True):
         part, more = _other_file(name, file, path, main, ids, options)
@@ -133,6 +136,7 @@ class _Part:
     source: str
     kind: str
     affine: Array | None = None
+    axes: Any = None
 
 
 def _rules(options: Mapping[str, Any]) -> FileRules:
@@ -322,7 +326,7 @@ def _other_file(
             f"{'by order' if 'by order' in said else 'by sample id'}; put the samples into the same order, or give "
             "both files sample ids"
         )
-    return _Part(name, _at(found.data, rows), str(file), found.kind, found.affine), [*found.notes, said]
+    return _Part(name, _at(found.data, rows), str(file), found.kind, found.affine, found.axes), [*found.notes, said]
 
 
 def _array_named(file: Path, name: str, rules: FileRules) -> str | None:
@@ -386,6 +390,7 @@ def _joined(
         data=Views(arrays),
         names=main.names or (ids[0].tolist() if ids else None),
         affine={part.name: part.affine for part in parts if part.affine is not None} or None,
+        axes={part.name: part.axes for part in parts if part.axes is not None} or None,
         kind="; ".join(dict.fromkeys(part.kind for part in parts)),
         notes=tuple(dict.fromkeys(notes)),
         coding=coding,

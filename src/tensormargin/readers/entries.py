@@ -26,6 +26,8 @@ class Entry(NamedTuple):
         Why the array cannot be used.
     value : ndarray or None
         Its entries, if they had to be read already.
+    cells : list of ndarray or None
+        The cells of a MATLAB cell array of numbers if they differ in shape, as trials of different lengths do.
     """
 
     shape: tuple[int, ...]
@@ -33,6 +35,7 @@ class Entry(NamedTuple):
     pieces: tuple[int, ...] | None = None
     fault: str | None = None
     value: Any = None
+    cells: list[Any] | None = None
 
 
 def entry_of(name: str, shape: Sequence[int], dtype: Any, pieces: Sequence[int] | None = None) -> Entry:
@@ -63,9 +66,34 @@ def variable(name: str, value: Any) -> Entry:
         return entry_of(name, value.shape, value.dtype)._replace(value=value)
     cells = [np.asarray(cell) for cell in value.ravel(order="F")]
     shapes = sorted({cell.shape for cell in cells})
-    if len(shapes) != 1:
-        return unusable(f"the cells of {quoted(name)} must have one shape; they have {shapes[:4]}")
+    if len(shapes) != 1 or len({cell.dtype.kind in "UT" for cell in cells}) != 1:
+        return _uneven(name, cells, shapes)
     if any(cell.dtype.kind not in READABLE for cell in cells):
         return entry_of(name, (len(cells), *shapes[0]), object)
     stacked = np.stack(cells)
     return entry_of(name, stacked.shape, stacked.dtype)._replace(value=stacked)
+
+
+def _uneven(name: str, cells: list[Any], shapes: list[tuple[int, ...]]) -> Entry:
+    """Return cells that differ: one value or none each make a vector, others can only be read one by one."""
+    if cells and all(cell.size <= 1 and cell.dtype.kind in READABLE for cell in cells):
+        values = np.array(_vector(cells))[:, None]
+        return entry_of(name, values.shape, values.dtype)._replace(value=values)
+    found = unusable(f"the cells of {quoted(name)} must have one shape; they have {shapes[:4]}")
+    if cells and all(cell.dtype.kind in NUMBERS and cell.ndim == cells[0].ndim for cell in cells):
+        return found._replace(cells=cells)
+    return found
+
+
+def _vector(cells: list[Any]) -> list[Any]:
+    """Return cells of at most one value each as text if any of them is, otherwise as numbers with NaN for none."""
+    if any(cell.dtype.kind in "SUT" and cell.size for cell in cells):
+        return ["" if not cell.size else text_of(cell.item()) for cell in cells]
+    return [cell.item() if cell.size else np.nan for cell in cells]
+
+
+def text_of(value: Any) -> str:
+    """Return a value as text: whole numbers without a decimal point."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -80,15 +80,17 @@ def _begin_of_plain_numbers(path: Path, dataset: Any) -> int | None:
 
 
 def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
-    """Return descriptions of the variables of a MATLAB 7.3 file, and the values of text and cells."""
+    """Return descriptions of the variables of a MATLAB 7.3 file, and the values of text and cells.
+
+    Fields of structures, which are groups in the file, have names such as "a/b".
+    """
     with h5py.File(path, "r") as file:
-        check_members(path, len(file), 0)
         cells = _Cells(path, file, rules)
-        return {
-            name: _variable(name, dataset, cells, rules)
-            for name, dataset in _variables(file, rules)
-            if only in (None, name)
-        }
+        found: dict[str, Entry] = {}
+        for name, dataset in _variables(path, file, rules, [0]):
+            if only in (None, name):
+                found[name] = _variable(name, dataset, cells, rules)
+        return found
 
 
 def read_variable(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:
@@ -107,15 +109,21 @@ def _at(path: Path, file: Any, name: str, rules: FileRules) -> Any:
     return item
 
 
-def _variables(file: Any, rules: FileRules) -> Iterator[tuple[str, Any]]:
-    """Yield names and data sets, None for links that are not to be followed."""
-    for name in file:
+def _variables(
+    path: Path, group: Any, rules: FileRules, seen: list[int], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield names and data sets, None for links that are not to be followed; ``seen`` counts members."""
+    for name in group:
+        seen[0] += 1  # a group may contain itself, several times
+        check_members(path, seen[0], prefix.count("/"))
         if name.startswith("#"):
             continue
-        if not rules.allow_external and not isinstance(file.get(name, getlink=True), h5py.HardLink):
-            yield name, None
-        elif isinstance(file[name], h5py.Dataset):
-            yield name, file[name]
+        if not rules.allow_external and not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            yield prefix + name, None
+        elif isinstance(group[name], h5py.Dataset):
+            yield prefix + name, group[name]
+        elif isinstance(group[name], h5py.Group):
+            yield from _variables(path, group[name], rules, seen, f"{prefix}{name}/")
 
 
 def _entry(name: str, dataset: Any, rules: FileRules) -> Entry:
@@ -206,7 +214,9 @@ class _Cells:
         self.n_bytes = 0
 
     def read(self, dataset: Any, depth: int = 0) -> Any:
-        """Return a data set with its axes in MATLAB's order; cells become an object array."""
+        """Return a data set with its axes in MATLAB's order; cells become an object array, structures None."""
+        if not isinstance(dataset, h5py.Dataset):
+            return None
         if "MATLAB_object_decode" in dataset.attrs:  # string, table, categorical: the numbers are only a reference
             return None
         if dataset.attrs.get("MATLAB_empty"):
