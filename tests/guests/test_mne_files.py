@@ -1,10 +1,10 @@
 """EEG files: epochs and recordings of MNE, EEGLAB and BrainVision.
 
-`load_samples` and all commands read `.fif` epochs and recordings and BrainVision `.vhdr` files (through MNE, in a process
-of its own: `pip install "tensormargin[eeg]"`), and EEGLAB `.set` files. The labels are the names of events, or a column
-of the metadata; channels and times become the axes of the samples. Values keep the unit of the file: volts from MNE and
-BrainVision files, microvolts from EEGLAB ones, so a model for one kind must not be given the other. Channels that are
-marked as bad or hold no data (EOG, stimuli) are left out, and a note says which.
+`load_samples` and all commands read `.fif` epochs and recordings and BrainVision `.vhdr` files (through MNE, in a
+process of its own: `pip install "tensormargin[eeg]"`), and EEGLAB `.set` files. The labels are the names of events, or
+a column of the metadata; channels and times become the axes of the samples. Values keep the unit of the file: volts
+from MNE and BrainVision files, microvolts from EEGLAB ones, so a model for one kind must not be given the other.
+Channels that are marked as bad or hold no data (EOG, stimuli) are left out, and a note says which.
 """
 
 from __future__ import annotations

@@ -59,6 +59,8 @@ class Stored:
         Checks the checksum of an array whose parts are read without it, by reading the whole array once.
     cells : list of ndarray or None
         The cells of a MATLAB cell array of numbers if they differ in shape; it can only be read through them.
+    about : dict or None
+        Names of its dimensions, units and packing, see `readers.entries.about_of`.
     """
 
     shape: tuple[int, ...]
@@ -67,6 +69,7 @@ class Stored:
     pieces: tuple[int, ...] | None = None
     verify: Callable[[], None] | None = None
     cells: list[Array] | None = None
+    about: Mapping[str, Any] | None = None
 
     def read(self, where: tuple[slice, ...] = ()) -> Array:
         """Return the array, or the part given by slices."""
@@ -176,7 +179,7 @@ def _stored(path: Path, entry: Entry, get: Callable[[tuple[slice, ...]], Any]) -
     if entry.value is not None:
         get = entry.value.__getitem__
     get = get if entry.fault is None else refuse
-    return Stored(entry.shape, np.dtype(entry.dtype), get, entry.pieces, cells=entry.cells)
+    return Stored(entry.shape, np.dtype(entry.dtype), get, entry.pieces, cells=entry.cells, about=entry.about)
 
 
 @contextmanager
@@ -277,6 +280,39 @@ def _open_hdf5(path: Path, only: str | None, rules: FileRules) -> AbstractContex
     return _read_elsewhere(".hdf5.list_arrays", ".hdf5.read_array", path, only, rules)
 
 
+@contextmanager
+def _open_netcdf(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[str, Stored]]:
+    with path.open("rb") as file:
+        is_classic = file.read(3) == b"CDF"
+    if is_classic:
+        opened = _read_elsewhere(".netcdf.list_arrays", "", path, only, rules)
+    else:
+        require_package(path, "h5py", "hdf5", "a netCDF 4 file")
+        opened = _read_elsewhere(".hdf5.list_arrays", ".hdf5.read_array", path, only, rules)
+    with opened as held:
+        yield {name: _unpacked(stored) for name, stored in held.items()}
+
+
+def _unpacked(stored: Stored) -> Stored:
+    """Return an array of a netCDF file as its attributes say: scaled, shifted, and NaN where values are missing."""
+    about = stored.about or {}
+    scale, offset, fill = about.get("scale"), about.get("offset"), about.get("fill")
+    if not stored.is_numeric or stored.dtype.kind == "b" or (scale is None and offset is None and fill is None):
+        return stored
+    if stored.dtype.kind == "f" and scale is None and offset is None and fill is not None and np.isnan(fill):
+        return stored
+    dtype = stored.dtype if stored.dtype.kind == "f" and scale is None and offset is None else np.dtype(np.float64)
+
+    def get(where: tuple[slice, ...]) -> Array:
+        raw: Any = np.asarray(stored.get(where))
+        values = raw.astype(dtype) * (1.0 if scale is None else scale) + (0.0 if offset is None else offset)
+        if fill is not None:
+            values = np.where(raw == np.asarray(fill).astype(raw.dtype), np.nan, values)
+        return values.astype(dtype, copy=False)
+
+    return replace(stored, dtype=dtype, get=get)
+
+
 def _open_zarr(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
     require_package(path, "zarr", "zarr", "a Zarr store")
     return _read_elsewhere(".zarr_stores.list_arrays", ".zarr_stores.read_array", path, only, rules)
@@ -308,6 +344,7 @@ _CONTAINERS = {
     ".npy": _Container("a NumPy array", _open_npy, "write it with numpy.save(path, X), X an array of numbers"),
     ".mat": _Container("a MATLAB file", _open_mat, "save it again from MATLAB"),
     ".set": _Container("an EEGLAB file", _open_mat, "save it again from EEGLAB"),
+    ".nc": _Container("a netCDF file", _open_netcdf, "write it again, e.g. with xarray, as netCDF 3 or 4"),
     ".h5": _HDF5,
     ".hdf5": _HDF5,
     ".hdf": _HDF5,

@@ -32,6 +32,7 @@ from ..views import Shapes, shape_of
 from .arrays import Stored, check_samples, container_endings, container_kind, open_arrays
 from .covariates import Coding
 from .digests import check_sha256
+from .dimensions import axes_in, likely_labels, sample_axis
 from .events import WHOLE, Window, checked_window, chosen, mean_volumes, read_events
 from .grouping import grouping_in_names, unused_grouping
 from .images import (
@@ -80,6 +81,7 @@ from .recordings import (
     read_recording,
     recording_endings,
 )
+from .several import FILE, files_in, joined
 from .tables import Table, is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")
@@ -128,6 +130,8 @@ class SampleSet:
         Sampling frequency in Hz along the last mode, for the same sources.
     axes : tuple of Axis or None
         Names, units and coordinates of the modes, as far as the source states them; a dictionary for several views.
+    files : ndarray of shape (n_samples,) or None
+        The file of each sample, if they come from several.
     """
 
     data: Any
@@ -145,6 +149,7 @@ class SampleSet:
     field: str | None = None
     sfreq: float | None = None
     axes: Axes | Mapping[str, Axes | None] | None = None
+    files: Array | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confounds", checked_confounds(self.data, self.confounds))
@@ -209,7 +214,7 @@ class _Asked:
 
 
 def load_samples(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
     samples: str | None = None,
     labels: str | None = None,
@@ -241,11 +246,13 @@ def load_samples(
 
     Parameters
     ----------
-    path : str or Path
-        One of
+    path : str, Path, or sequence of them
+        Several files or folders hold further samples of the same shape; so does a folder of containers or recordings.
+        ``groups="file"`` makes each file a group. Otherwise one of
 
         - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
-          Zarr (a folder or ``.zip``);
+          Zarr (a folder or ``.zip``), netCDF (``.nc``, 3 and 4). Dimensions that have names there, and coordinates of
+          the same name, become ``axes``, and the one named sample, trial, epoch, subject, ... counts the samples;
         - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
         - a table (``.csv``, ``.tsv``) with the columns path, label and optionally group; paths are relative to the
           table's folder;
@@ -258,7 +265,8 @@ def load_samples(
         Name of the array with the samples ("a/b" inside groups and MATLAB structures), or of a table's column of paths.
         By default X, data, samples or images, otherwise the only array that could be the samples.
     labels : str, optional
-        Name of the array or column. By default y, labels, label, target or targets.
+        Name of the array or column. By default y, labels, label, target or targets; in files with named dimensions,
+        the only other variable along that of the samples.
     groups : str or False, optional
         Name of the array or column. By default groups or group, if present and not used as labels. False ignores
         groups.
@@ -344,9 +352,11 @@ def load_samples(
     >>> load_samples("faces.npz").data.shape  # doctest: +SKIP
     (4, 8, 8)
     """
+    given = {name: value for name, value in locals().items() if name != "path"}
+    several = _several_files(path, allow_external)
+    if several is not None or not isinstance(path, str | Path):
+        return _from_several(several or [], **given)
     source = Path(path)
-    if not source.exists():
-        raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
     check_text(source, str(source))
     if lazy is True:
         check_dask(source)
@@ -382,13 +392,48 @@ def load_samples(
         confounds=named,
         rules=rules,
     )
-    found = _read(source, asked)
+    found, axis = _read(source, asked)
+    asked = replace(asked, axis=axis)
     found = replace(found, source=str(path), sfreq=found.sfreq or sfreq)
     found = found if second is None else _with_labels(source, found, second)
     found = _with_warnings(_samples_first(source, found, second, asked), use_groups=groups is not False)
     found = _with_confounds(source, found, named, second, rules) if named else found
     for text in found.warnings if need_labels else ():
         warnings.warn(text, LeakageWarning, stacklevel=2)
+    return found
+
+
+def _several_files(path: Any, allow_external: bool) -> Sequence[str | Path] | None:
+    """Return several files with samples each: as given, or in a folder; None for everything else."""
+    if not isinstance(path, str | Path):
+        return list(path)
+    source = Path(path)
+    if not source.exists():
+        raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
+    if not source.is_dir() or container_kind(source) is not None:
+        return None
+    return files_in(source, FileRules(allow_external=allow_external)) or None
+
+
+def _from_several(paths: Sequence[str | Path], **given: Any) -> SampleSet:
+    """Return the samples of several files; arguments that can belong to one file only are refused."""
+    if not paths:
+        raise BadFileError("no file was given; give at least one")
+    by_file = given["groups"] == FILE
+    options = given | {"groups": None if by_file else given["groups"]}
+    if len(paths) == 1 and not by_file:
+        return load_samples(paths[0], **options)
+    for name in ("sha256", "labels_from", "events"):
+        if given[name] is not None and (name != "events" or isinstance(parsed_events(given[name]), Path)):
+            raise BadFileError(
+                f"{paths[0]} and {len(paths) - 1} more: {name}={str(given[name])!r} (command line: "
+                f"--{name.replace('_', '-')}) can belong to one file only; leave it out, or give one file"
+            )
+    with warnings.catch_warnings(action="ignore", category=LeakageWarning):
+        found = joined([load_samples(path, **options) for path in paths], by_file)
+    found = found if given["groups"] is not False else replace(found, warnings=())
+    for text in found.warnings if given["need_labels"] else ():
+        warnings.warn(text, LeakageWarning, stacklevel=3)
     return found
 
 
@@ -410,11 +455,14 @@ def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
     return replace(found, warnings=said[:1])
 
 
-def _read(path: Path, asked: _Asked) -> SampleSet:
-    """Return the contents of a path; the samples of a container are not yet moved to the first axis."""
+def _read(path: Path, asked: _Asked) -> tuple[SampleSet, int]:
+    """Return the contents of a path, and the axis of the samples: those of a container may not be first yet."""
     kind = container_kind(path)
-    if kind is not None:
-        return _from_container(path, kind, asked)
+    return (_from_files(path, asked), 0) if kind is None else _from_container(path, kind, asked)
+
+
+def _from_files(path: Path, asked: _Asked) -> SampleSet:
+    """Return the contents of anything but a container of arrays."""
     if is_recording(path):
         return _from_recording(path, read_recording(path, asked.rules), asked)
     if path.name.lower().endswith(NIFTI):
@@ -472,25 +520,40 @@ def _whole_recording(path: Path, made: Recording, asked: _Asked) -> tuple[Any, t
     return from_array(made.data, chunks=(per, *made.data.shape[1:])), (*made.notes, f"{path.name} {_WHOLE}")
 
 
-def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
+def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, int]:
     _refuse(path, asked, ("size",), "only files that are one sample each can be resized")
     with open_arrays(path, rules=asked.rules) as held:
         recording = _recording_in(path, held, asked)
         if recording is not None:
-            return _from_recording(path, recording, asked)
-        label_name = choose_labels(path, held, asked.labels, asked.groups)
-        if label_name is None and asked.need_labels:
-            no_labels(path, held, _LABELS_FROM)
+            return _from_recording(path, recording, asked), 0
+        name, label_name = _samples_and_labels(path, held, asked)
         not_groups = (label_name, asked.other_labels)
-        taken = (label_name, choose_groups(path, held, asked.groups, not_groups))
-        others = {name: stored for name, stored in held.items() if name not in taken}
-        name = choose_entry(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, others)
         target = None if label_name is None else clean(path, held[label_name].read(), "labels")
         groups = groups_in_container(path, held, asked.groups, not_groups)
+        asked = replace(asked, axis=sample_axis(held[name], asked.axis))
         data, notes = _samples_in(path, name, held[name], asked)
         n_samples = data.shape[asked.axis] if -data.ndim <= asked.axis < data.ndim else 0
         unused = _unused(path, likely_groups(held, (*not_groups, name), n_samples))
-        return SampleSet(data, target, groups, None, None, "", kind, notes, unused)
+        found = SampleSet(data, target, groups, None, None, "", kind, notes, unused)
+        axes = axes_in(held, name, asked.axis) if n_samples and data.ndim > 1 else None
+        if axes is None:
+            return found, asked.axis
+        return replace(found, data=np.moveaxis(data, asked.axis, 0), axes=axes), 0
+
+
+def _samples_and_labels(path: Path, held: Mapping[str, Stored], asked: _Asked) -> tuple[str, str | None]:
+    """Return the names of the samples and of the labels (None for a file without labels, if it needs none)."""
+    label_name = choose_labels(path, held, asked.labels, asked.groups)
+    taken = (label_name, choose_groups(path, held, asked.groups, (label_name, asked.other_labels)))
+    others = {name: stored for name, stored in held.items() if name not in taken}
+    name = choose_entry(path, held, asked.samples, _SAMPLES, "samples")
+    if label_name is None and asked.need_labels:
+        of_samples = name or _likely_samples(path, others, must=False)
+        if of_samples is not None and asked.labels is None:
+            label_name = likely_labels(held, of_samples, sample_axis(held[of_samples], asked.axis))
+        if label_name is None:
+            no_labels(path, held, _LABELS_FROM)
+    return name or str(_likely_samples(path, others)), label_name
 
 
 def _recording_in(path: Path, held: Mapping[str, Stored], asked: _Asked) -> Recording | None:
@@ -501,7 +564,7 @@ def _recording_in(path: Path, held: Mapping[str, Stored], asked: _Asked) -> Reco
     if asked.events is None:
         _refuse(path, asked, ("window", "tr"), "arrays are cut around events=... (command line: --events) only")
         return None
-    name = choose_entry(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, held)
+    name = choose_entry(path, held, asked.samples, _SAMPLES, "samples") or str(_likely_samples(path, held))
     return continuous(path, name, held[name].read(), asked.sfreq)
 
 
@@ -529,10 +592,10 @@ def _in_parts(path: Path, asked: _Asked, n_bytes: int) -> tuple[str, ...]:
     return (said,) if asked.lazy == "auto" else ()
 
 
-def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
+def _likely_samples(path: Path, held: Mapping[str, Stored], must: bool = True) -> str | None:
     """Return the name of the only numeric array with two or more axes; MATLAB vectors, with an axis of 1, do not count.
 
-    Raise `BadFileError` if there is none, or more than one.
+    If there is none, or more than one: None, or `BadFileError` if there ``must`` be one.
     """
     likely = [
         name
@@ -541,8 +604,8 @@ def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
     ]
     if len(likely) != 1:  # fields of a structure or group count only if nothing else could be the samples
         likely = [name for name in likely if "/" not in name] or likely
-    if len(likely) == 1:
-        return likely[0]
+    if len(likely) == 1 or not must:
+        return likely[0] if len(likely) == 1 else None
     raise BadFileError(
         f"{path}: {len(likely) or 'none'} of its arrays could be the samples; it holds {describe(held)}. Name the one "
         "that is: samples=... (command line: --samples)"

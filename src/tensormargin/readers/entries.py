@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ class Entry(NamedTuple):
         Its entries, if they had to be read already.
     cells : list of ndarray or None
         The cells of a MATLAB cell array of numbers if they differ in shape, as trials of different lengths do.
+    about : dict or None
+        What the file says of the array, see `about_of`.
     """
 
     shape: tuple[int, ...]
@@ -36,6 +38,7 @@ class Entry(NamedTuple):
     fault: str | None = None
     value: Any = None
     cells: list[Any] | None = None
+    about: dict[str, Any] | None = None
 
 
 def entry_of(name: str, shape: Sequence[int], dtype: Any, pieces: Sequence[int] | None = None) -> Entry:
@@ -97,3 +100,30 @@ def text_of(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def about_of(dims: Sequence[str] | None, attributes: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the names of dimensions and the usual attributes of an array as plain values, None if there are none.
+
+    Parameters
+    ----------
+    dims : sequence of str or None
+    attributes : mapping of str to any
+        ``units``, and those of packed values: ``scale_factor``, ``add_offset``, ``_FillValue`` or ``missing_value``.
+    """
+    found: dict[str, Any] = {} if not dims or not any(dims) else {"dims": [str(dim) for dim in dims]}
+    unit = _one(attributes.get("units"))
+    if isinstance(unit, bytes | str) and unit:
+        found["units"] = text_of(unit)
+    names = {"scale_factor": "scale", "add_offset": "offset", "missing_value": "fill", "_FillValue": "fill"}
+    for name, short in names.items():
+        value = _one(attributes.get(name))
+        if isinstance(value, bool | int | float) and (short == "fill" or np.isfinite(value)):
+            found[short] = value
+    return found or None
+
+
+def _one(value: Any) -> Any:
+    """Return the only value of an attribute as a Python object, None if there are several."""
+    array = np.asarray(value)
+    return array.ravel()[0].item() if array.size == 1 and array.dtype.kind in "biufSU" else None

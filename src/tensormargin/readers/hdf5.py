@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .entries import Entry, entry_of, unusable, variable
+from .entries import Entry, about_of, entry_of, unusable, variable
 from .messages import ALLOCATOR, Array
 from .rules import (
     MOST_DEPTH,
@@ -40,14 +40,38 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
             nonlocal seen
             seen += 1
             check_members(path, seen, name.count("/"))
-            if isinstance(item, h5py.Dataset):
-                found[name] = _entry(name, item, rules)
+            if isinstance(item, h5py.Dataset) and not _is_dimension_alone(item):
+                found[name] = _entry(name, item, rules)._replace(about=_about(item))
 
         if only is None:
             file.visititems(add)
         else:
             add(only, _at(path, file, only, rules))
         return found
+
+
+def _is_dimension_alone(dataset: Any) -> bool:
+    """Return whether a data set only stands for a dimension of a netCDF file, and has no values."""
+    return bool(_text(dataset.attrs.get("NAME")).startswith("This is a netCDF dimension but not a netCDF variable"))
+
+
+def _about(dataset: Any) -> dict[str, Any] | None:
+    """Return the names of dimensions (scales, or labels) and usual attributes of a data set; None if it has none."""
+    marks = dataset.attrs
+    own = dataset.name.rpartition("/")[2]
+    dims = [own] if dataset.is_scale and dataset.ndim == 1 else None
+    if "DIMENSION_LIST" in marks or "DIMENSION_LABELS" in marks:
+        dims = [_dimension(dataset.dims[axis]) for axis in range(dataset.ndim)]
+    names = ("units", "scale_factor", "add_offset", "missing_value", "_FillValue")
+    return about_of(dims, {name: marks[name] for name in names if name in marks})
+
+
+def _dimension(axis: Any) -> str:
+    return next((scale.name.rpartition("/")[2] for scale in axis.values() if scale.name), "") or _text(axis.label)
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
 
 
 def read_array(
