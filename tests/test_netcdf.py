@@ -1,11 +1,10 @@
-"""Tests of netCDF files, and of named dimensions in HDF5 and Zarr files."""
+"""Tests of netCDF files: dimensions, coordinates and units become axes."""
 
 from __future__ import annotations
 
 import h5py
 import numpy as np
 import pytest
-import zarr
 from scipy.io import netcdf_file
 
 from tensormargin.io import BadFileError, load_samples
@@ -124,23 +123,6 @@ def test_other_files_with_that_ending_are_refused(tmp_path):
         (tmp_path / "a.nc").write_bytes(damaged)
         with pytest.raises(BadFileError, match=r"a\.nc"):
             load_samples(tmp_path / "a.nc")
-
-
-def test_named_dimensions_of_hdf5_and_zarr(tmp_path):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["X"], file["y"], file["time"] = X, np.arange(6) % 2, TIMES
-        file["time"].attrs["units"] = "ms"
-        for place, name in enumerate(("", "channel", "time")):
-            file["X"].dims[place].label = name
-    group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
-    group.create_array("X", data=X, dimension_names=("trial", "channel", "time"))
-    group.create_array("y", data=np.arange(6) % 2)
-    group.create_array("time", data=np.array(TIMES)).attrs["units"] = "ms"
-    for name in ("a.h5", "a.zarr"):
-        found = load_samples(tmp_path / name)
-        np.testing.assert_array_equal(found.data, X)
-        assert [axis.label for axis in found.axes] == ["channel", "time (ms)"]
-        assert found.axes[1].values.tolist() == TIMES
 
 
 @pytest.mark.parametrize("engine", ["scipy", "h5netcdf"])

@@ -413,6 +413,7 @@ def test_volumes_are_averaged_around_events(tmp_path):
         ({"onset": ["x", 2], "trial_type": [*"ab"]}, ("row 1 has 'x'",)),
         ({"onset": ["inf", 2], "trial_type": [*"ab"]}, ("row 1",)),
         ({"onset": [1, 2], "duration": ["long", 2]}, ("duration", "row 1")),
+        ({"onset": ["1e300", -1e300], "trial_type": [*"ab"]}, ("lasts 5 s", "--tmin")),
         ({"onset": [1, 2], "kind": [*"ab"]}, ("has no labels", "kind", "--labels")),
     ],
 )

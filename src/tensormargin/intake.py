@@ -16,6 +16,7 @@ import numpy as np
 
 from ._namespace import as_array, is_foreign, is_lazy, namespace, to_host
 from ._typing import Array
+from .axes import Axes, Axis
 
 Shape = tuple[int | None, ...]
 """Shape of the samples; None for a mode in which their lengths differ."""
@@ -375,6 +376,18 @@ def _from_mne(X: Any, ragged: bool) -> Array:
         f"samples of MNE must be Epochs; got {type(X).__name__}. Cut a recording with mne.Epochs(raw, events), and "
         "pass several Evoked in a list"
     )
+
+
+def axes_of_epochs(X: Any) -> Axes | None:
+    """Return the axes of MNE's Epochs: channels by name, frequencies in Hz, times in ms; None for other objects."""
+    if _library(X) != "mne" or not _is_epochs(X):
+        return None
+    found = [Axis("channel", "", list(X.ch_names))]
+    if hasattr(X, "freqs"):
+        found.append(Axis("frequency", "Hz", X.freqs))
+    if hasattr(X, "times"):
+        found.append(Axis("time", "ms", np.round(1000 * np.asarray(X.times), 6)))
+    return tuple(found)
 
 
 def _is_epochs(X: Any) -> bool:

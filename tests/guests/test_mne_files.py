@@ -179,3 +179,15 @@ def test_damaged_files(tmp_path):
         (tmp_path / "a-epo.fif").write_bytes(content[:cut_at])
         with pytest.raises(BadFileError, match=r"a-epo\.fif"):
             load_samples(tmp_path / "a-epo.fif")
+
+
+def test_epochs_objects_know_their_axes():
+    from tensormargin.intake import as_samples, axes_of_epochs
+
+    epochs = made()
+    for one in (epochs, epochs.compute_psd(fmax=40), epochs.compute_tfr("morlet", freqs=[20.0, 30.0], n_cycles=1)):
+        axes = axes_of_epochs(one)
+        assert tuple(len(axis.values) for axis in axes) == as_samples(one).shape[1:]
+        assert axes[0].values.tolist() == CHANNELS
+    np.testing.assert_allclose(axes_of_epochs(epochs)[1].values, TIMES)
+    assert axes_of_epochs(epochs.get_data()) is None

@@ -59,8 +59,8 @@ class Stored:
         Checks the checksum of an array whose parts are read without it, by reading the whole array once.
     cells : list of ndarray or None
         The cells of a MATLAB cell array of numbers if they differ in shape; it can only be read through them.
-    about : dict or None
-        Names of its dimensions, units and packing, see `readers.entries.about_of`.
+    dims, unit
+        Names of its axes, and unit of its entries, as in `Entry`.
     """
 
     shape: tuple[int, ...]
@@ -69,7 +69,8 @@ class Stored:
     pieces: tuple[int, ...] | None = None
     verify: Callable[[], None] | None = None
     cells: list[Array] | None = None
-    about: Mapping[str, Any] | None = None
+    dims: tuple[str, ...] | None = None
+    unit: str = ""
 
     def read(self, where: tuple[slice, ...] = ()) -> Array:
         """Return the array, or the part given by slices."""
@@ -179,7 +180,9 @@ def _stored(path: Path, entry: Entry, get: Callable[[tuple[slice, ...]], Any]) -
     if entry.value is not None:
         get = entry.value.__getitem__
     get = get if entry.fault is None else refuse
-    return Stored(entry.shape, np.dtype(entry.dtype), get, entry.pieces, cells=entry.cells, about=entry.about)
+    stored = Stored(entry.shape, np.dtype(entry.dtype), get, entry.pieces, cells=entry.cells)
+    stored = replace(stored, dims=entry.dims, unit=entry.unit)
+    return stored if entry.packing is None else _unpacked(stored, entry.packing)
 
 
 @contextmanager
@@ -280,35 +283,29 @@ def _open_hdf5(path: Path, only: str | None, rules: FileRules) -> AbstractContex
     return _read_elsewhere(".hdf5.list_arrays", ".hdf5.read_array", path, only, rules)
 
 
-@contextmanager
-def _open_netcdf(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[str, Stored]]:
+def _open_netcdf(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
     with path.open("rb") as file:
         is_classic = file.read(3) == b"CDF"
     if is_classic:
-        opened = _read_elsewhere(".netcdf.list_arrays", "", path, only, rules)
-    else:
-        require_package(path, "h5py", "hdf5", "a netCDF 4 file")
-        opened = _read_elsewhere(".hdf5.list_arrays", ".hdf5.read_array", path, only, rules)
-    with opened as held:
-        yield {name: _unpacked(stored) for name, stored in held.items()}
+        return _read_elsewhere(".netcdf.list_arrays", "", path, only, rules)
+    require_package(path, "h5py", "hdf5", "a netCDF 4 file")
+    return _read_elsewhere(".hdf5.list_netcdf", ".hdf5.read_array", path, only, rules)
 
 
-def _unpacked(stored: Stored) -> Stored:
+def _unpacked(stored: Stored, packing: Mapping[str, float]) -> Stored:
     """Return an array of a netCDF file as its attributes say: scaled, shifted, and NaN where values are missing."""
-    about = stored.about or {}
-    scale, offset, fill = about.get("scale"), about.get("offset"), about.get("fill")
-    if not stored.is_numeric or stored.dtype.kind == "b" or (scale is None and offset is None and fill is None):
+    scaled, fill = "scale" in packing or "offset" in packing, packing.get("fill")
+    is_float = stored.dtype.kind == "f"
+    if stored.dtype.kind not in "iuf" or (is_float and not scaled and (fill is None or np.isnan(fill))):
         return stored
-    if stored.dtype.kind == "f" and scale is None and offset is None and fill is not None and np.isnan(fill):
-        return stored
-    dtype = stored.dtype if stored.dtype.kind == "f" and scale is None and offset is None else np.dtype(np.float64)
+    dtype = stored.dtype if is_float and not scaled else np.dtype(np.float64)
 
     def get(where: tuple[slice, ...]) -> Array:
-        raw: Any = np.asarray(stored.get(where))
-        values = raw.astype(dtype) * (1.0 if scale is None else scale) + (0.0 if offset is None else offset)
-        if fill is not None:
-            values = np.where(raw == np.asarray(fill).astype(raw.dtype), np.nan, values)
-        return values.astype(dtype, copy=False)
+        raw = np.asarray(stored.get(where))
+        values = raw.astype(dtype)
+        if scaled:
+            values = values * packing.get("scale", 1.0) + packing.get("offset", 0.0)
+        return values if fill is None else np.where(raw == fill, np.asarray(np.nan, dtype), values)
 
     return replace(stored, dtype=dtype, get=get)
 

@@ -1,4 +1,4 @@
-"""Named dimensions of arrays in netCDF, HDF5 and Zarr files: which one counts the samples, and axes."""
+"""Named dimensions of arrays in netCDF files: which one counts the samples, axes, and labels along it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ _SAMPLES = ("sample", "trial", "epoch", "event", "case", "observation", "obs", "
 
 def dims_of(stored: Stored) -> tuple[str, ...] | None:
     """Return the names of the dimensions of an array, None if its file does not name them."""
-    dims = (stored.about or {}).get("dims")
-    return tuple(dims) if dims and len(dims) == len(stored.shape) and any(dims) else None
+    return stored.dims if stored.dims is not None and len(stored.dims) == len(stored.shape) else None
 
 
 def sample_axis(stored: Stored, asked: int) -> int:
@@ -43,7 +42,7 @@ def axes_in(held: Mapping[str, Stored], name: str, axis: int) -> Axes | None:
             continue
         own = held.get(f"{group}/{dim}" if group else dim)
         values = None if own is None or own.shape != (size,) or not own.is_readable else _coordinates(own)
-        found.append(Axis(dim, str((own.about or {}).get("units", "")) if own is not None else "", values))
+        found.append(Axis(dim, "" if own is None else own.unit, values))
     return tuple(found)
 
 

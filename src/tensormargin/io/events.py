@@ -213,11 +213,11 @@ def cut_series(
     else:
         length = round((window.tmax - tmin) * sfreq) + 1
     first = round(tmin * sfreq)
-    starts = np.rint((events.onset + window.delay) * sfreq).astype(np.int64) + first
-    rows = np.flatnonzero((starts >= 0) & (starts + length <= data.shape[1]))
+    starts = np.rint((events.onset + window.delay) * sfreq) + first
+    rows = np.flatnonzero((starts >= 0) & (starts + length <= data.shape[1]))  # before they become integers
     _check_any(path, events, rows, length < 1, data.shape[1] / sfreq)
     series = detrended(data.T, window.detrend).T
-    pieces = np.stack([series[:, start : start + length] for start in starts[rows].tolist()])
+    pieces = np.stack([series[:, start : start + length] for start in starts[rows].astype(np.int64).tolist()])
     return pieces, (first + np.arange(length)) / sfreq, rows, _outside(path, len(events), len(rows))
 
 
@@ -239,14 +239,14 @@ def mean_volumes(path: Path, volumes: Any, tr: float, events: Events, window: Wi
     begin = events.onset + window.delay + (window.tmin or 0.0)
     end = begin + events.duration if window.tmax is None else events.onset + window.delay + window.tmax
     n_volumes = int(volumes.shape[0])
-    first = np.ceil(begin / tr - 1e-6).astype(np.int64)
-    last = np.floor(end / tr - (1e-6 if window.tmax is None else -1e-6)).astype(np.int64)  # an event excludes its end
-    nearest = np.rint((begin + end) / (2 * tr)).astype(np.int64)
+    first = np.ceil(begin / tr - 1e-6)
+    last = np.floor(end / tr - (1e-6 if window.tmax is None else -1e-6))  # an event excludes its end
+    nearest = np.rint((begin + end) / (2 * tr))
     first, last = np.where(last < first, nearest, first), np.where(last < first, nearest, last)
-    rows = np.flatnonzero((first >= 0) & (last < n_volumes))
+    rows = np.flatnonzero((first >= 0) & (last < n_volumes))  # before they become integers
     _check_any(path, events, rows, False, n_volumes * tr)
     series = detrended(volumes, window.detrend)
-    means = [series[first[row] : last[row] + 1].mean(axis=0) for row in rows.tolist()]
+    means = [series[int(first[row]) : int(last[row]) + 1].mean(axis=0) for row in rows.tolist()]
     if is_lazy(volumes):
         from dask.array import stack
 

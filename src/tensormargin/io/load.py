@@ -251,8 +251,8 @@ def load_samples(
         ``groups="file"`` makes each file a group. Otherwise one of
 
         - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
-          Zarr (a folder or ``.zip``), netCDF (``.nc``, 3 and 4). Dimensions that have names there, and coordinates of
-          the same name, become ``axes``, and the one named sample, trial, epoch, subject, ... counts the samples;
+          Zarr (a folder or ``.zip``), netCDF (``.nc``, 3 and 4), whose dimensions and coordinates become ``axes``;
+          the one named sample, trial, epoch, event, subject, ... counts the samples, or else the first;
         - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
         - a table (``.csv``, ``.tsv``) with the columns path, label and optionally group; paths are relative to the
           table's folder;
@@ -265,8 +265,8 @@ def load_samples(
         Name of the array with the samples ("a/b" inside groups and MATLAB structures), or of a table's column of paths.
         By default X, data, samples or images, otherwise the only array that could be the samples.
     labels : str, optional
-        Name of the array or column. By default y, labels, label, target or targets; in files with named dimensions,
-        the only other variable along that of the samples.
+        Name of the array or column. By default y, labels, label, target or targets; in a netCDF file also the only
+        other variable along the dimension of the samples.
     groups : str or False, optional
         Name of the array or column. By default groups or group, if present and not used as labels. False ignores
         groups.
@@ -392,11 +392,11 @@ def load_samples(
         confounds=named,
         rules=rules,
     )
-    found, axis = _read(source, asked)
-    asked = replace(asked, axis=axis)
+    found, axes = _read(source, asked)
     found = replace(found, source=str(path), sfreq=found.sfreq or sfreq)
     found = found if second is None else _with_labels(source, found, second)
     found = _with_warnings(_samples_first(source, found, second, asked), use_groups=groups is not False)
+    found = found if axes is None else replace(found, axes=axes)
     found = _with_confounds(source, found, named, second, rules) if named else found
     for text in found.warnings if need_labels else ():
         warnings.warn(text, LeakageWarning, stacklevel=2)
@@ -455,10 +455,10 @@ def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
     return replace(found, warnings=said[:1])
 
 
-def _read(path: Path, asked: _Asked) -> tuple[SampleSet, int]:
-    """Return the contents of a path, and the axis of the samples: those of a container may not be first yet."""
+def _read(path: Path, asked: _Asked) -> tuple[SampleSet, Axes | None]:
+    """Return the contents of a path, and axes; the samples of a container are not yet moved to the first axis."""
     kind = container_kind(path)
-    return (_from_files(path, asked), 0) if kind is None else _from_container(path, kind, asked)
+    return (_from_files(path, asked), None) if kind is None else _from_container(path, kind, asked)
 
 
 def _from_files(path: Path, asked: _Asked) -> SampleSet:
@@ -520,25 +520,25 @@ def _whole_recording(path: Path, made: Recording, asked: _Asked) -> tuple[Any, t
     return from_array(made.data, chunks=(per, *made.data.shape[1:])), (*made.notes, f"{path.name} {_WHOLE}")
 
 
-def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, int]:
+def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, Axes | None]:
+    """Return the samples, and the axes that they have once the samples are along the first axis."""
     _refuse(path, asked, ("size",), "only files that are one sample each can be resized")
     with open_arrays(path, rules=asked.rules) as held:
         recording = _recording_in(path, held, asked)
         if recording is not None:
-            return _from_recording(path, recording, asked), 0
+            return _from_recording(path, recording, asked), None
         name, label_name = _samples_and_labels(path, held, asked)
         not_groups = (label_name, asked.other_labels)
         target = None if label_name is None else clean(path, held[label_name].read(), "labels")
         groups = groups_in_container(path, held, asked.groups, not_groups)
-        asked = replace(asked, axis=sample_axis(held[name], asked.axis))
-        data, notes = _samples_in(path, name, held[name], asked)
-        n_samples = data.shape[asked.axis] if -data.ndim <= asked.axis < data.ndim else 0
+        axis = sample_axis(held[name], asked.axis)
+        data, notes = _samples_in(path, name, held[name], replace(asked, axis=axis))
+        n_samples = data.shape[axis] if -data.ndim <= axis < data.ndim else 0
         unused = _unused(path, likely_groups(held, (*not_groups, name), n_samples))
+        if axis != asked.axis:  # by its name
+            data = np.moveaxis(data, axis, asked.axis)
         found = SampleSet(data, target, groups, None, None, "", kind, notes, unused)
-        axes = axes_in(held, name, asked.axis) if n_samples and data.ndim > 1 else None
-        if axes is None:
-            return found, asked.axis
-        return replace(found, data=np.moveaxis(data, asked.axis, 0), axes=axes), 0
+        return found, axes_in(held, name, axis) if n_samples and data.ndim > 1 else None
 
 
 def _samples_and_labels(path: Path, held: Mapping[str, Stored], asked: _Asked) -> tuple[str, str | None]:

@@ -28,8 +28,12 @@ class Entry(NamedTuple):
         Its entries, if they had to be read already.
     cells : list of ndarray or None
         The cells of a MATLAB cell array of numbers if they differ in shape, as trials of different lengths do.
-    about : dict or None
-        What the file says of the array, see `about_of`.
+    dims : tuple of str or None
+        Names of its axes, "" for one without; None if the file names none.
+    unit : str
+        Unit of its entries.
+    packing : dict or None
+        How the entries of a netCDF file become numbers, see `packing_of`.
     """
 
     shape: tuple[int, ...]
@@ -38,7 +42,9 @@ class Entry(NamedTuple):
     fault: str | None = None
     value: Any = None
     cells: list[Any] | None = None
-    about: dict[str, Any] | None = None
+    dims: tuple[str, ...] | None = None
+    unit: str = ""
+    packing: dict[str, float] | None = None
 
 
 def entry_of(name: str, shape: Sequence[int], dtype: Any, pieces: Sequence[int] | None = None) -> Entry:
@@ -102,20 +108,20 @@ def text_of(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def about_of(dims: Sequence[str] | None, attributes: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the names of dimensions and the usual attributes of an array as plain values, None if there are none.
-
-    Parameters
-    ----------
-    dims : sequence of str or None
-    attributes : mapping of str to any
-        ``units``, and those of packed values: ``scale_factor``, ``add_offset``, ``_FillValue`` or ``missing_value``.
-    """
-    found: dict[str, Any] = {} if not dims or not any(dims) else {"dims": [str(dim) for dim in dims]}
+def with_attributes(entry: Entry, dims: Sequence[str] | None, attributes: Mapping[str, Any]) -> Entry:
+    """Return the description of an array of a netCDF file with its dimensions, unit and packing."""
     unit = _one(attributes.get("units"))
-    if isinstance(unit, bytes | str) and unit:
-        found["units"] = text_of(unit)
+    return entry._replace(
+        dims=tuple(dims) if dims and any(dims) and len(dims) == len(entry.shape) else None,
+        unit=text_of(unit) if isinstance(unit, bytes | str) else "",
+        packing=packing_of(attributes),
+    )
+
+
+def packing_of(attributes: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return ``scale``, ``offset`` and ``fill`` (the mark of missing values) of an array, those that it has."""
     names = {"scale_factor": "scale", "add_offset": "offset", "missing_value": "fill", "_FillValue": "fill"}
+    found = {}
     for name, short in names.items():
         value = _one(attributes.get(name))
         if isinstance(value, bool | int | float) and (short == "fill" or np.isfinite(value)):

@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .entries import Entry, about_of, entry_of, unusable, variable
+from .entries import Entry, entry_of, unusable, variable, with_attributes
 from .messages import ALLOCATOR, Array
 from .rules import (
     MOST_DEPTH,
@@ -40,8 +40,8 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
             nonlocal seen
             seen += 1
             check_members(path, seen, name.count("/"))
-            if isinstance(item, h5py.Dataset) and not _is_dimension_alone(item):
-                found[name] = _entry(name, item, rules)._replace(about=_about(item))
+            if isinstance(item, h5py.Dataset):
+                found[name] = _entry(name, item, rules)
 
         if only is None:
             file.visititems(add)
@@ -50,20 +50,28 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
         return found
 
 
-def _is_dimension_alone(dataset: Any) -> bool:
-    """Return whether a data set only stands for a dimension of a netCDF file, and has no values."""
-    return bool(_text(dataset.attrs.get("NAME")).startswith("This is a netCDF dimension but not a netCDF variable"))
+def list_netcdf(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
+    """Return descriptions of the variables of a netCDF 4 file, with their dimensions, units and packing."""
+    found: dict[str, Entry] = {}
+    listed_arrays = list_arrays(path, only, rules)
+    with h5py.File(path, "r") as file:
+        for name, entry in listed_arrays.items():
+            described = entry if entry.fault is not None else _with_dimensions(entry, file[name])
+            if described is not None:
+                found[name] = described
+    return found
 
 
-def _about(dataset: Any) -> dict[str, Any] | None:
-    """Return the names of dimensions (scales, or labels) and usual attributes of a data set; None if it has none."""
+def _with_dimensions(entry: Entry, dataset: Any) -> Entry | None:
+    """Return a variable with its dimensions; None if it only stands for a dimension, and has no values."""
     marks = dataset.attrs
-    own = dataset.name.rpartition("/")[2]
-    dims = [own] if dataset.is_scale and dataset.ndim == 1 else None
+    if _text(marks.get("NAME")).startswith("This is a netCDF dimension but not a netCDF variable"):
+        return None
+    dims = [dataset.name.rpartition("/")[2]] if dataset.is_scale and dataset.ndim == 1 else None
     if "DIMENSION_LIST" in marks or "DIMENSION_LABELS" in marks:
         dims = [_dimension(dataset.dims[axis]) for axis in range(dataset.ndim)]
     names = ("units", "scale_factor", "add_offset", "missing_value", "_FillValue")
-    return about_of(dims, {name: marks[name] for name in names if name in marks})
+    return with_attributes(entry, dims, {name: marks[name] for name in names if name in marks})
 
 
 def _dimension(axis: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.io import netcdf_file
 
-from .entries import Entry, about_of, entry_of
+from .entries import Entry, entry_of, with_attributes
 from .messages import Array
 from .rules import FileRules, check_members
 
@@ -25,9 +25,8 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
         for name, one in file.variables.items():
             if only in (None, name):
                 values, dims = _values(one, of_numbers)
-                found[name] = entry_of(name, values.shape, values.dtype)._replace(
-                    value=values, about=about_of(dims, one._attributes)
-                )
+                entry = entry_of(name, values.shape, values.dtype)._replace(value=values)
+                found[name] = with_attributes(entry, dims, one._attributes)
         return found
 
 

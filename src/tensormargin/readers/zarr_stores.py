@@ -15,7 +15,7 @@ import numpy as np
 import zarr
 from zarr.core.buffer import default_buffer_prototype
 
-from .entries import Entry, about_of, entry_of
+from .entries import Entry, entry_of
 from .messages import ALLOCATOR, Array
 from .rules import (
     BadFileError,
@@ -50,15 +50,7 @@ def describe(name: str, array: Any) -> Entry:
     """Return the description of an array; one that would be unpickled cannot be used."""
     codecs = (*(array.filters or ()), *(array.compressors or ()))
     pickled = any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs)
-    found = entry_of(name, array.shape, object if pickled else array.dtype, array.shards or array.chunks)
-    return found._replace(about=_about(array))
-
-
-def _about(array: Any) -> dict[str, Any] | None:
-    """Return the names of dimensions, as xarray writes them, and usual attributes; None if there are none."""
-    marks = dict(getattr(array, "attrs", {}))
-    dims = getattr(getattr(array, "metadata", None), "dimension_names", None) or marks.get("_ARRAY_DIMENSIONS")
-    return about_of([str(dim or "") for dim in dims] if isinstance(dims, list | tuple) else None, marks)
+    return entry_of(name, array.shape, object if pickled else array.dtype, array.shards or array.chunks)
 
 
 def read_array(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:
