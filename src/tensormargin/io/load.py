@@ -352,7 +352,7 @@ def load_samples(
     >>> load_samples("faces.npz").data.shape  # doctest: +SKIP
     (4, 8, 8)
     """
-    given = {name: value for name, value in locals().items() if name != "path"}
+    given = {name: value for name, value in locals().items() if name != "path"}  # the arguments, for each of several
     several = _several_files(path, allow_external)
     if several is not None or not isinstance(path, str | Path):
         return _from_several(several or [], **given)
