@@ -23,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,148 @@ def write_table(folder: Path) -> tuple[str, dict[str, Any]]:
     return "table.csv", {}
 
 
+def _records(**columns: Any) -> Any:
+    """Return an array of MATLAB structures with these fields."""
+    found = np.zeros((1, len(_Y)), dtype=[(name, object) for name in columns])
+    for name, values in columns.items():
+        for place, value in enumerate(values):
+            found[0, place][name] = value
+    return found
+
+
+def _cells(values: Any) -> Any:
+    found = np.empty((1, len(values)), object)
+    found[0] = [*values, None][:-1]
+    return found
+
+
+def _write_eeglab(folder: Path, packed: bool = False, beside: bool = False) -> tuple[str, dict[str, Any]]:
+    from scipy.io import savemat
+
+    data = np.moveaxis(_X, 0, 2).astype(np.float32)
+    if beside:
+        data.ravel(order="F").astype("<f4").tofile(folder / "a.fdt")
+    n_channels, n_points, n_trials = data.shape
+    numbers = {"nbchan": n_channels, "pnts": n_points, "trials": n_trials, "srate": 100, "xmin": -0.02}
+    events = _records(
+        type=[f"class {one}" for one in _Y],
+        latency=3.0 + n_points * np.arange(n_trials),
+        epoch=1.0 + np.arange(n_trials),
+    )
+    fields = {name: float(value) for name, value in numbers.items()} | {"event": events}
+    savemat(folder / "a.set", {"EEG": {"data": "a.fdt" if beside else data} | fields}, do_compression=packed)
+    return "a.set", {}
+
+
+def write_eeglab(folder: Path) -> tuple[str, dict[str, Any]]:
+    return _write_eeglab(folder)
+
+
+def write_packed_eeglab(folder: Path) -> tuple[str, dict[str, Any]]:
+    return _write_eeglab(folder, packed=True)
+
+
+def write_eeglab_fdt(folder: Path) -> tuple[str, dict[str, Any]]:
+    return _write_eeglab(folder, beside=True)
+
+
+def write_eeglab73(folder: Path) -> tuple[str, dict[str, Any]]:
+    import h5py
+
+    with h5py.File(folder / "a.set", "w", userblock_size=512) as file:
+        group = file.create_group("EEG")
+        group["data"] = np.moveaxis(_X, 0, 2).astype(np.float32).T
+        for name, value in {"nbchan": 8, "pnts": 9, "trials": 6, "srate": 100, "xmin": 0}.items():
+            group[name] = np.array([[float(value)]])
+        columns = {"type": 1.0 + _Y, "latency": 1.0 + 9 * np.arange(6), "epoch": 1.0 + np.arange(6)}
+        for name, values in columns.items():
+            references = group.create_dataset(f"event/{name}", (6, 1), h5py.ref_dtype)
+            for place, value in enumerate(values):
+                references[place, 0] = file.create_dataset(f"#refs#/{name}{place}", data=np.array([[value]])).ref
+    return "a.set", {}
+
+
+def write_fieldtrip(folder: Path) -> tuple[str, dict[str, Any]]:
+    from scipy.io import savemat
+
+    trials, times = [one.astype(float) for one in _X], [np.arange(9.0)[None] / 100] * 6
+    label = _cells([f"channel {number}" for number in range(8)]).T
+    data = {
+        "trial": _cells(trials),
+        "time": _cells(times),
+        "label": label,
+        "fsample": 100.0,
+        "trialinfo": 1.0 + _Y[:, None],
+    }
+    savemat(folder / "a.mat", {"data": data})
+    return "a.mat", {}
+
+
+def write_netcdf(folder: Path) -> tuple[str, dict[str, Any]]:
+    from scipy.io import netcdf_file
+
+    with netcdf_file(folder / "a.nc", "w", version=2) as file:
+        for name, size in (("trial", 6), ("row", 8), ("time", 9)):
+            file.createDimension(name, size)
+        file.createVariable("X", "h", ("trial", "row", "time"))[:] = _X
+        file.createVariable("y", "i", ("trial",))[:] = _Y
+        time_of = file.createVariable("time", "d", ("time",))
+        time_of[:], time_of.units = np.arange(9.0), "ms"
+    return "a.nc", {}
+
+
+def write_netcdf4(folder: Path) -> tuple[str, dict[str, Any]]:
+    import h5py
+
+    with h5py.File(folder / "a.nc", "w") as file:
+        file["X"], file["y"], file["time"] = _X, _Y, np.arange(9.0)
+        file["time"].make_scale("time")
+        file["X"].dims[2].attach_scale(file["time"])
+        file["X"].attrs["scale_factor"] = 2.0
+    return "a.nc", {}
+
+
+def _write_events(folder: Path) -> dict[str, Any]:
+    rows = [f"{0.1 * number + 0.05:g}\t0.05\tclass {label}" for number, label in enumerate(_Y)]
+    (folder / "events.tsv").write_text("\n".join(["onset\tduration\ttrial_type", *rows]))
+    return {"events": "events.tsv"}
+
+
+def write_series(folder: Path) -> tuple[str, dict[str, Any]]:
+    np.save(folder / "a.npy", np.tile(_X[0], 12).astype(np.float32))
+    return "a.npy", {"sfreq": 100.0, **_write_events(folder)}
+
+
+def write_run(folder: Path) -> tuple[str, dict[str, Any]]:
+    import nibabel
+
+    make: Any = nibabel.Nifti1Image
+    nibabel.save(make(np.tile(_X[0][:, :, None, None], 40).astype(np.float32), np.eye(4)), folder / "a.nii")
+    return "a.nii", {"tr": 0.02, "detrend": 1, **_write_events(folder)}
+
+
+def write_epochs(folder: Path) -> tuple[str, dict[str, Any]]:
+    import mne
+
+    events = np.column_stack([20 * np.arange(6), np.zeros(6, int), 1 + _Y])
+    info = mne.create_info(8, 100.0, "eeg", verbose="error")
+    epochs = mne.EpochsArray(_X.astype(float), info, events, event_id={"a": 1, "b": 2}, verbose="error")
+    epochs.save(folder / "a-epo.fif", verbose="error")
+    return "a-epo.fif", {}
+
+
+def write_brainvision(folder: Path) -> tuple[str, dict[str, Any]]:
+    from pybv import write_brainvision as write
+
+    marks = [
+        {"onset": 10 * number + 2, "duration": 1, "description": int(label) + 1} for number, label in enumerate(_Y)
+    ]
+    series = np.tile(_X[0].astype(float), 12) * 1e-6
+    names = [f"E{number}" for number in range(8)]
+    write(data=series, sfreq=100.0, ch_names=names, fname_base="a", folder_out=str(folder), events=marks)
+    return "a.vhdr", {"tmin": 0.0, "tmax": 0.05}
+
+
 @dataclass(frozen=True)
 class Format:
     """How files of a format are written, and whether a checksum covers their samples."""
@@ -233,7 +376,18 @@ FORMATS = {
     "NIfTI, gzip": Format(write_nifti_gz, has_checksum=True),
     "NIfTI volumes": Format(write_volumes, has_checksum=True),
     "table": Format(write_table),
+    "EEGLAB": Format(write_eeglab),
+    "EEGLAB, compressed": Format(write_packed_eeglab, has_checksum=True),
+    "EEGLAB, .fdt": Format(write_eeglab_fdt),
+    "EEGLAB, MATLAB 7.3": Format(write_eeglab73),
+    "FieldTrip": Format(write_fieldtrip),
+    "netCDF 3": Format(write_netcdf),
+    "netCDF 4": Format(write_netcdf4),
+    "series with events": Format(write_series),
+    "NIfTI with events": Format(write_run),
 }
+if find_spec("mne") and find_spec("pybv"):  # of the extra eeg, and of its tests
+    FORMATS |= {"MNE epochs": Format(write_epochs), "BrainVision": Format(write_brainvision)}
 
 
 # -------------------------------------------------------------------------------------------------------------- damages
@@ -550,6 +704,65 @@ def circular_pages(folder: Path) -> tuple[str, dict[str, Any]]:
     return path, options
 
 
+def fdt_elsewhere(folder: Path) -> tuple[str, dict[str, Any]]:
+    """An EEGLAB file whose values are a link to a file elsewhere."""
+    path, options = write_eeglab_fdt(folder)
+    secret = folder.parent / f"{folder.name}-secret.fdt"
+    (folder / "a.fdt").rename(secret)
+    (folder / "a.fdt").symlink_to(secret)
+    return path, options
+
+
+def huge_eeglab(folder: Path) -> tuple[str, dict[str, Any]]:
+    """An EEGLAB file that says it has 10^12 trials, in a .fdt file of 2 kB."""
+    from scipy.io import loadmat, savemat
+
+    path, options = write_eeglab_fdt(folder)
+    content = loadmat(folder / path)["EEG"]
+    content["trials"][0, 0] = np.array([[1e12]])
+    savemat(folder / path, {"EEG": content})
+    return path, options
+
+
+def circular_structure(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A MATLAB 7.3 structure that contains itself three times."""
+    import h5py
+
+    with h5py.File(folder / "a.mat", "w", userblock_size=512) as file:
+        group = file.create_group("g")
+        for name in "abc":
+            group[name] = group
+    return "a.mat", {"need_labels": False}
+
+
+def nested_structures(folder: Path) -> tuple[str, dict[str, Any]]:
+    """MATLAB 5 structures within structures, 200 deep."""
+    from scipy.io import savemat
+
+    inner: dict[str, Any] = {"X": _X}
+    for _ in range(200):
+        inner = {"s": inner}
+    savemat(folder / "a.mat", inner)
+    return "a.mat", {"need_labels": False}
+
+
+def huge_netcdf(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A netCDF 3 file that says it has 10^18 values."""
+    path, options = write_netcdf(folder)
+    content = (folder / path).read_bytes()
+    for name in (b"\0\0\0\5trial\0\0\0\0\0\0\6", b"\0\0\0\3row\0\0\0\0\x08"):
+        content = content.replace(name, name[:-4] + struct.pack(">i", 10**9))
+    (folder / path).write_bytes(content)
+    return path, options
+
+
+def late_events(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A recording with events after 10^300 seconds."""
+    path, options = write_series(folder)
+    (folder / "events.tsv").write_text("onset\tduration\ttrial_type\n1e300\t0.1\ta\n-1e300\t0.1\tb\n")
+    return path, options
+
+
 def huge_png(folder: Path) -> tuple[str, dict[str, Any]]:
     """A PNG file that says it has 10^10 pixels."""
 
@@ -685,13 +898,14 @@ CRAFTED: dict[str, Writer] = {
         many_chunks, many_chunks_filled, huge_zarr, missing_chunk, deep_metadata, nested_groups, circular_groups,
         unwritten_hdf5, unwritten_texts, external_storage, virtual_storage, external_link, many_pages, circular_pages,
         huge_png, huge_size, huge_nifti, long_tail, labels_from_a_device, link_out_of_a_folder, link_to_a_folder,
+        fdt_elsewhere, huge_eeglab, circular_structure, nested_structures, huge_netcdf, late_events,
         link_in_a_store, path_out_of_a_table, folder_of_another_encoding, long_names, zero_bytes_in_a_table,
     )
 }  # fmt: skip
 CRAFTED |= {
     f"{words} {name}": make(name)
     for words, make in (("pipe", _pipe), ("device", _device))
-    for name in ("a.npy", "a.npz", "a.mat", "a.h5", "a.zip", "a.nii", "a.csv")
+    for name in ("a.npy", "a.npz", "a.mat", "a.h5", "a.zip", "a.nii", "a.csv", "a.set", "a.nc")
 }
 """All of these must be refused."""
 
@@ -742,8 +956,8 @@ def serve() -> None:
     os.dup2(2, 1)
     for line in sys.stdin:
         folder, path, options = json.loads(line)
-        if "labels_from" in options:
-            options["labels_from"] = Path(folder, options["labels_from"])
+        for name in {"labels_from", "events"} & set(options):
+            options[name] = Path(folder, options[name])
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

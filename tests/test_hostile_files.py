@@ -68,6 +68,10 @@ FAULTS = {
     "virtual_storage": "lies in another file (a virtual data set)",
     "external_link": "lies in another file (a link)",
     "many_pages": "at most 10000 pages",
+    "fdt_elsewhere": "leads out of",
+    "huge_eeglab": "must have 288000000000000 bytes",
+    "circular_structure": "at most 64 deep",
+    "late_events": "lasts 1.08 s",
     "huge_size": "a sample of size 1000000x1000000 would need 8000 GB",
     "link_out_of_a_folder": "leads out of",
     "link_to_a_folder": "leads out of",
@@ -82,8 +86,8 @@ def test_crafted_files_are_refused(name, tmp_path):
     folder = tmp_path / "files"
     folder.mkdir()
     path, options = CRAFTED[name](folder)
-    if "labels_from" in options:
-        options["labels_from"] = folder / options["labels_from"]
+    for name_of_file in {"labels_from", "events"} & set(options):
+        options[name_of_file] = folder / options[name_of_file]
     with pytest.raises(BadFileError) as caught:
         load_samples(folder / path, **options)
     message = str(caught.value)
@@ -137,8 +141,8 @@ def test_damaged_files_are_right_or_refused(name, tmp_path):
 
 
 def loaded(folder, path, options):
-    if "labels_from" in options:
-        options["labels_from"] = folder / options["labels_from"]
+    for name_of_file in {"labels_from", "events"} & set(options):
+        options[name_of_file] = folder / options[name_of_file]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.asarray(load_samples(folder / path, **options).data)

@@ -435,6 +435,18 @@ def _from_mne(X: Any, ragged: bool) -> Array:
     )
 
 
+def axes_of_epochs(X: Any) -> Axes | None:
+    """Return the axes of MNE's Epochs: channels by name, frequencies in Hz, times in ms; None for other objects."""
+    if _library(X) != "mne" or not _is_epochs(X):
+        return None
+    found = [Axis("channel", "", list(X.ch_names))]
+    if hasattr(X, "freqs"):
+        found.append(Axis("frequency", "Hz", X.freqs))
+    if hasattr(X, "times"):
+        found.append(Axis("time", "ms", np.round(1000 * np.asarray(X.times), 6)))
+    return tuple(found)
+
+
 def _is_epochs(X: Any) -> bool:
     return any("Epochs" in kind.__name__ for kind in type(X).__mro__) and hasattr(X, "get_data")
 
@@ -472,4 +484,8 @@ _READERS_OF_ONE: dict[str, Callable[[Any], Any]] = {
     "xarray": _from_xarray,
 }
 _READERS_OF_LISTS: dict[str, Callable[[Any], list[Array] | None]] = {"nibabel": _runs_of_images, "mne": _runs_of_epochs}
-_AXES: dict[str, Callable[[Any], Axes | None]] = {"pandas": _axes_of_frame, "xarray": _axes_of_dataarray}
+_AXES: dict[str, Callable[[Any], Axes | None]] = {
+    "mne": axes_of_epochs,
+    "pandas": _axes_of_frame,
+    "xarray": _axes_of_dataarray,
+}

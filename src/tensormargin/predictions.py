@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,8 @@ class Predictions:
         File names of the samples, or their indices.
     predicted : ndarray of shape (n_samples,)
     columns : dict of str to ndarray
-        "label" and "group" if known, then "probability of CLASS" for each class, or "score of CLASS" for a model
-        without probabilities.
+        "file" of samples from several files, "label" and "group" if known, then "probability of CLASS" for each class,
+        or "score of CLASS" for a model without probabilities.
     """
 
     names: list[str]
@@ -122,14 +123,26 @@ def predictions_of(model: Any, samples: SampleSet, axes: AnyAxes = None) -> Pred
     last = last_estimator(model)
     metadata = Metadata(samples.groups, samples.confounds)
     ready = samples_for_last_step(model, samples.data, metadata)
-    known = (("label", samples.target), ("group", samples.groups))
+    known = (("file", samples.files), ("label", samples.target), ("group", samples.groups))
     columns = {name: values for name, values in known if values is not None}
-    names = samples.names or [str(number) for number in range(len(samples.data))]
+    names = samples.names or _numbered(samples)
     more = metadata_for_last_step(model, metadata)
     predicted, strengths = last.predict(ready, **more), _strengths(last, ready, more)
     if is_lazy(ready):
         predicted, strengths = computed(predicted, strengths)  # together, so that chunks are read once
     return Predictions(names, np.asarray(predicted), columns | _by_class(last, np.asarray(strengths)))
+
+
+def _numbered(samples: SampleSet) -> list[str]:
+    """Return the index of each sample in its file."""
+    if samples.files is None:
+        return [str(number) for number in range(len(samples.data))]
+    seen: Counter[str] = Counter()
+    names = []
+    for file in samples.files.tolist():
+        names.append(str(seen[file]))
+        seen[file] += 1
+    return names
 
 
 def _strengths(last: Any, X: Array, more: dict[str, Any]) -> Any:
@@ -155,13 +168,15 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
     text = io.StringIO()
     plain = csv.writer(text, lineterminator="\n")
     quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    before = [name for name in ("file",) if name in predictions.columns]
     known = [name for name in ("label", "group") if name in predictions.columns]
-    others = [name for name in predictions.columns if name not in known]
-    rows = [["sample", *known, "predicted", *others]]
+    others = [name for name in predictions.columns if name not in (*before, *known)]
+    rows = [[*before, "sample", *known, "predicted", *others]]
     for row, name in enumerate(predictions.names):
+        file = [predictions.columns[column][row] for column in before]
         given = [predictions.columns[column][row] for column in known]
         strengths = [f"{predictions.columns[column][row]:.6g}" for column in others]
-        rows.append([*map(neutral, (name, *given, predictions.predicted[row])), *strengths])
+        rows.append([*map(neutral, (*file, name, *given, predictions.predicted[row])), *strengths])
     for cells in rows:  # by default, a carriage return alone is not quoted before Python 3.13
         (quoted if any("\r" in one for one in cells) else plain).writerow(cells)
     with (

@@ -25,9 +25,13 @@ FORMATS = """
 DATA is one of
   array.npz  array.mat  array.h5  array.zarr      arrays X and y (or name them with --samples and --labels)
   array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
+  epochs.set  epochs-epo.fif  trials.mat          epochs of EEGLAB, MNE and FieldTrip; labels are the names of events
+  recording.set  recording.vhdr  recording.fif    cut around events with --tmin and --tmax (--events names some)
+  bold.nii.gz  series.npy                         the same with --events events.tsv and --tr or --sfreq
   folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
   table.csv  table.tsv                            columns path, label and optionally group
   digits  basic-motions  eeg  ...                 a public data set, see `tensormargin data list`
+Several files, or a folder of them, hold further samples; --groups file keeps those of a file together.
 """
 
 # The keys of `datasets.CATALOGUE`, copied so that a wrong name is refused at once; a test compares the two.
@@ -51,7 +55,8 @@ DATA_SETS = (
 
 _VIEWS = ("view", "covariates", "covariate_columns")
 _RULES = ("max_bytes", "allow_external", "fill_missing", "sha256")
-_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds", "sha256", *_VIEWS)
+_EVENTS = ("events", "tmin", "tmax", "tr", "delay", "detrend")
+_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds", "sha256", *_VIEWS, *_EVENTS)
 
 
 class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
@@ -105,6 +110,24 @@ _LOADING = (
         help='Names, units and coordinates of the modes of a sample, e.g. "channel=Fz|Cz,time[ms]=-200:4" (start and '
         "step); by default what the file states. Once per view if there are several.",
     ),
+    click.option(
+        "--events",
+        metavar="TABLE|NAMES",
+        help="Table with onset, duration (seconds) and trial_type to cut DATA with, or comma-separated events to take.",
+    ),
+    click.option("--tmin", type=float, metavar="SECONDS", help="Begin of a sample, from the onset of its event."),
+    click.option("--tmax", type=float, metavar="SECONDS", help="End of a sample; by default that of its event."),
+    click.option("--sfreq", type=float, metavar="HZ", help="Sampling frequency of series, if the file does not say."),
+    click.option("--tr", type=float, metavar="SECONDS", help="Repetition time of a 4-D NIfTI file that is cut."),
+    click.option(
+        "--delay", type=float, default=0.0, metavar="SECONDS", help="Added to all onsets: about 5 for blood flow."
+    ),
+    click.option(
+        "--detrend",
+        type=int,
+        metavar="DEGREE",
+        help="Remove a polynomial over time from a recording before cutting it.",
+    ),
     click.option("--max-bytes", metavar="SIZE", help="Most memory that the samples may need, e.g. 8GB."),
     click.option(
         "--allow-external", is_flag=True, help="Follow links, table paths and HDF5 storage to files elsewhere."
@@ -141,20 +164,13 @@ _PREPARING = (
 
 def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `load_samples` to a command, passed as one dictionary ``loading``."""
-    parts = (
-        "samples",
-        "labels",
-        "groups",
-        "no_groups",
-        "labels_from",
-        "axis",
-        "confounds",
-        "size",
-        "modes",
-        *_VIEWS,
-        *_RULES,
-    )
-    return _gathered(command, _LOADING, "loading", parts)
+    parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size", "modes", "sfreq")
+    return _gathered(command, _LOADING, "loading", (*parts, *_VIEWS, *_EVENTS, *_RULES))
+
+
+def data_argument(required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the argument DATA, one or more paths, as a decorator; the command gets a tuple."""
+    return click.argument("data", nargs=-1, required=required, type=click.Path(path_type=Path))
 
 
 def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,7 +191,7 @@ def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple
 
 
 def load(
-    path: Path,
+    path: Path | Sequence[Path],
     loading: dict[str, Any],
     need_labels: bool = True,
     ragged: bool = False,
@@ -187,15 +203,21 @@ def load(
     The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
     that would fill the memory are left in their files. ``known`` are the views of a fitted model.
     """
-    found = _loaded(path, loading, need_labels, ragged, in_parts, known)
+    paths = (path,) if isinstance(path, Path) else tuple(path)
+    found = _loaded(paths, loading, need_labels, ragged, in_parts, known)
     return _with_modes(found, loading["modes"]) if loading.get("modes") else found
 
 
 def _loaded(
-    path: Path, loading: dict[str, Any], need_labels: bool, ragged: bool, in_parts: bool, known: KnownViews | None
+    paths: tuple[Path, ...],
+    loading: dict[str, Any],
+    need_labels: bool,
+    ragged: bool,
+    in_parts: bool,
+    known: KnownViews | None,
 ) -> SampleSet:
-    if not path.exists():
-        return _of_catalogue(path, loading)
+    if len(paths) == 1 and not paths[0].exists():
+        return _of_catalogue(paths[0], loading)
     from ..leakage import LeakageWarning
 
     options = {name: value for name, value in loading.items() if name not in ("no_groups", "modes", *_VIEWS)}
@@ -207,10 +229,13 @@ def _loaded(
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
         lazy: Literal["auto", False] = "auto" if in_parts else False
         if known is not None or several_views(loading):
-            return _views(path, loading, {**options, "need_labels": need_labels, "lazy": lazy}, ragged, known)
+            if len(paths) > 1:
+                raise ValueError(f"DATA must be one file if there are several views; got {len(paths)} files")
+            return _views(paths[0], loading, {**options, "need_labels": need_labels, "lazy": lazy}, ragged, known)
         from ..io import load_samples
 
-        return load_samples(path, **options, need_labels=need_labels, ragged=ragged, lazy=lazy)
+        one_or_more = paths[0] if len(paths) == 1 else paths
+        return load_samples(one_or_more, **options, need_labels=need_labels, ragged=ragged, lazy=lazy)
 
 
 def _with_modes(samples: SampleSet, described: Sequence[str]) -> SampleSet:
@@ -290,9 +315,14 @@ def confounds_in(loading: dict[str, Any]) -> tuple[str, ...]:
     return names(given) if isinstance(given, str) else tuple(given or ())
 
 
-def check_data(path: Path) -> None:
-    """Raise ValueError if there is neither a file nor a public data set of that name."""
-    if path.exists() or str(path) in DATA_SETS:
+def check_data(*paths: Path) -> None:
+    """Raise ValueError if there is neither a file nor a public data set of a name; several must be files."""
+    for path in paths:
+        _check_one(path, len(paths) > 1)
+
+
+def _check_one(path: Path, must_be_file: bool) -> None:
+    if path.exists() or (str(path) in DATA_SETS and not must_be_file):
         return
     try:
         files = [str(one) for one in path.parent.iterdir()]

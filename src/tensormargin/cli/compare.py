@@ -12,6 +12,7 @@ from ._data import (
     FORMATS,
     check_data,
     counted,
+    data_argument,
     in_words,
     leakage_said,
     load,
@@ -55,11 +56,11 @@ Besides the paper's methods: RBF-SVM, RBF-LMDM, DuSK and TT-MMK (kernels), Linea
 """
 
 
-_DEFAULT = Path("basic-motions")
+_DEFAULT = (Path("basic-motions"),)
 
 
 @click.command("compare", epilog=_EXAMPLES)
-@click.argument("data", required=False, type=click.Path(path_type=Path))
+@data_argument(required=False)
 @methods_option
 @click.option("--kernels", is_flag=True, help="Add the kernel methods, tuned over the width of the kernel, too.")
 @click.option(
@@ -88,7 +89,7 @@ _DEFAULT = Path("basic-motions")
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
 @json_option
 def compare_command(
-    data: Path | None,
+    data: tuple[Path, ...],
     methods: str | None,
     kernels: bool,
     repeats: int,
@@ -110,14 +111,14 @@ def compare_command(
     that come with the package are used. To resume a run that was stopped, repeat the same command.
     """
     with refusals(ValueError):
-        check_data(data or _DEFAULT)
+        check_data(*(data or _DEFAULT))
         one_tensor_only(loading, "compare")
     with progress_bar(in_seconds=True) as show, processes(jobs, scheduler, "tensormargin.evaluation") as ready:
         from ..evaluation import CompareSettings, compare, comparison_content
         from ..methods import KERNEL_METHODS, METHODS
 
         with refusals(ValueError):
-            check_outputs((data, loading["labels_from"]), (report,))
+            check_outputs((*data, loading["labels_from"]), (report,))
             recipe = recipe_of(preparing, loading)
             chosen = tuple(METHODS) if methods is None else names(methods)
             settings = CompareSettings(

@@ -14,6 +14,7 @@ from ._data import (
     Shape,
     check_data,
     counted,
+    data_argument,
     in_words,
     leakage_said,
     load,
@@ -49,6 +50,8 @@ Examples:
   tensormargin fit eeg.npz -o eeg.skops --auto --budget 60s    the same in a minute, as far as that goes
   tensormargin fit scans/ -o scans.skops --auto --crop bright --weight-map weight.nii.gz
   tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
+  tensormargin fit sub-1.set sub-2.set sub-3.set --groups file --auto -o eeg.skops
+  tensormargin fit bold.nii.gz --events events.tsv --tr 2 --delay 5 --detrend 2 -o bold.skops
   tensormargin fit gestures/ -o gestures.skops --length resample    .npy files of channels x time, any duration
   tensormargin fit faces.npz -o faces.skops --decomposition tucker --rank 8x8
   tensormargin fit eeg.npz --view fmri.nii.gz --covariates people.csv -o both.skops    several tensors per person
@@ -74,7 +77,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 
 
 @click.command("fit", epilog=_EXAMPLES)
-@click.argument("data", type=click.Path(path_type=Path))
+@data_argument()
 @click.option("-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Model file.")
 @click.option("--auto", is_flag=True, help="Choose representation, decomposition and rank by cross-validation, too.")
 @click.option(
@@ -84,7 +87,6 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     show_default=True,
     help="Kind of the samples: the representations that --auto tries. Guessed by default.",
 )
-@click.option("--sfreq", type=float, metavar="HZ", help="Sampling frequency of series, for frequency bands.")
 @click.option(
     "--linear", is_flag=True, help="Try only what is linear in the samples, for maps (which imply it) and export."
 )
@@ -130,11 +132,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @fresh_option
 @json_option
 def fit_command(
-    data: Path,
+    data: tuple[Path, ...],
     out: Path,
     auto: bool,
     kind: str,
-    sfreq: float | None,
     linear: bool,
     decomposition: str | None,
     rank: tuple[int, ...] | None,
@@ -166,7 +167,7 @@ def fit_command(
     choice. To resume a run that was stopped, repeat the same command.
     """
     with refusals(ValueError):
-        check_data(data)
+        check_data(*data)
     # Searches run in threads; only permutation tests need processes, whose start takes longer than a small fit.
     started = processes(jobs if permutations else 1, scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
@@ -178,13 +179,13 @@ def fit_command(
         if report is not None and no_report:
             raise ValueError("--report and --no-report contradict each other; leave one out")
         page = None if no_report else report or out.with_suffix(".html")
-        check_outputs((data, *view_files(loading)), (out, page, weight_map, pattern_map))
+        check_outputs((*data, *view_files(loading)), (out, page, weight_map, pattern_map))
         if outer_folds == 1:
             raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
         plan = FitPlan(
             auto=auto,
             kind=kind,
-            sfreq=sfreq,
+            sfreq=loading["sfreq"] if auto or loading["events"] is None else None,
             linear=linear or (auto and (weight_map or pattern_map) is not None),
             decomposition=decomposition or "tucker",
             rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
@@ -203,7 +204,7 @@ def fit_command(
         samples = load(data, loading, ragged=plan.recipe.length is not None, in_parts=True)
         plan, said = with_kind(samples, plan)
         check_maps(samples, weight_map, pattern_map)
-        check_outputs((data, *view_files(loading)), (out, page, *map_files(samples, weight_map, pattern_map)))
+        check_outputs((*data, *view_files(loading)), (out, page, *map_files(samples, weight_map, pattern_map)))
         checkpoint = unfinished(show, fresh)
         with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
             n_searches = sum(plan.searches(n_views(samples)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, load, loading_options, view_files, warn_of_axes
+from ._data import FORMATS, data_argument, load, loading_options, view_files, warn_of_axes
 from ._maps import write_maps
 from ._options import blaming, check_outputs, json_option, model_sha256_option, print_json, refusals
 
@@ -20,6 +20,7 @@ _PREDICT_EXAMPLES = f"""
 Examples:
   tensormargin predict eeg.skops new.npz -o predictions.csv
   tensormargin predict scans.skops scans/new/ -o predictions.csv --json
+  tensormargin predict eeg.skops monday.npz tuesday.npz -o predictions.csv     one column says which file
   tensormargin predict both.skops new.npz --view fmri=new.nii.gz --covariates new.csv -o predictions.csv
 
 Labels in DATA are optional; if there are any, they are added to the file and the accuracy is printed.
@@ -28,26 +29,26 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 
 @click.command("predict", epilog=_PREDICT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
+@data_argument()
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
 @loading_options
 @model_sha256_option
 @json_option
 def predict_command(
-    model: Path, data: Path, out: Path, loading: dict[str, Any], model_sha256: str | None, as_json: bool
+    model: Path, data: tuple[Path, ...], out: Path, loading: dict[str, Any], model_sha256: str | None, as_json: bool
 ) -> None:
     """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
-    The CSV file has one row per sample: its name or number, the predicted class, and the probability
-    (for models without probabilities, the score) of every class. Text that a spreadsheet would take for a formula
-    (=, +, - or @ in front, unless it is a number) gets an apostrophe in front.
+    The CSV file has one row per sample: its name or number (of several files, the file first), the predicted class, and
+    the probability (for models without probabilities, the score) of every class. Text that a spreadsheet would take for
+    a formula (=, +, - or @ in front, unless it is a number) gets an apostrophe in front.
     """
     from ..io import known_views, load_model
     from ..predictions import confounds_needed, predictions_of, write_predictions
     from ..preparation import takes_ragged
 
     with refusals(ValueError):
-        check_outputs((model, data, *view_files(loading)), (out,))
+        check_outputs((model, *data, *view_files(loading)), (out,))
         loaded = load_model(model, model_sha256)
         with blaming(model):
             loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
@@ -75,7 +76,7 @@ def predict_command(
 
         click.echo(f"No accuracy: the labels {listed(unknown)} are none of the model's classes")
     elif accuracy is not None:
-        click.echo(f"Accuracy on the labels that came with {data}: {100 * accuracy:.2f} %")
+        click.echo(f"Accuracy on the labels that came with {samples.source}: {100 * accuracy:.2f} %")
 
 
 def _accuracy(predicted: Any, samples: SampleSet, classes: list[Any]) -> tuple[float | None, list[str]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ._data import FORMATS, check_data, load, loading_options, view_files, warn_of_axes
+from ._data import FORMATS, check_data, data_argument, load, loading_options, view_files, warn_of_axes
 from ._options import blaming, check_outputs, json_option, model_sha256_option, refusals, say_written
 
 _EXAMPLES = f"""
@@ -24,22 +24,22 @@ DATA should be the labelled samples that the model was fitted to; the report say
 
 @click.command("report", epilog=_EXAMPLES)
 @click.argument("source", metavar="MODEL|COMPARISON", type=click.Path(path_type=Path))
-@click.argument("data", required=False, type=click.Path(path_type=Path))
+@data_argument(required=False)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="HTML file to write.")
 @loading_options
 @model_sha256_option
 @json_option
 def report_command(
-    source: Path, data: Path | None, out: Path, loading: dict[str, Any], model_sha256: str | None, as_json: bool
+    source: Path, data: tuple[Path, ...], out: Path, loading: dict[str, Any], model_sha256: str | None, as_json: bool
 ) -> None:
     """Write a self-contained HTML report of a model or a comparison."""
     from ..report import comparison_page, read_comparison, write_page
 
     with refusals(ValueError, TypeError):
-        check_outputs((source, data, *view_files(loading)), (out,))
+        check_outputs((source, *data, *view_files(loading)), (out,))
         if source.suffix.lower() == ".json":
-            if data is not None:
-                raise ValueError(f"a comparison needs no DATA; leave {data} out")
+            if data:
+                raise ValueError(f"a comparison needs no DATA; leave {data[0]} out")
             with blaming(source):
                 write_page(out, comparison_page(read_comparison(source, model_sha256)))
         else:
@@ -48,20 +48,19 @@ def report_command(
 
 
 def _report_model(
-    source: Path, data: Path | None, out: Path, loading: dict[str, Any], model_sha256: str | None
+    source: Path, data: tuple[Path, ...], out: Path, loading: dict[str, Any], model_sha256: str | None
 ) -> None:
     from ..io import known_views, load_model
     from ..predictions import check_samples_fit, confounds_needed
     from ..preparation import takes_ragged
     from ..report import model_page, write_page
 
-    if data is not None:
-        check_data(data)
+    check_data(*data)
     loaded = load_model(source, model_sha256)
     with blaming(source):
         loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
         ragged, known = takes_ragged(loaded.model), known_views(loaded)
-    samples = None if data is None else load(data, loading, ragged=ragged, in_parts=True, known=known)
+    samples = None if not data else load(data, loading, ragged=ragged, in_parts=True, known=known)
     with blaming(source):
         if samples is not None:
             check_samples_fit(loaded.model, samples, loaded.axes)

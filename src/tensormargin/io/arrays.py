@@ -57,6 +57,8 @@ class Stored:
         Chunk shape of the file; None if the array can only be read as a whole.
     verify : callable or None
         Checks the checksum of an array whose parts are read without it, by reading the whole array once.
+    cells : list of ndarray or None
+        The cells of a MATLAB cell array of numbers if they differ in shape; it can only be read through them.
     dims, scales, unit
         Names of its axes, arrays with their coordinates, and unit of its entries, as in `Entry`.
     """
@@ -66,6 +68,7 @@ class Stored:
     get: Callable[[tuple[slice, ...]], Any]
     pieces: tuple[int, ...] | None = None
     verify: Callable[[], None] | None = None
+    cells: list[Array] | None = None
     dims: tuple[str, ...] | None = None
     scales: tuple[str | None, ...] | None = None
     unit: str = ""
@@ -178,8 +181,9 @@ def _stored(path: Path, entry: Entry, get: Callable[[tuple[slice, ...]], Any]) -
     if entry.value is not None:
         get = entry.value.__getitem__
     usable = get if entry.fault is None else refuse
-    stored = Stored(entry.shape, np.dtype(entry.dtype), usable, entry.pieces)
-    return replace(stored, dims=entry.dims, scales=entry.scales, unit=entry.unit)
+    stored = Stored(entry.shape, np.dtype(entry.dtype), usable, entry.pieces, cells=entry.cells)
+    stored = replace(stored, dims=entry.dims, scales=entry.scales, unit=entry.unit)
+    return stored if entry.packing is None else _unpacked(stored, entry.packing)
 
 
 @contextmanager
@@ -280,6 +284,33 @@ def _open_hdf5(path: Path, only: str | None, rules: FileRules) -> AbstractContex
     return _read_elsewhere(".hdf5.list_arrays", ".hdf5.read_array", path, only, rules)
 
 
+def _open_netcdf(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
+    with path.open("rb") as file:
+        is_classic = file.read(3) == b"CDF"
+    if is_classic:
+        return _read_elsewhere(".netcdf.list_arrays", "", path, only, rules)
+    require_package(path, "h5py", "hdf5", "a netCDF 4 file")
+    return _read_elsewhere(".hdf5.list_netcdf", ".hdf5.read_array", path, only, rules)
+
+
+def _unpacked(stored: Stored, packing: Mapping[str, float]) -> Stored:
+    """Return an array of a netCDF file as its attributes say: scaled, shifted, and NaN where values are missing."""
+    scaled, fill = "scale" in packing or "offset" in packing, packing.get("fill")
+    is_float = stored.dtype.kind == "f"
+    if stored.dtype.kind not in "iuf" or (is_float and not scaled and (fill is None or np.isnan(fill))):
+        return stored
+    dtype = stored.dtype if is_float and not scaled else np.dtype(np.float64)
+
+    def get(where: tuple[slice, ...]) -> Array:
+        raw = np.asarray(stored.get(where))
+        values = raw.astype(dtype)
+        if scaled:
+            values = values * packing.get("scale", 1.0) + packing.get("offset", 0.0)
+        return values if fill is None else np.where(raw == fill, np.asarray(np.nan, dtype), values)
+
+    return replace(stored, dtype=dtype, get=get)
+
+
 def _open_zarr(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
     require_package(path, "zarr", "zarr", "a Zarr store")
     return _read_elsewhere(".zarr_stores.list_arrays", ".zarr_stores.read_array", path, only, rules)
@@ -310,6 +341,8 @@ _CONTAINERS = {
     ".npz": _Container("a NumPy archive", _open_npz, "write it with numpy.savez(path, X=..., y=...)"),
     ".npy": _Container("a NumPy array", _open_npy, "write it with numpy.save(path, X), X an array of numbers"),
     ".mat": _Container("a MATLAB file", _open_mat, "save it again from MATLAB"),
+    ".set": _Container("an EEGLAB file", _open_mat, "save it again from EEGLAB"),
+    ".nc": _Container("a netCDF file", _open_netcdf, "write it again, e.g. with xarray, as netCDF 3 or 4"),
     ".h5": _HDF5,
     ".hdf5": _HDF5,
     ".hdf": _HDF5,

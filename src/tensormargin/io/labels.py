@@ -110,6 +110,50 @@ def from_text(path: Path, values: Sequence[str], what: str) -> Array:
     return text
 
 
+class Chosen(NamedTuple):
+    """Labels, groups and confounds among the columns of a recording; ``others`` are columns that may be groups."""
+
+    target: Array | None
+    groups: Array | None
+    confounds: dict[str, Array] | None
+    others: dict[str, Array]
+
+
+def choose_columns(
+    path: Path,
+    columns: Mapping[str, Array],
+    labels: tuple[str | None, str | None],
+    groups: GroupsName,
+    other_labels: str | None,
+    confounds: Collection[str],
+) -> Chosen:
+    """Return labels, groups and confounds among columns with one value per sample.
+
+    Parameters
+    ----------
+    path : Path
+    columns : mapping of str to ndarray
+    labels : tuple of str or None
+        The name that was asked for, and the one that is usual for this kind of file.
+    groups : str, False or None
+    other_labels : str or None
+        Name of labels from a separate file.
+    confounds : collection of str
+    """
+    asked, usual = labels
+    label = usual if asked is None and usual is not None and usual != groups else None
+    label = label or choose_labels(path, columns, asked, groups)
+    not_groups = (label, other_labels)
+    name = choose_groups(path, columns, groups, not_groups)
+    texts = {one: [str(value) for value in columns[one].tolist()] for one in confounds if one in columns}
+    return Chosen(
+        None if label is None else from_column(path, columns[label], "labels"),
+        None if name is None else from_column(path, columns[name], "groups"),
+        confounds_in_table(Table(path, texts, has_header=True), confounds) or None,
+        {other: own for other, own in columns.items() if other not in not_groups},
+    )
+
+
 class Labels(NamedTuple):
     """Labels and groups from a separate file; ``paths`` names the sample file of each row.
 
@@ -188,6 +232,11 @@ def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
         f"{path}: has no labels under the names {', '.join(LABELS)}; it holds {describe(held)}: give the right one as "
         f"labels=... (command line: --labels), or {remedy}"
     )
+
+
+def from_column(path: Path, values: Array, what: str) -> Array:
+    """Return a column of numbers or text as labels or groups."""
+    return from_text(path, values.tolist(), what) if values.dtype.kind in "UT" else clean(path, values, what)
 
 
 def groups_in_table(table: Table, groups: GroupsName, labels: Collection[str | None]) -> Array | None:

@@ -16,7 +16,7 @@ from .._validation import text_or_numbers
 from ..axes import Axes, axes_of, axes_of_volume, checked_any_axes
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
-from ..metadata import checked_confounds
+from ..metadata import checked_confounds, names_of
 from ..readers.files import NIFTI
 from ..readers.rules import (
     DEFAULT_RULES,
@@ -33,6 +33,8 @@ from .arrays import Stored, check_samples, container_endings, container_kind, op
 from .container_axes import axes_in_container
 from .covariates import Coding
 from .digests import check_sha256
+from .dimensions import likely_labels, sample_axis
+from .events import WHOLE, Window, checked_window, chosen, mean_volumes, read_events
 from .grouping import grouping_in_names, unused_grouping
 from .images import (
     Stack,
@@ -49,8 +51,10 @@ from .images import (
 )
 from .labels import (
     PATHS,
+    Chosen,
     GroupsName,
     Labels,
+    choose_columns,
     choose_entry,
     choose_groups,
     choose_labels,
@@ -66,11 +70,24 @@ from .labels import (
     read_labels,
     rows_by_path,
 )
-from .lazy import Chunks, check_dask, chunks_for, lazy_container, stays_in_files
+from .lazy import Chunks, check_dask, chunks_for, lazy_container, samples_per_chunk, stays_in_files
+from .recordings import (
+    Cutting,
+    Recording,
+    continuous,
+    epochs_of,
+    find_recording,
+    is_recording,
+    parsed_events,
+    read_recording,
+    recording_endings,
+)
+from .several import FILE, files_in, joined
 from .tables import Table, is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")
 _WHOLE = "can only be read whole, which one task does; convert it to .npy, HDF5 or Zarr if that is too much for memory"
+_WINDOW = "a part around events (command line: --tmin, --tmax, --delay, --detrend)"
 _LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"
 
 
@@ -114,6 +131,8 @@ class SampleSet:
         Sampling frequency in Hz along the last mode, for the same sources.
     axes : tuple of Axis or None
         Names, units and coordinates of the modes, as far as the source states them; a dictionary for several views.
+    files : ndarray of shape (n_samples,) or None
+        The file of each sample, if they come from several.
     """
 
     data: Any
@@ -131,6 +150,7 @@ class SampleSet:
     field: str | None = None
     sfreq: float | None = None
     axes: Axes | Mapping[str, Axes | None] | None = None
+    files: Array | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confounds", checked_confounds(self.data, self.confounds))
@@ -193,11 +213,21 @@ class _Asked:
     ragged: bool = False
     other_labels: str | None = None
     missing: bool = False
+    events: Path | tuple[str, ...] | None = None
+    window: Window = WHOLE
+    sfreq: float | None = None
+    tr: float | None = None
+    confounds: tuple[str, ...] = ()
     rules: FileRules = DEFAULT_RULES
+
+    @property
+    def cutting(self) -> Cutting:
+        """How recordings become samples."""
+        return Cutting(self.events, self.window, self.sfreq, self.labels)
 
 
 def load_samples(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
     samples: str | None = None,
     labels: str | None = None,
@@ -217,6 +247,13 @@ def load_samples(
     sha256: str | None = None,
     mode_names: Sequence[str] | None = None,
     mode_values: Mapping[str, Any] | Sequence[Any] | None = None,
+    events: str | Path | Sequence[str] | None = None,
+    tmin: float | None = None,
+    tmax: float | None = None,
+    sfreq: float | None = None,
+    tr: float | None = None,
+    delay: float = 0.0,
+    detrend: int | None = None,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
 
@@ -224,20 +261,27 @@ def load_samples(
 
     Parameters
     ----------
-    path : str or Path
-        One of
+    path : str, Path, or sequence of them
+        Several files or folders hold further samples of the same shape; so does a folder of containers or recordings.
+        ``groups="file"`` makes each file a group. Otherwise one of
 
         - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
-          Zarr (a folder or ``.zip``);
+          Zarr (a folder or ``.zip``), netCDF (``.nc``, 3 and 4), whose dimensions and coordinates become ``axes``;
+          the one named sample, trial, epoch, event, subject, ... counts the samples, or else the first;
         - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
         - a table (``.csv``, ``.tsv``) with the columns path, label and optionally group; paths are relative to the
           table's folder;
-        - a 4-D NIfTI file, samples along the last axis, with ``labels_from``.
+        - a 4-D NIfTI file, samples along the last axis, with ``labels_from`` or ``events``;
+        - epochs, or a continuous recording that is cut around events: EEGLAB (``.set``), FieldTrip (``.mat``), MNE
+          (``.fif``) or BrainVision (``.vhdr``). Values have the unit of the file: volts for the last two, as MNE
+          returns them. The labels are the names of the events, unless ``labels`` names another column of their
+          metadata or ``trialinfo``.
     samples : str, optional
-        Name of the array with the samples ("a/b" inside groups), or of a table's column of paths. By default X, data,
-        samples or images, otherwise the only array that could be the samples.
+        Name of the array with the samples ("a/b" inside groups and MATLAB structures), or of a table's column of paths.
+        By default X, data, samples or images, otherwise the only array that could be the samples.
     labels : str, optional
-        Name of the array or column. By default y, labels, label, target or targets.
+        Name of the array or column. By default y, labels, label, target or targets; in a netCDF file also the only
+        other variable along the dimension of the samples.
     groups : str or False, optional
         Name of the array or column. By default groups or group, if present and not used as labels. False ignores
         groups.
@@ -289,6 +333,21 @@ def load_samples(
         states (see `SampleSet.axes` and docs/guide.md).
     mode_values : mapping of str to array-like, or sequence of array-like or None, optional
         Coordinates of modes, one number or text per index, by name or one entry per mode.
+    events : str, Path or sequence of str, optional
+        For continuous recordings, arrays of channels × times (with ``sfreq``) and 4-D NIfTI files (with ``tr``): a
+        table with the columns onset and duration, in seconds, and trial_type or label; or the names of the recording's
+        own events, by default all of them. For epochs: the names of the events to take.
+    tmin, tmax : float, optional
+        The part around each event, in seconds. Without ``tmax`` it is as long as the event. Of epochs, the part that is
+        kept.
+    sfreq : float, optional
+        Sampling frequency in Hz along the last mode, for files that do not state it.
+    tr : float, optional
+        Repetition time of a 4-D NIfTI file in seconds. A sample is the mean of the volumes in the window of an event.
+    delay : float, default=0.0
+        Seconds to add to all onsets, such as 5 for a haemodynamic response.
+    detrend : int, optional
+        Degree of the polynomial over time to remove from a continuous recording before it is cut: the file is one run.
 
     Returns
     -------
@@ -313,9 +372,11 @@ def load_samples(
     >>> load_samples("faces.npz").data.shape  # doctest: +SKIP
     (4, 8, 8)
     """
+    given = {name: value for name, value in locals().items() if name != "path"}  # the arguments, for each of several
+    several = _several_files(path, allow_external)
+    if several is not None or not isinstance(path, str | Path):
+        return _from_several(several or [], **given)
     source = Path(path)
-    if not source.exists():
-        raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
     check_text(source, str(source))
     if lazy is True:
         check_dask(source)
@@ -325,6 +386,7 @@ def load_samples(
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
     if lazy is True and ragged:
         raise ValueError("lazy samples must have one shape; got lazy=True and ragged=True. Leave one of them out")
+    window = checked_window(tmin, tmax, delay, detrend, tr, sfreq)
     rules = FileRules(parsed_bytes(max_bytes), allow_external, fill_missing)
     if sha256 is not None:
         check_sha256(source, sha256)
@@ -343,16 +405,55 @@ def load_samples(
         ragged=ragged,
         other_labels=None if second is None else second.name,
         missing=missing,
+        events=parsed_events(events),
+        window=window,
+        sfreq=sfreq,
+        tr=tr,
+        confounds=named,
         rules=rules,
     )
     found, axes = _read(source, asked)
-    found = replace(found, source=str(path))
+    found = replace(found, source=str(path), sfreq=found.sfreq or sfreq)
     found = found if second is None else _with_labels(source, found, second)
     found = _with_warnings(_samples_first(source, found, second, asked), use_groups=groups is not False)
     found = replace(found, axes=_axes_of(source, found, axes, mode_names, mode_values))
     found = _with_confounds(source, found, named, second, rules) if named else found
     for text in found.warnings if need_labels else ():
         warnings.warn(text, LeakageWarning, stacklevel=2)
+    return found
+
+
+def _several_files(path: Any, allow_external: bool) -> Sequence[str | Path] | None:
+    """Return several files with samples each: as given, or in a folder; None for everything else."""
+    if not isinstance(path, str | Path):
+        return list(path)
+    source = Path(path)
+    if not source.exists():
+        raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
+    if not source.is_dir() or container_kind(source) is not None:
+        return None
+    return files_in(source, FileRules(allow_external=allow_external)) or None
+
+
+def _from_several(paths: Sequence[str | Path], **given: Any) -> SampleSet:
+    """Return the samples of several files; arguments that can belong to one file only are refused."""
+    if not paths:
+        raise BadFileError("no file was given; give at least one")
+    by_file = given["groups"] == FILE
+    options = given | {"groups": None if by_file else given["groups"]}
+    if len(paths) == 1 and not by_file:
+        return load_samples(paths[0], **options)
+    for name in ("sha256", "labels_from", "events"):
+        if given[name] is not None and (name != "events" or isinstance(parsed_events(given[name]), Path)):
+            raise BadFileError(
+                f"{paths[0]} and {len(paths) - 1} more: {name}={str(given[name])!r} (command line: "
+                f"--{name.replace('_', '-')}) can belong to one file only; leave it out, or give one file"
+            )
+    with warnings.catch_warnings(action="ignore", category=LeakageWarning):
+        found = joined([load_samples(path, **options) for path in paths], by_file)
+    found = found if given["groups"] is not False else replace(found, warnings=())
+    for text in found.warnings if given["need_labels"] else ():
+        warnings.warn(text, LeakageWarning, stacklevel=3)
     return found
 
 
@@ -377,45 +478,124 @@ def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
 def _read(path: Path, asked: _Asked) -> tuple[SampleSet, Axes | None]:
     """Return the contents of a path, and axes; the samples of a container are not yet moved to the first axis."""
     kind = container_kind(path)
-    if kind is not None:
-        return _from_container(path, kind, asked)
-    if path.is_dir():
-        return _with_places(_from_folder(path, asked))
-    if is_table(path):
-        return _with_places(_from_table(path, asked))
+    return _with_places(_from_files(path, asked)) if kind is None else _from_container(path, kind, asked)
+
+
+def _from_files(path: Path, asked: _Asked) -> SampleSet:
+    """Return the contents of anything but a container of arrays."""
+    if is_recording(path):
+        return _from_recording(path, read_recording(path, asked.rules), asked)
     if path.name.lower().endswith(NIFTI):
-        return _with_places(_from_nifti(path, asked))
+        return _from_nifti(path, asked)
+    _refuse(path, asked, ("events", "window", "tr"), "only recordings and 4-D NIfTI files are cut around events")
+    if path.is_dir():
+        return _from_folder(path, asked)
+    if is_table(path):
+        return _from_table(path, asked)
     raise BadFileError(
         f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, "
-        f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}"
+        f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}, {recording_endings()}"
     )
+
+
+def _from_recording(path: Path, recording: Recording, asked: _Asked) -> SampleSet:
+    """Return epochs with the labels and groups among their columns."""
+    _refuse(path, asked, ("axis", "size", "tr"), "the samples of a recording are its epochs, channels by times")
+    made = epochs_of(path, recording, asked.cutting, asked.rules)
+    found = _chosen(path, made.columns, made.label, asked)
+    data, notes = _whole_recording(path, made, asked)
+    return replace(
+        SampleSet(data, found.target, found.groups, None, None, "", made.kind, notes, _unused(path, found.others)),
+        confounds=found.confounds,
+        field=made.field,
+        sfreq=made.sfreq,
+        axes=made.axes,
+    )
+
+
+def _chosen(path: Path, columns: Mapping[str, Array], usual: str | None, asked: _Asked) -> Chosen:
+    """Return labels, groups and confounds among the columns of a recording; ``usual`` are its usual labels."""
+    labels = (asked.labels, usual)
+    found = choose_columns(path, columns, labels, asked.groups, asked.other_labels, asked.confounds)
+    if found.target is None and asked.need_labels:
+        no_labels(path, columns, _LABELS_FROM)
+    return found
+
+
+def _whole_recording(path: Path, made: Recording, asked: _Asked) -> tuple[Any, tuple[str, ...]]:
+    """Return the epochs, as a Dask array if asked for, and notes."""
+    check_samples(path, made.data, "the recording", asked.missing)
+    if made.data.dtype == object and not asked.ragged:
+        lengths = [int(one.shape[-1]) for one in made.data]
+        raise BadFileError(
+            f"{path}: its {len(lengths)} trials last {min(lengths)} to {max(lengths)} time points, but all samples "
+            "must have one shape; give ragged=True for EqualLength (command line: --length resample), or cut them to "
+            "one length"
+        )
+    if asked.lazy is not True:
+        return made.data, made.notes
+    from dask.array import from_array
+
+    per = samples_per_chunk(asked.chunks, made.data[0].nbytes)
+    return from_array(made.data, chunks=(per, *made.data.shape[1:])), (*made.notes, f"{path.name} {_WHOLE}")
 
 
 def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, Axes | None]:
     """Return the samples, and the axes that they have once the samples are along the first axis."""
     _refuse(path, asked, ("size",), "only files that are one sample each can be resized")
     with open_arrays(path, rules=asked.rules) as held:
-        label_name = choose_labels(path, held, asked.labels, asked.groups)
-        if label_name is None and asked.need_labels:
-            no_labels(path, held, _LABELS_FROM)
+        recording = _recording_in(path, held, asked)
+        if recording is not None:
+            return _with_places(_from_recording(path, recording, asked))
+        name, label_name = _samples_and_labels(path, held, asked)
         not_groups = (label_name, asked.other_labels)
-        taken = (label_name, choose_groups(path, held, asked.groups, not_groups))
-        others = {name: stored for name, stored in held.items() if name not in taken}
-        name = choose_entry(path, held, asked.samples, _SAMPLES, "samples") or _likely_samples(path, others)
         target = None if label_name is None else clean(path, held[label_name].read(), "labels")
         groups = groups_in_container(path, held, asked.groups, not_groups)
-        data, notes = _samples_in(path, name, held[name], asked)
-        n_samples = data.shape[asked.axis] if -data.ndim <= asked.axis < data.ndim else 0
+        axis = sample_axis(held[name], asked.axis)
+        data, notes = _samples_in(path, name, held[name], replace(asked, axis=axis))
+        n_samples = data.shape[axis] if -data.ndim <= axis < data.ndim else 0
         unused = _unused(path, likely_groups(held, (*not_groups, name), n_samples))
-        found = axes_in_container(held, name, asked.axis, taken)
-        notes = (*notes, *(f"{path.name}: {note}" for note in found.notes))
-        return SampleSet(data, target, groups, None, None, "", kind, notes, unused), found.axes
+        if axis != asked.axis:  # by its name
+            data = np.moveaxis(data, axis, asked.axis)
+        stated = axes_in_container(held, name, axis, not_groups)
+        notes = (*notes, *(f"{path.name}: {note}" for note in stated.notes))
+        found = SampleSet(data, target, groups, None, None, "", kind, notes, unused)
+        return found, stated.axes
 
 
 def _with_places(found: SampleSet) -> tuple[SampleSet, Axes | None]:
-    """Return samples with the axes that an affine gives their first three modes."""
+    """Return samples with the axes that they have, or that an affine gives their first three modes."""
     shape: Any = found.sample_shape
-    return found, None if found.affine is None else axes_of_volume(found.affine, shape)
+    if found.axes is not None or found.affine is None:
+        return found, found.axes if isinstance(found.axes, tuple) else None
+    return found, axes_of_volume(found.affine, shape)
+
+
+def _samples_and_labels(path: Path, held: Mapping[str, Stored], asked: _Asked) -> tuple[str, str | None]:
+    """Return the names of the samples and of the labels (None for a file without labels, if it needs none)."""
+    label_name = choose_labels(path, held, asked.labels, asked.groups)
+    taken = (label_name, choose_groups(path, held, asked.groups, (label_name, asked.other_labels)))
+    others = {name: stored for name, stored in held.items() if name not in taken}
+    name = choose_entry(path, held, asked.samples, _SAMPLES, "samples")
+    if label_name is None and asked.need_labels:
+        of_samples = name or _likely_samples(path, others, must=False)
+        if of_samples is not None and asked.labels is None:
+            label_name = likely_labels(held, of_samples, sample_axis(held[of_samples], asked.axis))
+        if label_name is None:
+            no_labels(path, held, _LABELS_FROM)
+    return name or str(_likely_samples(path, others)), label_name
+
+
+def _recording_in(path: Path, held: Mapping[str, Stored], asked: _Asked) -> Recording | None:
+    """Return the recording in a container: a structure of EEGLAB or FieldTrip, or an array with events."""
+    found = find_recording(path, held, asked.samples, asked.rules)
+    if found is not None:
+        return found
+    if asked.events is None:
+        _refuse(path, asked, ("window", "tr"), "arrays are cut around events=... (command line: --events) only")
+        return None
+    name = choose_entry(path, held, asked.samples, _SAMPLES, "samples") or str(_likely_samples(path, held))
+    return continuous(path, name, held[name].read(), asked.sfreq)
 
 
 def _unused(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[str, ...]:
@@ -442,18 +622,20 @@ def _in_parts(path: Path, asked: _Asked, n_bytes: int) -> tuple[str, ...]:
     return (said,) if asked.lazy == "auto" else ()
 
 
-def _likely_samples(path: Path, held: Mapping[str, Stored]) -> str:
+def _likely_samples(path: Path, held: Mapping[str, Stored], must: bool = True) -> str | None:
     """Return the name of the only numeric array with two or more axes; MATLAB vectors, with an axis of 1, do not count.
 
-    Raise `BadFileError` if there is none, or more than one.
+    If there is none, or more than one: None, or `BadFileError` if there ``must`` be one.
     """
     likely = [
         name
         for name, stored in held.items()
         if stored.is_numeric and len(stored.shape) >= 2 and not (len(stored.shape) == 2 and 1 in stored.shape)
     ]
-    if len(likely) == 1:
-        return likely[0]
+    if len(likely) != 1:  # fields of a structure or group count only if nothing else could be the samples
+        likely = [name for name in likely if "/" not in name] or likely
+    if len(likely) == 1 or not must:
+        return likely[0] if len(likely) == 1 else None
     raise BadFileError(
         f"{path}: {len(likely) or 'none'} of its arrays could be the samples; it holds {describe(held)}. Name the one "
         "that is: samples=... (command line: --samples)"
@@ -529,9 +711,14 @@ def _check_digests(path: Path, table: Table, paths: str) -> None:
 
 def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
     why = "the samples of a 4-D NIfTI file are along its last axis, and it has no names; convert it to .npz"
-    _refuse(path, asked, ("samples", "labels", "groups", "axis", "size"), why)
-    if asked.need_labels:
-        raise BadFileError(f"{path}: a NIfTI file has no labels; {_LABELS_FROM}")
+    _refuse(path, asked, ("samples", "axis", "size"), why)
+    if asked.events is None:
+        _refuse(path, asked, ("labels", "groups"), why)
+        _refuse(path, asked, ("window", "tr"), "volumes are cut around events=... (command line: --events) only")
+    if asked.need_labels and asked.events is None:
+        raise BadFileError(
+            f"{path}: a NIfTI file has no labels; {_LABELS_FROM}, or a table of events as events=... (--events)"
+        )
     lazily = stays_in_files(path, asked.lazy, path.stat().st_size, not must_be_read_whole(path))
     chunks = chunks_for(asked.lazy, asked.chunks)
     volumes, affine = lazy_nifti(path, chunks, asked.rules) if lazily else read_nifti(path, asked.rules)
@@ -542,14 +729,39 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
         )
     whole = (f"{path.name} {_WHOLE}",) if lazily and must_be_read_whole(path) else ()
     notes = (*whole, *(_in_parts(path, asked, path.stat().st_size) if lazily else ()))
-    return SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", notes)
+    found = SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", notes)
+    return found if asked.events is None else _around_events(path, found, asked)
+
+
+def _around_events(path: Path, found: SampleSet, asked: _Asked) -> SampleSet:
+    """Return one volume per event: the mean of those in its window."""
+    if not isinstance(asked.events, Path) or asked.tr is None:
+        raise BadFileError(
+            f"{path}: needs a table of events, events=... (command line: --events), and the repetition time tr=... "
+            "(--tr), in seconds; a NIfTI file has neither that can be relied on"
+        )
+    check_samples(path, found.data, "the recording", asked.missing)
+    events, notes = chosen(read_events(asked.events, asked.rules), None, asked.labels)
+    data, rows, more = mean_volumes(path, found.data, asked.tr, events, asked.window)
+    own = _chosen(asked.events, events.take(rows).columns, events.label, asked)
+    return replace(
+        found,
+        data=data,
+        target=own.target,
+        groups=own.groups,
+        confounds=own.confounds,
+        kind="4-D NIfTI, means around events",
+        notes=(*found.notes, *notes, *more),
+        warnings=_unused(asked.events, own.others),
+    )
 
 
 def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None:
     for option in options:
         given = getattr(asked, option)
         if given is not False and given != getattr(_Asked, option):
-            raise BadFileError(f"{path}: {option}={given!r} (command line: --{option}) is of no use here: {why}")
+            said = _WINDOW if option == "window" else f"{option}={given!r} (command line: --{option})"
+            raise BadFileError(f"{path}: {said} is of no use here: {why}")
 
 
 def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:
@@ -571,7 +783,8 @@ def _with_confounds(
     path: Path, found: SampleSet, names: Sequence[str], second: Labels | None, rules: FileRules
 ) -> SampleSet:
     """Return the samples with confounds from their file or, if it has them, from the file of labels."""
-    columns = _own_confounds(path, names, rules)
+    own = found.confounds
+    columns = _own_confounds(path, names, rules) if own is None else {name: own[name] for name in names_of(own)}
     if second is not None:
         rows: Any = slice(None)
         if second.paths is not None and found.names is not None:

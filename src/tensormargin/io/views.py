@@ -408,9 +408,9 @@ def _joined(
         data=Views(arrays),
         names=main.names or (ids[0].tolist() if ids else None),
         affine={part.name: part.affine for part in parts if part.affine is not None} or None,
+        axes={part.name: part.axes for part in parts if part.axes is not None} or None,
         kind="; ".join(dict.fromkeys(part.kind for part in parts)),
         notes=tuple(dict.fromkeys(notes)),
         coding=coding,
         sources={part.name: part.source for part in parts},
-        axes={part.name: part.axes for part in parts if part.axes is not None} or None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +28,16 @@ class Entry(NamedTuple):
         Why the array cannot be used.
     value : ndarray or None
         Its entries, if they had to be read already.
+    cells : list of ndarray or None
+        The cells of a MATLAB cell array of numbers if they differ in shape, as trials of different lengths do.
     dims : tuple of str or None
         Names of its axes, "" for one without; None if the file names none.
     scales : tuple of str or None, or None
         The arrays with the coordinates of its axes, as far as the file names them.
     unit : str
         Unit of its entries.
+    packing : dict or None
+        How the entries of a netCDF file become numbers, see `packing_of`.
     """
 
     shape: tuple[int, ...]
@@ -41,9 +45,11 @@ class Entry(NamedTuple):
     pieces: tuple[int, ...] | None = None
     fault: str | None = None
     value: Any = None
+    cells: list[Any] | None = None
     dims: tuple[str, ...] | None = None
     scales: tuple[str | None, ...] | None = None
     unit: str = ""
+    packing: dict[str, float] | None = None
 
 
 def entry_of(name: str, shape: Sequence[int], dtype: Any, pieces: Sequence[int] | None = None) -> Entry:
@@ -104,9 +110,61 @@ def variable(name: str, value: Any) -> Entry:
         return entry_of(name, value.shape, value.dtype)._replace(value=value)
     cells = [np.asarray(cell) for cell in value.ravel(order="F")]
     shapes = sorted({cell.shape for cell in cells})
-    if len(shapes) != 1:
-        return unusable(f"the cells of {quoted(name)} must have one shape; they have {shapes[:4]}")
+    if len(shapes) != 1 or len({cell.dtype.kind in "UT" for cell in cells}) != 1:
+        return _uneven(name, cells, shapes)
     if any(cell.dtype.kind not in READABLE for cell in cells):
         return entry_of(name, (len(cells), *shapes[0]), object)
     stacked = np.stack(cells)
     return entry_of(name, stacked.shape, stacked.dtype)._replace(value=stacked)
+
+
+def _uneven(name: str, cells: list[Any], shapes: list[tuple[int, ...]]) -> Entry:
+    """Return cells that differ: one value or none each make a vector, others can only be read one by one."""
+    if cells and all(cell.size <= 1 and cell.dtype.kind in READABLE for cell in cells):
+        values = np.array(_vector(cells))[:, None]
+        return entry_of(name, values.shape, values.dtype)._replace(value=values)
+    found = unusable(f"the cells of {quoted(name)} must have one shape; they have {shapes[:4]}")
+    if cells and all(cell.dtype.kind in NUMBERS and cell.ndim == cells[0].ndim for cell in cells):
+        return found._replace(cells=cells)
+    return found
+
+
+def _vector(cells: list[Any]) -> list[Any]:
+    """Return cells of at most one value each as text if any of them is, otherwise as numbers with NaN for none."""
+    if any(cell.dtype.kind in "SUT" and cell.size for cell in cells):
+        return ["" if not cell.size else text_of(cell.item()) for cell in cells]
+    return [cell.item() if cell.size else np.nan for cell in cells]
+
+
+def text_of(value: Any) -> str:
+    """Return a value as text: whole numbers without a decimal point."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def with_attributes(entry: Entry, dims: Sequence[str] | None, attributes: Mapping[str, Any]) -> Entry:
+    """Return the description of an array of a netCDF file with its dimensions, unit and packing."""
+    unit = _one(attributes.get("units"))
+    return entry._replace(
+        dims=tuple(dims) if dims and any(dims) and len(dims) == len(entry.shape) else None,
+        unit=text_of(unit) if isinstance(unit, bytes | str) else "",
+        packing=packing_of(attributes),
+    )
+
+
+def packing_of(attributes: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return ``scale``, ``offset`` and ``fill`` (the mark of missing values) of an array, those that it has."""
+    names = {"scale_factor": "scale", "add_offset": "offset", "missing_value": "fill", "_FillValue": "fill"}
+    found = {}
+    for name, short in names.items():
+        value = _one(attributes.get(name))
+        if isinstance(value, bool | int | float) and (short == "fill" or np.isfinite(value)):
+            found[short] = value
+    return found or None
+
+
+def _one(value: Any) -> Any:
+    """Return the only value of an attribute as a Python object, None if there are several."""
+    array = np.asarray(value)
+    return array.ravel()[0].item() if array.size == 1 and array.dtype.kind in "biufSU" else None

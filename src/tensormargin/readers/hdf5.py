@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .entries import Entry, described, entry_of, texts_of, unusable, variable
+from .entries import Entry, described, entry_of, texts_of, unusable, variable, with_attributes
 from .messages import ALLOCATOR, Array
 from .rules import (
     MOST_DEPTH,
@@ -51,6 +51,38 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
         return found
 
 
+def list_netcdf(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
+    """Return descriptions of the variables of a netCDF 4 file, with their dimensions, units and packing."""
+    found: dict[str, Entry] = {}
+    listed_arrays = list_arrays(path, only, rules)
+    with h5py.File(path, "r") as file:
+        for name, entry in listed_arrays.items():
+            one = entry if entry.fault is not None else _netcdf_variable(entry, file[name])
+            if one is not None:
+                found[name] = one
+    return found
+
+
+def _netcdf_variable(entry: Entry, dataset: Any) -> Entry | None:
+    """Return a variable with its dimensions; None if it only stands for a dimension, and has no values."""
+    marks = dataset.attrs
+    if _text(marks.get("NAME")).startswith("This is a netCDF dimension but not a netCDF variable"):
+        return None
+    dims = [dataset.name.rpartition("/")[2]] if dataset.is_scale and dataset.ndim == 1 else None
+    if "DIMENSION_LIST" in marks or "DIMENSION_LABELS" in marks:
+        dims = [_dimension(dataset.dims[axis]) for axis in range(dataset.ndim)]
+    names = ("units", "scale_factor", "add_offset", "missing_value", "_FillValue")
+    return with_attributes(entry, dims, {name: marks[name] for name in names if name in marks})
+
+
+def _dimension(axis: Any) -> str:
+    return next((scale.name.rpartition("/")[2] for scale in axis.values() if scale.name), "") or _text(axis.label)
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
+
+
 def read_array(
     path: Path, name: str, where: tuple[slice, ...], rules: FileRules
 ) -> Array | tuple[int, str, tuple[int, ...]]:
@@ -81,15 +113,17 @@ def _begin_of_plain_numbers(path: Path, dataset: Any) -> int | None:
 
 
 def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
-    """Return descriptions of the variables of a MATLAB 7.3 file, and the values of text and cells."""
+    """Return descriptions of the variables of a MATLAB 7.3 file, and the values of text and cells.
+
+    Fields of structures, which are groups in the file, have names such as "a/b".
+    """
     with h5py.File(path, "r") as file:
-        check_members(path, len(file), 0)
         cells = _Cells(path, file, rules)
-        return {
-            name: _variable(name, dataset, cells, rules)
-            for name, dataset in _variables(file, rules)
-            if only in (None, name)
-        }
+        found: dict[str, Entry] = {}
+        for name, dataset in _variables(path, file, rules, [0]):
+            if only in (None, name):
+                found[name] = _variable(name, dataset, cells, rules)
+        return found
 
 
 def read_variable(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:
@@ -108,15 +142,21 @@ def _at(path: Path, file: Any, name: str, rules: FileRules) -> Any:
     return item
 
 
-def _variables(file: Any, rules: FileRules) -> Iterator[tuple[str, Any]]:
-    """Yield names and data sets, None for links that are not to be followed."""
-    for name in file:
+def _variables(
+    path: Path, group: Any, rules: FileRules, seen: list[int], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield names and data sets, None for links that are not to be followed; ``seen`` counts members."""
+    for name in group:
+        seen[0] += 1  # a group may contain itself, several times
+        check_members(path, seen[0], prefix.count("/"))
         if name.startswith("#"):
             continue
-        if not rules.allow_external and not isinstance(file.get(name, getlink=True), h5py.HardLink):
-            yield name, None
-        elif isinstance(file[name], h5py.Dataset):
-            yield name, file[name]
+        if not rules.allow_external and not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            yield prefix + name, None
+        elif isinstance(group[name], h5py.Dataset):
+            yield prefix + name, group[name]
+        elif isinstance(group[name], h5py.Group):
+            yield from _variables(path, group[name], rules, seen, f"{prefix}{name}/")
 
 
 def _entry(name: str, dataset: Any, rules: FileRules) -> Entry:
@@ -231,7 +271,9 @@ class _Cells:
         self.n_bytes = 0
 
     def read(self, dataset: Any, depth: int = 0) -> Any:
-        """Return a data set with its axes in MATLAB's order; cells become an object array."""
+        """Return a data set with its axes in MATLAB's order; cells become an object array, structures None."""
+        if not isinstance(dataset, h5py.Dataset):
+            return None
         if "MATLAB_object_decode" in dataset.attrs:  # string, table, categorical: the numbers are only a reference
             return None
         if dataset.attrs.get("MATLAB_empty"):

@@ -12,19 +12,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .entries import Entry, entry_of, variable
+from .entries import Entry, entry_of, unusable, variable
 from .messages import Array
-from .rules import MOST_DEPTH, FileRules, quoted
+from .rules import MOST_DEPTH, BadFileError, FileRules, check_members, quoted
 
 _HEADER = 128
 _MATRIX, _COMPRESSED = 14, 15
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _ENCODINGS = {1: "latin-1", 2: "latin-1", 3: "utf-16", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
-_CELL, _CHAR, _OPAQUE, _NUMBERS = 1, 4, 17, range(6, 16)
+_CELL, _STRUCT, _CHAR, _OPAQUE, _NUMBERS = 1, 2, 4, 17, range(6, 16)
 _COMPLEX = 0x800
 _PEEK = 4096  # flags, sizes and name of a variable are at its beginning
 _MOST_AXES = 32
+_MOST_NAME = 1024  # characters in the name of a field
 _CHARACTER_BYTES = 64
+_VALUE_BYTES = 128  # of a Python object that stands for a cell or a field
+_KEPT_BYTES = 2**20  # larger fields of a structure are read again when they are asked for
 
 
 class _Variable(NamedTuple):
@@ -45,44 +48,101 @@ class _Element(NamedTuple):
 
 
 def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
-    """Return descriptions of the variables, and the values of text and cells."""
+    """Return descriptions of the variables, and the values of text and cells; fields of structures are "a/b"."""
     memory, order = _opened(path)
-    found = {}
+    wanted = None if only is None else only.partition("/")[0]
+    found: dict[str, Entry] = {}
     for element in _elements(memory, order):
         parts = _Parts(_beginning(element), order)
         head = parts.variable()
-        if head.name and only in (None, head.name):
+        if not head.name or wanted not in (None, head.name):
+            continue
+        if head.kind == _STRUCT:
+            found |= _fields(path, head, element, order, rules)
+        else:
             found[head.name] = _entry(path, head, parts, element, order, rules)
-    return found
+    return found if only is None else {name: found[name] for name in found if name == only}
 
 
 def read_variable(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:
-    """Return a variable of numbers, or the part given by slices."""
+    """Return a variable of numbers or such a field of a structure, or the part given by slices."""
     memory, order = _opened(path)
+    first, *inner = name.split("/")
     found = None
     for element in _elements(memory, order):
-        if _Parts(_beginning(element), order).variable().name == name:
+        if _Parts(_beginning(element), order).variable().name in (name, first):
             found = element
     if found is None:
         raise ValueError(f"it has no variable {quoted(name)} any more")
     parts = _Parts(_whole(path, name, found, order, rules), order)
+    for field in inner if parts.variable().kind == _STRUCT else ():
+        parts = next(own for one, own in parts.fields(parts.variable()) if one == field)
     values: Array = parts.value(parts.variable(), 0)
     return values[where]
+
+
+def _fields(path: Path, head: _Variable, element: _Element, order: str, rules: FileRules) -> dict[str, Entry]:
+    """Return the fields of a structure; one that is damaged, or too large, does not keep others from being read."""
+    try:
+        content = _whole(path, head.name, element, order, rules)
+        parts = _Parts(content, order, _Budget(path, head.name, len(element.content), rules))
+        found = _described(path, head.name, parts, 0)
+    except BadFileError as error:
+        return {head.name: unusable(str(error).removeprefix(f"{path}: "))}
+    return found or {head.name: variable(head.name, None)}
+
+
+def _described(path: Path, name: str, parts: _Parts, depth: int) -> dict[str, Entry]:
+    """Return what a variable within a structure holds, by name."""
+    check_members(path, 0, depth)
+    head = parts.variable() if len(parts.content) else None
+    if head is None:
+        return {name: variable(name, np.array([]))}
+    if head.kind == _STRUCT and prod(head.shape) == 1:
+        found: dict[str, Entry] = {}
+        for field, own in parts.fields(head):
+            found |= _described(path, f"{name}/{field}", own, depth + 1)
+            check_members(path, len(found), 0)
+        return found
+    if head.kind == _STRUCT:  # an array of structures: one cell per element and field
+        return {
+            f"{name}/{field}": variable(f"{name}/{field}", cells) for field, cells in parts.columns(head, depth).items()
+        }
+    if head.kind in _NUMBERS and len(parts.content) > _KEPT_BYTES:
+        return {name: _numbers_entry(name, head, parts)}
+    return {name: variable(name, parts.value(head, depth))}
+
+
+class _Budget:
+    """Counts what the Python objects of a structure take, which may be far more than its bytes."""
+
+    def __init__(self, path: Path, name: str, stored: int, rules: FileRules) -> None:
+        self.path, self.name, self.stored, self.rules = path, name, stored, rules
+        self.n_bytes = 0
+
+    def take(self, n_bytes: int) -> None:
+        """Count more bytes; raise `BadFileError` if they are too many."""
+        before = self.n_bytes
+        self.n_bytes += n_bytes
+        self.rules.admit(self.path, self.n_bytes, quoted(self.name), self.stored, before)
 
 
 def _entry(path: Path, head: _Variable, parts: _Parts, element: _Element, order: str, rules: FileRules) -> Entry:
     """Return the description of a variable: plain numbers are not read yet."""
     if head.kind in _NUMBERS:
-        code = _TYPES.get(parts.tag(head.begin)[0])
-        if code is None:
-            raise ValueError(f"{quoted(head.name)} holds numbers of an unknown type")
-        dtype = np.result_type(code, np.complex64) if head.is_complex else np.dtype(code)
-        return entry_of(head.name, head.shape, dtype)
+        return _numbers_entry(head.name, head, parts)
     if head.kind not in (_CELL, _CHAR):
         return variable(head.name, None)
     parts = _Parts(_whole(path, head.name, element, order, rules), order)
     rules.admit(path, _CHARACTER_BYTES * len(parts.content), quoted(head.name), len(element.content))
     return variable(head.name, parts.value(parts.variable(), 0))
+
+
+def _numbers_entry(name: str, head: _Variable, parts: _Parts) -> Entry:
+    code = _TYPES.get(parts.tag(head.begin)[0])
+    if code is None:
+        raise ValueError(f"{quoted(name)} holds numbers of an unknown type")
+    return entry_of(name, head.shape, np.result_type(code, np.complex64) if head.is_complex else np.dtype(code))
 
 
 def _opened(path: Path) -> tuple[memoryview, str]:
@@ -139,8 +199,12 @@ def _whole(path: Path, name: str, element: _Element, order: str, rules: FileRule
 class _Parts:
     """The parts of a variable, each with its type and length before it; every place is checked."""
 
-    def __init__(self, content: memoryview, order: str) -> None:
-        self.content, self.order = content, order
+    def __init__(self, content: memoryview, order: str, budget: _Budget | None = None) -> None:
+        self.content, self.order, self.budget = content, order, budget
+
+    def _take(self, n_bytes: int) -> None:
+        if self.budget is not None:
+            self.budget.take(n_bytes)
 
     def tag(self, place: int) -> tuple[int, int, int, int]:
         """Return type and place of a part, its length, and where the next one begins."""
@@ -190,6 +254,7 @@ class _Parts:
 
     def _numbers(self, place: int, shape: tuple[int, ...]) -> tuple[Array, int]:
         kind, content, after = self.part(place)
+        self._take(_VALUE_BYTES + len(content))
         dtype = np.dtype(self.order + _TYPES[kind]) if kind in _TYPES else None
         if dtype is None or prod(shape) * dtype.itemsize != len(content):
             raise ValueError(f"an array of shape {shape} has {len(content)} bytes of the type {kind}")
@@ -200,6 +265,7 @@ class _Parts:
         if not prod(head.shape):
             return np.array([], str)
         kind, content, _ = self.part(head.begin)
+        self._take(_VALUE_BYTES + _CHARACTER_BYTES * len(content))
         encoding = _ENCODINGS.get(kind)
         if encoding is None:
             raise ValueError(f"a text has the unknown type {kind}")
@@ -217,11 +283,49 @@ class _Parts:
         number, place = prod(head.shape), head.begin
         if depth >= MOST_DEPTH or number > len(self.content) // 8:
             raise ValueError(f"cells must be nested at most {MOST_DEPTH} deep, and have 8 bytes or more each")
+        self._take(_VALUE_BYTES * number)
         cells = np.empty(number, object)
         for position in range(number):
-            kind, content, place = self.part(place)
-            if kind != _MATRIX:
-                raise ValueError("a cell is not an array")
-            parts = _Parts(content, self.order)
-            cells[position] = parts.value(parts.variable(), depth + 1) if len(content) else np.array([])
+            parts, place = self._inner(place)
+            cells[position] = parts.cell(depth + 1)
         return cells.reshape(head.shape, order="F")
+
+    def cell(self, depth: int) -> Any:
+        """Return the value of a cell or field, which has no bytes if it is empty."""
+        return self.value(self.variable(), depth) if len(self.content) else np.array([])
+
+    def _inner(self, place: int) -> tuple[_Parts, int]:
+        """Return a variable within this one, and where the next one begins."""
+        kind, content, after = self.part(place)
+        if kind != _MATRIX:
+            raise ValueError("a cell or field is not an array")
+        return _Parts(content, self.order, self.budget), after
+
+    def fields(self, head: _Variable) -> Iterator[tuple[str, _Parts]]:
+        """Yield names and contents of the fields of a structure, those of an array of them element by element."""
+        kind, size, place = self.part(head.begin)
+        if kind != 5 or len(size) != 4:
+            raise ValueError("a structure does not say how long its names are")
+        (length,) = struct.unpack(self.order + "i", size)
+        kind, text, place = self.part(place)
+        if kind not in (1, 2) or not 0 < length <= _MOST_NAME or len(text) % length:
+            raise ValueError("a structure has no names")
+        names = [bytes(text[at : at + length]).partition(b"\0")[0] for at in range(0, len(text), length)]
+        if prod(head.shape) * len(names) > len(self.content) // 8:
+            raise ValueError("a structure must have 8 bytes or more per field")
+        self._take(_VALUE_BYTES * prod(head.shape) * len(names))
+        for _ in range(prod(head.shape)):
+            for name in names:
+                parts, place = self._inner(place)
+                yield name.decode("latin-1"), parts
+
+    def columns(self, head: _Variable, depth: int) -> dict[str, Array]:
+        """Return the fields of an array of structures, each as cells with one value per element."""
+        found: dict[str, list[Any]] = {}
+        for name, parts in self.fields(head):
+            found.setdefault(name, []).append(parts.cell(depth + 1))
+        columns = {name: np.empty(len(values), object) for name, values in found.items()}
+        for name, values in found.items():
+            for position, value in enumerate(values):
+                columns[name][position] = value
+        return columns

@@ -201,7 +201,7 @@ def _behind(before: Any, one: Any) -> Any:
 def guess_kind(samples: SampleSet) -> tuple[str, str]:
     """Return the kind of samples as their source states it or their file and shape suggest, and why, in words."""
     if samples.field is not None:
-        return samples.field, "the catalogue of data sets says"
+        return samples.field, f"the {'file' if samples.axes else 'catalogue of data sets'} says"
     shape = samples.sample_shape
     if isinstance(shape, dict):
         return "plain", "there are several views"

@@ -1,0 +1,285 @@
+"""Events of continuous recordings, and the samples that are cut around them.
+
+Series (channels × time) give one piece per event, volumes over time the mean of those in a window. Both take the same
+events, from a table or from the recording itself, and the same window.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._namespace import is_lazy
+from .._typing import Array
+from ..readers.rules import BadFileError, FileRules, listed, quoted
+from ..representations import Detrend
+from .labels import LABELS
+from .tables import read_table
+
+_NAMES = ("trial_type", *LABELS, "event", "condition", "value")  # of the column of labels, the first one that is there
+_NONE = ("", "n/a", "na", "nan")
+
+
+@dataclass(frozen=True)
+class Events:
+    """What happened when, in a recording.
+
+    Attributes
+    ----------
+    source : Path
+        The file that they come from, for messages.
+    onset, duration : ndarray of shape (n_events,)
+        In seconds from the beginning of the recording.
+    columns : mapping of str to ndarray
+        Further values, one per event.
+    label : str or None
+        The column that names the events; None if it is not clear which one does.
+    """
+
+    source: Path
+    onset: Array
+    duration: Array
+    columns: Mapping[str, Array]
+    label: str | None
+
+    def __len__(self) -> int:
+        return len(self.onset)
+
+    def take(self, rows: Array) -> Events:
+        """Return some of the events."""
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        return replace(self, onset=self.onset[rows], duration=self.duration[rows], columns=columns)
+
+
+class Window(NamedTuple):
+    """The time around an event that becomes a sample, in seconds; None for the duration of the event.
+
+    ``delay`` is added to all onsets: a haemodynamic response comes some seconds after its event. ``detrend`` is the
+    degree of the polynomial that is removed from the whole recording first, None for none.
+    """
+
+    tmin: float | None = None
+    tmax: float | None = None
+    delay: float = 0.0
+    detrend: int | None = None
+
+
+WHOLE = Window()
+"""Nothing was said about the part around events."""
+
+
+def checked_window(
+    tmin: float | None, tmax: float | None, delay: float, detrend: int | None, tr: float | None, sfreq: float | None
+) -> Window:
+    """Return the window; raise ValueError if its numbers make no sense."""
+    named = {"tmin": tmin, "tmax": tmax, "delay": delay, "tr": tr, "sfreq": sfreq}
+    for name, value in named.items():
+        if value is not None and not isfinite(value):
+            raise ValueError(f"{name} (command line: --{name}) must be a finite number; got {value}")
+    for name in ("tr", "sfreq"):
+        value = named[name]
+        if value is not None and not value > 0:
+            raise ValueError(f"{name} (command line: --{name}) must be above zero; got {value:g}")
+    if tmax is not None and not tmax >= (tmin or 0.0):
+        raise ValueError(
+            f"tmax (command line: --tmax) must not be before tmin (--tmin); got {tmax:g} and {tmin or 0.0:g} seconds"
+        )
+    if detrend is not None and detrend < 0:
+        raise ValueError(f"detrend (command line: --detrend) must be the degree of a polynomial, from 0; got {detrend}")
+    return Window(tmin, tmax, float(delay), detrend)
+
+
+def read_events(path: Path, rules: FileRules) -> Events:
+    """Return the events of a table with the columns onset, duration (optional), in seconds, and trial_type or label."""
+    columns = read_table(path, rules=rules).columns
+    by_name = {name.lower(): name for name in reversed(columns)}
+    if "onset" not in by_name:
+        raise BadFileError(
+            f"{path}: events (command line: --events) must have a column onset, in seconds; its columns are "
+            f"{listed(columns)}. Rename the right one"
+        )
+    onset = _seconds(path, "onset", columns[by_name["onset"]])
+    lasting = by_name.get("duration")
+    duration = np.zeros(len(onset)) if lasting is None else _seconds(path, "duration", columns[lasting], 0.0)
+    others = {name: np.array(columns[name], str) for name in columns if name not in (by_name["onset"], lasting)}
+    label = next((by_name[name] for name in _NAMES if name in by_name), None)
+    return Events(path, onset, duration, others, label)
+
+
+def _seconds(path: Path, name: str, values: Sequence[str], missing: float | None = None) -> Array:
+    found = np.empty(len(values))
+    for row, text in enumerate(values):
+        try:
+            found[row] = missing if missing is not None and text.lower() in _NONE else float(text)
+        except ValueError:
+            found[row] = np.nan
+        if not isfinite(found[row]):
+            raise BadFileError(
+                f"{path}: {name} must be a number of seconds; row {row + 1} has {quoted(text)!r}. Correct it, or "
+                "leave that event out"
+            )
+    return found
+
+
+def chosen(events: Events, names: Sequence[str] | None, label: str | None) -> tuple[Events, list[str]]:
+    """Return the events with certain names, or all that have one, and a note on those that have none.
+
+    Parameters
+    ----------
+    events : Events
+    names : sequence of str or None
+    label : str or None
+        The column with the names; by default the usual one.
+    """
+    column = label if label is not None and label in events.columns else events.label
+    if column is None or column not in events.columns:
+        return events, []
+    values = np.array([str(value).strip() for value in events.columns[column].tolist()], str)
+    if names is None:
+        left = np.flatnonzero([value.lower() not in _NONE for value in values.tolist()])
+        lost = len(events) - len(left)
+        return events.take(left), [f"{lost} events without a value of {column} were left out"] if lost else []
+    rows = rows_named(events.source, values, names)
+    return events.take(rows), []
+
+
+def rows_named(source: Path, values: Array, names: Sequence[str]) -> Array:
+    """Return the rows with one of the given names, or whose last part (after "/") is one of them."""
+    wanted = {_plain(name) for name in names}
+    own = [({_plain(value), _plain(value.rpartition("/")[2])}) for value in values.tolist()]
+    known = set().union(*own) if own else set()
+    unknown = [name for name in names if _plain(name) not in known]
+    if unknown:
+        raise BadFileError(
+            f"{source}: has no events {listed(unknown)}; it has {counts_in_words(values)}. Name some of these with "
+            "events=... (command line: --events)"
+        )
+    return np.flatnonzero([bool(one & wanted) for one in own])
+
+
+def _plain(name: str) -> str:
+    """Return a name without spaces: BrainVision writes "S  1"."""
+    return "".join(name.split())
+
+
+def counts_in_words(values: Array) -> str:
+    """Return the different values with their numbers, as text."""
+    counts = Counter(str(value) for value in values.tolist())
+    return listed([f"{value} ({number})" for value, number in counts.most_common()]) or "none"
+
+
+def cut_series(
+    path: Path, data: Array, sfreq: float, events: Events, window: Window
+) -> tuple[Array, Array, Array, list[str]]:
+    """Return a piece of a series per event.
+
+    Parameters
+    ----------
+    path : Path
+        Of the series, for messages.
+    data : ndarray of shape (channels, times)
+    sfreq : float
+        Sampling frequency in Hz.
+    events : Events
+    window : Window
+        Without ``tmax``, it ends with the event; all must have the same duration then.
+
+    Returns
+    -------
+    pieces : ndarray of shape (n_pieces, channels, length)
+    times : ndarray of shape (length,)
+        In seconds from the onset.
+    rows : ndarray of shape (n_pieces,)
+        The events of the pieces.
+    notes : list of str
+        On events whose window is not in the recording.
+    """
+    tmin = window.tmin or 0.0
+    if window.tmax is None:
+        lasting = np.unique(events.duration.round(6))
+        if len(lasting) != 1 or not lasting[0] > tmin:
+            raise BadFileError(
+                f"{path}: the part of the recording around each event must be given: tmin=... and tmax=... (command "
+                f"line: --tmin, --tmax), in seconds; events last {_range(events.duration)} s, so it is not their "
+                "duration"
+            )
+        length = round((lasting[0] - tmin) * sfreq)
+    else:
+        length = round((window.tmax - tmin) * sfreq) + 1
+    first = round(tmin * sfreq)
+    starts = np.rint((events.onset + window.delay) * sfreq) + first
+    rows = np.flatnonzero((starts >= 0) & (starts + length <= data.shape[1]))  # before they become integers
+    _check_any(path, events, rows, length < 1, data.shape[1] / sfreq)
+    series = detrended(data.T, window.detrend).T
+    pieces = np.stack([series[:, start : start + length] for start in starts[rows].astype(np.int64).tolist()])
+    return pieces, (first + np.arange(length)) / sfreq, rows, _outside(path, len(events), len(rows))
+
+
+def mean_volumes(path: Path, volumes: Any, tr: float, events: Events, window: Window) -> tuple[Any, Array, list[str]]:
+    """Return the mean of the volumes in the window of each event, the events that have any, and notes.
+
+    Volume k is taken at the time k * tr. The window lasts from tmin to tmax after the (delayed) onset, by default as
+    long as the event; if no volume is in it, the one nearest to its middle is taken.
+
+    Parameters
+    ----------
+    path : Path
+    volumes : array of shape (n_volumes, I_1, ...)
+    tr : float
+        Repetition time in seconds.
+    events : Events
+    window : Window
+    """
+    begin = events.onset + window.delay + (window.tmin or 0.0)
+    end = begin + events.duration if window.tmax is None else events.onset + window.delay + window.tmax
+    n_volumes = int(volumes.shape[0])
+    first = np.ceil(begin / tr - 1e-6)
+    last = np.floor(end / tr - (1e-6 if window.tmax is None else -1e-6))  # an event excludes its end
+    nearest = np.rint((begin + end) / (2 * tr))
+    first, last = np.where(last < first, nearest, first), np.where(last < first, nearest, last)
+    rows = np.flatnonzero((first >= 0) & (last < n_volumes))  # before they become integers
+    _check_any(path, events, rows, False, n_volumes * tr)
+    series = detrended(volumes, window.detrend)
+    means = [series[int(first[row]) : int(last[row]) + 1].mean(axis=0) for row in rows.tolist()]
+    if is_lazy(volumes):
+        from dask.array import stack
+
+        return stack(means), rows, _outside(path, len(events), len(rows))
+    return np.stack(means), rows, _outside(path, len(events), len(rows))
+
+
+def detrended(series: Any, degree: int | None) -> Any:
+    """Return a recording, time first, without its drift: a polynomial of this degree per entry."""
+    if degree is None:
+        return series
+    return Detrend(degree).fit_transform(series, groups=np.zeros(int(series.shape[0]), np.int64))
+
+
+def _check_any(path: Path, events: Events, rows: Array, is_empty: bool, seconds: float) -> None:
+    if len(rows) and not is_empty:
+        return
+    if not len(events):
+        raise BadFileError(f"{events.source}: has no events; give a table with at least one, as events=... (--events)")
+    raise BadFileError(
+        f"{path}: lasts {seconds:.6g} s, and the window of none of its {len(events)} events, with onsets "
+        f"{_range(events.onset)} s, is within it; onsets are in seconds from its beginning (see also --tmin, --tmax "
+        "and --delay)"
+    )
+
+
+def _outside(path: Path, n_events: int, n_rows: int) -> list[str]:
+    lost = n_events - n_rows
+    return [f"{path.name}: {lost} of {n_events} events were left out, whose window is not within it"] if lost else []
+
+
+def _range(values: Array) -> str:
+    if not len(values):
+        return "no"
+    low, high = float(values.min()), float(values.max())
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"

@@ -1,0 +1,521 @@
+"""Epochs and continuous recordings of channels over time: EEGLAB, FieldTrip, MNE and BrainVision files.
+
+All readers return a `Recording`: values, axes, and columns of values per epoch or event, from which labels and groups
+are chosen by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path, PurePath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+from ..axes import Axes, Axis
+from ..intake import vector_of
+from ..readers.entries import NUMBERS, text_of
+from ..readers.process import call
+from ..readers.rules import (
+    BadFileError,
+    FileRules,
+    check_inside,
+    check_regular,
+    listed,
+    parsing,
+    quoted,
+    require_package,
+)
+from .arrays import Stored, plain_numbers
+from .events import Events, Window, chosen, counts_in_words, cut_series, read_events, rows_named
+from .tables import is_list
+
+EVENT = "event"
+"""Column with the names of events."""
+
+_EEGLAB = ("data", "srate", "nbchan", "trials", "pnts")
+_FIELDTRIP = ("trial", "powspctrm")  # with label, and time or freq
+_MODES = {"chan": ("channel", ""), "freq": ("frequency", "Hz"), "time": ("time", "ms")}
+_BREAKS = ("boundary", "new segment", "bad", "edge")  # how marks begin that are no events
+_FIF = (".fif", ".fif.gz")
+_BRAINVISION = (".vhdr",)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Epochs, or one continuous recording.
+
+    Attributes
+    ----------
+    data : ndarray of shape (n_epochs, ...) or (channels, times)
+        The second if ``events`` are given. A vector of arrays if epochs differ in length.
+    axes : tuple of Axis
+        Of an epoch, or of the continuous recording.
+    sfreq : float or None
+        Sampling frequency in Hz.
+    kind : str
+        In words.
+    columns : mapping of str to ndarray
+        One value per epoch.
+    label : str or None
+        The column that names the epochs, if that is clear.
+    events : Events or None
+        Of a continuous recording.
+    field : str or None
+        The kind of samples that it gives: "eeg".
+    notes : tuple of str
+    """
+
+    data: Any
+    axes: Axes
+    sfreq: float | None
+    kind: str
+    columns: Mapping[str, Array]
+    label: str | None = None
+    events: Events | None = None
+    field: str | None = "eeg"
+    notes: tuple[str, ...] = ()
+
+
+def milliseconds(seconds: Any) -> Axis:
+    """Return times as an axis."""
+    return Axis("time", "ms", np.round(1000 * np.asarray(seconds, np.float64), 6))
+
+
+def is_recording(path: Path) -> bool:
+    """Return whether a file is one that MNE reads."""
+    return path.is_file() and path.name.lower().endswith((*_FIF, *_BRAINVISION))
+
+
+def recording_endings() -> str:
+    """Return the extensions of recordings that are not containers of arrays."""
+    return ", ".join((*_FIF, *_BRAINVISION))
+
+
+def read_recording(path: Path, rules: FileRules) -> Recording:
+    """Return the epochs or the continuous recording of a file that MNE reads."""
+    is_fif = path.name.lower().endswith(_FIF)
+    words = "an MNE file" if is_fif else "a BrainVision file"
+    require_package(path, "mne", "eeg", words)
+    check_regular(path)
+    remedy = "save it again with MNE" if is_fif else "export it again; .vhdr, .vmrk and .eeg belong together"
+    with parsing(path, words, remedy):
+        found = call(f".recordings.{'read_fif' if is_fif else 'read_brainvision'}", path, rules)
+        return _from_mne(path, found, "MNE" if is_fif else "BrainVision")
+
+
+def _from_mne(path: Path, found: Mapping[str, Any], maker: str) -> Recording:
+    channel = Axis("channel", "", np.array(found["channels"], str))
+    notes = tuple(
+        f"{path.name}: channels {words} were left out: {listed(names)}"
+        for words, names in (("marked as bad", found["bad"]), ("without data", found["others"]))
+        if names
+    )
+    if "times" in found:
+        axes, columns = (channel, milliseconds(found["times"])), found["columns"]
+        return Recording(found["data"], axes, found["sfreq"], f"{maker} epochs", columns, EVENT, notes=notes)
+    names = np.array(found["names"], str)
+    events = without_breaks(Events(path, found["onset"], found["duration"], {EVENT: names}, EVENT))
+    axes = (channel, Axis("time", "ms"))
+    return Recording(found["data"], axes, found["sfreq"], f"{maker} recording", {}, None, events, notes=notes)
+
+
+def without_breaks(events: Events) -> Events:
+    """Return events without marks of boundaries and bad parts."""
+    names = [str(name).strip().lower() for name in events.columns[EVENT].tolist()]
+    return events.take(np.flatnonzero([not name.startswith(_BREAKS) for name in names]))
+
+
+def find_recording(path: Path, held: Mapping[str, Stored], wanted: str | None, rules: FileRules) -> Recording | None:
+    """Return the EEGLAB or FieldTrip structure among the variables of a MATLAB file; None if there is none.
+
+    Parameters
+    ----------
+    path : Path
+    held : mapping of str to Stored
+        The variables; fields of structures have names such as "EEG/data".
+    wanted : str or None
+        Name of the structure.
+    rules : FileRules
+    """
+    if wanted is not None and wanted in held:
+        return None  # an array that is taken as it is
+    prefixes = dict.fromkeys(f"{name.partition('/')[0]}/" if "/" in name else "" for name in held)
+    readers = {prefix: reader for prefix in prefixes if (reader := _reader_for(held, prefix)) is not None}
+    if wanted is not None:
+        readers = {prefix: reader for prefix, reader in readers.items() if prefix == f"{wanted}/"}
+    if len(readers) > 1:
+        several = listed([prefix.rstrip("/") or "one without a name" for prefix in readers])
+        raise BadFileError(
+            f"{path}: has several recordings, {several}; name one of them: samples=... (command line: --samples)"
+        )
+    for prefix, reader in readers.items():
+        return reader(path, _Fields(path, held, prefix), rules)
+    return None
+
+
+def _reader_for(held: Mapping[str, Stored], prefix: str) -> Callable[[Path, _Fields, FileRules], Recording] | None:
+    if all(prefix + name in held for name in _EEGLAB):
+        return _eeglab
+    if prefix + "label" in held and any(prefix + name in held for name in _FIELDTRIP):
+        return _fieldtrip
+    return None
+
+
+class _Fields:
+    """The fields of a structure."""
+
+    def __init__(self, path: Path, held: Mapping[str, Stored], prefix: str) -> None:
+        self.path, self.held, self.prefix = path, held, prefix
+
+    def get(self, name: str) -> Stored | None:
+        return self.held.get(self.prefix + name)
+
+    def refused(self, name: str, rule: str, value: str) -> BadFileError:
+        return BadFileError(f"{self.path}: {self.prefix}{name} must be {rule}; it is {value}. Save the data set again")
+
+    def number(self, name: str, default: float | None = None) -> float:
+        stored = self.get(name)
+        values = stored.read().ravel() if stored is not None and stored.is_numeric else np.array([])
+        if not values.size and default is not None:
+            return default
+        if values.size != 1 or not np.isfinite(values[0]):
+            raise self.refused(name, "one number", "missing" if stored is None else f"of shape {stored.shape}")
+        return float(values[0])
+
+    def count(self, name: str) -> int:
+        value = self.number(name)
+        if value < 1 or value != int(value) or value > 2**40:
+            raise self.refused(name, "a whole number from 1", f"{value:g}")
+        return int(value)
+
+    def rate(self, name: str) -> float:
+        value = self.number(name)
+        if not value > 0:
+            raise self.refused(name, "a number of Hz above zero", f"{value:g}")
+        return value
+
+    def vector(self, name: str, length: int) -> Array | None:
+        """Return one value per element, None if the field has another number of values."""
+        stored = self.get(name)
+        if stored is None or not stored.is_readable or prod(stored.shape) != length or stored.dtype.kind == "c":
+            return None
+        return stored.read().ravel()
+
+    def text(self, name: str) -> str:
+        stored = self.get(name)
+        values = stored.read().ravel() if stored is not None and stored.dtype.kind == "U" else np.array([])
+        return str(values[0]) if values.size == 1 else ""
+
+    def columns(self, name: str, length: int) -> dict[str, Array]:
+        """Return the fields of an array of structures that have one value per element."""
+        start = f"{self.prefix}{name}/"
+        found = {}
+        for full in self.held:
+            inner = full.removeprefix(start)
+            if full.startswith(start) and "/" not in inner:
+                values = self.vector(f"{name}/{inner}", length)
+                if values is not None:
+                    found[inner] = values
+        return found
+
+
+def _eeglab(path: Path, fields: _Fields, rules: FileRules) -> Recording:
+    n_channels, n_points, n_trials = fields.count("nbchan"), fields.count("pnts"), fields.count("trials")
+    sfreq = fields.rate("srate")
+    data = _eeglab_data(path, fields, (n_channels, n_points, n_trials), rules)
+    labels = fields.vector("chanlocs/labels", n_channels)
+    channel = Axis("channel", "", None if labels is None or labels.dtype.kind != "U" else labels)
+    latency = fields.get("event/latency")
+    n_events = 0 if latency is None or not latency.is_numeric else prod(latency.shape)
+    columns = fields.columns("event", n_events)
+    columns = {EVENT if name == "type" else name: values for name, values in columns.items()}
+    if n_trials == 1:
+        events = _eeglab_events(path, columns, n_events, sfreq)
+        axes = (channel, Axis("time", "ms"))
+        return Recording(data[..., 0], axes, sfreq, "EEGLAB recording", {}, None, events)
+    times = fields.number("xmin", 0.0) + np.arange(n_points) / sfreq
+    per_epoch, notes = _per_epoch(path, columns, n_trials, n_points, times[0], sfreq)
+    axes = (channel, milliseconds(times))
+    label = EVENT if EVENT in per_epoch else None
+    return Recording(np.moveaxis(data, 2, 0), axes, sfreq, "EEGLAB epochs", per_epoch, label, notes=notes)
+
+
+def _eeglab_data(path: Path, fields: _Fields, shape: tuple[int, int, int], rules: FileRules) -> Array:
+    """Return channels × times × trials, from the structure or from the .fdt file beside it."""
+    stored = fields.get("data")
+    assert stored is not None
+    if stored.dtype.kind == "U":
+        return _fdt(path, fields.text("data"), shape, rules)
+    if not stored.is_numeric or prod(stored.shape) != prod(shape):
+        raise fields.refused("data", f"numbers of shape {shape}", f"{stored.dtype} of shape {stored.shape}")
+    return stored.read().reshape(shape, order="F")
+
+
+def _fdt(path: Path, name: str, shape: tuple[int, int, int], rules: FileRules) -> Array:
+    own = PurePath(PureWindowsPath(name).name)  # the folder is that of the computer where it was saved
+    files = [path.parent / own, path.with_suffix(".fdt")]  # the second if both were renamed
+    if own.suffix.lower() != ".fdt":
+        raise BadFileError(
+            f"{path}: its values must be in it, or in an .fdt file beside it; they are in {quoted(name)!r}. Save the "
+            "data set again from EEGLAB"
+        )
+    file = next((one for one in files if one.is_file()), None)
+    if file is None:
+        raise BadFileError(
+            f"{path}: its values are in {quoted(own.name)}, which is not beside it; copy it to {path.parent}, too"
+        )
+    check_inside(file, path.parent.resolve(), rules, f"{path}: {file.name}")
+    check_regular(file)
+    size = file.stat().st_size
+    if size != 4 * prod(shape):
+        raise BadFileError(
+            f"{file}: must have {4 * prod(shape)} bytes, for {shape[0]} channels, {shape[1]} times and {shape[2]} "
+            f"trials as {path.name} says; it has {size}. Copy it again, or save the data set again"
+        )
+    rules.admit(file, size, "the recording")
+    return plain_numbers(file, 0, "<f4", shape, (), order="F").astype(np.float32, copy=False)
+
+
+def _eeglab_events(path: Path, columns: Mapping[str, Array], n_events: int, sfreq: float) -> Events:
+    """Return the events of a continuous data set; latencies count time points from 1."""
+    latency = np.asarray(columns.get("latency", np.empty(0)), np.float64)
+    rows = np.flatnonzero(np.isfinite(latency))
+    lasting = columns.get("duration")
+    numeric = lasting is not None and lasting.dtype.kind in "iuf"
+    duration = np.nan_to_num(np.asarray(lasting, np.float64)) if numeric else np.zeros(n_events)
+    others = {name: values for name, values in columns.items() if name not in ("latency", "duration")}
+    events = Events(path, (latency - 1) / sfreq, duration / sfreq, others, EVENT if EVENT in others else None)
+    events = events.take(rows)
+    return without_breaks(events) if EVENT in others else events
+
+
+def _per_epoch(
+    path: Path, columns: Mapping[str, Array], n_trials: int, n_points: int, xmin: float, sfreq: float
+) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """Return the values of the event of each epoch that is nearest to time 0, and notes."""
+    epoch, latency = columns.get("epoch"), columns.get("latency")
+    if epoch is None or latency is None or epoch.dtype.kind not in "iuf" or latency.dtype.kind not in "iuf":
+        return {}, ()
+    within = (latency - 1) % n_points / sfreq + xmin
+    best = np.full(n_trials, -1)
+    for row, (number, time) in enumerate(zip(epoch.tolist(), within.tolist(), strict=True)):
+        place = int(number) - 1 if np.isfinite(number) and np.isfinite(time) else -1
+        if 0 <= place < n_trials and (best[place] < 0 or abs(time) < abs(within[best[place]]) - 0.5 / sfreq):
+            best[place] = row
+    lacking = int((best < 0).sum())
+    if lacking:
+        return {}, (f"{path.name}: {lacking} of {n_trials} epochs have no event, so that there are no labels in it",)
+    others = {name: values[best] for name, values in columns.items() if name not in ("epoch", "latency")}
+    return others, ()
+
+
+def _fieldtrip(path: Path, fields: _Fields, rules: FileRules) -> Recording:
+    name = next(one for one in _FIELDTRIP if fields.get(one) is not None)
+    stored = fields.get(name)
+    assert stored is not None
+    if stored.cells is None and not stored.is_numeric:
+        raise fields.refused(name, "cells of numbers, or an array of numbers", f"{stored.dtype}")
+    dims = (fields.text("dimord") or "rpt_chan_time").split("_")
+    if name == "trial":
+        dims = ["rpt", "chan", "time"]
+    if dims[0] not in ("rpt", "subj", "rpttap"):
+        raise BadFileError(
+            f"{path}: {fields.prefix}{name} must have trials along its first axis, rpt; its dimord is "
+            f"{quoted('_'.join(dims))}. Compute it again with cfg.keeptrials = 'yes'"
+        )
+    data: Any = vector_of(stored.cells) if stored.cells is not None else stored.read()
+    if stored.cells is None and data.ndim != len(dims):
+        raise fields.refused(name, f"an array with the axes {'_'.join(dims)}", f"of shape {data.shape}")
+    axes, sfreq = _fieldtrip_axes(fields, dims[1:], stored)
+    if len(data) == 1 and name == "trial":
+        nothing = Events(path, np.empty(0), np.empty(0), {}, None)
+        return Recording(data[0], (axes[0], Axis("time", "ms")), sfreq, "FieldTrip recording", {}, None, nothing)
+    columns, notes = _trialinfo(path, fields, len(data))
+    label = "trialinfo" if "trialinfo" in columns else None
+    field = "eeg" if name == "trial" else None
+    return Recording(data, axes, sfreq, "FieldTrip trials", columns, label, field=field, notes=notes)
+
+
+def _fieldtrip_axes(fields: _Fields, dims: list[str], stored: Stored) -> tuple[Axes, float | None]:
+    """Return the axes of a trial, and the sampling frequency."""
+    sizes = stored.shape[1:] if stored.cells is None else (stored.cells[0].shape[0], None)
+    time = fields.get("time")
+    times = None
+    if time is not None and time.is_numeric and time.shape and "time" in dims:
+        rows = time.read().reshape(-1, time.shape[-1])
+        times = rows[0] if rows.shape[1] == sizes[dims.index("time")] and np.allclose(rows, rows[0]) else None
+        rows = rows[:, :2]
+    elif time is not None and time.cells:
+        rows = np.array([cell.ravel()[:2] for cell in time.cells if cell.size > 1])
+    else:
+        rows = np.empty((0, 0))
+    step = float(rows[0, 1] - rows[0, 0]) if rows.ndim == 2 and rows.shape[0] and rows.shape[1] > 1 else 0.0
+    sfreq = fields.number("fsample", 1 / step if step > 0 else -1.0)
+    values = {"chan": fields.vector("label", int(sizes[0] or 0)), "time": None if times is None else 1000 * times}
+    found = []
+    for dim, size in zip(dims, sizes, strict=True):
+        own = values[dim] if dim in values else fields.vector(dim, int(size or 0))
+        own = own if own is not None and (own.dtype.kind == "U" or np.isfinite(own).all()) else None
+        found.append(Axis(*_MODES.get(dim, (dim, "")), own if own is None or dim != "time" else np.round(own, 6)))
+    return tuple(found), sfreq if sfreq > 0 and "time" in dims else None
+
+
+def _trialinfo(path: Path, fields: _Fields, n_trials: int) -> tuple[dict[str, Array], tuple[str, ...]]:
+    stored = fields.get("trialinfo")
+    if stored is not None and stored.is_numeric and stored.shape and stored.shape[0] == n_trials:
+        table = stored.read().reshape(n_trials, -1)
+        if table.shape[1] == 1:
+            return {"trialinfo": table[:, 0]}, ()
+        return {f"trialinfo{number}": column for number, column in enumerate(table.T, start=1)}, ()
+    columns = fields.columns("trialinfo", n_trials)
+    if stored is None or columns:
+        return columns, ()
+    said = "is not an array with one row per trial, and was left out; in MATLAB: data.trialinfo = "
+    return {}, (f"{path.name}: trialinfo {said}table2array(data.trialinfo)",)
+
+
+def continuous(path: Path, name: str, data: Array, sfreq: float | None) -> Recording:
+    """Return an array of channels × times as a continuous recording."""
+    if data.ndim != 2 or data.dtype.kind not in NUMBERS or not data.size:
+        raise BadFileError(
+            f"{path}: {quoted(name)} must be channels by times, real numbers, to be cut around events; it is "
+            f"{data.dtype} of shape {data.shape}. Name another array with samples=... (command line: --samples)"
+        )
+    nothing = Events(path, np.empty(0), np.empty(0), {}, None)
+    axes = (Axis("channel"), Axis("time", "ms"))
+    return Recording(data, axes, sfreq, "array of channels by times", {}, None, nothing, field=None)
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How a recording becomes samples.
+
+    Attributes
+    ----------
+    events : Path, tuple of str or None
+        A table of events, or the names of those to take; None for all that the recording has.
+    window : Window
+    sfreq : float or None
+        Sampling frequency in Hz, for series that do not state it.
+    label : str or None
+        The column that names the events, if it is given.
+    """
+
+    events: Path | tuple[str, ...] | None
+    window: Window
+    sfreq: float | None
+    label: str | None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of events to take."""
+        return self.events if isinstance(self.events, tuple) else None
+
+
+def parsed_events(events: Any) -> Path | tuple[str, ...] | None:
+    """Return the path of a table of events, or names of events, given as a list or separated by commas."""
+    if events is None:
+        return None
+    if isinstance(events, str | Path):
+        path = Path(events)
+        if path.exists() or isinstance(events, Path) or is_list(path):
+            if not path.is_file() or not is_list(path):
+                raise BadFileError(
+                    f"{path}: events (command line: --events) must be a table that exists, .tsv or .csv, with a column "
+                    "onset, or names of events"
+                )
+            return path
+        events = events.split(",")
+    names = tuple(dict.fromkeys(str(name).strip() for name in events if str(name).strip()))
+    if not names:
+        raise ValueError("events (command line: --events) must name at least one event, or a table of events; got none")
+    return names
+
+
+def epochs_of(path: Path, recording: Recording, cutting: Cutting, rules: FileRules) -> Recording:
+    """Return a recording as epochs: cut around events, or, if it is in epochs already, those asked for."""
+    if recording.sfreq is not None and cutting.sfreq is not None and abs(recording.sfreq / cutting.sfreq - 1) > 1e-3:
+        raise BadFileError(
+            f"{path}: says that its sampling frequency is {recording.sfreq:g} Hz; got sfreq={cutting.sfreq:g} (command "
+            "line: --sfreq). Leave it out"
+        )
+    if recording.events is None:
+        return _some_epochs(path, recording, cutting)
+    sfreq = recording.sfreq or cutting.sfreq
+    if sfreq is None:
+        raise BadFileError(
+            f"{path}: does not state its sampling frequency; give it as sfreq=... (command line: --sfreq), in Hz"
+        )
+    events = read_events(cutting.events, rules) if isinstance(cutting.events, Path) else recording.events
+    if not len(events):
+        raise BadFileError(
+            f"{path}: is a continuous recording without events; give a table with onsets (in seconds) and labels as "
+            "events=... (command line: --events)"
+        )
+    if cutting.window.tmin is None and cutting.window.tmax is None and not isinstance(cutting.events, Path):
+        raise BadFileError(
+            f"{path}: is a continuous recording with the events {counts_in_words(_names_of(events))}; say which part "
+            "around each event is a sample: tmin=... and tmax=... (command line: --tmin, --tmax), in seconds"
+        )
+    events, notes = chosen(events, cutting.names, cutting.label)
+    data, times, rows, more = cut_series(path, recording.data, sfreq, events, cutting.window)
+    return replace(
+        recording,
+        data=data,
+        axes=(*recording.axes[:-1], milliseconds(times)),
+        sfreq=sfreq,
+        kind=f"{recording.kind}, cut around events",
+        columns=events.take(rows).columns,
+        label=events.label,
+        events=None,
+        notes=(*recording.notes, *notes, *more),
+    )
+
+
+def _names_of(events: Events) -> Array:
+    return events.columns[events.label] if events.label is not None else np.full(len(events), "unnamed")
+
+
+def _some_epochs(path: Path, recording: Recording, cutting: Cutting) -> Recording:
+    """Return the epochs with certain events, and the part of them within the window."""
+    window = cutting.window
+    if isinstance(cutting.events, Path) or window.delay or window.detrend is not None:
+        raise BadFileError(
+            f"{path}: is cut into epochs already; a table of events (command line: --events), --delay and --detrend "
+            "are for continuous recordings. Leave them out"
+        )
+    if cutting.names is not None:
+        column = cutting.label or recording.label
+        if column is None or column not in recording.columns:
+            raise BadFileError(
+                f"{path}: its epochs have no column with events, only {listed(recording.columns) or 'none'}; name one "
+                "with labels=... (command line: --labels)"
+            )
+        values = np.array([text_of(value) for value in recording.columns[column].tolist()], str)
+        rows = rows_named(path, values, cutting.names)
+        columns = {name: own[rows] for name, own in recording.columns.items()}
+        recording = replace(recording, data=recording.data[rows], columns=columns)
+    if window.tmin is None and window.tmax is None:
+        return recording
+    time = recording.axes[-1]
+    if time.name != "time" or time.values is None:
+        raise BadFileError(
+            f"{path}: has no times that tmin and tmax (command line: --tmin, --tmax) could be compared with"
+        )
+    low, high = (
+        (-np.inf if window.tmin is None else 1000 * window.tmin),
+        (np.inf if window.tmax is None else 1000 * window.tmax),
+    )
+    inside = np.flatnonzero((time.values >= low - 1e-6) & (time.values <= high + 1e-6))
+    if not len(inside):
+        raise BadFileError(
+            f"{path}: its epochs last from {time.values[0] / 1000:.6g} to {time.values[-1] / 1000:.6g} s, outside of "
+            "tmin to tmax (command line: --tmin, --tmax); give times within"
+        )
+    kept = slice(int(inside[0]), int(inside[-1]) + 1)
+    axes = (*recording.axes[:-1], replace(time, values=time.values[kept]))
+    return replace(recording, data=recording.data[..., kept], axes=axes)
