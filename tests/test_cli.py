@@ -356,7 +356,7 @@ def bad_nan(folder):
     X = X.astype(float)
     X[3, 2, 1, 0] = np.nan
     np.savez(folder / "nan.npz", X=X, y=y)
-    return folder / "nan.npz", (), "NaN or infinity"
+    return folder / "nan.npz", (), "--missing mean"
 
 
 def bad_no_labels(folder):

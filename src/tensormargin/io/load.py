@@ -29,7 +29,7 @@ from ..readers.rules import (
     quoted,
 )
 from ..views import Shapes, shape_of
-from .arrays import Stored, check_samples, container_endings, container_kind, open_arrays
+from .arrays import Missing, Stored, check_samples, container_endings, container_kind, open_arrays
 from .covariates import Coding
 from .digests import check_sha256
 from .grouping import grouping_in_names, unused_grouping
@@ -66,6 +66,7 @@ from .labels import (
     rows_by_path,
 )
 from .lazy import Chunks, check_dask, chunks_for, lazy_container, stays_in_files
+from .modes import stored_axes
 from .tables import Table, is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")
@@ -179,7 +180,7 @@ class _Asked:
     chunks: Chunks = "auto"
     ragged: bool = False
     other_labels: str | None = None
-    missing: bool = False
+    missing: Missing = False
     rules: FileRules = DEFAULT_RULES
 
 
@@ -197,7 +198,7 @@ def load_samples(
     chunks: Chunks = "auto",
     ragged: bool = False,
     confounds: str | Sequence[str] | None = None,
-    missing: bool = False,
+    missing: Missing = False,
     max_bytes: int | str | None = None,
     allow_external: bool = False,
     fill_missing: bool = False,
@@ -254,9 +255,9 @@ def load_samples(
     confounds : str or sequence of str, optional
         Names of arrays or columns (age, site, motion) for `Deconfound`, one value per sample, numbers or text; in the
         file of the samples or in that of the labels.
-    missing : bool, default=False
-        Whether the file holds one of several views (see `load_views`): samples that lack it are NaN in all entries,
-        and one number per sample is enough.
+    missing : bool or "entries", default=False
+        True if the file holds one of several views (see `load_views`): samples that lack it are NaN in all entries,
+        and one number per sample is enough. With "entries", any entry may be NaN, for models that begin with `Impute`.
     max_bytes : int or str, optional
         Most memory that an array or all samples together may need, in bytes or as text ("8 GB"). By default what is
         available, and no more than is plausible for the size of the file.
@@ -384,7 +385,8 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> SampleSet:
         data, notes = _samples_in(path, name, held[name], asked)
         n_samples = data.shape[asked.axis] if -data.ndim <= asked.axis < data.ndim else 0
         unused = _unused(path, likely_groups(held, (*not_groups, name), n_samples))
-        return SampleSet(data, target, groups, None, None, "", kind, notes, unused)
+        axes = stored_axes(path, held, data.shape[1:]) if asked.axis == 0 else None  # others: `_samples_first`
+        return SampleSet(data, target, groups, None, None, "", kind, notes, unused, axes=axes)
 
 
 def _unused(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[str, ...]:
@@ -441,11 +443,12 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
 
 def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
     if asked.lazy is True:
-        return lazy_stack(folder, names, asked.size, asked.chunks, asked.rules)
+        return lazy_stack(folder, names, asked.size, asked.chunks, asked.rules, asked.missing)
     if asked.lazy == "auto" and names:
         n_bytes = stack_bytes(folder, names, asked.size, asked.rules)
         if stays_in_files(folder, asked.lazy, n_bytes, True):
-            stack = lazy_stack(folder, names, asked.size, chunks_for(asked.lazy, asked.chunks), asked.rules)
+            chunks = chunks_for(asked.lazy, asked.chunks)
+            stack = lazy_stack(folder, names, asked.size, chunks, asked.rules, asked.missing)
             return stack._replace(notes=[*stack.notes, *_in_parts(folder, asked, n_bytes)])
     return read_stack(folder, names, asked.size, asked.ragged, asked.rules)
 
@@ -502,8 +505,7 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
     if asked.need_labels:
         raise BadFileError(f"{path}: a NIfTI file has no labels; {_LABELS_FROM}")
     lazily = stays_in_files(path, asked.lazy, path.stat().st_size, not must_be_read_whole(path))
-    chunks = chunks_for(asked.lazy, asked.chunks)
-    volumes, affine = lazy_nifti(path, chunks, asked.rules) if lazily else read_nifti(path, asked.rules)
+    volumes, affine = _volumes(path, asked, lazily)
     if volumes.ndim != 4:
         raise BadFileError(
             f"{path}: must have four axes, the last counting the samples; its shape is {volumes.shape}. Where every "
@@ -512,6 +514,13 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
     whole = (f"{path.name} {_WHOLE}",) if lazily and must_be_read_whole(path) else ()
     notes = (*whole, *(_in_parts(path, asked, path.stat().st_size) if lazily else ()))
     return SampleSet(np.moveaxis(volumes, -1, 0), None, None, None, affine, "", "4-D NIfTI", notes)
+
+
+def _volumes(path: Path, asked: _Asked, lazily: bool) -> tuple[Any, Array]:
+    """Return the volumes of a NIfTI file, along its last axis, and their affine."""
+    if not lazily:
+        return read_nifti(path, asked.rules)
+    return lazy_nifti(path, chunks_for(asked.lazy, asked.chunks), asked.rules, asked.missing)
 
 
 def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None:
@@ -578,11 +587,15 @@ def _samples_first(path: Path, found: SampleSet, second: Labels | None, asked: _
     for what, values in (("labels", found.target), ("groups", found.groups)):
         if values is not None and len(values) != data.shape[axis]:
             raise _miscounted(path, found, second, axis, f"{len(values)} {what}", len(values))
-    data = data if axis == 0 else np.moveaxis(data, axis, 0)
-    if asked.missing and data.ndim == 1:  # one number per sample, such as an age
+    axes = None if isinstance(found.axes, Mapping) else found.axes
+    if axis != 0:
+        data = np.moveaxis(data, axis, 0)
+        with open_arrays(path, rules=asked.rules) as held:
+            axes = stored_axes(path, held, data.shape[1:])
+    if asked.missing is True and data.ndim == 1:  # one number per sample, such as an age
         data = data[:, None]
-    check_samples(path, data, "the array of samples", asked.missing)
-    return replace(found, data=data)
+    check_samples(path, data, "the array of samples", asked.missing, axes)
+    return replace(found, data=data, axes=axes)
 
 
 def _check_axis(path: Path, shape: tuple[int, ...], axis: int) -> None:
