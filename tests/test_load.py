@@ -660,7 +660,9 @@ def test_bad_samples_are_refused(name, value, tmp_path):
     CONTAINERS[name][1](tmp_path / name, X=array, y=GROUPS)
     what = "NaN" if value != value else "infinity"
     number = int(np.sum(X > 198))
-    words = f"holds {what} in {number} of its {X.size} entries" if isinstance(value, float) else "must hold real numbers"
+    words = (
+        f"holds {what} in {number} of its {X.size} entries" if isinstance(value, float) else "must hold real numbers"
+    )
     refused(tmp_path / name, words)
 
 
@@ -669,7 +671,12 @@ def test_bad_entries_are_found_beyond_the_first_part(tmp_path):
     array[2, -1, -1] = np.nan
     np.save(tmp_path / "x.npy", array)
     refused(tmp_path / "x.npy", "NaN in 1 of its 4320000 entries, in 1 of 3 samples", need_labels=False)
-    refused(tmp_path / "x.npy", "sample 3, mode 1 1200, mode 2 1200 (counted from 1)", "--missing", need_labels=False)
+    refused(
+        tmp_path / "x.npy",
+        "sample 3, index 1200 of mode 1, index 1200 of mode 2 (counted from 1)",
+        "--missing",
+        need_labels=False,
+    )
 
 
 @pytest.mark.parametrize("array", [np.ones(6), np.ones((6, 0)), np.ones((0, 3))])

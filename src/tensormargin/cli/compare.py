@@ -15,6 +15,7 @@ from ._data import (
     leakage_said,
     load,
     loading_options,
+    mask_files,
     one_tensor_only,
     preparing_options,
     recipe_of,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from ..evaluation import CompareSettings
     from ..io import SampleSet
+    from ..preparation import Recipe
 
 _EXAMPLES = f"""
 {FORMATS}
@@ -113,10 +115,11 @@ def compare_command(
         one_tensor_only(loading, "compare")
     with progress_bar(in_seconds=True) as show, processes(jobs, scheduler, "tensormargin.evaluation") as ready:
         from ..evaluation import CompareSettings, compare, comparison_content
+        from ..metadata import Metadata
         from ..methods import KERNEL_METHODS, METHODS
 
         with refusals(ValueError):
-            check_outputs((data, loading["labels_from"]), (report,))
+            check_outputs((data, loading["labels_from"], *mask_files(preparing)), (report,))
             recipe = recipe_of(preparing, loading)
             chosen = tuple(METHODS) if methods is None else names(methods)
             settings = CompareSettings(
@@ -127,7 +130,14 @@ def compare_command(
                 seed=seed,
                 preparation=recipe.inner(),
             )
-            samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None)
+            if recipe.missing is not None and recipe.by_group:
+                raise ValueError(
+                    "--by-group scales all samples before they are split; use --missing with `fit`, or without"
+                )
+            missing = recipe.missing is not None
+            samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None, missing=missing)
+            recipe.check_masks(samples.sample_shape, samples.affine)
+            recipe.checked_shape(samples.data, Metadata(samples.groups, samples.confounds), samples.sample_shape)
             X = recipe.scaled_by_group(samples.data, samples.groups)
         checkpoint = unfinished(show, fresh)
         with leakage_said(samples), fits_on(scheduler, X):
@@ -153,6 +163,20 @@ def compare_command(
     _print_table(samples, settings, content)
     if report is not None:
         click.echo(f"Wrote {report}")
+
+
+def _check_missing(recipe: Recipe) -> None:
+    """Raise ValueError for ways to fill in missing entries that a comparison does not have."""
+    if recipe.marks_missing:
+        raise ValueError(
+            "--missing mask makes two views, and compare takes one tensor per sample; use mean, interpolate or em, or "
+            "`tensormargin fit`, which takes it"
+        )
+    if recipe.missing is not None and recipe.by_group:
+        raise ValueError(
+            "--by-group scales all samples before they are split, and --missing learns from training samples only; use "
+            "`tensormargin fit`, or leave one of them out"
+        )
 
 
 def _announce(samples: SampleSet, settings: CompareSettings) -> None:

@@ -65,7 +65,7 @@ def predict_command(
     """
     from ..io import known_views, load_model
     from ..predictions import confounds_needed, predictions_of, write_predictions
-    from ..preparation import takes_ragged
+    from ..preparation import takes_nan, takes_ragged
 
     with refusals(ValueError):
         files = check_scene(picture, out, truth)
@@ -86,8 +86,8 @@ def predict_command(
             return
         with blaming(model):
             loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-            ragged, known = takes_ragged(loaded.model), known_views(loaded)
-        samples = load(data, loading, need_labels=False, ragged=ragged, in_parts=True, known=known)
+            ragged, known, missing = takes_ragged(loaded.model), known_views(loaded), takes_nan(loaded.model)
+        samples = load(data, loading, need_labels=False, ragged=ragged, in_parts=True, known=known, missing=missing)
         with blaming(model):
             rows = predictions_of(loaded.model, samples)
             accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])

@@ -387,7 +387,7 @@ def _place(first: tuple[int, ...], axes: Axes | None) -> str:
     sample, *place = first
     known = axes if axes is not None and len(axes) == len(place) else (Axis(),) * len(place)
     words = [
-        f"{axis.name or f'mode {mode}'} {axis.spoken(index)}"
+        f"{axis.name} {axis.spoken(index)}" if axis.name else f"index {axis.spoken(index)} of mode {mode}"
         for mode, (axis, index) in enumerate(zip(known, place, strict=True), start=1)
     ]
     return ", ".join([f"sample {sample + 1}", *words]) + " (counted from 1)"
