@@ -139,7 +139,9 @@ def test_missing_entries_in_a_comparison_and_among_other_steps(folder, tmp_path)
     command = ("compare", "holes.npz", "--methods", "STM", "--repeats", 1, "--folds", 2, "--jobs", 1)
     compared = run(*command, "--missing", "mean", "--scale", "entry", "--mask", "mask.npy", cwd=folder)
     assert compared.returncode == 0, compared.stderr
-    assert "--missing mask makes two views" in run(*command, "--missing", "mask", cwd=folder).stderr
+    assert run(*command, "--missing", "mask", cwd=folder).returncode == 0
+    assert "--missing mask makes two views" in run(*command, "--missing", "mask", "--kernels", cwd=folder).stderr
+    assert "--by-group scales all samples" in run(*command, "--missing", "mean", "--by-group", cwd=folder).stderr
     with fewer_models(lams=(1,)):
         command = ("fit", "holes.npz", "-o", tmp_path / "m.skops", *QUICK, "--scale", "entry", "--crop", "mask.npy")
         assert run(*command, "--missing", "mask", cwd=folder).returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,10 +131,7 @@ def compare_command(
                 seed=seed,
                 preparation=recipe.inner(),
             )
-            if recipe.missing is not None and recipe.by_group:
-                raise ValueError(
-                    "--by-group scales all samples before they are split; use --missing with `fit`, or without"
-                )
+            _check_missing(recipe, settings.methods, METHODS)
             missing = recipe.missing is not None
             samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None, missing=missing)
             recipe.check_masks(samples.sample_shape, samples.affine)
@@ -165,12 +163,13 @@ def compare_command(
         click.echo(f"Wrote {report}")
 
 
-def _check_missing(recipe: Recipe) -> None:
+def _check_missing(recipe: Recipe, methods: Collection[str], known: Collection[str]) -> None:
     """Raise ValueError for ways to fill in missing entries that a comparison does not have."""
-    if recipe.marks_missing:
+    others = [method for method in methods if method not in known]
+    if recipe.marks_missing and others:
         raise ValueError(
-            "--missing mask makes two views, and compare takes one tensor per sample; use mean, interpolate or em, or "
-            "`tensormargin fit`, which takes it"
+            f"--missing mask makes two views, and {', '.join(others)} takes one tensor per sample; use mean, "
+            f"interpolate or em, or only the methods {', '.join(known)}"
         )
     if recipe.missing is not None and recipe.by_group:
         raise ValueError(

@@ -279,6 +279,12 @@ def read_nifti(path: Path, rules: FileRules) -> tuple[Array, Array]:
     return _read_part(path, (), rules)
 
 
+def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:
+    """Return the shape of a NIfTI file, without axes of length 1 after the third."""
+    shape, _ = _from_nifti(path, "read_header", rules)
+    return tuple(shape[:3]) if all(size == 1 for size in shape[3:]) else tuple(shape)
+
+
 def lazy_nifti(path: Path, chunks: Chunks, rules: FileRules, missing: Missing = False) -> tuple[Any, Array]:
     """Return the values of a NIfTI file as a Dask array with chunks along the last axis, and its affine."""
     shape, affine = _from_nifti(path, "read_header", rules)

@@ -30,6 +30,7 @@ from ..readers.rules import (
 )
 from ..views import Shapes, shape_of
 from .arrays import Missing, Stored, check_samples, container_endings, container_kind, open_arrays
+from .bids import columns_of, groups_of, is_bids, labels_of, list_bids, participants_of
 from .covariates import Coding
 from .digests import check_sha256
 from .grouping import grouping_in_names, unused_grouping
@@ -41,6 +42,7 @@ from .images import (
     lazy_stack,
     list_folder,
     must_be_read_whole,
+    nifti_shape,
     read_nifti,
     read_stack,
     stack_bytes,
@@ -215,18 +217,21 @@ def load_samples(
 
         - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
           Zarr (a folder or ``.zip``);
+        - a BIDS data set of NIfTI files, ``sub-01[_ses-1][_run-1]_....nii.gz``: labels are a column of
+          ``participants.tsv``, and subjects (runs, if there is one subject) are the groups;
         - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
         - a table (``.csv``, ``.tsv``) with the columns path, label and optionally group; paths are relative to the
           table's folder;
         - a 4-D NIfTI file, samples along the last axis, with ``labels_from``.
     samples : str, optional
         Name of the array with the samples ("a/b" inside groups), or of a table's column of paths. By default X, data,
-        samples or images, otherwise the only array that could be the samples.
+        samples or images, otherwise the only array that could be the samples. In a BIDS data set, the end of the file
+        names ("T1w"), if there are several kinds of files.
     labels : str, optional
         Name of the array or column. By default y, labels, label, target or targets.
     groups : str or False, optional
         Name of the array or column. By default groups or group, if present and not used as labels. False ignores
-        groups.
+        groups. In a BIDS data set, "subject", "session" or "run".
     labels_from : str, Path or array-like of shape (n_samples,), optional
         The labels, in the order of the samples; or a separate file with the labels, and optionally groups: ``.npy``,
         ``.npz``, ``.mat``, HDF5, a table (``.csv``, ``.tsv``, whitespace-separated ``.txt``), or a list with one label
@@ -359,7 +364,7 @@ def _read(path: Path, asked: _Asked) -> SampleSet:
     if kind is not None:
         return _from_container(path, kind, asked)
     if path.is_dir():
-        return _from_folder(path, asked)
+        return _from_bids(path, asked) if is_bids(path) else _from_folder(path, asked)
     if is_table(path):
         return _from_table(path, asked)
     if path.name.lower().endswith(NIFTI):
@@ -439,6 +444,67 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
     target = None if listing.labels is None else from_text(path, listing.labels, "labels")
     kind = f"{'folder' if target is None else 'class folder'} of {words_for(listing.names)}"
     return SampleSet(stack.data, target, None, listing.names, stack.affine, "", kind, (*listing.notes, *stack.notes))
+
+
+def _from_bids(path: Path, asked: _Asked) -> SampleSet:
+    _refuse(path, asked, ("axis",), "volumes are along the last axis of NIfTI files, or one file each")
+    files = list_bids(path, asked.samples, asked.rules)
+    in_runs = len(nifti_shape(path / files.names[0], asked.rules)) == 4
+    runs = None
+    names, target, notes = files.names, None, list[str]()
+    if in_runs:
+        _refuse(path, asked, ("size", "ragged"), "its files are runs of volumes; resize them first")
+        runs, lengths = _runs(path, files.names, asked)
+        names = [name for name, length in zip(files.names, lengths, strict=True) for _ in range(length)]
+    kept = np.arange(len(names))
+    if asked.need_labels:
+        kept, target = labels_of(path, participants_of(path, asked.rules), names, asked.labels)
+        if len(kept) < len(names):
+            notes.append(f"{len(names) - len(kept)} samples of participants without a label were left out")
+    whole = runs is not None and len(kept) < len(names)
+    names = [names[row] for row in kept]
+    stack = _stacked(path, names, asked) if runs is None else runs._replace(data=runs.data[kept]) if whole else runs
+    groups = None if asked.groups is False else groups_of(path, names, asked.groups)
+    shown = names if runs is None else [f"{name}:{place}" for name, place in _numbered(names)]
+    kind = f"BIDS data set ({files.kind})"
+    return SampleSet(stack.data, target, groups, shown, stack.affine, "", kind, (*notes, *stack.notes))
+
+
+def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the names of runs with the number of each of their volumes, from 0."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        found.append((name, seen.get(name, 0)))
+        seen[name] = seen.get(name, 0) + 1
+    return found
+
+
+def _runs(folder: Path, names: Sequence[str], asked: _Asked) -> tuple[Stack, list[int]]:
+    """Return the volumes of runs, one after the other, and the number of volumes of each."""
+    shapes = [nifti_shape(folder / name, asked.rules) for name in names]
+    for name, shape in zip(names, shapes, strict=True):
+        if shape[:3] != shapes[0][:3] or len(shape) != 4:
+            raise BadFileError(
+                f"{folder / name}: has the shape {shape}, but {folder / names[0]} has {shapes[0]}; all volumes must "
+                "have one shape: resample them to one space first"
+            )
+    n_bytes = sum(4 * prod(shape) for shape in shapes)
+    lazily = stays_in_files(folder, asked.lazy, n_bytes, True)
+    if not lazily:
+        asked.rules.admit(folder, n_bytes, f"its {len(names)} runs of volumes", stored=-1)
+    volumes, affine, notes = [], None, []
+    for name in names:
+        data, own = _volumes(folder / name, asked, lazily)
+        affine = own if affine is None else affine
+        if not np.allclose(affine, own):
+            notes = [f"affines differ between runs, and that of {names[0]} is used, e.g. {name} has another"]
+        volumes.append(np.moveaxis(data, -1, 0))
+    if lazily:
+        from dask.array import concatenate
+
+        return Stack(concatenate(volumes), affine, notes), [shape[3] for shape in shapes]
+    return Stack(np.concatenate(volumes), affine, notes), [shape[3] for shape in shapes]
 
 
 def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
@@ -549,7 +615,7 @@ def _with_confounds(
     path: Path, found: SampleSet, names: Sequence[str], second: Labels | None, rules: FileRules
 ) -> SampleSet:
     """Return the samples with confounds from their file or, if it has them, from the file of labels."""
-    columns = _own_confounds(path, names, rules)
+    columns = _own_confounds(path, names, rules, found.names)
     if second is not None:
         rows: Any = slice(None)
         if second.paths is not None and found.names is not None:
@@ -572,8 +638,11 @@ def _with_confounds(
     return replace(found, confounds={name: columns[name] for name in names})
 
 
-def _own_confounds(path: Path, names: Sequence[str], rules: FileRules) -> dict[str, Array]:
-    """Return those of the named confounds that are in the file of the samples."""
+def _own_confounds(path: Path, names: Sequence[str], rules: FileRules, files: Sequence[str] | None) -> dict[str, Array]:
+    """Return those of the named confounds that are in the file of the samples, or of the participants."""
+    if path.is_dir() and files is not None and is_bids(path):
+        table = participants_of(path, rules)
+        return {} if table is None else confounds_in_table(replace(table, columns=columns_of(table, files)), names)
     if container_kind(path) is not None:
         with open_arrays(path, rules=rules) as held:
             return confounds_in_container(path, held, names)
