@@ -203,6 +203,23 @@ def write_table(folder: Path) -> tuple[str, dict[str, Any]]:
     return "table.csv", {}
 
 
+def write_envi(folder: Path) -> tuple[str, dict[str, Any]]:
+    (folder / "scene.img").write_bytes(_X.tobytes())
+    (folder / "scene.hdr").write_text(
+        "ENVI\nsamples = 9\nlines = 8\nbands = 6\nheader offset = 0\ndata type = 1\ninterleave = bsq\n"
+        "byte order = 0\nwavelength units = Nanometers\nwavelength = {400, 410, 420, 430, 440, 450}\n"
+    )
+    return "scene.hdr", {"scene": True}
+
+
+def write_tiff_scene(folder: Path) -> tuple[str, dict[str, Any]]:
+    from PIL import Image
+
+    pages = [Image.fromarray(page) for page in _X]
+    pages[0].save(folder / "scene.tif", save_all=True, append_images=pages[1:])
+    return "scene.tif", {"scene": True}
+
+
 @dataclass(frozen=True)
 class Format:
     """How files of a format are written, and whether a checksum covers their samples."""
@@ -233,6 +250,8 @@ FORMATS = {
     "NIfTI, gzip": Format(write_nifti_gz, has_checksum=True),
     "NIfTI volumes": Format(write_volumes, has_checksum=True),
     "table": Format(write_table),
+    "ENVI": Format(write_envi),
+    "TIFF scene": Format(write_tiff_scene),
 }
 
 
@@ -733,24 +752,33 @@ class Loader:
             self.process = None
 
 
+def read_file(folder: Path, path: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays that `load_samples` reads, or `load_scene` for a scene."""
+    from tensormargin.io import load_samples, load_scene
+
+    if options.pop("scene", False):
+        return {"X": np.asarray(load_scene(folder / path, **options).data)}
+    if "labels_from" in options:
+        options["labels_from"] = folder / options["labels_from"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = load_samples(folder / path, **options)
+        arrays = {"X": np.asarray(found.data)}
+    return arrays if found.target is None else {**arrays, "y": found.target}
+
+
 def serve() -> None:
     """Load the files named on standard input, one line of JSON each, and print what came of each."""
-    from tensormargin.io import BadFileError, load_samples
+    from tensormargin.io import BadFileError
     from tensormargin.io.arrays import digest
 
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
         folder, path, options = json.loads(line)
-        if "labels_from" in options:
-            options["labels_from"] = Path(folder, options["labels_from"])
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = load_samples(Path(folder, path), **options)
-            values = {"X": np.asarray(found.data).astype(float)}
-            if found.target is not None:
-                values["y"] = found.target
+            values = read_file(Path(folder), path, options)
+            values["X"] = values["X"].astype(float)
             reply = {"kind": "values", "text": digest(values)}
         except BadFileError as error:
             reply = {"kind": "message", "text": str(error)}

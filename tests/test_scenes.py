@@ -330,3 +330,9 @@ def test_scenes_are_drawn_in_the_colours_of_their_classes():
     assert "more" in many[0].get_legend().get_texts()[-1].get_text()
     with pytest.raises(ValueError, match="one class per pixel"):
         plot_scene(TRUTH, TRUTH[1:])
+
+
+def test_scenes_are_no_samples_but_the_message_helps(tmp_path):
+    for path in (write_envi(tmp_path, CUBE), tmp_path / "scene.img"):
+        with pytest.raises(BadFileError, match="tensormargin patches"):
+            load_samples(path)

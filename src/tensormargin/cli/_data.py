@@ -23,8 +23,10 @@ FORMATS = """
 DATA is one of
   array.npz  array.mat  array.h5  array.zarr      arrays X and y (or name them with --samples and --labels)
   array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
+  study/                                          BIDS: NIfTI files sub-01_... and participants.tsv (--labels COLUMN)
   folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
   table.csv  table.tsv                            columns path, label and optionally group
+  scene.hdr  scene.tif  cube.mat                  a scene: cut it into samples with `tensormargin patches` first
   digits  basic-motions  eeg  ...                 a public data set, see `tensormargin data list`
 """
 

@@ -17,6 +17,7 @@ from ..axes import Axes, checked_axes
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
 from ..metadata import checked_confounds
+from ..readers.envi import ENDINGS as SCENES
 from ..readers.files import NIFTI
 from ..readers.rules import (
     DEFAULT_RULES,
@@ -369,6 +370,11 @@ def _read(path: Path, asked: _Asked) -> SampleSet:
         return _from_table(path, asked)
     if path.name.lower().endswith(NIFTI):
         return _from_nifti(path, asked)
+    if path.suffix.lower() in (*SCENES, ".tif", ".tiff"):
+        raise BadFileError(
+            f"{path}: is one image or scene, not samples; cut a scene into samples with `tensormargin patches` "
+            "(Python: load_scene and Patches), and put images of one sample each into one folder per class"
+        )
     raise BadFileError(
         f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, "
         f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}"
