@@ -485,7 +485,7 @@ def test_samples_of_another_shape_are_refused(brain_model, tmp_path):
         (("fit", "all.npz", "-o", "all.npz/m.skops"), "cannot be written"),
         (("fit", "all.npz", "-o", "m.skops", "--report", "r.html", "--no-report"), "contradict"),
         (("fit", "all.npz", "-o", "m.skops", "--auto", "--rank", "2"), "--auto chooses"),
-        (("fit", "all.npz", "-o", "m.skops", "--scale", "mode 9"), "does not suit samples of shape (6, 5, 4)"),
+        (("fit", "all.npz", "-o", "m.skops", "--scale", "mode 9"), "--scale mode 9 does not suit samples of 6 x 5 x 4"),
         (("data", "fetch", "digits", "-o", "digits.csv"), "written as .npz"),
     ],
 )

@@ -10,20 +10,20 @@ In the snippets, `images` is an image with four axes and `mask` a mask image.
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from sklearn.base import clone
 
 pytest.importorskip("nilearn", reason="needs nilearn: pip install nilearn")
 
+from contextlib import chdir
+
 import nibabel
+from click.testing import CliRunner
 from nilearn.decoding import Decoder
 from nilearn.image import concat_imgs, index_img, iter_img, new_img_like
 from nilearn.maskers import NiftiLabelsMasker, NiftiMapsMasker, NiftiMasker, NiftiSpheresMasker
 from nilearn.masking import compute_epi_mask
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -160,7 +160,7 @@ def test_a_mask_image_on_the_command_line(study, tmp_path):
     (tmp_path / "labels.csv").write_text("label\n" + "\n".join(y))
     command = ["fit", "runs.nii.gz", "--labels-from", "labels.csv", "--mask", "brain.nii.gz", "-o", "model.skops"]
     options = ["--outer-folds", "0", "--folds", "2", "--no-report", "--decomposition", "cp", "--rank", "1"]
-    with contextlib.chdir(tmp_path):
+    with chdir(tmp_path):
         result = CliRunner().invoke(main, [*command, *options])
         assert result.exit_code == 0, result.output
         found = load_model("model.skops").model

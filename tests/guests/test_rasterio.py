@@ -54,14 +54,20 @@ def test_wavelengths_and_truth(tmp_path):
     np.testing.assert_array_equal(scene.truth, TRUTH)
 
 
-def test_the_map_is_written_back_with_the_place_of_the_scene(tmp_path):
-    path = write(tmp_path / "scene.tif", CUBE, "float32")
-    predicted = load_scene(path).data[..., 0].astype(np.uint8)
-    # page: The map of predictions as a GeoTIFF, in the place of the scene:
-    with rasterio.open(path) as scene:
-        profile = scene.profile | {"count": 1, "dtype": "uint8"}
-    with rasterio.open(tmp_path / "map.tif", "w", **profile) as file:
-        file.write(predicted, 1)
+def test_the_map_is_written_back_with_the_place_of_the_scene(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("scene.tif", CUBE, "float32")
+    # page: A scene, a map with its rows and columns (here the first band), and the map as a GeoTIFF in the same place:
+    import rasterio
+
+    from tensormargin.io import load_scene
+
+    scene = load_scene("scene.tif")
+    classes = scene.data[..., 0].astype("uint8")  # or numpy.load("map.npy") after tensormargin predict --scene map.png
+    with rasterio.open("scene.tif") as file:
+        profile = file.profile | {"count": 1, "dtype": "uint8"}
+    with rasterio.open("map.tif", "w", **profile) as file:
+        file.write(classes, 1)
     # page ends
     with rasterio.open(tmp_path / "map.tif") as file:
         assert file.crs.to_epsg() == 32616

@@ -37,6 +37,25 @@ def test_scenes_that_it_writes(kind, interleave, tmp_path):
         assert scene.axes[2] == Axis("wavelength", "nm", [400.5, 410, 420, 430, 440])
 
 
+def test_scenes_go_both_ways(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    envi.save_image("scene.hdr", CUBE.astype(np.float32), ext=".img")
+    envi.save_classification("truth.hdr", TRUTH, class_names=["Unclassified", "corn", "oats"], ext=".img")
+    # page: A scene with its ground truth as samples, and a map (here the ground truth) as an ENVI classification:
+    from spectral.io import envi as envi_files
+
+    from tensormargin import Patches
+    from tensormargin.io import load_scene
+
+    scene = load_scene("scene.hdr", "truth.hdr")
+    samples = Patches(3).cut(scene.data, scene.truth, background=scene.background)
+    painted = Patches(3).paint((samples.target == "oats") + 1, samples)
+    envi_files.save_classification("map.hdr", painted, class_names=["none", "corn", "oats"], ext=".img")
+    # page ends
+    np.testing.assert_array_equal(painted, TRUTH)
+    np.testing.assert_array_equal(load_scene("scene.hdr", "map.hdr").truth, scene.truth)
+
+
 def test_classified_scenes_that_it_writes(tmp_path):
     envi.save_image(str(tmp_path / "scene.hdr"), CUBE.astype(np.float32))
     names = ["Unclassified", "corn", "oats"]
