@@ -346,6 +346,23 @@ def write_brainvision(folder: Path) -> tuple[str, dict[str, Any]]:
     return "a.vhdr", {"tmin": 0.0, "tmax": 0.05}
 
 
+def write_envi(folder: Path) -> tuple[str, dict[str, Any]]:
+    (folder / "scene.img").write_bytes(_X.tobytes())
+    (folder / "scene.hdr").write_text(
+        "ENVI\nsamples = 9\nlines = 8\nbands = 6\nheader offset = 0\ndata type = 1\ninterleave = bsq\n"
+        "byte order = 0\nwavelength units = Nanometers\nwavelength = {400, 410, 420, 430, 440, 450}\n"
+    )
+    return "scene.hdr", {"scene": True}
+
+
+def write_tiff_scene(folder: Path) -> tuple[str, dict[str, Any]]:
+    from PIL import Image
+
+    pages = [Image.fromarray(page) for page in _X]
+    pages[0].save(folder / "scene.tif", save_all=True, append_images=pages[1:])
+    return "scene.tif", {"scene": True}
+
+
 @dataclass(frozen=True)
 class Format:
     """How files of a format are written, and whether a checksum covers their samples."""
@@ -385,6 +402,8 @@ FORMATS = {
     "netCDF 4": Format(write_netcdf4),
     "series with events": Format(write_series),
     "NIfTI with events": Format(write_run),
+    "ENVI": Format(write_envi),
+    "TIFF scene": Format(write_tiff_scene),
 }
 if find_spec("mne") and find_spec("pybv"):  # of the extra eeg, and of its tests
     FORMATS |= {"MNE epochs": Format(write_epochs), "BrainVision": Format(write_brainvision)}
@@ -947,24 +966,33 @@ class Loader:
             self.process = None
 
 
+def read_file(folder: Path, path: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays that `load_samples` reads, or `load_scene` for a scene."""
+    from tensormargin.io import load_samples, load_scene
+
+    if options.pop("scene", False):
+        return {"X": np.asarray(load_scene(folder / path, **options).data)}
+    for name in {"labels_from", "events"} & set(options):
+        options[name] = folder / options[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = load_samples(folder / path, **options)
+        arrays = {"X": np.asarray(found.data)}
+    return arrays if found.target is None else {**arrays, "y": found.target}
+
+
 def serve() -> None:
     """Load the files named on standard input, one line of JSON each, and print what came of each."""
-    from tensormargin.io import BadFileError, load_samples
+    from tensormargin.io import BadFileError
     from tensormargin.io.arrays import digest
 
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
         folder, path, options = json.loads(line)
-        for name in {"labels_from", "events"} & set(options):
-            options[name] = Path(folder, options[name])
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = load_samples(Path(folder, path), **options)
-            values = {"X": np.asarray(found.data).astype(float)}
-            if found.target is not None:
-                values["y"] = found.target
+            values = read_file(Path(folder), path, options)
+            values["X"] = values["X"].astype(float)
             reply = {"kind": "values", "text": digest(values)}
         except BadFileError as error:
             reply = {"kind": "message", "text": str(error)}

@@ -356,7 +356,7 @@ def bad_nan(folder):
     X = X.astype(float)
     X[3, 2, 1, 0] = np.nan
     np.savez(folder / "nan.npz", X=X, y=y)
-    return folder / "nan.npz", (), "NaN or infinity"
+    return folder / "nan.npz", (), "--missing mean"
 
 
 def bad_no_labels(folder):
@@ -485,7 +485,7 @@ def test_samples_of_another_shape_are_refused(brain_model, tmp_path):
         (("fit", "all.npz", "-o", "all.npz/m.skops"), "cannot be written"),
         (("fit", "all.npz", "-o", "m.skops", "--report", "r.html", "--no-report"), "contradict"),
         (("fit", "all.npz", "-o", "m.skops", "--auto", "--rank", "2"), "--auto chooses"),
-        (("fit", "all.npz", "-o", "m.skops", "--scale", "mode 9"), "does not suit samples of shape (6, 5, 4)"),
+        (("fit", "all.npz", "-o", "m.skops", "--scale", "mode 9"), "--scale mode 9 does not suit samples of 6 x 5 x 4"),
         (("data", "fetch", "digits", "-o", "digits.csv"), "written as .npz"),
     ],
 )

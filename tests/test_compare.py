@@ -125,7 +125,7 @@ BAD = {
     "absent.npz": "no such file",
     "nokey.npz": "2 of its arrays could be the samples; it holds one",
     "nolabels.npz": "has no labels under the names y",
-    "nan.npz": "NaN or infinity",
+    "nan.npz": "holds NaN",
     "text.npz": "must hold real numbers",
     "complex.npz": "must hold real numbers",
     "empty.npz": "none of them 0",

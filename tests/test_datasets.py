@@ -524,7 +524,7 @@ BAD = {
     "nolabels.npz": "0 of its arrays could be the labels",
     "lengths.npz": "7 labels, but volumes of shape",
     "both.mat": "does not tell which axis",
-    "nan.npz": "NaN or infinity",
+    "nan.npz": "holds NaN",
     "struct.mat": "could be the volumes",
     "mixed.mat": "could be the volumes",
     "short.mat": "not a MATLAB file, or damaged",

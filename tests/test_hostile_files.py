@@ -29,7 +29,7 @@ from scipy.io import loadmat, savemat
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # campaigns are not installed
 
-from campaigns.files import CRAFTED, FORMATS, LONGEST_MESSAGE, write_damaged
+from campaigns.files import CRAFTED, FORMATS, LONGEST_MESSAGE, read_file, write_damaged
 
 from tensormargin.io import BadFileError, load_samples, load_views, read_arrays, sha256_of
 from tensormargin.io.arrays import open_arrays
@@ -141,11 +141,7 @@ def test_damaged_files_are_right_or_refused(name, tmp_path):
 
 
 def loaded(folder, path, options):
-    for name_of_file in {"labels_from", "events"} & set(options):
-        options[name_of_file] = folder / options[name_of_file]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.asarray(load_samples(folder / path, **options).data)
+    return read_file(folder, path, options)["X"]
 
 
 # ------------------------------------------------------------------------------------------------------- MATLAB 5 files

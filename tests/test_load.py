@@ -658,7 +658,11 @@ def test_bad_samples_are_refused(name, value, tmp_path):
     if value == "text" and "mat" in name:
         array = np.array(["text"] * 6)
     CONTAINERS[name][1](tmp_path / name, X=array, y=GROUPS)
-    words = "NaN or infinity" if isinstance(value, float) else "must hold real numbers"
+    what = "NaN" if value != value else "infinity"
+    number = int(np.sum(X > 198))
+    words = (
+        f"holds {what} in {number} of its {X.size} entries" if isinstance(value, float) else "must hold real numbers"
+    )
     refused(tmp_path / name, words)
 
 
@@ -666,7 +670,13 @@ def test_bad_entries_are_found_beyond_the_first_part(tmp_path):
     array = np.zeros((3, 1200, 1200), np.float32)
     array[2, -1, -1] = np.nan
     np.save(tmp_path / "x.npy", array)
-    refused(tmp_path / "x.npy", "NaN or infinity", need_labels=False)
+    refused(tmp_path / "x.npy", "NaN in 1 of its 4320000 entries, in 1 of 3 samples", need_labels=False)
+    refused(
+        tmp_path / "x.npy",
+        "sample 3, index 1200 of mode 1, index 1200 of mode 2 (counted from 1)",
+        "--missing",
+        need_labels=False,
+    )
 
 
 @pytest.mark.parametrize("array", [np.ones(6), np.ones((6, 0)), np.ones((0, 3))])

@@ -90,8 +90,26 @@ def shape_in_words(shape: Sequence[int | None] | Mapping[str, Sequence[int | Non
 
 
 def as_mask(mask: Any) -> Array:
-    """Return a mask, given as an array-like or a NIfTI image with three axes, as a NumPy array of bool."""
+    """Return a mask as a NumPy array of bool: an array-like, a NIfTI image with three axes, or a masker of nilearn."""
+    if is_masker(mask):
+        mask = _image_of(mask)
     return to_host(_one_volume(mask) if _library(mask) == "nibabel" else as_samples(mask)).astype(bool)
+
+
+def is_masker(mask: Any) -> bool:
+    """Return whether a mask is a masker of nilearn, which has a mask image once it is fitted."""
+    return hasattr(mask, "mask_img_") or hasattr(mask, "mask_img")
+
+
+def _image_of(masker: Any) -> Any:
+    image = getattr(masker, "mask_img_", None)
+    image = getattr(masker, "mask_img", None) if image is None else image
+    if _library(image) != "nibabel":
+        raise ValueError(
+            f"a masker must have a mask image; {type(masker).__name__} has {image!r} and is not fitted. Call its fit "
+            "with the images first"
+        )
+    return image
 
 
 def unmasked(X: Any) -> Array:

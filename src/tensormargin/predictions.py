@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import numpy as np
 from ._namespace import is_lazy
 from ._typing import Array
 from .axes import AnyAxes, contradictions
-from .io import BadFileError, SampleSet, replacing
+from .io import BadFileError, SampleSet, Scene, replacing
+from .io.arrays import check_samples
 from .metadata import Metadata, names_of
 from .model_steps import (
     classifier_of,
@@ -25,7 +27,10 @@ from .model_steps import (
     sample_shape,
     samples_for_last_step,
 )
-from .preparation import takes_ragged
+from .preparation import takes_nan, takes_ragged
+from .progress import Progress
+from .readers.rules import listed
+from .representations import Patches
 from .waiting import computed
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet executes
@@ -157,6 +162,56 @@ def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
     if strengths.ndim == 1:
         return {f"{word} of {last.classes_[1]}": strengths}
     return {f"{word} of {c}": p for c, p in zip(last.classes_, strengths.T, strict=True)}
+
+
+def classified_scene(model: Any, scene: Scene, progress: Progress | None = None) -> Array:
+    """Return the predicted class of every pixel of a scene, a few rows at a time.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted to patches of as many bands, as `Patches.cut` and ``tensormargin patches`` make them, or to spectra.
+    scene : Scene
+    progress : callable, optional
+
+    Returns
+    -------
+    ndarray of shape (rows, columns)
+    """
+    shape, bands = sample_shape(model), scene.data.shape[2]
+    square = isinstance(shape, tuple) and len(shape) == 3 and shape[0] == shape[1] and shape[0] % 2 == 1
+    if shape != (bands,) and (not square or shape[2] != bands):
+        raise BadFileError(
+            f"{scene.source}: a scene of {bands} bands needs a model of patches of size x size x {bands}; this one was "
+            f"fitted to samples of shape {shape}. Fit it to what `tensormargin patches` cuts from such a scene"
+        )
+    patches = Patches(1 if len(shape) == 1 else shape[0])
+    positions = patches.places(scene.data.shape).positions
+    found = np.empty(len(positions), np.result_type(np.asarray(classifier_of(model).classes_)))
+    for where, piece in patches.pieces(scene.data, positions):
+        samples = piece.reshape(len(piece), *shape)
+        check_samples(scene.source, samples, "the scene", missing="entries" if takes_nan(model) else False)
+        one = SampleSet(samples, None, None, None, None, scene.source, scene.kind, ())
+        found[where] = predictions_of(model, one).predicted
+        if progress is not None:
+            progress(where.stop, len(positions), "pixels")
+    return found.reshape(scene.data.shape[:2])
+
+
+def accuracy_of_scene(predicted: Array, scene: Scene, classes: Sequence[Any]) -> float | None:
+    """Return the accuracy over the pixels that have a class, None without a ground truth.
+
+    Raise `BadFileError` if none of its classes is one of the model's.
+    """
+    if scene.truth is None or not (known := scene.truth != scene.background).any():
+        return None
+    true, found = scene.truth[known].astype(str), predicted[known].astype(str)
+    if not set(true.tolist()) & {str(label) for label in classes}:
+        raise BadFileError(
+            f"{scene.source}: the classes of the ground truth must be those of the model, {listed(map(str, classes))}; "
+            f"got {listed(sorted(set(true.tolist())))}. Give the same --names as for `tensormargin patches`, or none"
+        )
+    return float((true == found).mean())
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:

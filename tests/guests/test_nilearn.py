@@ -15,11 +15,15 @@ import pytest
 
 pytest.importorskip("nilearn", reason="needs nilearn: pip install nilearn")
 
+from contextlib import chdir
+
 import nibabel
+from click.testing import CliRunner
 from nilearn.decoding import Decoder
 from nilearn.image import concat_imgs, index_img, iter_img, new_img_like
 from nilearn.maskers import NiftiLabelsMasker, NiftiMapsMasker, NiftiMasker, NiftiSpheresMasker
 from nilearn.masking import compute_epi_mask
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -37,6 +41,7 @@ from tensormargin import (
     save_model,
     weight_maps,
 )
+from tensormargin.cli import main
 from tensormargin.intake import as_samples
 from tensormargin.model_steps import sample_shape
 
@@ -127,6 +132,41 @@ def test_a_mask_of_nilearn(step, scans, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").model.predict(images), plain.predict(images))
     by_hand = new_img_like(images, np.asarray(brain.dataobj) > 0)
     np.testing.assert_array_equal(step(by_hand).fit_transform(images), model[0].transform(images))
+
+
+@pytest.mark.parametrize("step", [Mask, Crop])
+def test_a_masker_is_a_mask(step, study, tmp_path):
+    images, y = study
+    masker = NiftiMasker(box(), standardize=None).fit(images)
+    computed = NiftiMasker(mask_strategy="background", standardize=None).fit(images)
+    for one in (masker, NiftiMasker(box()), computed):
+        inside = np.asarray(getattr(one, "mask_img_", box()).dataobj) > 0
+        expected = step(inside).fit_transform(images)
+        np.testing.assert_array_equal(step(one).fit_transform(images), expected)
+        np.testing.assert_array_equal(clone(step(one)).fit_transform(images), expected)
+    search = TensorMarginClassifierCV(
+        ("cp",), ranks=(1,), lams=(1,), mus=(0,), cv=2, random_state=0, preparation=step(computed)
+    )
+    save_model(tmp_path / "model.skops", search.fit(images, y))
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").model.predict(images), search.predict(images))
+    with pytest.raises(ValueError, match="masker must have a mask image"):
+        step(NiftiMasker()).fit(images)
+
+
+def test_a_mask_image_on_the_command_line(study, tmp_path):
+    images, y = study
+    nibabel.save(images, tmp_path / "runs.nii.gz")
+    nibabel.save(NiftiMasker(box(), standardize=None).fit(images).mask_img_, tmp_path / "brain.nii.gz")
+    (tmp_path / "labels.csv").write_text("label\n" + "\n".join(y))
+    command = ["fit", "runs.nii.gz", "--labels-from", "labels.csv", "--mask", "brain.nii.gz", "-o", "model.skops"]
+    options = ["--outer-folds", "0", "--folds", "2", "--no-report", "--decomposition", "cp", "--rank", "1"]
+    with chdir(tmp_path):
+        result = CliRunner().invoke(main, [*command, *options])
+        assert result.exit_code == 0, result.output
+        found = load_model("model.skops").model
+    weight = weight_maps(found)[0]
+    assert not weight[np.asarray(box().dataobj) == 0].any()
+    assert weight[np.asarray(box().dataobj) > 0].all()
 
 
 # ---- maskers before our classifiers ----

@@ -13,6 +13,7 @@ from .completion import completion_command
 from .data import data_command
 from .export import export_command
 from .fit import fit_command
+from .patches import patches_command
 from .predict import inspect_command, predict_command
 from .report import report_command
 from .reproduce import reproduce_command, results_command
@@ -24,6 +25,7 @@ _COMMANDS = (
     inspect_command,
     report_command,
     export_command,
+    patches_command,
     data_command,
     reproduce_command,
     results_command,

@@ -28,8 +28,10 @@ DATA is one of
   epochs.set  epochs-epo.fif  trials.mat          epochs of EEGLAB, MNE and FieldTrip; labels are the names of events
   recording.set  recording.vhdr  recording.fif    cut around events with --tmin and --tmax (--events names some)
   bold.nii.gz  series.npy                         the same with --events events.tsv and --tr or --sfreq
+  study/                                          BIDS: NIfTI files sub-01_... and participants.tsv (--labels COLUMN)
   folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
   table.csv  table.tsv                            columns path, label and optionally group
+  scene.hdr  scene.tif  cube.mat                  a scene: cut it into samples with `tensormargin patches` first
   digits  basic-motions  eeg  ...                 a public data set, see `tensormargin data list`
 Several files, or a folder of them, hold further samples; --groups file keeps those of a file together.
 """
@@ -136,6 +138,14 @@ _LOADING = (
     click.option("--sha256", metavar="DIGEST", help="Digest that DATA must have, as sha256sum prints it."),
 )
 
+_MISSING: dict[str, dict[str, Any]] = {
+    "mask": {"mask": True},
+    "mean": {"method": "mean"},
+    "interpolate": {"method": "interpolate"},
+    "em": {"method": "low-rank"},
+}
+"""The values of --missing, as parameters of `Impute`."""
+
 _PREPARING = (
     click.option(
         "--length",
@@ -154,9 +164,17 @@ _PREPARING = (
     ),
     click.option("--by-group", is_flag=True, help="Centre and scale each entry separately within each group."),
     click.option(
-        "--mask", type=click.Choice(["varying", "bright"]), help="Keep these entries and set the others to 0."
+        "--missing",
+        type=click.Choice(list(_MISSING)),
+        help="Fill in missing entries (NaN): the mean of the training samples, interpolation along the last mode, what "
+        "a few components make likely (em), or the mean, with what was missing as a second view (mask).",
     ),
-    click.option("--crop", type=click.Choice(["varying", "bright"]), help="Crop to the bounding box of these entries."),
+    click.option(
+        "--mask",
+        metavar="varying|bright|FILE",
+        help="Keep these entries and set the others to 0; FILE is a mask image (.nii.gz) or array (.npy).",
+    ),
+    click.option("--crop", metavar="varying|bright|FILE", help="Crop to the bounding box of these entries."),
     click.option("--resize", type=Shape(), help="New sizes of the first modes, e.g. 32x32."),
     click.option("--tensorize", type=Shape(), help="Reshape samples, e.g. to 7x4x7x4."),
 )
@@ -175,7 +193,7 @@ def data_argument(required: bool = True) -> Callable[[Callable[..., Any]], Calla
 
 def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Recipe` to a command, passed as one dictionary ``preparing``."""
-    parts = ("length", "scale", "by_group", "mask", "crop", "resize", "tensorize")
+    parts = ("length", "scale", "by_group", "missing", "mask", "crop", "resize", "tensorize")
     return _gathered(command, _PREPARING, "preparing", parts)
 
 
@@ -197,14 +215,16 @@ def load(
     ragged: bool = False,
     in_parts: bool = False,
     known: KnownViews | None = None,
+    missing: bool = False,
 ) -> SampleSet:
     """Return the samples that the options describe; leakage warnings are left to `leakage_said`.
 
     The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
-    that would fill the memory are left in their files. ``known`` are the views of a fitted model.
+    that would fill the memory are left in their files. ``known`` are the views of a fitted model. With ``missing``,
+    entries may be NaN, which the model fills in.
     """
     paths = (path,) if isinstance(path, Path) else tuple(path)
-    found = _loaded(paths, loading, need_labels, ragged, in_parts, known)
+    found = _loaded(paths, loading, need_labels, ragged, in_parts, known, missing)
     return _with_modes(found, loading["modes"]) if loading.get("modes") else found
 
 
@@ -215,6 +235,7 @@ def _loaded(
     ragged: bool,
     in_parts: bool,
     known: KnownViews | None,
+    missing: bool,
 ) -> SampleSet:
     if len(paths) == 1 and not paths[0].exists():
         return _of_catalogue(paths[0], loading)
@@ -229,13 +250,16 @@ def _loaded(
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
         lazy: Literal["auto", False] = "auto" if in_parts else False
         if known is not None or several_views(loading):
+            if missing:
+                raise ValueError("--missing is for one file of samples; fill in the entries of several views first")
             if len(paths) > 1:
                 raise ValueError(f"DATA must be one file if there are several views; got {len(paths)} files")
             return _views(paths[0], loading, {**options, "need_labels": need_labels, "lazy": lazy}, ragged, known)
         from ..io import load_samples
 
         one_or_more = paths[0] if len(paths) == 1 else paths
-        return load_samples(one_or_more, **options, need_labels=need_labels, ragged=ragged, lazy=lazy)
+        entries: Literal["entries", False] = "entries" if missing else False
+        return load_samples(one_or_more, **options, need_labels=need_labels, ragged=ragged, lazy=lazy, missing=entries)
 
 
 def _with_modes(samples: SampleSet, described: Sequence[str]) -> SampleSet:
@@ -399,8 +423,21 @@ def warn_of_axes(samples: SampleSet, axes: AnyAxes) -> None:
 
 def recipe_of(preparing: dict[str, Any], loading: dict[str, Any]) -> Recipe:
     """Return the recipe that the options describe; raise ValueError if it is invalid."""
+    from ..io import load_mask
     from ..preparation import Recipe
+    from ..representations import Impute
 
-    recipe = Recipe(**preparing, confounds=confounds_in(loading))
+    given = dict(preparing)
+    for name in ("mask", "crop"):
+        if given[name] not in (None, "varying", "bright"):
+            given[name] = load_mask(given[name])
+    if given["missing"] is not None:
+        given["missing"] = Impute(**_MISSING[given["missing"]])
+    recipe = Recipe(**given, confounds=confounds_in(loading))
     recipe.inner()
     return recipe
+
+
+def mask_files(preparing: dict[str, Any]) -> list[Path]:
+    """Return the files of masks."""
+    return [Path(preparing[name]) for name in ("mask", "crop") if preparing[name] not in (None, "varying", "bright")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from ._data import (
     leakage_said,
     load,
     loading_options,
+    mask_files,
     one_tensor_only,
     preparing_options,
     recipe_of,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from ..evaluation import CompareSettings
     from ..io import SampleSet
+    from ..preparation import Recipe
 
 _EXAMPLES = f"""
 {FORMATS}
@@ -115,10 +118,11 @@ def compare_command(
         one_tensor_only(loading, "compare")
     with progress_bar(in_seconds=True) as show, processes(jobs, scheduler, "tensormargin.evaluation") as ready:
         from ..evaluation import CompareSettings, compare, comparison_content
+        from ..metadata import Metadata
         from ..methods import KERNEL_METHODS, METHODS
 
         with refusals(ValueError):
-            check_outputs((*data, loading["labels_from"]), (report,))
+            check_outputs((*data, loading["labels_from"], *mask_files(preparing)), (report,))
             recipe = recipe_of(preparing, loading)
             chosen = tuple(METHODS) if methods is None else names(methods)
             settings = CompareSettings(
@@ -129,9 +133,13 @@ def compare_command(
                 seed=seed,
                 preparation=recipe.inner(),
             )
-            samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None)
+            _check_missing(recipe, settings.methods, METHODS)
+            missing = recipe.missing is not None
+            samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None, missing=missing)
             recipe = recipe.numbered(samples.axes, samples.sample_shape)
             settings = replace(settings, preparation=recipe.inner())
+            recipe.check_masks(samples.sample_shape, samples.affine)
+            recipe.checked_shape(samples.data, Metadata(samples.groups, samples.confounds), samples.sample_shape)
             X = recipe.scaled_by_group(samples.data, samples.groups)
         checkpoint = unfinished(show, fresh)
         with leakage_said(samples), fits_on(scheduler, X):
@@ -157,6 +165,21 @@ def compare_command(
     _print_table(samples, settings, content)
     if report is not None:
         click.echo(f"Wrote {report}")
+
+
+def _check_missing(recipe: Recipe, methods: Collection[str], known: Collection[str]) -> None:
+    """Raise ValueError for ways to fill in missing entries that a comparison does not have."""
+    others = [method for method in methods if method not in known]
+    if recipe.marks_missing and others:
+        raise ValueError(
+            f"--missing mask makes two views, and {', '.join(others)} takes one tensor per sample; use mean, "
+            f"interpolate or em, or only the methods {', '.join(known)}"
+        )
+    if recipe.missing is not None and recipe.by_group:
+        raise ValueError(
+            "--by-group scales all samples before they are split, and --missing learns from training samples only; use "
+            "`tensormargin fit`, or leave one of them out"
+        )
 
 
 def _announce(samples: SampleSet, settings: CompareSettings) -> None:

@@ -19,6 +19,7 @@ from ._data import (
     leakage_said,
     load,
     loading_options,
+    mask_files,
     n_views,
     preparing_options,
     recipe_of,
@@ -49,6 +50,7 @@ Examples:
   tensormargin fit eeg.npz -o eeg.skops --auto                 choose everything by cross-validation
   tensormargin fit eeg.npz -o eeg.skops --auto --budget 60s    the same in a minute, as far as that goes
   tensormargin fit scans/ -o scans.skops --auto --crop bright --weight-map weight.nii.gz
+  tensormargin fit scans/ -o scans.skops --auto --mask brain.nii.gz     voxels outside of the mask are set to 0
   tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
   tensormargin fit sub-1.set sub-2.set sub-3.set --groups file --auto -o eeg.skops
   tensormargin fit bold.nii.gz --events events.tsv --tr 2 --delay 5 --detrend 2 -o bold.skops
@@ -179,7 +181,8 @@ def fit_command(
         if report is not None and no_report:
             raise ValueError("--report and --no-report contradict each other; leave one out")
         page = None if no_report else report or out.with_suffix(".html")
-        check_outputs((*data, *view_files(loading)), (out, page, weight_map, pattern_map))
+        inputs = (*data, *view_files(loading), *mask_files(preparing))
+        check_outputs(inputs, (out, page, weight_map, pattern_map))
         if outer_folds == 1:
             raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
         plan = FitPlan(
@@ -201,10 +204,11 @@ def fit_command(
             seed=seed,
             without_views=without_views,
         )
-        samples = load(data, loading, ragged=plan.recipe.length is not None, in_parts=True)
+        recipe = plan.recipe
+        samples = load(data, loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.missing is not None)
         plan, said = with_kind(samples, plan)
         check_maps(samples, weight_map, pattern_map)
-        check_outputs((*data, *view_files(loading)), (out, page, *map_files(samples, weight_map, pattern_map)))
+        check_outputs(inputs, (out, page, *map_files(samples, weight_map, pattern_map)))
         checkpoint = unfinished(show, fresh)
         with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
             n_searches = sum(plan.searches(n_views(samples)))

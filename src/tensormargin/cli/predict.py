@@ -10,6 +10,7 @@ import click
 from ._data import FORMATS, data_argument, load, loading_options, view_files, warn_of_axes
 from ._maps import write_maps
 from ._options import blaming, check_outputs, json_option, model_sha256_option, print_json, refusals
+from .patches import check_scene, classify, scene_options
 
 if TYPE_CHECKING:
     from ..io import ModelFile, SampleSet
@@ -21,6 +22,7 @@ Examples:
   tensormargin predict eeg.skops new.npz -o predictions.csv
   tensormargin predict scans.skops scans/new/ -o predictions.csv --json
   tensormargin predict eeg.skops monday.npz tuesday.npz -o predictions.csv     one column says which file
+  tensormargin predict pines.skops scene.hdr --scene map.png    the class of every pixel, as an image
   tensormargin predict both.skops new.npz --view fmri=new.nii.gz --covariates new.csv -o predictions.csv
 
 Labels in DATA are optional; if there are any, they are added to the file and the accuracy is printed.
@@ -30,12 +32,31 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 @click.command("predict", epilog=_PREDICT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
 @data_argument()
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV file to write (.npy: --scene).")
+@click.option(
+    "--scene",
+    "picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="DATA is a scene: write the class of every pixel as this image (.png), and as an array (.npy).",
+)
+@click.option("--truth", type=click.Path(path_type=Path), help="Ground truth of the scene, drawn beside it.")
+@scene_options
 @loading_options
 @model_sha256_option
 @json_option
 def predict_command(
-    model: Path, data: tuple[Path, ...], out: Path, loading: dict[str, Any], model_sha256: str | None, as_json: bool
+    model: Path,
+    data: tuple[Path, ...],
+    out: Path | None,
+    picture: Path | None,
+    truth: Path | None,
+    cube: str | None,
+    truth_name: str | None,
+    background: int,
+    class_names: str | None,
+    loading: dict[str, Any],
+    model_sha256: str | None,
+    as_json: bool,
 ) -> None:
     """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
@@ -45,24 +66,38 @@ def predict_command(
     """
     from ..io import known_views, load_model
     from ..predictions import confounds_needed, predictions_of, write_predictions
-    from ..preparation import takes_ragged
+    from ..preparation import takes_nan, takes_ragged
 
     with refusals(ValueError):
-        check_outputs((model, *data, *view_files(loading)), (out,))
+        files = check_scene(picture, out, truth, len(data))
+        check_outputs((model, *data, truth, *view_files(loading)), files)
         loaded = load_model(model, model_sha256)
+        if picture is not None:
+            options = {
+                "truth": truth,
+                "cube": cube,
+                "truth_name": truth_name,
+                "background": background,
+                "names": class_names,
+            }
+            rules = {name: loading[name] for name in ("max_bytes", "allow_external")}
+            with blaming(model):
+                facts = classify(loaded.model, loaded.facts["classes"], data[0], files, {**options, **rules})
+            _print_scene(facts, as_json)
+            return
         with blaming(model):
             loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-            ragged, known = takes_ragged(loaded.model), known_views(loaded)
-        samples = load(data, loading, need_labels=False, ragged=ragged, in_parts=True, known=known)
+            ragged, known, missing = takes_ragged(loaded.model), known_views(loaded), takes_nan(loaded.model)
+        samples = load(data, loading, need_labels=False, ragged=ragged, in_parts=True, known=known, missing=missing)
         with blaming(model):
             rows = predictions_of(loaded.model, samples, loaded.axes)
             warn_of_axes(samples, loaded.axes)
             accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])
-        write_predictions(out, rows)
+        write_predictions(files[0], rows)
     if as_json:
         counts = {str(label): int((rows.predicted == label).sum()) for label in loaded.facts["classes"]}
         content = {
-            "out": str(out),
+            "out": str(files[0]),
             "n_samples": len(rows.predicted),
             "accuracy": accuracy,
             "unknown_labels": unknown,
@@ -70,13 +105,23 @@ def predict_command(
         }
         print_json(content)
         return
-    click.echo(f"Wrote {out}: {len(rows.predicted)} predictions")
+    click.echo(f"Wrote {files[0]}: {len(rows.predicted)} predictions")
     if unknown:
         from ..readers.rules import listed
 
         click.echo(f"No accuracy: the labels {listed(unknown)} are none of the model's classes")
     elif accuracy is not None:
         click.echo(f"Accuracy on the labels that came with {samples.source}: {100 * accuracy:.2f} %")
+
+
+def _print_scene(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+        return
+    click.echo(f"Wrote {', '.join(facts['written'])}: {facts['n_samples']} pixels")
+    if facts["accuracy"] is not None:
+        share = 100 * facts["accuracy"]
+        click.echo(f"Accuracy on the pixels with a class, which may include those of the fit: {share:.2f} %")
 
 
 def _accuracy(predicted: Any, samples: SampleSet, classes: list[Any]) -> tuple[float | None, list[str]]:

@@ -52,15 +52,17 @@ def _report_model(
 ) -> None:
     from ..io import known_views, load_model
     from ..predictions import check_samples_fit, confounds_needed
-    from ..preparation import takes_ragged
+    from ..preparation import takes_nan, takes_ragged
     from ..report import model_page, write_page
 
     check_data(*data)
     loaded = load_model(source, model_sha256)
     with blaming(source):
         loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-        ragged, known = takes_ragged(loaded.model), known_views(loaded)
-    samples = None if not data else load(data, loading, ragged=ragged, in_parts=True, known=known)
+        ragged, known, missing = takes_ragged(loaded.model), known_views(loaded), takes_nan(loaded.model)
+    samples = None
+    if data:
+        samples = load(data, loading, ragged=ragged, in_parts=True, known=known, missing=missing)
     with blaming(source):
         if samples is not None:
             check_samples_fit(loaded.model, samples, loaded.axes)

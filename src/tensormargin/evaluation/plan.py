@@ -10,11 +10,10 @@ from sklearn.pipeline import Pipeline
 
 from .._namespace import is_lazy
 from ..formats import FORMATS
-from ..intake import shape_of_samples
 from ..io import SampleSet
 from ..metadata import Metadata
 from ..preparation import Recipe
-from ..preparation.steps import fit_transformed, needed_metadata
+from ..preparation.steps import fit_transformed
 from ..selection import TensorMarginClassifierCV, auto_model
 from ..selection.kinds import KINDS, guess_kind, sampling_frequency
 from ..views import Views
@@ -149,6 +148,13 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
     shape = check_plan(samples, plan)
     if not plan.auto or plan.recipe.scale != "none":
         return plan, ""
+    if plan.recipe.marks_missing:
+        if plan.kind not in ("auto", "plain"):
+            raise ValueError(
+                f"kind (--kind) {plan.kind} is for one tensor per sample, and missing entries in a view of their own "
+                "(--missing mask) make two; leave out --kind, or fill the entries in another way"
+            )
+        return replace(plan, kind="plain"), ""
     guessed, why = guess_kind(samples)
     kind = guessed if plan.kind == "auto" else plan.kind
     if isinstance(samples.data, Views):
@@ -180,26 +186,20 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     Return the shape of a sample after the recipe's steps; None for several views.
     """
     shape: Any = samples.sample_shape
+    plan.recipe.check_masks(shape, samples.affine)
     inner = plan.recipe.inner(shape)
     if isinstance(shape, dict):
         _check_views(samples, plan)
         return None
     if plan.without_views:
         raise ValueError("without_views (--without-views) leaves out one of several views; the samples have only one")
-    if inner is not None or None in shape:
-        X = plan.recipe.scaled_by_group(samples.data, samples.groups)
-        shape = shape_of_samples(X)
-    if inner is not None:  # of all samples: what a few of them leave of a crop may be too small for the rank
-        try:
-            if needed_metadata(inner):
-                shape = fit_transformed(inner, X, None, Metadata(samples.groups, samples.confounds)).shape[1:]
-            else:
-                shape = inner.fit(X).transform(X[:1]).shape[1:]
-        except ValueError as error:
-            raise ValueError(
-                "the preparation (length, scale, mask, crop, resize, tensorize) does not suit samples of shape "
-                f"{samples.sample_shape}: {error}"
-            ) from error
+    if inner is not None or None in shape:  # of all samples: what a few leave of a crop may be too small for the rank
+        metadata = Metadata(samples.groups, samples.confounds)
+        shape = plan.recipe.checked_shape(samples.data, metadata, shape)
+    if isinstance(shape, dict):  # what was missing is a view of its own
+        if not plan.auto:
+            _check_ranks(plan, shape)
+        return None
     if not plan.auto:
         FORMATS[plan.decomposition].valid_rank(plan.rank, shape)
     return tuple(shape)
@@ -218,7 +218,12 @@ def _check_views(samples: SampleSet, plan: FitPlan) -> None:
         X = fit_transformed(step, X, None, metadata)
     if plan.auto:
         return
-    for name, own in X.shapes.items():
+    _check_ranks(plan, X.shapes)
+
+
+def _check_ranks(plan: FitPlan, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise ValueError if the rank does not suit one of several views."""
+    for name, own in shapes.items():
         if len(own) > 1:
             try:
                 FORMATS[plan.decomposition].valid_rank(plan.rank, own)

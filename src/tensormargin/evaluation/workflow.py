@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ..checkpoints import Checkpoint
 from ..io import SampleSet
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator
+from ..preparation import Recipe
 from ..progress import Progress, stage_progress
 from ..views import Views
 from .facts import data_facts, evaluation_facts, permutation_facts, search_facts, without_views_facts
@@ -42,7 +43,9 @@ def fit_and_evaluate(
     """
     X, y, groups, confounds = samples.data, samples.labels, samples.groups, samples.confounds
     if plan.recipe.by_group and groups is None:
-        raise ValueError(f"{samples.source}: scaling by group needs groups; name them with groups (--groups)")
+        raise ValueError(
+            f"{samples.source}: scaling by group (--by-group) needs groups; name them with groups (--groups)"
+        )
     if plan.recipe.confounds and confounds is None:
         raise ValueError(f"{samples.source}: no confounds were loaded; name them with confounds (--confounds)")
     plan, _ = with_kind(samples, plan)
@@ -90,8 +93,8 @@ def fit_and_evaluate(
         )
     about: dict[str, Any] = {
         "data": data_facts(samples),
-        "preparation": {"recipe": asdict(plan.recipe), "words": plan.recipe.words()},
-        "plan": asdict(plan),
+        "preparation": {"recipe": plan.recipe.facts, "words": plan.recipe.words()},
+        "plan": {**asdict(replace(plan, recipe=Recipe())), "recipe": plan.recipe.facts},
         "search": search_facts(last_estimator(model)),
         "evaluation": None if evaluation is None else evaluation_facts(evaluation, samples),
         "chance": None if test is None else permutation_facts(test, SCORES[plan.score]),

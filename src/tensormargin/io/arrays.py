@@ -17,6 +17,7 @@ import numpy as np
 
 from .._namespace import is_lazy
 from .._typing import Array
+from ..axes import Axes, Axis
 from ..intake import is_ragged
 from ..readers import mat5
 from ..readers.entries import NUMBERS, READABLE, Entry, entry_of
@@ -41,6 +42,14 @@ ONLY = "X"
 _HDF5_MAGIC = b"\x89HDF"  # at offset 512 of a MATLAB 7.3 file, at 0 if written by another program
 _ENTRIES_AT_ONCE = 2**20  # entries that are tested for NaN at once: one megabyte of booleans
 _CRC_BYTES = 2**20
+_FILL_IN = (
+    "Leave those samples out, or let the model fill such entries in: --missing mean, interpolate, em or mask (Python: "
+    'load with missing="entries" and put Impute first)'
+)
+_REPLACE = "Replace infinity by NaN or by a number, or leave those samples out"
+
+Missing = bool | Literal["entries"]
+"""Which entries may be NaN: none, all of a sample that lacks one of several views (True), or any ("entries")."""
 
 
 @dataclass(frozen=True)
@@ -363,10 +372,13 @@ def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", lab
     return X, y
 
 
-def check_samples(path: str | Path, X: Any, name: str = "X", missing: bool = False) -> None:
+def check_samples(
+    path: str | Path, X: Any, name: str = "X", missing: Missing = False, axes: Axes | None = None, first: int = 0
+) -> None:
     """Raise `BadFileError` if the samples are not usable; the values of a Dask array are not checked.
 
-    With ``missing``, samples may be NaN in all of their entries.
+    With ``missing=True``, samples may be NaN in all of their entries, with "entries" in some. For messages, ``axes``
+    name the modes, and ``first`` is the number of the first of these samples.
     """
     if is_ragged(X):
         for position, sample in enumerate(X):
@@ -377,18 +389,59 @@ def check_samples(path: str | Path, X: Any, name: str = "X", missing: bool = Fal
     if X.ndim < 2 or X.size == 0:
         raise BadFileError(f"{path}: {name} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}")
     if X.dtype.kind == "f" and not is_lazy(X) and not _all_finite(X):
-        if not missing:
-            raise BadFileError(f"{path}: {name} holds NaN or infinity; remove or impute those entries first")
+        if missing is not True:
+            _reject_missing(path, X, name, missing == "entries", axes, first)
+            return
         try:
             reject_partly_finite(name, X)
         except ValueError as error:
             raise BadFileError(f"{path}: {error}") from error
 
 
+def _reject_missing(
+    path: str | Path, X: Array, name: str, allowed: bool, axes: Axes | None, number_of_first: int
+) -> None:
+    """Raise `BadFileError` for samples with NaN, unless they are allowed, or infinity: how many, where, what helps."""
+    n_nan = n_infinite = n_samples = 0
+    first: tuple[int, ...] | None = None
+    for start, part in _parts(X):
+        nan, wrong = np.isnan(part), np.isinf(part)
+        n_nan, n_infinite = n_nan + int(nan.sum()), n_infinite + int(wrong.sum())
+        bad = wrong if allowed else nan | wrong
+        n_samples += int(bad.any(axis=tuple(range(1, part.ndim))).sum())
+        if first is None and bad.any():
+            sample, *place = np.unravel_index(int(bad.argmax()), bad.shape)
+            first = (number_of_first + start + int(sample), *map(int, place))
+    if first is None:
+        return
+    what = "infinity" if not n_nan or allowed else "NaN" if not n_infinite else "NaN or infinity"
+    number = n_infinite if allowed else n_nan + n_infinite
+    raise BadFileError(
+        f"{path}: {name} holds {what} in {number} of its {X.size} entries, in {n_samples} of {len(X)} samples; the "
+        f"first is at {_place(first, axes)}. {_REPLACE if n_infinite else _FILL_IN}"
+    )
+
+
+def _place(first: tuple[int, ...], axes: Axes | None) -> str:
+    """Return the place of an entry in words, counted from 1, with the names of its modes where they are known."""
+    sample, *place = first
+    known = axes if axes is not None and len(axes) == len(place) else (Axis(),) * len(place)
+    words = [
+        f"{axis.name} {axis.spoken(index)}" if axis.name else f"index {axis.spoken(index)} of mode {mode}"
+        for mode, (axis, index) in enumerate(zip(known, place, strict=True), start=1)
+    ]
+    return ", ".join([f"sample {sample + 1}", *words]) + " (counted from 1)"
+
+
+def _parts(X: Array) -> Iterator[tuple[int, Array]]:
+    step = max(1, _ENTRIES_AT_ONCE // X[0].size)
+    for start in range(0, len(X), step):
+        yield start, np.asarray(X[start : start + step])
+
+
 def _all_finite(X: Array) -> bool:
     """Return whether all entries are finite, checked block by block to save memory."""
-    step = max(1, _ENTRIES_AT_ONCE // X[0].size)
-    return all(np.isfinite(X[start : start + step]).all() for start in range(0, len(X), step))
+    return all(np.isfinite(part).all() for _, part in _parts(X))
 
 
 def digest(arrays: Mapping[str, Array]) -> str:

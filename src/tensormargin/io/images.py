@@ -26,7 +26,7 @@ from ..readers.rules import (
     parsing,
     require_package,
 )
-from .arrays import ONLY, check_samples, plain_numbers, read_arrays
+from .arrays import ONLY, Missing, check_samples, plain_numbers, read_arrays
 from .lazy import Chunks, along, lazily, samples_per_chunk
 
 _WORDS = {
@@ -123,7 +123,12 @@ def stack_bytes(folder: Path, names: Sequence[str], size: Sequence[int] | None, 
 
 
 def lazy_stack(
-    folder: Path, names: Sequence[str], size: Sequence[int] | None, chunks: Chunks, rules: FileRules
+    folder: Path,
+    names: Sequence[str],
+    size: Sequence[int] | None,
+    chunks: Chunks,
+    rules: FileRules,
+    missing: Missing = False,
 ) -> Stack:
     """Return the samples of several files as a Dask array, with a few files per task.
 
@@ -138,10 +143,12 @@ def lazy_stack(
         New size of the first axes of every file.
     chunks : int or str
     rules : FileRules
+    missing : optional
+        See `check_samples`.
     """
     first, affine = next(_read_each(folder, names[:1], size, rules))
     folder = folder.resolve()
-    read = partial(_read_alike, folder, size, rules, folder / names[0], first.shape, first.dtype)
+    read = partial(_read_alike, folder, size, rules, missing, folder / names[0], first.shape, first.dtype)
     per = samples_per_chunk(chunks, first.nbytes, at_most=_FILES_AT_ONCE)
     notes = [f"the affine is that of {names[0]}; those of the other files were not compared"]
     data = lazily(read, np.array(names, object), (len(names), *first.shape), first.dtype, per)
@@ -152,6 +159,7 @@ def _read_alike(
     folder: Path,
     size: Sequence[int] | None,
     rules: FileRules,
+    missing: Missing,
     first_path: Path,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
@@ -168,7 +176,7 @@ def _read_alike(
                 "exactly; convert the files to one type, or load them without lazy=True, which finds a common one"
             )
         data[position] = sample
-        check_samples(folder / name, data[position : position + 1], "it")
+        check_samples(folder / name, data[position : position + 1], "it", missing)
     return data
 
 
@@ -271,10 +279,16 @@ def read_nifti(path: Path, rules: FileRules) -> tuple[Array, Array]:
     return _read_part(path, (), rules)
 
 
-def lazy_nifti(path: Path, chunks: Chunks, rules: FileRules) -> tuple[Any, Array]:
+def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:
+    """Return the shape of a NIfTI file, without axes of length 1 after the third."""
+    shape, _ = _from_nifti(path, "read_header", rules)
+    return tuple(shape[:3]) if all(size == 1 for size in shape[3:]) else tuple(shape)
+
+
+def lazy_nifti(path: Path, chunks: Chunks, rules: FileRules, missing: Missing = False) -> tuple[Any, Array]:
     """Return the values of a NIfTI file as a Dask array with chunks along the last axis, and its affine."""
     shape, affine = _from_nifti(path, "read_header", rules)
-    read = partial(_read_volumes, path.resolve(), len(shape), rules)
+    read = partial(_read_volumes, path.resolve(), len(shape), rules, missing)
     dtype = np.dtype(np.float32)
     per = samples_per_chunk(chunks, dtype.itemsize * prod(shape[:-1]))
     return lazily(read, np.arange(shape[-1]), shape, dtype, per, len(shape) - 1, must_be_read_whole(path)), affine
@@ -285,9 +299,9 @@ def must_be_read_whole(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def _read_volumes(path: Path, order: int, rules: FileRules, rows: Array) -> Array:
+def _read_volumes(path: Path, order: int, rules: FileRules, missing: Missing, rows: Array) -> Array:
     volumes, _ = _read_part(path, along(order - 1, order, rows), rules)
-    check_samples(path, volumes, "the array of samples")
+    check_samples(path, np.moveaxis(volumes, -1, 0), "the array of samples", missing, first=int(rows[0]))
     return volumes
 
 

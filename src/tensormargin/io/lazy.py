@@ -21,7 +21,7 @@ from .. import tuning
 from .._typing import Array
 from ..host_memory import available_bytes
 from ..readers.rules import FileRules
-from .arrays import BadFileError, Stored, check_samples, open_arrays, optional_package
+from .arrays import BadFileError, Missing, Stored, check_samples, open_arrays, optional_package
 
 _COPIES = 4  # of a chunk that a task makes: in the dtype of the computations, prepared, ordered by problem
 _LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**20, 2**26
@@ -152,7 +152,7 @@ def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_m
 
 
 def lazy_container(
-    path: Path, name: str, stored: Stored, axis: int, chunks: Chunks, rules: FileRules, missing: bool = False
+    path: Path, name: str, stored: Stored, axis: int, chunks: Chunks, rules: FileRules, missing: Missing = False
 ) -> Any:
     """Return an array of a container as a Dask array with chunks along ``axis``.
 
@@ -169,11 +169,11 @@ def lazy_container(
     return lazily(read, np.arange(length), stored.shape, stored.dtype, per, axis, whole)
 
 
-def _read_rows(path: Path, name: str, axis: int, order: int, missing: bool, rules: FileRules, rows: Array) -> Array:
+def _read_rows(path: Path, name: str, axis: int, order: int, missing: Missing, rules: FileRules, rows: Array) -> Array:
     """Return consecutive samples of an array in a container."""
     with open_arrays(path, name, rules) as held:
         samples = np.asarray(held[name].read(along(axis, order, rows)))
-    check_samples(path, np.moveaxis(samples, axis, 0), name, missing)
+    check_samples(path, np.moveaxis(samples, axis, 0), name, missing, first=int(rows[0]))
     return samples
 
 

@@ -17,6 +17,7 @@ from ..axes import Axes, axes_of, axes_of_volume, checked_any_axes
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
 from ..metadata import checked_confounds, names_of
+from ..readers.envi import ENDINGS as SCENES
 from ..readers.files import NIFTI
 from ..readers.rules import (
     DEFAULT_RULES,
@@ -29,7 +30,8 @@ from ..readers.rules import (
     quoted,
 )
 from ..views import Shapes, shape_of
-from .arrays import Stored, check_samples, container_endings, container_kind, open_arrays
+from .arrays import Missing, Stored, check_samples, container_endings, container_kind, open_arrays
+from .bids import columns_of, groups_of, is_bids, labels_of, list_bids, participants_of
 from .container_axes import axes_in_container
 from .covariates import Coding
 from .digests import check_sha256
@@ -44,6 +46,7 @@ from .images import (
     lazy_stack,
     list_folder,
     must_be_read_whole,
+    nifti_shape,
     read_nifti,
     read_stack,
     stack_bytes,
@@ -71,6 +74,7 @@ from .labels import (
     rows_by_path,
 )
 from .lazy import Chunks, check_dask, chunks_for, lazy_container, samples_per_chunk, stays_in_files
+from .modes import stored_axes
 from .recordings import (
     Cutting,
     Recording,
@@ -212,7 +216,7 @@ class _Asked:
     chunks: Chunks = "auto"
     ragged: bool = False
     other_labels: str | None = None
-    missing: bool = False
+    missing: Missing = False
     events: Path | tuple[str, ...] | None = None
     window: Window = WHOLE
     sfreq: float | None = None
@@ -240,7 +244,7 @@ def load_samples(
     chunks: Chunks = "auto",
     ragged: bool = False,
     confounds: str | Sequence[str] | None = None,
-    missing: bool = False,
+    missing: Missing = False,
     max_bytes: int | str | None = None,
     allow_external: bool = False,
     fill_missing: bool = False,
@@ -268,6 +272,8 @@ def load_samples(
         - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
           Zarr (a folder or ``.zip``), netCDF (``.nc``, 3 and 4), whose dimensions and coordinates become ``axes``;
           the one named sample, trial, epoch, event, subject, ... counts the samples, or else the first;
+        - a BIDS data set of NIfTI files, ``sub-01[_ses-1][_run-1]_....nii.gz``: labels are a column of
+          ``participants.tsv``, and subjects (runs, if there is one subject) are the groups;
         - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
         - a table (``.csv``, ``.tsv``) with the columns path, label and optionally group; paths are relative to the
           table's folder;
@@ -278,13 +284,14 @@ def load_samples(
           metadata or ``trialinfo``.
     samples : str, optional
         Name of the array with the samples ("a/b" inside groups and MATLAB structures), or of a table's column of paths.
-        By default X, data, samples or images, otherwise the only array that could be the samples.
+        By default X, data, samples or images, otherwise the only array that could be the samples. In a BIDS data set,
+        the end of the file names ("T1w"), if there are several kinds of files.
     labels : str, optional
         Name of the array or column. By default y, labels, label, target or targets; in a netCDF file also the only
         other variable along the dimension of the samples.
     groups : str or False, optional
         Name of the array or column. By default groups or group, if present and not used as labels. False ignores
-        groups.
+        groups. In a BIDS data set, "subject", "session" or "run".
     labels_from : str, Path or array-like of shape (n_samples,), optional
         The labels, in the order of the samples; or a separate file with the labels, and optionally groups: ``.npy``,
         ``.npz``, ``.mat``, HDF5, a table (``.csv``, ``.tsv``, whitespace-separated ``.txt``), or a list with one label
@@ -313,9 +320,9 @@ def load_samples(
     confounds : str or sequence of str, optional
         Names of arrays or columns (age, site, motion) for `Deconfound`, one value per sample, numbers or text; in the
         file of the samples or in that of the labels.
-    missing : bool, default=False
-        Whether the file holds one of several views (see `load_views`): samples that lack it are NaN in all entries,
-        and one number per sample is enough.
+    missing : bool or "entries", default=False
+        True if the file holds one of several views (see `load_views`): samples that lack it are NaN in all entries,
+        and one number per sample is enough. With "entries", any entry may be NaN, for models that begin with `Impute`.
     max_bytes : int or str, optional
         Most memory that an array or all samples together may need, in bytes or as text ("8 GB"). By default what is
         available, and no more than is plausible for the size of the file.
@@ -415,7 +422,7 @@ def load_samples(
     found, axes = _read(source, asked)
     found = replace(found, source=str(path), sfreq=found.sfreq or sfreq)
     found = found if second is None else _with_labels(source, found, second)
-    found = _with_warnings(_samples_first(source, found, second, asked), use_groups=groups is not False)
+    found = _with_warnings(_samples_first(source, found, second, asked, axes), use_groups=groups is not False)
     found = replace(found, axes=_axes_of(source, found, axes, mode_names, mode_values))
     found = _with_confounds(source, found, named, second, rules) if named else found
     for text in found.warnings if need_labels else ():
@@ -489,9 +496,14 @@ def _from_files(path: Path, asked: _Asked) -> SampleSet:
         return _from_nifti(path, asked)
     _refuse(path, asked, ("events", "window", "tr"), "only recordings and 4-D NIfTI files are cut around events")
     if path.is_dir():
-        return _from_folder(path, asked)
+        return _from_bids(path, asked) if is_bids(path) else _from_folder(path, asked)
     if is_table(path):
         return _from_table(path, asked)
+    if path.suffix.lower() in (*SCENES, ".tif", ".tiff"):
+        raise BadFileError(
+            f"{path}: is one image or scene, not samples; cut a scene into samples with `tensormargin patches` "
+            "(Python: load_scene and Patches), and put images of one sample each into one folder per class"
+        )
     raise BadFileError(
         f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, "
         f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}, {recording_endings()}"
@@ -557,10 +569,20 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, Ax
         unused = _unused(path, likely_groups(held, (*not_groups, name), n_samples))
         if axis != asked.axis:  # by its name
             data = np.moveaxis(data, axis, asked.axis)
-        stated = axes_in_container(held, name, axis, not_groups)
-        notes = (*notes, *(f"{path.name}: {note}" for note in stated.notes))
-        found = SampleSet(data, target, groups, None, None, "", kind, notes, unused)
-        return found, stated.axes
+        axes, said = _axes_in(path, held, name, axis, not_groups)
+        return SampleSet(data, target, groups, None, None, "", kind, (*notes, *said), unused), axes
+
+
+def _axes_in(
+    path: Path, held: Mapping[str, Stored], name: str, axis: int, taken: tuple[str | None, ...]
+) -> tuple[Axes | None, list[str]]:
+    """Return the axes of the samples in a container, as it describes them or as its arrays suggest, and notes."""
+    shape = held[name].shape
+    described = stored_axes(path, held, [size for place, size in enumerate(shape) if place != axis % len(shape)])
+    if described is not None:
+        return described, []
+    stated = axes_in_container(held, name, axis, taken)
+    return stated.axes, [f"{path.name}: {note}" for note in stated.notes]
 
 
 def _with_places(found: SampleSet) -> tuple[SampleSet, Axes | None]:
@@ -652,13 +674,75 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
     return SampleSet(stack.data, target, None, listing.names, stack.affine, "", kind, (*listing.notes, *stack.notes))
 
 
+def _from_bids(path: Path, asked: _Asked) -> SampleSet:
+    _refuse(path, asked, ("axis",), "volumes are along the last axis of NIfTI files, or one file each")
+    files = list_bids(path, asked.samples, asked.rules)
+    in_runs = len(nifti_shape(path / files.names[0], asked.rules)) == 4
+    runs = None
+    names, target, notes = files.names, None, list[str]()
+    if in_runs:
+        _refuse(path, asked, ("size", "ragged"), "its files are runs of volumes; resize them first")
+        runs, lengths = _runs(path, files.names, asked)
+        names = [name for name, length in zip(files.names, lengths, strict=True) for _ in range(length)]
+    kept = np.arange(len(names))
+    if asked.need_labels:
+        kept, target = labels_of(path, participants_of(path, asked.rules), names, asked.labels)
+        if len(kept) < len(names):
+            notes.append(f"{len(names) - len(kept)} samples of participants without a label were left out")
+    whole = runs is not None and len(kept) < len(names)
+    names = [names[row] for row in kept]
+    stack = _stacked(path, names, asked) if runs is None else runs._replace(data=runs.data[kept]) if whole else runs
+    groups = None if asked.groups is False else groups_of(path, names, asked.groups)
+    shown = names if runs is None else [f"{name}:{place}" for name, place in _numbered(names)]
+    kind = f"BIDS data set ({files.kind})"
+    return SampleSet(stack.data, target, groups, shown, stack.affine, "", kind, (*notes, *stack.notes))
+
+
+def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the names of runs with the number of each of their volumes, from 0."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        found.append((name, seen.get(name, 0)))
+        seen[name] = seen.get(name, 0) + 1
+    return found
+
+
+def _runs(folder: Path, names: Sequence[str], asked: _Asked) -> tuple[Stack, list[int]]:
+    """Return the volumes of runs, one after the other, and the number of volumes of each."""
+    shapes = [nifti_shape(folder / name, asked.rules) for name in names]
+    for name, shape in zip(names, shapes, strict=True):
+        if shape[:3] != shapes[0][:3] or len(shape) != 4:
+            raise BadFileError(
+                f"{folder / name}: has the shape {shape}, but {folder / names[0]} has {shapes[0]}; all volumes must "
+                "have one shape: resample them to one space first"
+            )
+    n_bytes = sum(4 * prod(shape) for shape in shapes)
+    lazily = stays_in_files(folder, asked.lazy, n_bytes, True)
+    if not lazily:
+        asked.rules.admit(folder, n_bytes, f"its {len(names)} runs of volumes", stored=-1)
+    volumes, affine, notes = [], None, []
+    for name in names:
+        data, own = _volumes(folder / name, asked, lazily)
+        affine = own if affine is None else affine
+        if not np.allclose(affine, own):
+            notes = [f"affines differ between runs, and that of {names[0]} is used, e.g. {name} has another"]
+        volumes.append(np.moveaxis(data, -1, 0))
+    if lazily:
+        from dask.array import concatenate
+
+        return Stack(concatenate(volumes), affine, notes), [shape[3] for shape in shapes]
+    return Stack(np.concatenate(volumes), affine, notes), [shape[3] for shape in shapes]
+
+
 def _stacked(folder: Path, names: Sequence[str], asked: _Asked) -> Stack:
     if asked.lazy is True:
-        return lazy_stack(folder, names, asked.size, asked.chunks, asked.rules)
+        return lazy_stack(folder, names, asked.size, asked.chunks, asked.rules, asked.missing)
     if asked.lazy == "auto" and names:
         n_bytes = stack_bytes(folder, names, asked.size, asked.rules)
         if stays_in_files(folder, asked.lazy, n_bytes, True):
-            stack = lazy_stack(folder, names, asked.size, chunks_for(asked.lazy, asked.chunks), asked.rules)
+            chunks = chunks_for(asked.lazy, asked.chunks)
+            stack = lazy_stack(folder, names, asked.size, chunks, asked.rules, asked.missing)
             return stack._replace(notes=[*stack.notes, *_in_parts(folder, asked, n_bytes)])
     return read_stack(folder, names, asked.size, asked.ragged, asked.rules)
 
@@ -720,8 +804,7 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
             f"{path}: a NIfTI file has no labels; {_LABELS_FROM}, or a table of events as events=... (--events)"
         )
     lazily = stays_in_files(path, asked.lazy, path.stat().st_size, not must_be_read_whole(path))
-    chunks = chunks_for(asked.lazy, asked.chunks)
-    volumes, affine = lazy_nifti(path, chunks, asked.rules) if lazily else read_nifti(path, asked.rules)
+    volumes, affine = _volumes(path, asked, lazily)
     if volumes.ndim != 4:
         raise BadFileError(
             f"{path}: must have four axes, the last counting the samples; its shape is {volumes.shape}. Where every "
@@ -756,6 +839,13 @@ def _around_events(path: Path, found: SampleSet, asked: _Asked) -> SampleSet:
     )
 
 
+def _volumes(path: Path, asked: _Asked, lazily: bool) -> tuple[Any, Array]:
+    """Return the volumes of a NIfTI file, along its last axis, and their affine."""
+    if not lazily:
+        return read_nifti(path, asked.rules)
+    return lazy_nifti(path, chunks_for(asked.lazy, asked.chunks), asked.rules, asked.missing)
+
+
 def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None:
     for option in options:
         given = getattr(asked, option)
@@ -784,7 +874,8 @@ def _with_confounds(
 ) -> SampleSet:
     """Return the samples with confounds from their file or, if it has them, from the file of labels."""
     own = found.confounds
-    columns = _own_confounds(path, names, rules) if own is None else {name: own[name] for name in names_of(own)}
+    columns = {} if own is None else {name: own[name] for name in names_of(own)}
+    columns = columns or _own_confounds(path, names, rules, found.names)
     if second is not None:
         rows: Any = slice(None)
         if second.paths is not None and found.names is not None:
@@ -807,25 +898,29 @@ def _with_confounds(
     return replace(found, confounds={name: columns[name] for name in names})
 
 
-def _own_confounds(path: Path, names: Sequence[str], rules: FileRules) -> dict[str, Array]:
-    """Return those of the named confounds that are in the file of the samples."""
+def _own_confounds(path: Path, names: Sequence[str], rules: FileRules, files: Sequence[str] | None) -> dict[str, Array]:
+    """Return those of the named confounds that are in the file of the samples, or of the participants."""
+    if path.is_dir() and files is not None and is_bids(path):
+        table = participants_of(path, rules)
+        return {} if table is None else confounds_in_table(replace(table, columns=columns_of(table, files)), names)
     if container_kind(path) is not None:
         with open_arrays(path, rules=rules) as held:
             return confounds_in_container(path, held, names)
     return confounds_in_table(read_table(path, rules=rules), names) if is_table(path) else {}
 
 
-def _samples_first(path: Path, found: SampleSet, second: Labels | None, asked: _Asked) -> SampleSet:
-    """Return the samples along the first axis; raise `BadFileError` if they are not usable."""
+def _samples_first(path: Path, found: SampleSet, second: Labels | None, asked: _Asked, axes: Axes | None) -> SampleSet:
+    """Return the samples along the first axis; raise `BadFileError`, which names the axes, if they are not usable."""
     data, axis = found.data, asked.axis
     _check_axis(path, data.shape, axis)
     for what, values in (("labels", found.target), ("groups", found.groups)):
         if values is not None and len(values) != data.shape[axis]:
             raise _miscounted(path, found, second, axis, f"{len(values)} {what}", len(values))
-    data = data if axis == 0 else np.moveaxis(data, axis, 0)
-    if asked.missing and data.ndim == 1:  # one number per sample, such as an age
+    if axis != 0:
+        data = np.moveaxis(data, axis, 0)
+    if asked.missing is True and data.ndim == 1:  # one number per sample, such as an age
         data = data[:, None]
-    check_samples(path, data, "the array of samples", asked.missing)
+    check_samples(path, data, "the array of samples", asked.missing, axes)
     return replace(found, data=data)
 
 

@@ -8,6 +8,7 @@ from .fits import plot_convergence, plot_factors
 from .maps import plot_map, plot_weight
 from .margins import plot_margins
 from .permutations import plot_permutations
+from .scenes import plot_scene, save_scene
 from .scores import plot_comparison, plot_ranks, plot_search
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "plot_margins",
     "plot_permutations",
     "plot_ranks",
+    "plot_scene",
     "plot_search",
     "plot_weight",
     "save_map",
+    "save_scene",
 ]

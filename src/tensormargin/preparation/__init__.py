@@ -3,7 +3,7 @@
 from ._base import KeepsTensors, checked_mode, takes_nan, takes_ragged
 from .confounds import Deconfound
 from .lengths import EqualLength
-from .recipe import Recipe
+from .recipe import MaskImage, Recipe
 from .resizing import Resize, resize
 from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
@@ -17,6 +17,7 @@ __all__ = [
     "EqualLength",
     "KeepsTensors",
     "Mask",
+    "MaskImage",
     "Recipe",
     "Resize",
     "TensorScaler",

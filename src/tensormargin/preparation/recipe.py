@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from .._namespace import is_lazy
 from .._typing import Array
 from ..axes import AnyAxes, mode_number
+from ..intake import shape_in_words, shape_of_samples
+from ..metadata import Metadata
+from ..views import shape_of
 from .confounds import Deconfound
 from .lengths import EqualLength
 from .resizing import Resize
 from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
+from .steps import fit_transformed, needed_metadata
 from .union import ViewTransformer
+from .wording import in_options
 
 COVARIATES = "covariates"
 """Name of the view that holds one column per covariate."""
@@ -56,6 +63,54 @@ def _numbered(option: Any, axes: AnyAxes, shape: Any) -> Any:
     return f"{words}mode {numbers[0] + 1}"
 
 
+FILLED, MISSING = "samples", "missing"
+"""Names of the views that `Impute` returns with a mask."""
+
+
+@dataclass(frozen=True, eq=False)
+class MaskImage:
+    """A mask from a file, with what is needed to compare it with samples.
+
+    Attributes
+    ----------
+    entries : ndarray of bool
+    affine : ndarray of shape (4, 4) or None
+        Maps voxel indices to millimetres, if the file has one.
+    source : str
+        The file, as given.
+    """
+
+    entries: Array
+    affine: Array | None
+    source: str
+
+    def check(self, shape: Any, affine: Any) -> None:
+        """Raise ValueError unless samples of this shape and affine lie where the mask does."""
+        if tuple(self.entries.shape) != tuple(shape):
+            raise ValueError(
+                f"{self.source}: a mask must have the shape of the samples, {_sizes(shape)}; it has "
+                f"{_sizes(self.entries.shape)}. Resample the mask to the samples, e.g. with "
+                "nilearn.image.resample_to_img(mask, image, interpolation='nearest'), or give the one that was made "
+                "from them"
+            )
+        if self.affine is None or affine is None or np.allclose(self.affine, affine, rtol=1e-4, atol=1e-3):
+            return
+        raise ValueError(
+            f"{self.source}: a mask must lie where the samples do; its affine is {_rows(self.affine)}, that of the "
+            f"samples {_rows(affine)}. Resample the mask to the samples, e.g. with "
+            "nilearn.image.resample_to_img(mask, image, interpolation='nearest')"
+        )
+
+
+def _sizes(shape: Any) -> str:
+    return shape_in_words(tuple(shape))
+
+
+def _rows(affine: Any) -> str:
+    rows = (" ".join(f"{value:g}" for value in row) for row in np.asarray(affine)[:3])
+    return f"[{'; '.join(rows)}]"
+
+
 @dataclass(frozen=True)
 class Recipe:
     """The steps before the classifier, in this order.
@@ -68,24 +123,41 @@ class Recipe:
         or by name ("edge 128 mode 1", "edge mode time"; the last one otherwise).
     by_group : bool
         Whether to scale every entry separately within each group.
-    mask, crop : str or None
-        "varying" or "bright", see `Mask` and `Crop`.
+    mask, crop : str, MaskImage or None
+        "varying" or "bright", see `Mask` and `Crop`, or a mask from a file.
     resize, tensorize : tuple of int or None
         New sizes, see `Resize` and `Tensorize`.
     scale : str
         "none", "entry", "global", or "mode K" (K from 1, or the name of a mode): see `TensorScaler`.
     confounds : tuple of str
         Names of the confounds to remove, see `Deconfound`; on each training set, before the other steps but the length.
+    missing : transformer or None
+        What fills in missing entries, `Impute`; it comes first.
     """
 
     by_group: bool = False
-    mask: str | None = None
-    crop: str | None = None
+    mask: str | MaskImage | None = None
+    crop: str | MaskImage | None = None
     resize: tuple[int, ...] | None = None
     scale: str = "none"
     tensorize: tuple[int, ...] | None = None
     length: str | None = None
     confounds: tuple[str, ...] = ()
+    missing: Any = None
+
+    @property
+    def marks_missing(self) -> bool:
+        """Whether samples become two views, one of which says what was missing."""
+        return bool(getattr(self.missing, "mask", False))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The recipe as JSON types: a mask by the name of its file, and what fills in missing entries in words."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("mask", "crop"):
+            given[name] = given[name].source if isinstance(given[name], MaskImage) else given[name]
+        given["missing"] = None if self.missing is None else repr(self.missing)
+        return given
 
     def outer(self, shape: Any = None) -> list[tuple[str, Any]]:
         """Return the steps that need groups, and those that must come before them.
@@ -95,7 +167,7 @@ class Recipe:
         """
         if not self.by_group:
             return []
-        steps = [*self._length_step(), ("scale_by_group", TensorScaler(by_group=True))]
+        steps = [*self._first_steps(), ("scale_by_group", TensorScaler(by_group=True))]
         return [(name, self._per_view(step, shape)) for name, step in steps]
 
     def scaled_by_group(self, X: Any, groups: Array | None) -> Any:
@@ -105,7 +177,9 @@ class Recipe:
         """
         if not self.by_group:
             return X
-        for _, step in self._length_step():
+        if groups is None:
+            raise ValueError("scaling by group (by_group, --by-group) needs groups; name them with groups (--groups)")
+        for _, step in self._first_steps():
             X = step.fit_transform(X)
         return TensorScaler(by_group=True).fit_transform(X, groups=groups)
 
@@ -120,15 +194,76 @@ class Recipe:
                 'no entry is brighter than others after scaling by group, which makes every mean zero; use "varying", '
                 "or leave one of them out"
             )
-        steps = self._inner_steps()
+        if self.missing is not None and self.length is not None:
+            raise ValueError(
+                "length (--length) and missing (--missing) cannot be combined: samples that differ in length must have "
+                "all of their entries. Fill them in first, or leave one of them out"
+            )
+        if self.marks_missing and self.by_group:
+            raise ValueError(
+                'missing "mask" (--missing mask) makes two views, and by_group (--by-group) scales one; leave one out'
+            )
+        steps = self._of_filled(self._inner_steps())
         one = Pipeline(steps) if len(steps) > 1 else steps[0][1] if steps else None
         if isinstance(shape, dict) and COVARIATES in shape:
             of_view = {} if one is None else self._per_view(one, shape).transformers
             return ViewTransformer({**of_view, COVARIATES: TensorScaler()})
         return None if one is None else self._per_view(one, shape)
 
+    def checked_shape(self, X: Any, metadata: Metadata, shape: Any = None) -> Any:
+        """Return the shape of a sample after all steps, fitted to all samples; a dictionary for several views.
+
+        Raise ValueError if a step does not suit the samples: the message names its option.
+        """
+        X = self.scaled_by_group(X, metadata.groups)
+        inner = self.inner(shape)
+        if inner is None:
+            return shape_of_samples(X)
+        try:
+            if needed_metadata(inner):
+                return shape_of(fit_transformed(inner, X, None, metadata))
+            return shape_of(inner.fit(X).transform(X[:1]))
+        except ValueError as error:
+            raise self._blamed(X, metadata, error) from error
+
+    def _blamed(self, X: Any, metadata: Metadata, error: ValueError) -> ValueError:
+        """Return an error that names the option of the step that fails, and says the rest in the words of options."""
+        before = shape_of_samples(X)
+        for name, step in self._inner_steps() if not is_lazy(X) else ():
+            try:
+                X = fit_transformed(step, X, None, metadata)
+                X = X[FILLED] if name == "missing" and self.marks_missing else X
+            except ValueError as own:
+                value = self.facts[name]
+                said = "x".join(map(str, value)) if name in ("resize", "tensorize") else value
+                shown = self.missing.method if name == "missing" else ",".join(said) if name == "confounds" else said
+                return ValueError(
+                    f"--{name} {shown} does not suit samples of {shape_in_words(before)}: {in_options(str(own))}"
+                )
+            before = shape_of_samples(X)
+        return ValueError(f"the preparation does not suit these samples: {in_options(str(error))}")
+
+    def check_masks(self, shape: Any, affine: Any) -> None:
+        """Raise ValueError unless masks from files lie where samples of this shape and affine do."""
+        for name in ("mask", "crop"):
+            mask = getattr(self, name)
+            if not isinstance(mask, MaskImage):
+                continue
+            if isinstance(shape, dict):
+                views = [view for view in shape if view != COVARIATES]
+                if len(views) > 1:
+                    raise ValueError(
+                        f"a mask from a file (--{name} {mask.source}) is for one tensor per sample, and there are "
+                        f"{len(views)} views: {', '.join(views)}. Mask the files first"
+                    )
+                shape = shape[views[0]]
+                affine = affine.get(views[0]) if isinstance(affine, dict) else affine
+            mask.check(shape, affine)
+
     def scaler(self, shape: Any = None) -> Any:
         """Return what scales every entry of the samples, of several views but the covariates."""
+        if self.marks_missing:
+            return ViewTransformer({FILLED: TensorScaler()})
         return self._per_view(TensorScaler(), shape)
 
     def _per_view(self, step: Any, shape: Any) -> Any:
@@ -145,13 +280,13 @@ class Recipe:
         return ViewTransformer({name: clone(step) for name in names})
 
     def _inner_steps(self) -> list[tuple[str, Any]]:
-        steps = [] if self.by_group else self._length_step()
+        steps = [] if self.by_group else self._first_steps()
         if self.confounds:
             steps.append(("confounds", Deconfound(self.confounds)))
         if self.mask is not None:
-            steps.append(("mask", Mask(self.mask)))
+            steps.append(("mask", Mask(_given(self.mask))))
         if self.crop is not None:
-            steps.append(("crop", Crop(self.crop)))
+            steps.append(("crop", Crop(_given(self.crop))))
         if self.resize is not None:
             steps.append(("resize", Resize(self.resize)))
         if self.scale != "none":
@@ -160,14 +295,26 @@ class Recipe:
             steps.append(("tensorize", Tensorize(self.tensorize)))
         return steps
 
+    def _first_steps(self) -> list[tuple[str, Any]]:
+        """Return the steps that must come before all others: a length for all samples, or no missing entries."""
+        return [*self._length_step(), *([] if self.missing is None else [("missing", clone(self.missing))])]
+
+    def _of_filled(self, steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Return the steps, with those after `Impute` for the filled-in samples only if it marks what was missing."""
+        if not self.marks_missing or len(steps) < 2:
+            return steps
+        rest = steps[1:]
+        after = Pipeline(rest) if len(rest) > 1 else rest[0][1]
+        return [steps[0], ("filled", ViewTransformer({FILLED: after}))]
+
     def _length_step(self) -> list[tuple[str, Any]]:
         if self.length is None:
             return []
         found = _LENGTH.fullmatch(self.length.strip())
         if found is None:
             raise ValueError(
-                'length must be "resample", "edge", "mean" or a number to pad with, then perhaps the length and '
-                '"mode K" with K from 1 or the name of a mode, such as "resample 128" or "0 128 mode 1"; got '
+                'length (--length) must be "resample", "edge", "mean" or a number to pad with, then perhaps the length '
+                'and "mode K" with K from 1 or the name of a mode, such as "resample 128" or "0 128 mode 1"; got '
                 f"{self.length!r}"
             )
         how, length, mode = found.groups()
@@ -186,7 +333,8 @@ class Recipe:
         kind, _, mode = self.scale.partition(" ")
         if kind != "mode" or not _MODE.fullmatch(mode):
             raise ValueError(
-                f'scale must be "none", "entry", "global", "mode NAME" or "mode K" with K from 1; got {self.scale!r}'
+                'scale (--scale) must be "none", "entry", "global", "mode NAME" or "mode K" with K from 1; got '
+                f"{self.scale!r}"
             )
         return _mode(mode)
 
@@ -200,3 +348,7 @@ class Recipe:
     def words(self) -> list[str]:
         """Return one sentence per step."""
         return [step.words() for _, step in (*self.outer(), *self._inner_steps())]
+
+
+def _given(mask: str | MaskImage) -> Any:
+    return mask.entries if isinstance(mask, MaskImage) else mask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from math import prod
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 from .._namespace import as_array, beside, cast, device_of, dtype_of, like, namespace, to_host
 from .._typing import Array
 from ..axes import Axes
-from ..intake import as_mask, shape_in_words
+from ..intake import as_mask, is_masker, shape_in_words
 from ..metadata import NO_METADATA, Metadata
 from ._base import CanBeUndone, KeepsTensors, check_sizes
 from ._passes import floating, reduced, widest
@@ -90,6 +91,12 @@ class _HasMask(KeepsTensors):
         state = super().__getstate__()
         return {**state, "mask": state["mask"] if isinstance(state["mask"], str) else as_mask(state["mask"])}
 
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy; of a masker, only its mask image is kept, since a copy of it would not be fitted."""
+        other = copy(self)
+        other.mask = as_mask(self.mask) if is_masker(self.mask) else self.mask
+        return super(_HasMask, other).__sklearn_clone__()
+
 
 class SetsToZero(KeepsTensors):
     """A transformer that sets the entries outside ``mask_`` to zero."""
@@ -109,11 +116,11 @@ class Mask(_HasMask, SetsToZero):
 
     Parameters
     ----------
-    mask : "varying", "bright", array of bool or NIfTI image, default="varying"
+    mask : "varying", "bright", array of bool, NIfTI image or masker, default="varying"
         Entries to keep. "varying": entries that are not constant over the training samples. "bright": entries whose
         mean over the training samples exceeds Otsu's threshold (the brain in a volume with a dark background).
-        Otherwise, the true entries of an array or the non-zero voxels of a nibabel image. In copies and saved models
-        an image is replaced by its array.
+        Otherwise, the true entries of an array, the non-zero voxels of a nibabel image, or those that a fitted masker
+        of nilearn keeps. In copies and saved models an image or masker is replaced by its array.
 
     Attributes
     ----------
@@ -139,7 +146,7 @@ class Crop(_HasMask, CanBeUndone):
 
     Parameters
     ----------
-    mask : "varying", "bright", array of bool or NIfTI image, default="varying"
+    mask : "varying", "bright", array of bool, NIfTI image or masker, default="varying"
         See `Mask`.
     margin : int, default=0
         Number of entries to keep around the box.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,18 @@ _TIFFS = {
 
 def read_image(path: Path, rules: FileRules) -> Array:
     """Return an image as HxW or HxWx3, the pages of a TIFF along a new first axis."""
+    return _read(path, rules, _pixels)
+
+
+def read_bands(path: Path, rules: FileRules) -> Array:
+    """Return the bands of a scene along the first axis: the pages of a TIFF, or the colours of one page."""
+    found = _read(path, rules, _bands)
+    if found.ndim == 4 and found.shape[-1] > 1 and found.shape[0] > 1:
+        raise ValueError("it has pages with several bands each")
+    return found.reshape(-1, *found.shape[-3:-1]) if found.shape[-1] == 1 else np.moveaxis(found, -1, -3).squeeze()
+
+
+def _read(path: Path, rules: FileRules, pixels: Callable[[Any], Array]) -> Array:
     rules.admit(path, path.stat().st_size, "the image")
     content = path.read_bytes()
     if content.startswith(_PNG):
@@ -36,13 +49,13 @@ def read_image(path: Path, rules: FileRules) -> Array:
         size = image.size
         rules.admit(path, pages * size[0] * size[1] * 4, "the image")  # Pillow has up to 4 bytes per pixel
         if pages == 1:
-            return _pixels(image)
+            return pixels(image)
         stack = []
         for page in range(pages):
             image.seek(page)
             if image.size != size:
                 raise ValueError(f"page {page + 1} has {image.size} pixels, page 1 has {size}")
-            stack.append(_pixels(image))
+            stack.append(pixels(image))
         return np.stack(stack)
 
 
@@ -83,6 +96,15 @@ def _count_pages(path: Path, content: bytes) -> int:
         number = struct.unpack_from(count, content, place)[0]
         place = struct.unpack_from(offset, content, place + struct.calcsize(count) + entry * number)[0]
     return pages
+
+
+def _bands(image: Any) -> Array:
+    """Return the values of an image as HxWx1 or HxWx3; of colours in a palette, their numbers."""
+    if image.mode in ("RGB", "P"):
+        return np.asarray(image).reshape(image.size[1], image.size[0], -1)
+    if image.mode not in ("1", "L", "I", "F") and not image.mode.startswith("I;16"):
+        raise ValueError(f"its pages have bands of the kind {image.mode}")
+    return _pixels(image)[..., None]
 
 
 def _pixels(image: Any) -> Array:

@@ -1,0 +1,216 @@
+"""``tensormargin patches``, and ``tensormargin predict --scene``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._data import counted
+from ._options import blaming, check_outputs, json_option, names, print_json, refusals, say_written, seed_option
+from ._running import progress_bar
+
+if TYPE_CHECKING:
+    from .._typing import Array
+    from ..io import Scene
+
+_EXAMPLES = """
+\b
+CUBE and TRUTH are one of
+  scene.hdr                  ENVI: the header, or the file of numbers beside it
+  scene.tif                  GeoTIFF (with rasterio), plain TIFF with one page per band; TRUTH also PNG
+  scene.mat  scene.npy ...   arrays of rows x columns x bands, and rows x columns; both may be in one file
+\b
+Examples:
+  tensormargin patches Indian_pines.mat Indian_pines_gt.mat -o patches.npz --per-class 100
+  tensormargin fit patches.npz -o pines.skops --auto           places of the scene are kept together
+  tensormargin predict pines.skops Indian_pines.mat --scene map.png --truth Indian_pines_gt.mat
+"""
+
+_SCENE = (
+    click.option("--cube", metavar="NAME", help="Array with the cube, if a file has several that could be it."),
+    click.option("--truth-name", metavar="NAME", help="Array with the ground truth, likewise."),
+    click.option("--background", type=int, default=0, show_default=True, help="Number of pixels without a class."),
+    click.option(
+        "--names",
+        "class_names",
+        metavar="NAMES|TABLE",
+        help="Names of the classes 1, 2, ... (comma-separated), or a table with the columns number and name.",
+    ),
+)
+
+
+def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say what a scene holds."""
+    for option in reversed(_SCENE):
+        command = option(command)
+    return command
+
+
+@click.command("patches", epilog=_EXAMPLES)
+@click.argument("scene", metavar="CUBE", type=click.Path(path_type=Path))
+@click.argument("truth", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), required=True, help="File of samples: .npz, .h5 or .zarr."
+)
+@click.option("--size", type=click.IntRange(1), default=5, show_default=True, help="Side of the patches, odd.")
+@click.option("--per-class", type=click.IntRange(1), metavar="N", help="Draw N pixels of each class; all by default.")
+@click.option("--classes", metavar="CLASSES", help="Comma-separated classes to keep, names or numbers; all by default.")
+@click.option(
+    "--blocks",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    help="Side of the squares of the scene that are kept together, in pixels.",
+)
+@scene_options
+@click.option("--max-bytes", metavar="SIZE", help="Most memory that the scene may need, e.g. 8GB.")
+@click.option("--allow-external", is_flag=True, help="Follow links to files elsewhere.")
+@seed_option
+@json_option
+def patches_command(
+    scene: Path,
+    truth: Path | None,
+    out: Path,
+    size: int,
+    per_class: int | None,
+    classes: str | None,
+    blocks: int,
+    cube: str | None,
+    truth_name: str | None,
+    background: int,
+    class_names: str | None,
+    max_bytes: str | None,
+    allow_external: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Cut a scene (CUBE) into patches around the pixels that have a class (TRUTH), as samples for the other commands.
+
+    Neighbouring patches share pixels. Squares of the scene are therefore the groups of the samples, which `fit` and
+    `compare` keep together: accuracies are those of places that were not seen.
+    """
+    with refusals(ValueError), progress_bar() as show:
+        from ..io import load_scene
+        from ..io.writing import check_ending
+        from ..representations import Patches
+
+        check_ending(out)
+        check_outputs((scene, truth), (out,))
+        if size % 2 == 0:
+            raise ValueError(f"--size must be an odd number of pixels; got {size}. Use {size - 1} or {size + 1}")
+        found = load_scene(
+            scene,
+            truth,
+            cube=cube,
+            truth_name=truth_name,
+            background=background,
+            names=class_names,
+            max_bytes=max_bytes,
+            allow_external=allow_external,
+        )
+        if found.truth is None:
+            raise ValueError(
+                f"{scene}: has no ground truth, one number per pixel; give its file as TRUTH. To classify a scene, use "
+                "`tensormargin predict MODEL CUBE --scene map.png`"
+            )
+        patches = Patches(size, blocks)
+        with blaming(truth or scene):
+            places = patches.places(
+                found.data.shape, found.truth, _kept(found.truth, classes), found.background, per_class, seed
+            )
+        _write(out, patches, found, places, show)
+    facts: dict[str, Any] = {
+        "n_samples": len(places.target),
+        "n_classes": len(set(places.target.tolist())),
+        "n_groups": len(set(places.groups.tolist())),
+        "classes_in_one_place": _in_one_place(places),
+    }
+    if as_json:
+        print_json({"written": [str(out)], "shape": [size, size, found.data.shape[2]], **facts})
+        return
+    say_written(False, out)
+    said = f"{counted(facts['n_samples'], 'sample')} of {size} x {size} x {found.data.shape[2]}"
+    click.echo(f"{said}, {counted(facts['n_classes'], 'class', 'classes')}, {counted(facts['n_groups'], 'place')}")
+    if facts["classes_in_one_place"]:
+        click.echo(
+            f"Note: a class must lie in several places to be evaluated, and {', '.join(facts['classes_in_one_place'])} "
+            "does not; leave it out with --classes, or give smaller --blocks"
+        )
+
+
+def _kept(truth: Array, classes: str | None) -> list[Any] | None:
+    """Return the classes to keep, as numbers unless the ground truth has names."""
+    if classes is None:
+        return None
+    try:
+        return list(names(classes)) if truth.dtype.kind == "U" else [int(one) for one in names(classes)]
+    except ValueError:
+        raise ValueError(
+            f"--classes must be numbers in the ground truth, or names with --names; got {classes}"
+        ) from None
+
+
+def _in_one_place(places: Any) -> list[str]:
+    """Return the classes all of whose samples are in one group."""
+    pairs = set(zip(places.target.tolist(), places.groups.tolist(), strict=True))
+    found = [label for label, _ in pairs]
+    return sorted({str(label) for label in found if found.count(label) == 1})
+
+
+def _write(out: Path, patches: Any, scene: Scene, places: Any, show: Any) -> None:
+    import numpy as np
+
+    from ..io import write_samples
+    from ..io.modes import arrays_of
+
+    total = len(places.positions)
+
+    def pieces() -> Iterator[Array]:
+        for where, piece in patches.pieces(scene.data, places.positions):
+            yield piece
+            show(where.stop, total, "patches")
+
+    arrays = {
+        "y": places.target,
+        "groups": places.groups,
+        "positions": places.positions,
+        "scene_shape": np.array(places.shape),
+        **arrays_of(scene.axes),
+    }
+    shape = (total, patches.size, patches.size, scene.data.shape[2])
+    write_samples(out, pieces(), shape, scene.data.dtype.newbyteorder("="), arrays)
+
+
+def check_scene(picture: Path | None, out: Path | None, truth: Path | None, n_files: int) -> list[Path]:
+    """Return the files that `predict` writes; raise ValueError if its options contradict each other."""
+    if picture is None:
+        if truth is not None:
+            raise ValueError("--truth is the ground truth of a scene; add --scene map.png, or leave it out")
+        if out is None:
+            raise ValueError("-o must name the CSV file to write; with --scene map.png, DATA is a scene instead")
+        return [out]
+    if n_files > 1:
+        raise ValueError(f"--scene is for one scene; got {n_files} files. Classify them one by one")
+    array = picture.with_suffix(".npy") if out is None else out
+    if picture.suffix.lower() != ".png" or array.suffix.lower() != ".npy":
+        raise ValueError(f"--scene must be a .png file, and -o with it an .npy file; got {picture} and {array}")
+    return [picture, array]
+
+
+def classify(model: Any, classes: list[Any], data: Path, files: list[Path], options: dict[str, Any]) -> dict[str, Any]:
+    """Write the classes of all pixels of a scene as an image and as an array; return the facts."""
+    from ..io import all_or_none, load_scene
+    from ..plots import save_scene
+    from ..predictions import accuracy_of_scene, classified_scene
+
+    scene = load_scene(data, **options)
+    with progress_bar() as show:
+        predicted = classified_scene(model, scene, show)
+    accuracy = accuracy_of_scene(predicted, scene, classes)
+    with all_or_none():
+        for path in files:
+            save_scene(path, predicted, scene.truth, background=scene.background)
+    return {"n_samples": int(predicted.size), "accuracy": accuracy, "written": [str(one) for one in files]}

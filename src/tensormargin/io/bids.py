@@ -1,0 +1,199 @@
+"""BIDS: folders of NIfTI files that are named by subject, session and run, with a table of the participants."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .._typing import Array
+from ..readers.files import NIFTI
+from ..readers.rules import MOST_MEMBERS, BadFileError, FileRules, check_inside, check_text, listed
+from .labels import LABELS, choose_entry, describe, from_text
+from .tables import Table, read_table
+
+PARTICIPANTS = "participants.tsv"
+UNITS = ("subject", "session", "run")
+_ENTITIES = {"subject": "sub", "session": "ses", "run": "run"}
+_NOT_DATA = ("derivatives", "sourcedata", "code", "stimuli", "rawdata")
+_PARENTS = 2  # derivatives/NAME is two levels below the participants
+_MISSING = ("", "n/a", "nan", "na")
+
+
+class BidsFiles(NamedTuple):
+    """The files of a data set that are samples, or runs of samples.
+
+    Attributes
+    ----------
+    names : list of str
+        Paths of the files, relative to the folder, sorted.
+    kind : str
+        What the names have in common: "task-rest_bold".
+    """
+
+    names: list[str]
+    kind: str
+
+
+def is_bids(folder: Path) -> bool:
+    """Return whether a folder is a data set.
+
+    It has NIfTI files named by subject, and a table of participants or nothing but folders of subjects.
+    """
+    if (folder / PARTICIPANTS).is_file():
+        return bool(_walk(folder))
+    folders = [one.name for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")]
+    subjects = [name for name in folders if re.fullmatch(r"sub-[A-Za-z0-9]+", name)]
+    return bool(subjects) and set(folders) - set(subjects) <= set(_NOT_DATA) and bool(_walk(folder))
+
+
+def list_bids(folder: Path, wanted: str | None, rules: FileRules) -> BidsFiles:
+    """Return the files of a data set.
+
+    Parameters
+    ----------
+    folder : Path
+    wanted : str, optional
+        End of the file names without the extension ("T1w", "task-rest_bold"), or a pattern with ``*``. Needed if there
+        are several kinds of files.
+    rules : FileRules
+    """
+    kinds: dict[str, list[str]] = {}
+    for name in _walk(folder):
+        kinds.setdefault(_kind(name), []).append(name)
+    chosen = [kind for kind in kinds if wanted is None or _is_wanted(kind, kinds[kind], wanted)]
+    if len(chosen) != 1:
+        found = listed(f"{kind} ({len(names)} files)" for kind, names in sorted(kinds.items()))
+        raise BadFileError(
+            f"{folder}: the samples are files of one kind, and {len(chosen) or 'none'} of these could be meant: "
+            f"{found}. Name the one: samples=... (command line: --samples {min(kinds)})"
+        )
+    names = sorted(kinds[chosen[0]])
+    root = folder.resolve()
+    for name in names:
+        check_text(folder / name, name)
+        check_inside(folder / name, root, rules, str(folder / name))
+    return BidsFiles(names, chosen[0])
+
+
+def _walk(folder: Path) -> list[str]:
+    found = []
+    for place, folders, files in os.walk(folder):
+        if Path(place) == folder:
+            folders[:] = [name for name in folders if name.startswith("sub-")]
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = [name for name in files if name.startswith("sub-") and name.lower().endswith(NIFTI)]
+        found += [(Path(place) / name).relative_to(folder).as_posix() for name in here]
+        if len(found) > MOST_MEMBERS:
+            raise BadFileError(f"{folder}: must have at most {MOST_MEMBERS} files; give a part of the data set")
+    return found
+
+
+def _kind(name: str) -> str:
+    """Return the name of a file without what differs between subjects, sessions and runs."""
+    base = re.sub(r"\.nii(\.gz)?$", "", name.rpartition("/")[2], flags=re.IGNORECASE)
+    return "_".join(part for part in base.split("_") if part.partition("-")[0] not in _ENTITIES.values())
+
+
+def _is_wanted(kind: str, names: Sequence[str], wanted: str) -> bool:
+    if "*" in wanted:
+        return any(fnmatch(name.rpartition("/")[2], wanted) for name in names)
+    return kind == wanted or kind.endswith(f"_{wanted}")
+
+
+def entity(name: str, unit: str) -> str | None:
+    """Return the subject, session or run of a file by its name ("sub-01"), None if it does not state it."""
+    key = _ENTITIES[unit]
+    found = re.search(rf"(?:^|[/_])({key}-[A-Za-z0-9]+)", name)
+    return found[1] if found else None
+
+
+def groups_of(folder: Path, names: Sequence[str], wanted: str | None) -> Array | None:
+    """Return the groups of samples by the names of their files: subjects, or runs if there is only one subject.
+
+    Parameters
+    ----------
+    folder : Path
+    names : sequence of str
+        File of each sample.
+    wanted : {"subject", "session", "run"} or None
+        Which units are groups; sessions and runs are those of their subject.
+    """
+    if wanted is not None and wanted not in UNITS:
+        raise BadFileError(
+            f"{folder}: groups of a BIDS data set are subject, session or run, by the names of its files; got "
+            f"{wanted!r}: give one of them as groups=... (command line: --groups)"
+        )
+    for unit in (wanted,) if wanted else UNITS:
+        units = UNITS[: UNITS.index(unit) + 1]
+        values = ["_".join(filter(None, (entity(name, one) for one in units))) for name in names]
+        if wanted and any(entity(name, unit) is None for name in names):
+            missing = next(name for name in names if entity(name, unit) is None)
+            raise BadFileError(f"{folder}: the name of {missing} states no {unit}; give other groups=... (--groups)")
+        if len(set(values)) > 1 or wanted:
+            return np.array(values)
+    return None
+
+
+def participants_of(folder: Path, rules: FileRules) -> Table | None:
+    """Return the table of participants of a data set, or of the one that a folder of derivatives belongs to."""
+    places = (folder, *folder.resolve().parents[:_PARENTS])
+    path = next((place / PARTICIPANTS for place in places if (place / PARTICIPANTS).is_file()), None)
+    return None if path is None else read_table(path, rules=rules)
+
+
+def columns_of(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns of the participants, one value per sample."""
+    identifiers = next((column for column in table.columns if column.lower() == "participant_id"), None)
+    if identifiers is None:
+        raise BadFileError(
+            f"{table.path}: must have a column participant_id; its columns are {describe(table.columns)}. Name it so"
+        )
+    rows = {one if one.startswith("sub-") else f"sub-{one}": row for row, one in enumerate(table.columns[identifiers])}
+    wanted = [entity(name, "subject") or "" for name in names]
+    unknown = sorted({one for one in wanted if one not in rows})
+    if unknown:
+        raise BadFileError(
+            f"{table.path}: must have a row for every subject; it has none for {listed(unknown)}. Add it"
+        )
+    others = (column for column in table.columns if column != identifiers)
+    return {column: [table.columns[column][rows[one]] for one in wanted] for column in others}
+
+
+def labels_of(folder: Path, table: Table | None, names: Sequence[str], wanted: str | None) -> tuple[Array, Array]:
+    """Return the numbers of the samples that have a label, and their labels, from a column of the participants.
+
+    Parameters
+    ----------
+    folder : Path
+    table : Table or None
+        The participants.
+    names : sequence of str
+        File of each sample.
+    wanted : str or None
+        Name of the column; by default a usual one, or the only one.
+    """
+    if table is None:
+        raise BadFileError(
+            f"{folder}: has no {PARTICIPANTS} with the labels; give a file with one label per sample as "
+            "labels_from=... (command line: --labels-from)"
+        )
+    columns = columns_of(table, names)
+    name = choose_entry(table.path, columns, wanted, LABELS, "labels")
+    if name is None and len(columns) == 1:
+        name = next(iter(columns))
+    if name is None:
+        raise BadFileError(
+            f"{table.path}: the labels could be any of its columns, {describe(columns)}; name the one: labels=... "
+            "(command line: --labels)"
+        )
+    known = np.array([value.strip().lower() not in _MISSING for value in columns[name]])
+    if not known.any():
+        raise BadFileError(f"{table.path}: the column {name!r} has no labels; name another: labels=... (--labels)")
+    rows = np.flatnonzero(known)
+    return rows, from_text(table.path, [columns[name][row] for row in rows], "labels")

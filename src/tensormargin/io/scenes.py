@@ -1,0 +1,284 @@
+"""Load scenes: a cube of rows, columns and bands, and the class of each pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+from ..axes import Axes, Axis
+from ..readers import envi
+from ..readers.process import call
+from ..readers.rules import (
+    BadFileError,
+    FileRules,
+    check_regular,
+    check_text,
+    parsed_bytes,
+    parsing,
+)
+from .arrays import Stored, container_endings, container_kind, open_arrays
+from .labels import clean, describe
+from .modes import stored_axes
+from .tables import read_table
+
+NO_CLASS = ""
+"""Class of pixels that have none, where classes have names."""
+_PICTURES = (".tif", ".tiff", ".png")
+_TRUTH = ("truth", "gt", "ground_truth", "groundtruth", "labels")
+_WAVELENGTHS = ("wavelength", "wavelengths")
+_TIFF_REMEDY = "export it with one number per pixel and band; other kinds of TIFF need rasterio: pip install "
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A scene and what is known of it.
+
+    Attributes
+    ----------
+    data : ndarray of shape (rows, columns, bands)
+        A read-only memory map for ENVI and ``.npy`` files.
+    truth : ndarray of shape (rows, columns) or None
+        Class of each pixel, integers or text.
+    background : int or str
+        What ``truth`` has for pixels without a class.
+    axes : tuple of three Axis
+        Row, column and wavelength, the latter with its values if the file has them.
+    source : str
+        The path as given.
+    kind : str
+        Kind of the file, in words.
+    """
+
+    data: Array
+    truth: Array | None
+    background: int | str
+    axes: Axes
+    source: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Arrays of a file that may be a cube or a ground truth, by name, and what else it says."""
+
+    arrays: Mapping[str, Any]
+    kind: str
+    axis: Axis = field(default_factory=lambda: Axis("wavelength"))
+    class_names: tuple[str, ...] = ()
+
+
+def load_scene(
+    path: str | Path,
+    truth: str | Path | None = None,
+    *,
+    cube: str | None = None,
+    truth_name: str | None = None,
+    background: int = 0,
+    names: Mapping[int, str] | str | None = None,
+    max_bytes: int | str | None = None,
+    allow_external: bool = False,
+) -> Scene:
+    """Load a scene, and the class of each pixel if there is a ground truth; nothing is ever unpickled.
+
+    Parameters
+    ----------
+    path : str or Path
+        ENVI (the header ``.hdr`` or the file of numbers beside it), GeoTIFF (with rasterio; without it, plain TIFF with
+        one page per band), or a container of arrays: ``.mat``, ``.npy``, ``.npz``, HDF5, Zarr.
+    truth : str or Path, optional
+        File with the ground truth, of the same kinds or PNG. By default an array of ``path`` with one number per pixel
+        is taken, if there is exactly one.
+    cube, truth_name : str, optional
+        Names of the arrays, where a container has several that could be meant.
+    background : int, default=0
+        Number of pixels without a class.
+    names : mapping from int to str, or str, optional
+        Names of the classes by number, or text or a table of them as `named_classes` reads it; by default those in an
+        ENVI header. With names, the classes are text.
+    max_bytes, allow_external : optional
+        See `load_samples`.
+
+    Returns
+    -------
+    Scene
+
+    Raises
+    ------
+    BadFileError
+        The message names the file, the fault and the remedy.
+    """
+    rules = FileRules(parsed_bytes(max_bytes), allow_external)
+    source = Path(path)
+    found = _read(source, rules)
+    name = cube or _the_cube(source, found)
+    if name not in found.arrays:
+        raise _unknown(source, found, name, "cube", "--cube")
+    data = _cube(source, name, _values(found.arrays[name]))
+    axis = found.axis if found.axis.values is None or len(found.axis.values) == data.shape[2] else Axis("wavelength")
+    other = found if truth is None else _read(Path(truth), rules)
+    other_path = source if truth is None else Path(truth)
+    pixels = _truth(other_path, other, data.shape[:2], truth_name, name if truth is None else None, truth is not None)
+    if names is None:
+        names = {number: text for number, text in enumerate(other.class_names) if text}
+    known = named_classes(names) if isinstance(names, str) else names
+    if pixels is not None and known:
+        pixels = _with_names(pixels, {**known, background: NO_CLASS})
+    axes = (Axis("row"), Axis("column"), axis)
+    return Scene(data, pixels, NO_CLASS if known else background, axes, str(path), found.kind)
+
+
+def named_classes(text: str) -> dict[int, str]:
+    """Return the names of classes from a table with the columns number and name, or from text separated by commas.
+
+    In text, names are those of the classes 1, 2, ...
+
+    Examples
+    --------
+    >>> named_classes("corn, oats")
+    {1: 'corn', 2: 'oats'}
+    """
+    path = Path(text)
+    if not path.suffix or not path.is_file():
+        return {number: name.strip() for number, name in enumerate(text.split(","), start=1) if name.strip()}
+    columns = read_table(path).columns
+    lower = {name.lower(): name for name in columns}
+    number = next((lower[one] for one in ("number", "class", "label", "value", "index", "id") if one in lower), None)
+    name = next((lower[one] for one in ("name", "class_name", "names") if one in lower), None)
+    if number is None or name is None:
+        raise BadFileError(
+            f"{path}: a table of classes has the columns number and name; its columns are {describe(columns)}. Rename "
+            "them"
+        )
+    try:
+        return {int(one): other for one, other in zip(columns[number], columns[name], strict=True)}
+    except ValueError as error:
+        raise BadFileError(f"{path}: the column {number} must hold whole numbers ({error}); correct them") from error
+
+
+def _with_names(pixels: Array, names: Mapping[int, str]) -> Array:
+    """Return classes by name; those without one keep their number, as text."""
+    found, places = np.unique(pixels, return_inverse=True)
+    return np.array([names.get(one, str(one)) for one in found.tolist()])[places.reshape(pixels.shape)]
+
+
+def _read(path: Path, rules: FileRules) -> _Found:
+    if not path.exists():
+        raise BadFileError(f"{path}: no such file; give the path of one that exists")
+    check_text(path, str(path))
+    ending = path.suffix.lower()
+    if container_kind(path) is None and not path.is_dir():
+        check_regular(path)
+    if ending in envi.ENDINGS or (not ending and path.is_file()):
+        with parsing(path, "an ENVI scene", "export it again"):
+            header = envi.read_header(path, rules)
+            axis = Axis("wavelength", header.unit, header.wavelengths)
+            return _Found({"scene": envi.numbers_in(header)}, "ENVI scene", axis, header.class_names)
+    if ending in _PICTURES:
+        return _picture(path, rules)
+    kind = container_kind(path)
+    if kind is None:
+        raise BadFileError(
+            f"{path}: unknown kind of scene {ending!r}; give an ENVI scene (.hdr), a GeoTIFF (.tif), or one of "
+            f"{container_endings()}"
+        )
+    with open_arrays(path, rules=rules) as held:
+        return _contained(path, held, kind)
+
+
+def _picture(path: Path, rules: FileRules) -> _Found:
+    """Return the bands of a TIFF or PNG file, read by rasterio if it is installed and by Pillow otherwise."""
+    if path.suffix.lower() != ".png" and find_spec("rasterio") is not None:
+        with parsing(path, "a GeoTIFF file", "export it again"):
+            bands, wavelengths, unit = call(".geotiff.read_bands", path, rules)
+            axis = Axis("wavelength", envi.unit_of(unit), wavelengths)
+            return _Found({"scene": np.moveaxis(bands, 0, -1)}, "GeoTIFF scene", axis)
+    with parsing(path, "a TIFF or PNG file with bands", f"{_TIFF_REMEDY}'tensormargin[geo]'"):
+        return _Found({"scene": np.moveaxis(call(".pictures.read_bands", path, rules), 0, -1)}, "TIFF scene")
+
+
+def _contained(path: Path, held: Mapping[str, Stored], kind: str) -> _Found:
+    """Return the arrays of a container that could be meant; they are read while it is open."""
+    likely = {name: one for name, one in held.items() if one.is_numeric and len(_without_ones(one.shape)) in (2, 3)}
+    cubes = [name for name, one in likely.items() if len(_without_ones(one.shape)) == 3]
+    axes = stored_axes(path, held, likely[cubes[0]].shape) if len(cubes) == 1 and "mode_names" in held else None
+    axis = axes[2] if axes is not None else _wavelengths(held)
+    return _Found({name: one.read() for name, one in likely.items()}, kind, axis)
+
+
+def _wavelengths(held: Mapping[str, Stored]) -> Axis:
+    lower = {name.lower(): one for name, one in held.items()}
+    found = next((lower[name] for name in _WAVELENGTHS if name in lower and lower[name].is_numeric), None)
+    values = None if found is None else np.ravel(found.read())
+    return Axis("wavelength", "", values if values is not None and np.isfinite(values).all() else None)
+
+
+def _without_ones(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+def _values(array: Any) -> Array:
+    return array if isinstance(array, np.ndarray) else np.asarray(array)
+
+
+def _the_cube(path: Path, found: _Found) -> str:
+    cubes = [name for name, one in found.arrays.items() if one.ndim == 3 and one.shape[2] > 1]
+    if len(found.arrays) == 1:
+        return next(iter(found.arrays))
+    if len(cubes) != 1:
+        raise BadFileError(
+            f"{path}: {len(cubes) or 'none'} of its arrays could be the cube, of rows, columns and bands; it holds "
+            f"{_described(found)}. Name the one that is: cube=... (command line: --cube)"
+        )
+    return cubes[0]
+
+
+def _cube(path: Path, name: str, data: Array) -> Array:
+    if data.ndim == 2:
+        data = data[:, :, None]
+    if data.ndim != 3 or 0 in data.shape or data.dtype.kind not in "biuf":
+        raise BadFileError(
+            f"{path}: a scene has rows, columns and bands of real numbers; {name} is {data.dtype} of shape "
+            f"{data.shape}. Name another array: cube=... (command line: --cube)"
+        )
+    return data
+
+
+def _truth(
+    path: Path, found: _Found, shape: tuple[int, ...], name: str | None, taken: str | None, needed: bool
+) -> Array | None:
+    """Return the class of each pixel, None if there is no array for it and none is needed."""
+    if name is not None and name not in found.arrays:
+        raise _unknown(path, found, name, "ground truth", "--truth-name")
+    plain = {one: _one_band(array) for one, array in found.arrays.items() if one != taken}
+    fitting = [one for one, array in plain.items() if array.shape == shape and (name is None or one == name)]
+    named = [one for one in fitting if one.lower() in _TRUTH]
+    chosen = fitting if len(fitting) == 1 else named
+    if len(chosen) != 1 and (needed or name is not None):
+        raise BadFileError(
+            f"{path}: the ground truth has one number per pixel of the scene, {shape[0]} x {shape[1]}; "
+            f"{len(fitting) or 'none'} of its arrays could be it: {_described(found)}. Name it: truth_name=... "
+            "(command line: --truth-name), or give the file that belongs to the scene"
+        )
+    if len(chosen) != 1:
+        return None
+    return clean(path, np.ascontiguousarray(plain[chosen[0]]).ravel(), "classes of pixels").reshape(shape)
+
+
+def _one_band(array: Array) -> Array:
+    return array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
+
+
+def _described(found: _Found) -> str:
+    return describe({f"{name} {tuple(one.shape)}": None for name, one in found.arrays.items()})
+
+
+def _unknown(path: Path, found: _Found, name: str, what: str, option: str) -> BadFileError:
+    return BadFileError(
+        f"{path}: has no array {name!r} for the {what}; it holds {_described(found)}: give one of them ({option})"
+    )
