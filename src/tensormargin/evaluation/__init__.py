@@ -2,6 +2,7 @@
 
 from .comparison import CompareRow, CompareSettings, compare
 from .comparison_summary import MethodDifference, Summary, differences_to_best, summarise
+from .curves import Reliability, RocCurve, reliability, roc
 from .facts import comparison_content, data_facts
 from .nested import NestedEvaluation, OuterFold, nested_evaluation
 from .permutation import PermutationTest, permutation_test
@@ -18,6 +19,8 @@ __all__ = [
     "NestedEvaluation",
     "OuterFold",
     "PermutationTest",
+    "Reliability",
+    "RocCurve",
     "Summary",
     "ViewsEvaluation",
     "check_plan",
@@ -29,6 +32,8 @@ __all__ = [
     "fit_and_evaluate",
     "nested_evaluation",
     "permutation_test",
+    "reliability",
+    "roc",
     "summarise",
     "with_kind",
 ]

@@ -77,7 +77,7 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     demanded = clf.tol / 10  # required in the last sweep; without this line rounding errors look like a trend
     right.axhline(demanded, color=VERMILION, linestyle=":", linewidth=1.0)
     beside: dict[str, Any] = {"transform": right.get_yaxis_transform(), "ha": "right", "va": "top"}
-    right.text(0.99, demanded, "demanded", color=VERMILION, fontsize="small", **beside)
+    right.text(0.99, demanded, "required", color=VERMILION, fontsize="small", **beside)
     right.set_yscale("log", nonpositive="clip")
     decades(right.yaxis)
     right.set_ylim(bottom=_SMALLEST_GAP / 3, top=max(float(gaps.max()), demanded) * 10)
@@ -186,7 +186,7 @@ def _draw_columns(ax: Axes, columns: _Columns) -> None:
         ax.plot(
             columns.matrix[:, k],
             color=PALETTE[k % len(PALETTE)],
-            linestyle=DASHES[k // len(PALETTE) % len(DASHES)],
+            linestyle=DASHES[(k + k // len(PALETTE)) % len(DASHES)],  # so that lines differ without colours, too
             linewidth=1.3 if count <= _LONGEST_LEGEND else 0.8,
             marker="o" if size <= _MARKED else None,
             markersize=2.5,

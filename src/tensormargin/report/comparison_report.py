@@ -13,9 +13,10 @@ from ..io import BadFileError
 from ..io.archive import TEXT_BYTES
 from ..io.digests import check_sha256
 from ..methods import KERNEL_METHODS
-from ..statements import percent
-from .page import Page, Section, cell, table
-from .pictures import pictures_of_intervals
+from ..statements import percent, points
+from .evaluation_sections import interval_in_words
+from .page import Lead, Page, Section, cell, table
+from .pictures import Picture, pictures_of_intervals
 
 _PARTS: Mapping[str, type] = {
     "created": str,
@@ -31,19 +32,39 @@ _LARGEST = 1e100
 
 def comparison_page(content: Mapping[str, Any]) -> Page:
     """Return the report page of a comparison, from the output of ``tensormargin compare --json``."""
-    data, settings, summaries = content["data"], content["settings"], content["summary"]
-    best = max(summaries, key=lambda one: one["accuracy"])
-    headline = [
-        f"Best accuracy: {best['method']}, {percent(best['accuracy'])} %.",
-        *differences_in_words(content["differences"]),
-    ]
+    data, settings = content["data"], content["settings"]
     sections = [
         Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])}),
         Section("Comparison", "comparison.html", _table(content)),
         Section("Methods", "methods.html", {"statements": _statements(content), "settings": _settings(content)}),
     ]
     title = f"{Path(data['source']).name}: {len(settings['methods'])} methods compared"
-    return Page(title, headline, content["created"], content["versions"], sections)
+    return Page(title, _lead(content), content["created"], content["versions"], sections)
+
+
+def _lead(content: Mapping[str, Any]) -> Lead:
+    """Return the first screen: the best method, its accuracy, and those of all methods as a figure."""
+    summaries, data = content["summary"], content["data"]
+    best = max(summaries, key=lambda one: one["accuracy"])
+    units = f"{data['n_groups']} groups" if data["n_groups"] else f"{data['n_samples']} samples"
+    pictures = _pictures(summaries)
+    return Lead(
+        f"Of {len(summaries) - 1} methods, {best['method']} has the best accuracy on held-out samples. "
+        + " ".join(differences_in_words(content["differences"])),
+        f"{percent(best['accuracy'])} %",
+        f"accuracy of {best['method']} on held-out samples",
+        interval_in_words([best["accuracy_low"], best["accuracy_high"]], units),
+        pictures[0] if pictures else None,
+    )
+
+
+def _pictures(summaries: Sequence[Mapping[str, Any]]) -> list[Picture]:
+    drawn = [
+        (one["method"], *(one[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))) for one in summaries
+    ]
+    return pictures_of_intervals(
+        drawn, "Accuracy with 95 % intervals. Methods differ by the paired difference, not by overlap."
+    )
 
 
 def read_comparison(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
@@ -91,9 +112,6 @@ def _check_finite(path: Path, part: Any) -> None:
 def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     summaries = content["summary"]
     best = max(one["accuracy"] for one in summaries)
-    drawn = [
-        (one["method"], *(one[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))) for one in summaries
-    ]
     differences = {one["method"]: one for one in content["differences"]}
     scores = [(one["accuracy"] == best, _score_cells(one, differences.get(one["method"]))) for one in summaries]
     details = [(one["accuracy"] == best, _detail_cells(one)) for one in summaries]
@@ -104,9 +122,7 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
             table(("method", "accuracy %", "95 % interval", "minus the best", "95 % interval", "p (Holm)"), scores),
             table(("method", "sd of accuracy", "fit s", "parameters", "margin mean", "variance"), details),
         ],
-        "pictures": pictures_of_intervals(
-            drawn, "Accuracy in percent with 95 % intervals. Methods differ by the paired difference, not by overlap."
-        ),
+        "pictures": [],
         "remarks": _remarks(content["data"]["n_groups"]),
     }
 
@@ -161,16 +177,17 @@ def _difference_cells(difference: Mapping[str, Any] | None) -> list[dict[str, An
     if difference is None:  # the best method itself
         return [cell("")] * 3
     low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
-    points = 100 * difference["difference"]
     return [
-        cell(f"{points:+.1f}", points),
-        cell("-" if low is None else f"{100 * low:+.1f} to {100 * high:+.1f}", low or 0),
+        cell(points(difference["difference"]), difference["difference"]),
+        cell("-" if low is None else f"{points(low)} to {points(high)}", low or 0),
         cell("-", "") if p_value is None else cell(f"{p_value:.2g}", p_value),
     ]
 
 
 def _number(value: float | None, factor: float, digits: int) -> dict[str, Any]:
-    return cell("-", "") if value is None else cell(f"{factor * value:.{digits}f}", value)
+    if value is None:
+        return cell("-", "")
+    return cell(f"{round(factor * value, digits) + 0.0:.{digits}f}", value)  # adding zero removes the sign of -0.0
 
 
 def _statements(content: Mapping[str, Any]) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._typing import Array
-from ..model_steps import problem_names
+from ..model_steps import classifier_of, problem_names
 from .volumes import packed_background, packed_map
 
-_MOST_ENTRIES = 6_000_000
+_MOST_ENTRIES = 1_500_000  # of all maps: two megabytes of text, so that pages open in a second
 
 
 def n_shown(model: Any, maps: Mapping[str, Array]) -> int:
@@ -20,14 +20,14 @@ def n_shown(model: Any, maps: Mapping[str, Array]) -> int:
 
 def map_content(model: Any, maps: Mapping[str, Array], background: Array | None) -> dict[str, Any]:
     """Return maps by kind, each with the binary problems first, as the viewer takes them."""
-    names = problem_names(model)
+    names, sides = problem_names(model), classifier_of(model).problems_
     return {
         "kinds": list(maps),
         "background": None if background is None else packed_background(background),
         "problems": [
             {
                 "name": names[k],
-                "sides": _sides(names[k]),
+                "sides": _sides(*sides[k]),
                 "maps": [packed_map(values[k], kind) for kind, values in maps.items()],
             }
             for k in range(n_shown(model, maps))
@@ -35,6 +35,6 @@ def map_content(model: Any, maps: Mapping[str, Array], background: Array | None)
     }
 
 
-def _sides(name: str) -> str:
-    """Return which class each colour stands for; ``name`` reads "positive against negative"."""
-    return f"red speaks for the first, blue for the second: {name}"
+def _sides(negative: Any, positive: Any) -> str:
+    """Return which class each colour stands for."""
+    return f"Blue (negative) speaks for {negative}, red (positive) for {positive}"
