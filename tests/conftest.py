@@ -248,14 +248,19 @@ def browser(tmp_path_factory):
     driver.quit()
 
 
+def prefer(browser, scheme):
+    """Let a browser ask for light or dark colours."""
+    preferred = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": preferred})
+
+
 def opened(browser, path, width=1200, scheme="light"):
     """Open a page in a window of this width, with light or dark colours, and return the browser."""
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
     )
-    preferred = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": preferred})
+    prefer(browser, scheme)
     browser.get("about:blank")
     browser.get_log("browser")  # drop messages of the previous page, such as about reading pixels
     browser.get(path.as_uri())

@@ -101,15 +101,18 @@ def _rank(classifier: TensorMarginClassifier) -> str:
 def describe_strengths(classifier: TensorMarginClassifier) -> str:
     """Return lambda, mu1 and mu2, and the axis that they are on."""
     axis = "scale-free" if classifier.scale_free else "as in the paper, for samples that are not rescaled"
-    return f"λ = {classifier.lam:g}, μ1 = {classifier.mu1:g}, μ2 = {classifier.mu2:g} ({axis})"
+    lam, mu1, mu2 = (_strength(getattr(classifier, name)) for name in ("lam", "mu1", "mu2"))
+    return f"λ = {lam}, μ1 = {mu1}, μ2 = {mu2} ({axis})"
+
+
+def _strength(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"  # version 0.1 saved text, too
 
 
 def describe_chosen(chosen: Mapping[str, Any], lam: str = "lambda", mu: str = "mu") -> str:
     """Return the strengths and the scheme that a search has chosen; one-vs-one goes without saying."""
-    mu1, mu2 = chosen["mu1"], chosen["mu2"]
-    strengths = (
-        f"{lam} {chosen['lam']:g}, {mu} {mu1:g}" if mu1 == mu2 else f"{lam} {chosen['lam']:g}, {mu} {mu1:g} and {mu2:g}"
-    )
+    mu1, mu2 = _strength(chosen["mu1"]), _strength(chosen["mu2"])
+    strengths = f"{lam} {_strength(chosen['lam'])}, {mu} {mu1}" + ("" if mu1 == mu2 else f" and {mu2}")
     if chosen.get("multi_class", "ovo") == "ovo":
         return strengths
     return f"{strengths}, one-vs-rest" + (", balanced" if chosen.get("class_weight") == "balanced" else "")

@@ -7,6 +7,7 @@ from .facts import comparison_content, data_facts
 from .nested import NestedEvaluation, OuterFold, nested_evaluation
 from .permutation import PermutationTest, permutation_test
 from .plan import FitPlan, check_plan, with_kind
+from .winner import Winner, fit_winner
 from .without_views import ViewsEvaluation, evaluate_without_views
 from .workflow import FittedModel, fit_and_evaluate
 
@@ -23,6 +24,7 @@ __all__ = [
     "RocCurve",
     "Summary",
     "ViewsEvaluation",
+    "Winner",
     "check_plan",
     "compare",
     "comparison_content",
@@ -30,6 +32,7 @@ __all__ = [
     "differences_to_best",
     "evaluate_without_views",
     "fit_and_evaluate",
+    "fit_winner",
     "nested_evaluation",
     "permutation_test",
     "reliability",

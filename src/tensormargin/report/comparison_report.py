@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..evaluation import Winner
 from ..evaluation.contenders import GAMMA_FACTORS
 from ..intake import shape_in_words
-from ..io import BadFileError
+from ..io import BadFileError, SampleSet
 from ..io.archive import TEXT_BYTES
 from ..io.digests import check_sha256
 from ..methods import KERNEL_METHODS
 from ..statements import percent, points
-from .evaluation_sections import interval_in_words
+from .evaluation_sections import confusion_section, interval_in_words, predictions_section
+from .model_report import chosen_section, fitted_sections
 from .page import Lead, Page, Section, cell, table
 from .pictures import Picture, pictures_of_intervals
+from .verdicts import comparison_limits
 
 _PARTS: Mapping[str, type] = {
     "created": str,
@@ -30,16 +33,54 @@ _PARTS: Mapping[str, type] = {
 _LARGEST = 1e100
 
 
-def comparison_page(content: Mapping[str, Any]) -> Page:
-    """Return the report page of a comparison, from the output of ``tensormargin compare --json``."""
+def comparison_page(content: Mapping[str, Any], winner: Winner | None = None, samples: SampleSet | None = None) -> Page:
+    """Return the report page of a comparison, from the output of ``tensormargin compare --json``.
+
+    Parameters
+    ----------
+    content : mapping
+    winner : Winner, optional
+        The best method, fitted to all samples, for the second half of the page (`tensormargin.evaluation.fit_winner`).
+    samples : SampleSet, optional
+        The samples that it was fitted to.
+    """
     data, settings = content["data"], content["settings"]
+    about = [] if winner is None else _winner_sections(content, winner, samples)
+    with_maps = any(section.content.get("maps") for section in about)
     sections = [
-        Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])}),
         Section("Comparison", "comparison.html", _table(content)),
+        Section("What this does not show", "list.html", {"lines": comparison_limits(content, with_maps)}),
+        Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])}),
+        *about,
         Section("Methods", "methods.html", {"statements": _statements(content), "settings": _settings(content)}),
     ]
     title = f"{Path(data['source']).name}: {len(settings['methods'])} methods compared"
     return Page(title, _lead(content), content["created"], content["versions"], sections)
+
+
+def _winner_sections(content: Mapping[str, Any], winner: Winner, samples: SampleSet | None) -> list[Section]:
+    """Return the sections about the winner: what it is, its maps, factors and margins, and its predictions."""
+    reasons = [
+        f"{winner.method}, fitted to all samples with the strength that {content['settings']['folds']}-fold "
+        "cross-validation on them chose. Maps, factors and margins are of this fit; the predictions are those of the "
+        "comparison, for samples that were held out."
+    ]
+    if winner.best != winner.method:
+        reasons.append(f"The most accurate is {winner.best}, which has no tensor weight to show.")
+    predicted = {
+        "name": winner.method,
+        "samples": winner.predictions,
+        "repeats": content["settings"]["repeats"],
+        "note": "The test sets of all splits are counted together; a sample may be in several of them.",
+    }
+    classes = [row["label"] for row in content["data"]["classes"]]
+    sections = [
+        chosen_section(winner.model, {}, f"Winner: {winner.method}", reasons),
+        *fitted_sections(winner.model, {}, samples),
+        confusion_section(predicted, classes),
+        predictions_section(predicted),
+    ]
+    return [section for section in sections if section is not None]
 
 
 def _lead(content: Mapping[str, Any]) -> Lead:

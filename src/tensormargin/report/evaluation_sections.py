@@ -146,11 +146,17 @@ def confusion_section(evaluation: Mapping[str, Any] | None, classes: Sequence[An
         matrices.append(_matrix(f"flat {reference['name']}", evaluation["classes"], np.array(reference["confusion"])))
     content = {
         "text": "Held-out predictions by true class (rows) and predicted class (columns); the share of each class that "
-        "is found is its recall, their mean the balanced accuracy."
-        + (f" Each sample was predicted {evaluation['repeats']} times." if evaluation["repeats"] > 1 else ""),
+        "is found is its recall, their mean the balanced accuracy." + _times(evaluation),
         "matrices": matrices,
     }
     return Section("Confusion matrix", "confusion.html", content)
+
+
+def _times(evaluation: Mapping[str, Any]) -> str:
+    """Return how often samples were predicted, if not once."""
+    if "note" in evaluation:
+        return f" {evaluation['note']}"
+    return f" Each sample was predicted {evaluation['repeats']} times." if evaluation["repeats"] > 1 else ""
 
 
 def in_order(labels: set[Any], classes: Sequence[Any]) -> list[Any]:

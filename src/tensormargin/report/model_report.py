@@ -85,7 +85,7 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         curves_section(evaluation, classes),
         Section("What this does not show", "list.html", {"lines": limits(model, about, with_maps)}),
         _data(about.get("data")),
-        _chosen(model, about),
+        chosen_section(model, about),
         _confounds(model),
         *fitted,
         predictions_section(evaluation),
@@ -125,7 +125,10 @@ def _data(data: Mapping[str, Any] | None) -> Section | None:
     return Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])})
 
 
-def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
+def chosen_section(
+    model: Any, about: Mapping[str, Any], heading: str = "Chosen model", reasons: Sequence[str] = ()
+) -> Section:
+    """Return the form, size and strengths of a model, and why it was chosen."""
     classifier = classifier_of(model)
     search = search_of(model)
     results = getattr(search, "cv_results_", None)
@@ -136,7 +139,12 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         ("preparation", "; ".join(describe_steps(model)) or "none"),
         ("binary problems", str(len(classifier.problems_))),
     ]
-    content: dict[str, Any] = {"facts": facts, "reasons": describe_wrappers(model), "pictures": [], "folds": []}
+    content: dict[str, Any] = {
+        "facts": facts,
+        "reasons": [*reasons, *describe_wrappers(model)],
+        "pictures": [],
+        "folds": [],
+    }
     if results is not None:
         evaluated = about.get("evaluation")
         instead = f" The one to trust is {percent(evaluated['score']['value'])} %, above." if evaluated else ""
@@ -161,7 +169,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         for fold in folds
     ]
     content["score"] = about["evaluation"]["score"]["name"] if folds else ""
-    return Section("Chosen model", "chosen.html", content)
+    return Section(heading, "chosen.html", content)
 
 
 def _confounds(model: Any) -> Section | None:
@@ -189,9 +197,12 @@ def _confounds(model: Any) -> Section | None:
 def _pictures_of_search(search: Any) -> list[Picture]:
     """Return figures of the search: validation scores against lambda and against rank."""
     results, pictures = search.cv_results_, []
+    if any(isinstance(lam, str) for lam in results["param_lam"]):  # "1*scale": before version 0.1
+        return []
     scored = np.isfinite(np.asarray(results["mean_test_score"], float))  # a search may end before all have a score
     lams, ranks = (np.array([str(one) for one in results[f"param_{name}"]])[scored] for name in ("lam", "rank"))
-    selected = f"{_choice_in_words(search.best_params_)}, with {percent(search.best_score_)} %"
+    chosen = {name: value for name, value in search.best_params_.items() if name != "preparation"}
+    selected = f"{_choice_in_words(chosen)}, with {percent(search.best_score_)} %"
     alt = f"{int(scored.sum())} models with validation scores from {_score_range(results)}; selected: {selected}."
     if len(set(lams)) > 1:
         caption = "Validation accuracy against λ, for each form of the weight."

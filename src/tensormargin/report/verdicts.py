@@ -73,7 +73,6 @@ def limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[str]:
     """
     evaluation, data = about.get("evaluation"), about.get("data") or {}
     lines = ["How well the model does on new samples was not measured."] if evaluation is None else []
-    lines += [f"The score may be too good to be true: {warning}" for warning in data.get("warnings", [])]
     if evaluation is not None:
         lines += [*_of_score(evaluation, data), *_of_comparison(evaluation), *_of_choices(about)]
     lines += _of_chance(about.get("chance"))
@@ -93,19 +92,44 @@ _OF_MAPS = [
 ]
 
 
-def _of_score(evaluation: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
-    """Return what the score says about new samples, and what it hides."""
-    wrong = round(100 * (1 - evaluation["accuracy"]))
-    where = f"samples like these {evaluation['n_tested']}"
-    lines = [
-        f"The score is that of {where}, with the same shares of the classes; other people, devices, sites or "
-        "preprocessing may give another one."
-    ]
+def comparison_limits(content: Mapping[str, Any], with_maps: bool) -> list[str]:
+    """Return what a reader should not conclude from a comparison of methods."""
+    data, differences = content["data"], content["differences"]
+    lines = _of_samples(data["n_samples"], data)
+    if len(content["summary"]) > 2:  # the majority class and more than one method
+        lines.append(
+            "The accuracy of the best of several methods is optimistic on average, since the same test sets chose it; "
+            "tensormargin fit evaluates a model together with its choice."
+        )
+    alike = [one["method"] for one in differences if not one["significant"]]
+    if alike:
+        lines.append(
+            f"A difference that is not significant does not make methods equally good: {', '.join(alike)} may be worse "
+            f"than {differences[0]['best']} or better."
+        )
+    lines.append("Another data set may have another order: this is a comparison on one.")
+    return lines + (_OF_MAPS if with_maps else [])
+
+
+def _of_samples(count: int, data: Mapping[str, Any]) -> list[str]:
+    """Return which samples a score is about, and what they must not have in common."""
+    lines = [f"The score may be too good to be true: {warning}" for warning in data.get("warnings", [])]
+    lines.append(
+        f"The score is that of samples like these {count}, with the same shares of the classes; other people, devices, "
+        "sites or preprocessing may give another one."
+    )
     if not data.get("n_groups"):
         lines.append(
             "Every sample counts as independent. If some belong together (a person, a session, a place), the score is "
-            "too high for new ones: fit again with --groups."
+            "too high for new ones: run it again with --groups."
         )
+    return lines
+
+
+def _of_score(evaluation: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
+    """Return what the score says about new samples, and what it hides."""
+    wrong = round(100 * (1 - evaluation["accuracy"]))
+    lines = _of_samples(evaluation["n_tested"], data)
     low, majority = evaluation["interval"][0], evaluation["majority"]
     if low is not None and low > majority["score"] and wrong:
         lines.append(f"Significant is not the same as useful: about {wrong} of 100 such predictions are wrong.")
