@@ -198,5 +198,6 @@ def _draw_columns(ax: Axes, columns: _Columns) -> None:
     if 1 < count <= _LONGEST_LEGEND:
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + (0.16 if count <= _LEADING else 0.26) * (high - low))  # room for the legend
-        options = {"loc": "upper center", "ncols": _LEADING, "handlelength": 1.2, "columnspacing": 1.0}
+        n_columns = count if count <= _LEADING + 1 else _LEADING
+        options = {"loc": "upper center", "ncols": n_columns, "handlelength": 1.2, "columnspacing": 1.0}
         add_legend(ax, lines, columns.names, borderaxespad=0.0, **options)

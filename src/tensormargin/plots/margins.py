@@ -61,7 +61,7 @@ def _histogram(ax: Axes, margins: Array, edges: Array, colour: str, hatch: str |
     from matplotlib.colors import to_rgba
 
     counts, _ = np.histogram(margins, edges)
-    face = to_rgba(colour, 0.4)
+    face = to_rgba(colour, 0.4) if hatch is None else "none"  # lines on a ground of their own colour would be invisible
     return ax.stairs(counts, edges, fill=True, facecolor=face, edgecolor=colour, linewidth=1.3, hatch=hatch)
 
 

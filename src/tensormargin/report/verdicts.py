@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..evaluation.contenders import MAJORITY
 from ..model_steps import removed_confounds
 from ..statements import CONFOUNDS_WARNING, p_in_words, percent, points, units_in_words
 
@@ -101,7 +102,7 @@ def comparison_limits(content: Mapping[str, Any], with_maps: bool) -> list[str]:
             "The accuracy of the best of several methods is optimistic on average, since the same test sets chose it; "
             "tensormargin fit evaluates a model together with its choice."
         )
-    alike = [one["method"] for one in differences if not one["significant"]]
+    alike = [one["method"] for one in differences if not one["significant"] and one["method"] != MAJORITY]
     if alike:
         lines.append(
             f"A difference that is not significant does not make methods equally good: {', '.join(alike)} may be worse "
