@@ -25,7 +25,7 @@ from tensormargin.evaluation import (
 )
 from tensormargin.io import SampleSet, load_model, save_model
 from tensormargin.plots import plot_calibration, plot_roc
-from tensormargin.report import Page, comparison_page, model_page, render, write_page
+from tensormargin.report import Page, comparison_page, model_page, model_report, render, write_page
 from tensormargin.report.evaluation_sections import (
     comparison_section,
     confusion_section,
@@ -59,6 +59,14 @@ def samples_of(kind):
     return SampleSet(data, labels, groups, None, None, f"{kind}.npz", "NumPy archive", ())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_pictures():
+    """Draw one binary problem instead of six: figures take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_report, "_MOST_PICTURES", 1)
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("page")
@@ -73,7 +81,7 @@ def reports(folder):
         if kind not in made:
             samples = samples_of(kind)
             form = {} if kind == "views" else {"decomposition": "cp", "rank": 1}
-            plan = FitPlan(folds=2, outer_folds=2, permutations=5 if kind == "eeg" else 0, **form)
+            plan = FitPlan(folds=2, outer_folds=2, permutations=2 if kind == "eeg" else 0, **form)
             with fewer_models("TensorMarginClassifierCV", lams=(0.1, 1)):
                 fitted = fit_and_evaluate(samples, plan)
             facts = save_model(folder / f"{kind}.skops", fitted.model, fitted.about)
