@@ -248,10 +248,10 @@ def browser(tmp_path_factory):
     driver.quit()
 
 
-def prefer(browser, scheme):
-    """Let a browser ask for light or dark colours."""
+def prefer(browser, scheme, media="screen"):
+    """Let a browser ask for light or dark colours, on a screen or in print."""
     preferred = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": preferred})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": preferred})
 
 
 def opened(browser, path, width=1200, scheme="light"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import re
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import fewer_models, low_rank_classes, opened, prefer
+from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 from tensormargin import TensorMarginClassifier
@@ -447,6 +449,29 @@ def test_figures_of_a_dark_page_have_light_lines(reports):
         svg = base64.b64decode(picture).decode()
         assert "prefers-color-scheme:dark" in svg
         assert "fill: #ffffff" not in svg  # no white ground behind the figure
+
+
+def shades(browser):
+    """Return the darkest and the lightest shade, from 0 to 255, of the figure of the first screen."""
+    box = browser.execute_script(
+        "const box = document.querySelector('.lead figure img').getBoundingClientRect();"
+        "return [box.x, box.y, box.width, box.height]"
+    )
+    clip = dict(zip(("x", "y", "width", "height"), box, strict=True)) | {"scale": 1}
+    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"clip": clip})
+    with Image.open(BytesIO(base64.b64decode(taken["data"]))) as image:
+        grey = np.asarray(image.convert("L"))
+    return float(grey.min()), float(grey.max())
+
+
+def test_paper_is_white_and_figures_on_it_are_dark(browser, reports):
+    opened(browser, reports("eeg")[4], 1280, "dark")
+    darkest, lightest = shades(browser)
+    assert (darkest < 60, lightest > 200) == (True, True)  # light lines on a dark page
+    prefer(browser, "dark", "print")
+    darkest, lightest = shades(browser)
+    assert (darkest < 60, lightest == 255) == (True, True)
+    assert browser.execute_script("return getComputedStyle(document.querySelector('nav')).display") == "none"
 
 
 def test_the_page_of_a_volume_is_small(tmp_path):
