@@ -46,7 +46,7 @@ def plot_margins(report: MarginReport, *, ax: Axes | None = None) -> Axes:
     band = ax.axvspan(report.mean - deviation, report.mean + deviation, color=GREY, alpha=0.15, linewidth=0, zorder=0.5)
     mean = ax.axvline(report.mean, color=DARK, linestyle="--", linewidth=1.2)
     ax.axvline(0.0, color=DARK, linewidth=1.2)
-    ax.set_ylim(bottom=0.0)
+    ax.set_ylim(0.0, 1.35 * ax.get_ylim()[1])  # room for the legend, which lines of a hatch would make illegible
     ax.set_xlabel("margin")
     ax.set_ylabel("samples")
     ax.set_title(_statistics(report), loc="left", fontsize="small")
