@@ -266,3 +266,48 @@ def shifted_classes(n: int, shape: tuple[int, ...]):
     """Return (X, y) of two classes, "yes" and "no", whose samples are neither centred nor of unit variance."""
     X, signs = low_rank_classes(0, n, shape, 3.0)
     return 5.0 + 3.0 * X, np.where(signs > 0, "yes", "no")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """Return a browser without a window, one for all tests of a process."""
+    import shutil
+
+    binary, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (binary and driver_path):
+        pytest.skip("needs Chromium and its driver (Debian: apt install chromium chromium-driver)")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    flags = ("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync")
+    for flag in (*flags, "disable-background-networking", "disable-component-update", "hide-scrollbars"):
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_path))
+    yield driver
+    driver.quit()
+
+
+def prefer(browser, scheme, media="screen"):
+    """Let a browser ask for light or dark colours, on a screen or in print."""
+    preferred = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": preferred})
+
+
+def opened(browser, path, width=1200, scheme="light"):
+    """Open a page in a window of this width, with light or dark colours, and return the browser."""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+    prefer(browser, scheme)
+    browser.get("about:blank")
+    browser.get_log("browser")  # drop messages of the previous page, such as about reading pixels
+    browser.get(path.as_uri())
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    ready = "return document.readyState === 'complete' && document.querySelectorAll('section').length > 0"
+    WebDriverWait(browser, 60).until(lambda one: one.execute_script(ready))  # slow on a busy machine
+    return browser

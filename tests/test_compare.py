@@ -23,7 +23,7 @@ def archive(tmp_path_factory):
 
 
 def without_times(rows):
-    left_out = ("fit_seconds", "test", "right")
+    left_out = ("fit_seconds", "test", "right", "predicted")
     return [{key: value for key, value in vars(row).items() if key not in left_out} for row in rows]
 
 

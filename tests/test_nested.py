@@ -162,8 +162,8 @@ def test_other_peoples_classifiers_get_groups_only_if_they_take_them(other, bina
 @pytest.mark.parametrize(
     ("labels", "scheme", "names"),
     [
-        (["face", "house"], "ovo", ["house against face"]),
-        ([0, 1, 2], "ovo", ["1 against 0", "2 against 0", "2 against 1"]),
+        (["face", "house"], "ovo", ["face against house"]),
+        ([0, 1, 2], "ovo", ["0 against 1", "0 against 2", "1 against 2"]),
         ([0, 1, 2], "ovr", ["0 against rest", "1 against rest", "2 against rest"]),
     ],
 )
@@ -578,8 +578,8 @@ def test_facts_of_data_without_labels(samples):
         (FitPlan(decomposition="tt", rank=(4, 4), recipe=Recipe(resize=(3, 3))), "Tensor-Train rank"),
         (FitPlan(recipe=Recipe(tensorize=(7, 3))), "as many entries as the samples"),
         (FitPlan(recipe=Recipe(resize=(3, 3, 3))), "first modes of samples of shape"),
-        (FitPlan(recipe=Recipe(scale="mode 3")), "modes from 0 to 1"),
-        (FitPlan(recipe=Recipe(scale="loud")), "scale must be"),
+        (FitPlan(recipe=Recipe(scale="mode 3")), "must be from 1 to 2"),
+        (FitPlan(recipe=Recipe(scale="loud")), "scale .--scale. must be"),
         (FitPlan(recipe=Recipe(by_group=True, mask="bright")), "after scaling by group"),
     ],
 )
@@ -590,7 +590,7 @@ def test_plans_that_cannot_be_are_refused_before_any_work(plan, said, samples):
 
 def test_by_group_needs_groups_to_fit(samples):
     plan = FitPlan(recipe=Recipe(by_group=True))
-    with pytest.raises(ValueError, match="folder: scaling by group needs groups"):
+    with pytest.raises(ValueError, match="folder: scaling by group .--by-group. needs groups"):
         fit_and_evaluate(replace(samples, groups=None), plan)
 
 

@@ -357,5 +357,8 @@ def _kernel_views(steps: Sequence[Any]) -> set[str]:
 
 
 def problem_names(model: Any) -> list[str]:
-    """Return "positive against negative" for each binary problem."""
-    return [f"{positive} against {negative}" for negative, positive in classifier_of(model).problems_]
+    """Return "a against b" for each binary problem, in the order of the classes; "a against rest" for one-vs-rest."""
+    classifier = classifier_of(model)
+    pairs = classifier.problems_
+    rest_last = classifier.multi_class_ == "ovr" and len(pairs) > 1
+    return [f"{pair[rest_last]} against {pair[not rest_last]}" for pair in pairs]

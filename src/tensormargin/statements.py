@@ -33,7 +33,23 @@ CONFOUNDS_WARNING = (
 
 def percent(value: float | None) -> str:
     """Return a share in percent with one decimal, "-" for None."""
-    return "-" if value is None else f"{100 * value:.1f}"
+    return "-" if value is None else f"{_rounded(100 * value):.1f}"
+
+
+def points(difference: float) -> str:
+    """Return a difference of two shares in percentage points with its sign; none if it rounds to zero."""
+    value = _rounded(100 * difference)
+    return f"{value:+.1f}" if value else "0.0"
+
+
+def short_number(value: float) -> str:
+    """Return a number with three significant digits."""
+    return f"{value + 0.0:.3g}"  # adding zero removes the sign of -0.0
+
+
+def _rounded(value: float) -> float:
+    """Return a number rounded to one decimal, never -0."""
+    return round(value, 1) + 0.0
 
 
 def describe_model(classifier: TensorMarginClassifier, steps: Sequence[Any] = ()) -> str:
@@ -85,15 +101,18 @@ def _rank(classifier: TensorMarginClassifier) -> str:
 def describe_strengths(classifier: TensorMarginClassifier) -> str:
     """Return lambda, mu1 and mu2, and the axis that they are on."""
     axis = "scale-free" if classifier.scale_free else "as in the paper, for samples that are not rescaled"
-    return f"λ = {classifier.lam:g}, μ1 = {classifier.mu1:g}, μ2 = {classifier.mu2:g} ({axis})"
+    lam, mu1, mu2 = (_strength(getattr(classifier, name)) for name in ("lam", "mu1", "mu2"))
+    return f"λ = {lam}, μ1 = {mu1}, μ2 = {mu2} ({axis})"
+
+
+def _strength(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"  # version 0.1 saved text, too
 
 
 def describe_chosen(chosen: Mapping[str, Any], lam: str = "lambda", mu: str = "mu") -> str:
     """Return the strengths and the scheme that a search has chosen; one-vs-one goes without saying."""
-    mu1, mu2 = chosen["mu1"], chosen["mu2"]
-    strengths = (
-        f"{lam} {chosen['lam']:g}, {mu} {mu1:g}" if mu1 == mu2 else f"{lam} {chosen['lam']:g}, {mu} {mu1:g} and {mu2:g}"
-    )
+    mu1, mu2 = _strength(chosen["mu1"]), _strength(chosen["mu2"])
+    strengths = f"{lam} {_strength(chosen['lam'])}, {mu} {mu1}" + ("" if mu1 == mu2 else f" and {mu2}")
     if chosen.get("multi_class", "ovo") == "ovo":
         return strengths
     return f"{strengths}, one-vs-rest" + (", balanced" if chosen.get("class_weight") == "balanced" else "")
@@ -214,10 +233,15 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
 def _interval_in_words(evaluation: Mapping[str, Any]) -> str:
     """Return the interval and its unit in words, or a note that there is none."""
     low, high = evaluation["interval"]
-    units = f"{evaluation['n_units']} {evaluation['unit']}s"
+    units = units_in_words(evaluation)
     if low is None:
         return f" (no interval: {units} are too few)"
     return f" (95 % interval {percent(low)} to {percent(high)}, {units})"
+
+
+def units_in_words(evaluation: Mapping[str, Any]) -> str:
+    """Return the number of samples or groups that an interval rests on."""
+    return f"{evaluation['n_units']} {evaluation['unit']}s"
 
 
 def _shares(model: Any) -> str:
@@ -293,12 +317,12 @@ def _beats_majority(evaluation: Mapping[str, Any]) -> list[str]:
 
 def difference_in_words(difference: Mapping[str, Any]) -> str:
     """Return a sentence with a paired difference, its interval and whether it is significant."""
-    points = f"The difference of {100 * difference['difference']:+.1f} points"
+    said = f"The difference of {points(difference['difference'])} points"
     if difference["low"] is None:
-        return f"{points} comes from {difference['n_units']} groups: too few to tell whether it is significant."
+        return f"{said} comes from {difference['n_units']} groups: too few to tell whether it is significant."
     verdict = "is significant" if difference["significant"] else "is not significant"
     return (
-        f"{points} {verdict} (95 % interval {100 * difference['low']:+.1f} to {100 * difference['high']:+.1f}, "
+        f"{said} {verdict} (95 % interval {points(difference['low'])} to {points(difference['high'])}, "
         f"{p_in_words(difference['p_value'])}, paired by {difference['unit']})."
     )
 

@@ -153,10 +153,13 @@ def compare_command(
     rows.sort(key=lambda row: (settings.entries.index(row.method), row.repeat))
     content = comparison_content(samples, settings, recipe.words(), rows)
     if report is not None:
+        from ..evaluation import fit_winner
         from ..report import comparison_page, write_page
 
+        compared = replace(samples, data=X)  # scaled by group, if that is asked for
         with refusals():
-            write_page(report, comparison_page(content))
+            winner = fit_winner(compared, settings, rows, jobs)
+            write_page(report, comparison_page(content, winner, compared))
     if checkpoint is not None:
         checkpoint.remove()
     if as_json:

@@ -82,7 +82,7 @@ class CompareRow:
     ``fit_seconds`` is the time of one fit with the chosen ``lam`` (for a peer, its own hyperparameter).
     ``margin_mean`` and ``margin_variance`` are computed on the test set and averaged over the binary problems; NaN for
     peers. ``n_parameters`` refers to one binary problem (for a peer, its own count). ``test`` holds the row indices of
-    the test set, ``right`` whether each was predicted correctly.
+    the test set, ``predicted`` what each was taken for, and ``right`` whether that is correct.
     """
 
     method: str
@@ -99,6 +99,7 @@ class CompareRow:
     converged: bool
     test: Array = field(repr=False, compare=False)
     right: Array = field(repr=False, compare=False)
+    predicted: Array | None = field(default=None, repr=False, compare=False)
 
 
 def compare(
@@ -293,7 +294,8 @@ def _row(
     began = perf_counter()
     fit = timed_fit(chosen.estimator, X[train], y[train], metadata.rows(train))
     mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test], metadata.rows(test))
-    right = np.asarray(predicted_labels(fit.classifier, X[test], metadata.rows(test)) == y[test])
+    predicted = np.asarray(predicted_labels(fit.classifier, X[test], metadata.rows(test)))
+    right = predicted == y[test]
     return {
         **row,
         "accuracy": float(right.mean()),
@@ -307,6 +309,7 @@ def _row(
         "converged": fit.converged,
         "test": test,
         "right": right,
+        "predicted": predicted,
         "seconds": perf_counter() - began,
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._namespace import is_lazy
+from .._typing import Array
 from ..axes import axes_in_words
 from ..intake import is_ragged
 from ..io import SampleSet, leakage_warnings
@@ -26,7 +27,10 @@ from .nested import REFERENCE, NestedEvaluation
 from .permutation import PermutationTest
 from .without_views import ViewsEvaluation
 
-_ARRAYS = ("test", "right")  # attributes of CompareRow that are too long for a report
+MOST_CURVES = 6
+"""With more classes than these, the probabilities of all of them are not kept, and no ROC curves are drawn."""
+
+_ARRAYS = ("test", "right", "predicted")  # attributes of CompareRow that are too long for a report
 
 
 def data_facts(samples: SampleSet) -> dict[str, Any]:
@@ -142,10 +146,12 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
     tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
     labels, counts = np.unique(tested, return_counts=True)
     ours, theirs = evaluation.interval, evaluation.reference_interval
+    classes = np.unique(evaluation.labels)
     largest = float(counts.max() / counts.sum())
     return {
         "scheme": evaluation.scheme,
         "seed": evaluation.seed,
+        "classes": classes.tolist(),
         "score": {"name": SCORES[evaluation.score], "value": ours.score},
         "interval": [ours.low, ours.high],
         "unit": ours.unit,
@@ -161,6 +167,7 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
             "interval": [theirs.low, theirs.high],
             "accuracy": evaluation.reference,
             "balanced_accuracy": evaluation.reference_balanced_accuracy,
+            "confusion": _confusion(tested, evaluation.reference_predicted[evaluation.tested], classes),
         },
         "difference": {**asdict(evaluation.difference), "significant": evaluation.difference.significant},
         "majority": {
@@ -173,11 +180,22 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
     }
 
 
+def _confusion(labels: Array, predicted: Array, classes: Array) -> list[list[int]]:
+    """Return the number of predictions by true class (rows) and predicted class."""
+    counts = np.zeros((len(classes), len(classes)), int)
+    np.add.at(counts, (np.searchsorted(classes, labels), np.searchsorted(classes, predicted)), 1)
+    found: list[list[int]] = counts.tolist()
+    return found
+
+
 def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[str, Any]]:
-    """Return one row per held-out prediction."""
+    """Return one row per held-out prediction; with few classes, more than two, also the probability of each."""
     labels, names = evaluation.labels.tolist(), samples.names or [str(k) for k in range(len(evaluation.labels))]
     groups = [None] * len(labels) if evaluation.groups is None else evaluation.groups.tolist()
     predicted, confidence = evaluation.predicted.tolist(), evaluation.confidence.tolist()
+    several = evaluation.probabilities
+    if several is not None and not 2 < several.shape[-1] <= MOST_CURVES:  # two: the probability of the other is known
+        several = None
     return [
         {
             "repeat": repeat,
@@ -186,6 +204,7 @@ def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[
             "label": labels[row],
             "predicted": predicted[repeat][row],
             "probability": _number(confidence[repeat][row]),
+            **({} if several is None else {"probabilities": np.round(several[repeat, row], 4).tolist()}),
         }
         for repeat, row in np.argwhere(evaluation.tested).tolist()
     ]

@@ -286,7 +286,7 @@ class _HeldOutMean:
 
         If all outcomes are equal, their variance is zero; one outcome is then flipped.
         """
-        if np.ptp(self.values) == 0.0 and self.values[0] in (0.0, 1.0):
+        if len(self.values) > 1 and np.ptp(self.values) == 0.0 and self.values[0] in (0.0, 1.0):
             flipped = self.values.copy()
             flipped[np.argmax(self.weights)] = 1.0 - flipped[0]
             return replace(self, values=flipped).effective_number()

@@ -80,6 +80,9 @@ class NestedEvaluation:
     scheme : str
         How the samples were split, in words.
     seed : int
+    probabilities : ndarray of shape (n_repeats, n_samples, n_classes) or None
+        Probability of each class, in sorted order, for held-out samples; zero for a class that the training set of the
+        fold lacks, NaN for samples in no test set. None for models without probabilities.
     """
 
     folds: Sequence[OuterFold]
@@ -92,6 +95,7 @@ class NestedEvaluation:
     score: str
     scheme: str
     seed: int
+    probabilities: Array | None = None
 
     def _pooled(self, score: str, predicted: Array) -> float:
         labels = np.broadcast_to(self.labels, self.tested.shape)
@@ -208,6 +212,7 @@ def nested_evaluation(
         _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
     predicted, reference_predicted = (np.zeros((repeats, len(y)), y.dtype) for _ in range(2))
     confidence = np.full((repeats, len(y)), np.nan)
+    probabilities = np.full((repeats, len(y), len(np.unique(y))), np.nan)
     tested = np.zeros((repeats, len(y)), bool)
     folds = []
     contents = (model, X, y, *metadata.content, splits, seed, score)
@@ -215,7 +220,8 @@ def nested_evaluation(
         for split, result in _tests(model, X, y, metadata, splits, progress, seed, score, units):
             where = split.repeat, split.test
             predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
-            confidence[where], tested[where] = result.confidence, True
+            probabilities[where], tested[where] = result.probabilities, True
+            confidence[where] = _of_predicted(result, y)
             folds.append(result.fold)
     return NestedEvaluation(
         folds=folds,
@@ -228,6 +234,7 @@ def nested_evaluation(
         score=score,
         scheme=_scheme(cv, len(splits) // repeats, repeats, groups),
         seed=seed,
+        probabilities=None if np.isnan(probabilities).all() else probabilities,
     )
 
 
@@ -256,7 +263,7 @@ class _Tested:
     fold: OuterFold
     predicted: Array
     reference_predicted: Array
-    confidence: Array | float
+    probabilities: Array | float
 
 
 def _tests(
@@ -345,7 +352,7 @@ def _test(
         unseen=tuple(np.setdiff1d(y_test, y[split.train]).tolist()),
         absent=tuple(np.setdiff1d(y, y_test).tolist()),
     )
-    result = _Tested(fold, held_out.predicted, reference_predicted, _confidence(held_out, other))
+    result = _Tested(fold, held_out.predicted, reference_predicted, _probabilities(held_out, np.unique(y), other))
     return result, _alternatives(held_out.estimator)
 
 
@@ -370,15 +377,24 @@ def _inner_splits(model: Any, y: Array, groups: Array | None, seed: int) -> list
     return splits_of(5, y, groups, seed)
 
 
-def _confidence(held_out: HeldOut, metadata: Metadata) -> Array | float:
-    """Return the probability of each predicted class."""
+def _probabilities(held_out: HeldOut, classes: Array, metadata: Metadata) -> Array | float:
+    """Return the probabilities of all classes, zero for those that the training set lacks; NaN if there are none."""
     model = held_out.estimator
     if not hasattr(model, "predict_proba"):
         return np.nan
-    columns = np.searchsorted(model.classes_, held_out.predicted)
-    found = np.asarray(model.predict_proba(held_out.test, **metadata_for_last_step(model, metadata)))
-    probabilities: Array = found[np.arange(len(columns)), columns]
-    return probabilities
+    found: Array = np.zeros((len(held_out.predicted), len(classes)))
+    own = np.asarray(model.predict_proba(held_out.test, **metadata_for_last_step(model, metadata)))
+    found[:, np.searchsorted(classes, model.classes_)] = own
+    return found
+
+
+def _of_predicted(result: _Tested, y: Array) -> Array | float:
+    """Return the probability of each predicted class."""
+    if isinstance(result.probabilities, float):
+        return result.probabilities
+    columns = np.searchsorted(np.unique(y), result.predicted)
+    found: Array = result.probabilities[np.arange(len(columns)), columns]
+    return found
 
 
 def _scheme(cv: Any, folds: int, repeats: int, groups: Array | None) -> str:

@@ -3,6 +3,7 @@
 Every plot function draws on the given axes, or on a new pyplot figure, and returns the axes; nothing is shown or saved.
 """
 
+from .curves import plot_calibration, plot_roc
 from .files import check_map_path, save_map
 from .fits import plot_convergence, plot_factors
 from .maps import plot_map, plot_weight
@@ -13,6 +14,7 @@ from .scores import plot_comparison, plot_ranks, plot_search
 
 __all__ = [
     "check_map_path",
+    "plot_calibration",
     "plot_comparison",
     "plot_convergence",
     "plot_factors",
@@ -20,6 +22,7 @@ __all__ = [
     "plot_margins",
     "plot_permutations",
     "plot_ranks",
+    "plot_roc",
     "plot_scene",
     "plot_search",
     "plot_weight",

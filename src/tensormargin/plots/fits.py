@@ -79,7 +79,7 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     demanded = clf.tol / 10  # required in the last sweep; without this line rounding errors look like a trend
     right.axhline(demanded, color=VERMILION, linestyle=":", linewidth=1.0)
     beside: dict[str, Any] = {"transform": right.get_yaxis_transform(), "ha": "right", "va": "top"}
-    right.text(0.99, demanded, "demanded", color=VERMILION, fontsize="small", **beside)
+    right.text(0.99, demanded, "required", color=VERMILION, fontsize="small", **beside)
     right.set_yscale("log", nonpositive="clip")
     decades(right.yaxis)
     right.set_ylim(bottom=_SMALLEST_GAP / 3, top=max(float(gaps.max()), demanded) * 10)
@@ -196,7 +196,7 @@ def _draw_columns(ax: Axes, columns: _Columns, axis: Axis) -> None:
             places,
             columns.matrix[:, k],
             color=PALETTE[k % len(PALETTE)],
-            linestyle=DASHES[k // len(PALETTE) % len(DASHES)],
+            linestyle=DASHES[(k + k // len(PALETTE)) % len(DASHES)],  # so that lines differ without colours, too
             linewidth=1.3 if count <= _LONGEST_LEGEND else 0.8,
             marker="o" if size <= _MARKED else None,
             markersize=2.5,
@@ -208,5 +208,6 @@ def _draw_columns(ax: Axes, columns: _Columns, axis: Axis) -> None:
     if 1 < count <= _LONGEST_LEGEND:
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + (0.16 if count <= _LEADING else 0.26) * (high - low))  # room for the legend
-        options = {"loc": "upper center", "ncols": _LEADING, "handlelength": 1.2, "columnspacing": 1.0}
+        n_columns = count if count <= _LEADING + 1 else _LEADING
+        options = {"loc": "upper center", "ncols": n_columns, "handlelength": 1.2, "columnspacing": 1.0}
         add_legend(ax, lines, columns.names, borderaxespad=0.0, **options)

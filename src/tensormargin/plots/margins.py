@@ -39,14 +39,14 @@ def plot_margins(report: MarginReport, *, ax: Axes | None = None) -> Axes:
     ax = given_or_new(ax)
     edges = _bin_edges(report.margins)
     handles = [
-        _histogram(ax, report.margins[report.signs == sign], edges, colour)
-        for sign, colour in ((-1, VERMILION), (1, BLUE))
+        _histogram(ax, report.margins[report.signs == sign], edges, colour, hatch)
+        for sign, colour, hatch in ((-1, VERMILION, "///"), (1, BLUE, None))
     ]
     deviation = np.sqrt(report.variance)
     band = ax.axvspan(report.mean - deviation, report.mean + deviation, color=GREY, alpha=0.15, linewidth=0, zorder=0.5)
     mean = ax.axvline(report.mean, color=DARK, linestyle="--", linewidth=1.2)
     ax.axvline(0.0, color=DARK, linewidth=1.2)
-    ax.set_ylim(bottom=0.0)
+    ax.set_ylim(0.0, 1.35 * ax.get_ylim()[1])  # room for the legend, which lines of a hatch would make illegible
     ax.set_xlabel("margin")
     ax.set_ylabel("samples")
     ax.set_title(_statistics(report), loc="left", fontsize="small")
@@ -57,11 +57,12 @@ def plot_margins(report: MarginReport, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _histogram(ax: Axes, margins: Array, edges: Array, colour: str) -> object:
+def _histogram(ax: Axes, margins: Array, edges: Array, colour: str, hatch: str | None) -> object:
     from matplotlib.colors import to_rgba
 
     counts, _ = np.histogram(margins, edges)
-    return ax.stairs(counts, edges, fill=True, facecolor=to_rgba(colour, 0.4), edgecolor=colour, linewidth=1.3)
+    face = to_rgba(colour, 0.4) if hatch is None else "none"  # lines on a ground of their own colour would be invisible
+    return ax.stairs(counts, edges, fill=True, facecolor=face, edgecolor=colour, linewidth=1.3, hatch=hatch)
 
 
 def _bin_edges(margins: Array) -> FloatArray:

@@ -145,6 +145,7 @@ def plot_comparison(
     *,
     reference: str | None = None,
     chance: float | None = None,
+    name: str = "score",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a dot and an interval for each method, the best at the top.
@@ -158,6 +159,8 @@ def plot_comparison(
         One of ``names``, drawn in another colour and with a line through its score.
     chance : float, optional
         Chance level, drawn as a vertical line.
+    name : str, default="score"
+        Name of the score, below the axis.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -178,7 +181,7 @@ def plot_comparison(
     for row, k in enumerate(order):
         colour = VERMILION if names[k] == reference else BLUE
         ax.plot([lows[k], highs[k]], [row, row], color=colour, linewidth=2.0, solid_capstyle="butt", alpha=0.6)
-        ax.plot(means[k], row, "o", color=colour, markersize=6)
+        ax.plot(means[k], row, "s" if names[k] == reference else "o", color=colour, markersize=6)
     if reference is not None:
         ax.axvline(means[list(names).index(reference)], color=VERMILION, linewidth=1.0, linestyle=":", zorder=1)
     if chance is not None:
@@ -187,7 +190,7 @@ def plot_comparison(
         ax.text(chance, 1.01, "chance", color=GREY, fontsize="small", **above)
     ax.set_yticks(range(len(order)), [names[k] for k in order], **VERBATIM)
     ax.set_ylim(len(order) - 0.5, -0.5)
-    ax.set_xlabel("score")
+    ax.set_xlabel(name)
     tidy(ax, "x")
     return ax
 
@@ -214,14 +217,15 @@ def _against_rank(ax: Axes, own: list[_Candidate], ranks: list[Any], place: int,
 
 
 def _line_styles(candidates: list[_Candidate]) -> dict[tuple[str, Any], dict[str, Any]]:
-    """Return the line style of each weight: one colour per decomposition, one dash and marker per rank."""
+    """Return the line style of each weight: one colour and dash per decomposition, one marker per rank."""
     ranks = sorted({candidate.rank for candidate in candidates}, key=_rank_order)
+    forms = list(dict.fromkeys(candidate.decomposition for candidate in candidates))
     styles = {}
     for candidate in candidates:
         number = ranks.index(candidate.rank)
         styles[candidate.weight] = {
             "color": _colour(candidate.decomposition),
-            "linestyle": DASHES[number % len(DASHES)],
+            "linestyle": DASHES[forms.index(candidate.decomposition) % len(DASHES)],
             "marker": MARKERS[number % len(MARKERS)],
             "markersize": 4,
             "linewidth": 1.4,

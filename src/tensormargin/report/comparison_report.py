@@ -7,15 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..evaluation import Winner
 from ..evaluation.contenders import GAMMA_FACTORS
 from ..intake import shape_in_words
-from ..io import BadFileError
+from ..io import BadFileError, SampleSet
 from ..io.archive import TEXT_BYTES
 from ..io.digests import check_sha256
 from ..methods import KERNEL_METHODS
-from ..statements import percent
-from .page import Page, Section, cell, table
-from .pictures import pictures_of_intervals
+from ..statements import percent, points
+from .evaluation_sections import confusion_section, interval_in_words, predictions_section
+from .model_report import chosen_section, fitted_sections
+from .page import Lead, Page, Section, cell, table
+from .pictures import Picture, pictures_of_intervals
+from .verdicts import comparison_limits
 
 _PARTS: Mapping[str, type] = {
     "created": str,
@@ -29,21 +33,79 @@ _PARTS: Mapping[str, type] = {
 _LARGEST = 1e100
 
 
-def comparison_page(content: Mapping[str, Any]) -> Page:
-    """Return the report page of a comparison, from the output of ``tensormargin compare --json``."""
-    data, settings, summaries = content["data"], content["settings"], content["summary"]
-    best = max(summaries, key=lambda one: one["accuracy"])
-    headline = [
-        f"Best accuracy: {best['method']}, {percent(best['accuracy'])} %.",
-        *differences_in_words(content["differences"]),
-    ]
+def comparison_page(content: Mapping[str, Any], winner: Winner | None = None, samples: SampleSet | None = None) -> Page:
+    """Return the report page of a comparison, from the output of ``tensormargin compare --json``.
+
+    Parameters
+    ----------
+    content : mapping
+    winner : Winner, optional
+        The best method, fitted to all samples, for the second half of the page (`tensormargin.evaluation.fit_winner`).
+    samples : SampleSet, optional
+        The samples that it was fitted to.
+    """
+    data, settings = content["data"], content["settings"]
+    about = [] if winner is None else _winner_sections(content, winner, samples)
+    with_maps = any(section.content.get("maps") for section in about)
     sections = [
-        Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])}),
         Section("Comparison", "comparison.html", _table(content)),
+        Section("What this does not show", "list.html", {"lines": comparison_limits(content, with_maps)}),
+        Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])}),
+        *about,
         Section("Methods", "methods.html", {"statements": _statements(content), "settings": _settings(content)}),
     ]
     title = f"{Path(data['source']).name}: {len(settings['methods'])} methods compared"
-    return Page(title, headline, content["created"], content["versions"], sections)
+    return Page(title, _lead(content), content["created"], content["versions"], sections)
+
+
+def _winner_sections(content: Mapping[str, Any], winner: Winner, samples: SampleSet | None) -> list[Section]:
+    """Return the sections about the winner: what it is, its maps, factors and margins, and its predictions."""
+    reasons = [
+        f"{winner.method}, fitted to all samples with the strength that {content['settings']['folds']}-fold "
+        "cross-validation on them chose. Maps, factors and margins are of this fit; the predictions are those of the "
+        "comparison, for samples that were held out."
+    ]
+    if winner.best != winner.method:
+        reasons.append(f"The most accurate is {winner.best}, which has no tensor weight to show.")
+    predicted = {
+        "name": winner.method,
+        "samples": winner.predictions,
+        "repeats": content["settings"]["repeats"],
+        "note": "The test sets of all splits are counted together; a sample may be in several of them.",
+    }
+    classes = [row["label"] for row in content["data"]["classes"]]
+    sections = [
+        chosen_section(winner.model, {}, f"Winner: {winner.method}", reasons),
+        *fitted_sections(winner.model, {}, samples, None if samples is None else samples.axes),
+        confusion_section(predicted, classes),
+        predictions_section(predicted),
+    ]
+    return [section for section in sections if section is not None]
+
+
+def _lead(content: Mapping[str, Any]) -> Lead:
+    """Return the first screen: the best method, its accuracy, and those of all methods as a figure."""
+    summaries, data = content["summary"], content["data"]
+    best = max(summaries, key=lambda one: one["accuracy"])
+    units = f"{data['n_groups']} groups" if data["n_groups"] else f"{data['n_samples']} samples"
+    pictures = _pictures(summaries)
+    return Lead(
+        f"Of {len(summaries) - 1} methods, {best['method']} has the best accuracy on held-out samples. "
+        + " ".join(differences_in_words(content["differences"])),
+        f"{percent(best['accuracy'])} %",
+        f"accuracy of {best['method']} on held-out samples",
+        interval_in_words([best["accuracy_low"], best["accuracy_high"]], units),
+        pictures[0] if pictures else None,
+    )
+
+
+def _pictures(summaries: Sequence[Mapping[str, Any]]) -> list[Picture]:
+    drawn = [
+        (one["method"], *(one[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))) for one in summaries
+    ]
+    return pictures_of_intervals(
+        drawn, "Accuracy with 95 % intervals. Methods differ by the paired difference, not by overlap."
+    )
 
 
 def read_comparison(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
@@ -91,9 +153,6 @@ def _check_finite(path: Path, part: Any) -> None:
 def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     summaries = content["summary"]
     best = max(one["accuracy"] for one in summaries)
-    drawn = [
-        (one["method"], *(one[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))) for one in summaries
-    ]
     differences = {one["method"]: one for one in content["differences"]}
     scores = [(one["accuracy"] == best, _score_cells(one, differences.get(one["method"]))) for one in summaries]
     details = [(one["accuracy"] == best, _detail_cells(one)) for one in summaries]
@@ -104,9 +163,7 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
             table(("method", "accuracy %", "95 % interval", "minus the best", "95 % interval", "p (Holm)"), scores),
             table(("method", "sd of accuracy", "fit s", "parameters", "margin mean", "variance"), details),
         ],
-        "pictures": pictures_of_intervals(
-            drawn, "Accuracy in percent with 95 % intervals. Methods differ by the paired difference, not by overlap."
-        ),
+        "pictures": [],
         "remarks": _remarks(content["data"]["n_groups"]),
     }
 
@@ -161,16 +218,17 @@ def _difference_cells(difference: Mapping[str, Any] | None) -> list[dict[str, An
     if difference is None:  # the best method itself
         return [cell("")] * 3
     low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
-    points = 100 * difference["difference"]
     return [
-        cell(f"{points:+.1f}", points),
-        cell("-" if low is None else f"{100 * low:+.1f} to {100 * high:+.1f}", low or 0),
+        cell(points(difference["difference"]), difference["difference"]),
+        cell("-" if low is None else f"{points(low)} to {points(high)}", low or 0),
         cell("-", "") if p_value is None else cell(f"{p_value:.2g}", p_value),
     ]
 
 
 def _number(value: float | None, factor: float, digits: int) -> dict[str, Any]:
-    return cell("-", "") if value is None else cell(f"{factor * value:.{digits}f}", value)
+    if value is None:
+        return cell("-", "")
+    return cell(f"{round(factor * value, digits) + 0.0:.{digits}f}", value)  # adding zero removes the sign of -0.0
 
 
 def _statements(content: Mapping[str, Any]) -> list[str]:

@@ -7,11 +7,11 @@ from typing import Any
 
 from .._typing import Array
 from ..axes import Axes, Axis
-from ..model_steps import problem_names
+from ..model_steps import classifier_of, problem_names
 from ..plots.modes import fitting_axes
 from .volumes import packed_background, packed_map
 
-_MOST_ENTRIES = 6_000_000
+_MOST_ENTRIES = 1_500_000  # of all maps: two megabytes of text, so that pages open in a second
 
 
 def n_shown(model: Any, maps: Mapping[str, Array]) -> int:
@@ -24,7 +24,7 @@ def map_content(
     model: Any, maps: Mapping[str, Array], background: Array | None, axes: Axes | None = None
 ) -> dict[str, Any]:
     """Return maps by kind, each with the binary problems first, and the modes' axes, as the viewer takes them."""
-    names = problem_names(model)
+    names, sides = problem_names(model), classifier_of(model).problems_
     shape = next(iter(maps.values())).shape[1:]
     known = fitting_axes(axes, shape)
     return {
@@ -35,7 +35,7 @@ def map_content(
         "problems": [
             {
                 "name": names[k],
-                "sides": _sides(names[k]),
+                "sides": _sides(*sides[k]),
                 "maps": [packed_map(values[k], kind) for kind, values in maps.items()],
             }
             for k in range(n_shown(model, maps))
@@ -48,6 +48,6 @@ def _coordinates(axis: Axis) -> list[str] | None:
     return None if axis.values is None else [axis.spoken(index) for index in range(len(axis.values))]
 
 
-def _sides(name: str) -> str:
-    """Return which class each colour stands for; ``name`` reads "positive against negative"."""
-    return f"red speaks for the first, blue for the second: {name}"
+def _sides(negative: Any, positive: Any) -> str:
+    """Return which class each colour stands for."""
+    return f"Blue (negative) speaks for {negative}, red (positive) for {positive}"

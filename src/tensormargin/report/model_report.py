@@ -31,9 +31,7 @@ from ..model_steps import (
 from ..patterns import activation_pattern
 from ..plots import (
     plot_convergence,
-    plot_factors,
     plot_margins,
-    plot_permutations,
     plot_ranks,
     plot_search,
 )
@@ -46,20 +44,26 @@ from ..statements import (
     describe_steps,
     describe_strengths,
     describe_wrappers,
-    difference_in_words,
-    evaluation_lines,
     fold_name,
     fold_note,
     percent,
+    short_number,
     statements,
+)
+from .evaluation_sections import (
+    comparison_section,
+    confusion_section,
+    curves_section,
+    evaluation_lead,
+    predictions_section,
 )
 from .maps import map_content, n_shown
 from .page import Page, Section, cell, table
-from .pictures import Picture, picture, pictures_of_intervals
+from .pictures import Picture, factor_pictures, picture
+from .verdicts import limits, model_sentence
 from .view_sections import view_sections, views_overview
 
 _MOST_PICTURES = 6
-_MOST_ROWS = 20_000
 
 
 def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None = None) -> Page:
@@ -74,37 +78,54 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         The training samples, used for margins and activation patterns.
     """
     about = facts.get("about", {})
-    evaluation = about.get("evaluation")
+    evaluation, chance, classes = about.get("evaluation"), about.get("chance"), facts["classes"]
     axes = axes_from_facts(facts.get("axes"), facts.get("sample_shape"))
     axes = axes if axes is not None or samples is None else samples.axes
-    margins = _margins(model, samples)
-    whose = _whose(about.get("data"), samples)
-    hardest = _hardest(margins, len(problem_names(model)))
+    fitted = fitted_sections(model, about, samples, axes)
+    with_maps = any(section.content.get("maps") for section in fitted)
     sections = [
+        comparison_section(evaluation, chance),
+        confusion_section(evaluation, classes),
+        curves_section(evaluation, classes),
+        Section("What this does not show", "list.html", {"lines": limits(model, about, with_maps)}),
         _data(about.get("data")),
-        _comparison(evaluation, about.get("chance")),
-        _chosen(model, about),
-        views_overview(model, about),
+        chosen_section(model, about),
         _confounds(model),
-        _pictures_of_margins(model, margins, hardest, whose),
-        _convergence(model),
-        *view_sections(model, about, samples, hardest, whose, axes),
-        _maps(model, samples, whose, axes),
-        _factors(model, hardest, axes),
-        _confusion(evaluation),
-        _samples(evaluation),
+        *fitted,
+        predictions_section(evaluation),
         _methods(model, facts),
     ]
     data = about.get("data") or {}
-    title = f"{Path(data.get('source', 'Model')).name}: {' or '.join(map(str, facts['classes'][:4]))}"
-    title += f" and {len(facts['classes']) - 4} more" if len(facts["classes"]) > 4 else ""
+    title = f"{Path(data.get('source', 'Model')).name}: {' or '.join(map(str, classes[:4]))}"
+    title += f" and {len(classes) - 4} more" if len(classes) > 4 else ""
     return Page(
         title=title,
-        headline=evaluation_lines(evaluation, about.get("chance")),
+        lead=evaluation_lead(model_sentence(classes, evaluation, chance), evaluation),
         created=facts["created"],
         versions=facts["versions"],
         sections=[section for section in sections if section is not None],
     )
+
+
+def fitted_sections(
+    model: Any, about: Mapping[str, Any], samples: SampleSet | None, axes: AnyAxes = None
+) -> list[Section]:
+    """Return the sections about a fitted model itself: its views, maps, factors, margins and convergence.
+
+    ``axes`` are those of the samples.
+    """
+    margins = _margins(model, samples)
+    whose = _whose(about.get("data"), samples)
+    hardest = _hardest(margins, len(problem_names(model)))
+    sections = [
+        views_overview(model, about),
+        *view_sections(model, about, samples, hardest, whose, axes),
+        _maps(model, samples, whose, axes),
+        _factors(model, hardest, axes),
+        _pictures_of_margins(model, margins, hardest, whose),
+        _convergence(model),
+    ]
+    return [section for section in sections if section is not None]
 
 
 def _data(data: Mapping[str, Any] | None) -> Section | None:
@@ -113,66 +134,10 @@ def _data(data: Mapping[str, Any] | None) -> Section | None:
     return Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])})
 
 
-def _comparison(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> Section | None:
-    if evaluation is None:
-        return None
-    reference, majority, name = evaluation["reference"], evaluation["majority"], evaluation["score"]["name"]
-    rows = [
-        ("this model", evaluation["score"]["value"], evaluation["interval"]),
-        (f"flat {reference['name']}", reference["score"], reference["interval"]),
-        (f"always {majority['label']}", majority["score"], [None, None]),
-    ]
-    best = max(value for _, value, _ in rows)
-    pictures = pictures_of_intervals(
-        [(who, value, *ends) for who, value, ends in rows[:2]],
-        f"{name.capitalize()} in percent with 95 % intervals; the line is the majority class.",
-        chance=100 * majority["score"],
-    )
-    content = {
-        "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
-        "training set, and scored on the samples held out. The scores are those of all held-out predictions together.",
-        "tables": [
-            table(
-                ("method", f"{name} %", "95 % interval"),
-                [(value == best, [cell(who), cell(percent(value)), cell(_ends(ends))]) for who, value, ends in rows],
-            )
-        ],
-        "pictures": pictures + ([] if chance is None else [_null_distribution(chance)]),
-        "remarks": _comparison_remarks(evaluation),
-    }
-    return Section("Comparison", "comparison.html", content)
-
-
-def _null_distribution(chance: Mapping[str, Any]) -> Picture:
-    return picture(
-        plot_permutations,
-        100 * np.array(chance["permuted"]),
-        100 * chance["score"],
-        chance["p_value"],
-        name=f"{chance['score_name']} in percent",
-        caption=f"The same evaluation with permuted {chance['exchanged']}: what chance gives.",
-    )
-
-
-def _comparison_remarks(evaluation: Mapping[str, Any]) -> list[str]:
-    difference, unit = evaluation["difference"], evaluation["unit"]
-    how = (
-        "Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)"
-        if unit == "group"
-        else "Wilson's"
-    )
-    remarks = [difference_in_words(difference)]
-    if difference["low"] is not None:
-        remarks.append(f"Difference: {difference['method']}. Intervals of scores are {how}; their unit is the {unit}.")
-    if unit == "group":
-        remarks.append(
-            f"Samples of one group resemble each other, so the intervals rest on the {evaluation['n_units']} groups, "
-            f"not on the {evaluation['n_tested']} samples."
-        )
-    return remarks
-
-
-def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
+def chosen_section(
+    model: Any, about: Mapping[str, Any], heading: str = "Chosen model", reasons: Sequence[str] = ()
+) -> Section:
+    """Return the form, size and strengths of a model, and why it was chosen."""
     classifier = classifier_of(model)
     search = search_of(model)
     results = getattr(search, "cv_results_", None)
@@ -183,7 +148,12 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         ("preparation", "; ".join(describe_steps(model)) or "none"),
         ("binary problems", str(len(classifier.problems_))),
     ]
-    content: dict[str, Any] = {"facts": facts, "reasons": describe_wrappers(model), "pictures": [], "folds": []}
+    content: dict[str, Any] = {
+        "facts": facts,
+        "reasons": [*reasons, *describe_wrappers(model)],
+        "pictures": [],
+        "folds": [],
+    }
     if results is not None:
         evaluated = about.get("evaluation")
         instead = f" The one to trust is {percent(evaluated['score']['value'])} %, above." if evaluated else ""
@@ -208,7 +178,7 @@ def _chosen(model: Any, about: Mapping[str, Any]) -> Section:
         for fold in folds
     ]
     content["score"] = about["evaluation"]["score"]["name"] if folds else ""
-    return Section("Chosen model", "chosen.html", content)
+    return Section(heading, "chosen.html", content)
 
 
 def _confounds(model: Any) -> Section | None:
@@ -236,12 +206,24 @@ def _confounds(model: Any) -> Section | None:
 def _pictures_of_search(search: Any) -> list[Picture]:
     """Return figures of the search: validation scores against lambda and against rank."""
     results, pictures = search.cv_results_, []
-    if len(set(results["param_lam"])) > 1:
+    if any(isinstance(lam, str) for lam in results["param_lam"]):  # "1*scale": before version 0.1
+        return []
+    scored = np.isfinite(np.asarray(results["mean_test_score"], float))  # a search may end before all have a score
+    lams, ranks = (np.array([str(one) for one in results[f"param_{name}"]])[scored] for name in ("lam", "rank"))
+    chosen = {name: value for name, value in search.best_params_.items() if name != "preparation"}
+    selected = f"{_choice_in_words(chosen)}, with {percent(search.best_score_)} %"
+    alt = f"{int(scored.sum())} models with validation scores from {_score_range(results)}; selected: {selected}."
+    if len(set(lams)) > 1:
         caption = "Validation accuracy against λ, for each form of the weight."
-        pictures.append(picture(plot_search, results, chosen=search.best_index_, caption=caption))
-    if len({str(rank) for rank in results["param_rank"]}) > 1:
-        pictures.append(picture(plot_ranks, results, caption="The best validation accuracy at each rank."))
+        pictures.append(picture(plot_search, results, chosen=search.best_index_, caption=caption, alt=alt))
+    if len(set(ranks)) > 1:
+        pictures.append(picture(plot_ranks, results, caption="The best validation accuracy at each rank.", alt=alt))
     return pictures
+
+
+def _score_range(results: Mapping[str, Any]) -> str:
+    scores = np.asarray(results["mean_test_score"], float)
+    return f"{percent(float(np.nanmin(scores)))} to {percent(float(np.nanmax(scores)))} %"
 
 
 def _choice_in_words(chosen: Mapping[str, Any]) -> str:
@@ -282,7 +264,7 @@ def _hardest(margins: Sequence[MarginReport], n_problems: int) -> list[int]:
 
 def _several(model: Any, problems: Sequence[int], group: str, draw: Any) -> list[dict[str, Any]]:
     names = problem_names(model)
-    return [{"group": group, "name": names[k], "picture": draw(k)} for k in problems]
+    return [{"group": group, "name": names[k], "pictures": draw(k)} for k in problems]
 
 
 def _note(model: Any, problems: Sequence[int]) -> str:
@@ -313,13 +295,30 @@ def _pictures_of_margins(
         model,
         problems,
         "margins",
-        lambda k: picture(plot_margins, margins[k], caption=f"Margins of {whose}, by class."),
+        lambda k: [
+            picture(
+                plot_margins,
+                margins[k],
+                caption=f"Margins of {whose}, by class.",
+                alt=_margins_in_words(margins[k]),
+            )
+        ],
     )
     text = (
         f"Margins m = t (⟨W, Z⟩ + b) of {whose}. At most variance / (variance + mean²) of them can be wrong (Cantelli; "
         "Theorem 1 of the paper)."
     )
     return Section("Margins", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
+
+
+def _margins_in_words(report: MarginReport) -> str:
+    negative, positive = report.classes
+    sides = [("rest" if negative is None else negative, -1), (positive, 1)]
+    own = [(name, report.margins[report.signs == sign]) for name, sign in sides]
+    means = "; ".join(
+        f"{name}: {len(some)} samples, mean {short_number(some.mean())}" for name, some in own if len(some)
+    )
+    return f"Histograms of margins. {means}. {percent(report.cantelli.rate)} % of the margins are not positive."
 
 
 def _convergence(model: Any) -> Section | None:
@@ -335,8 +334,13 @@ def _convergence(model: Any) -> Section | None:
     if len(sweeps) > 1:
         text += f" Shown: the slowest of the {len(names)} binary problems; the fastest took {min(sweeps)} sweeps."
     caption = "Objective and largest duality gap of each sweep."
-    drawn = picture(plot_convergence, model, problem=slowest, caption=caption)
-    shown = {"group": "convergence", "name": names[slowest], "picture": drawn}
+    last = histories[slowest]
+    alt = (
+        f"Objective from {short_number(last['objective'][0])} to {short_number(last['objective'][-1])} in "
+        f"{sweeps[slowest]} sweeps; the largest duality gap of the last one is {short_number(np.max(last['gap'][-1]))}."
+    )
+    drawn = picture(plot_convergence, model, problem=slowest, caption=caption, alt=alt)
+    shown = {"group": "convergence", "name": names[slowest], "pictures": [drawn]}
     return Section("Convergence", "pictures.html", {"text": text, "pictures": [shown]})
 
 
@@ -345,8 +349,7 @@ def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | No
         return None
     if isinstance(classifier_of(model).coef_, dict):  # in the sections of the views
         return None
-    options: dict[str, Any] = {"mode_axes": axes, "caption": "Factors, mode by mode."}
-    pictures = _several(model, problems, "factors", lambda k: picture(plot_factors, model, problem=k, **options))
+    pictures = _several(model, problems, "factors", lambda k: factor_pictures(model, k, axes=axes))
     text = "The weight taken apart: one curve for each component along each mode (of the samples after preparation)."
     return Section("Factors", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
@@ -389,49 +392,6 @@ def _maps(model: Any, samples: SampleSet | None, whose: str, axes: AnyAxes) -> S
     return Section("Weight map", "maps.html", {"text": text, "maps": content})
 
 
-def _confusion(evaluation: Mapping[str, Any] | None) -> Section | None:
-    if evaluation is None:
-        return None
-    rows = evaluation["samples"]
-    labels = sorted(
-        {row["label"] for row in rows} | {row["predicted"] for row in rows}, key=lambda v: (str(type(v)), v)
-    )
-    place = {label: number for number, label in enumerate(labels)}
-    counts = np.zeros((len(labels), len(labels)), int)
-    for row in rows:
-        counts[place[row["label"]], place[row["predicted"]]] += 1
-    content = {
-        "text": "Held-out predictions by true class (rows) and predicted class (columns)."
-        + (f" Each sample was predicted {evaluation['repeats']} times." if evaluation["repeats"] > 1 else ""),
-        "labels": labels,
-        "rows": [_confusion_row(label, counts[number], number) for number, label in enumerate(labels)],
-    }
-    return Section("Confusion matrix", "confusion.html", content)
-
-
-def _confusion_row(label: Any, counts: Array, number: int) -> dict[str, Any]:
-    total = max(int(counts.sum()), 1)
-    cells = [
-        {"count": int(count), "share": round(int(count) / total, 3), "diagonal": column == number}
-        for column, count in enumerate(counts)
-    ]
-    return {"label": label, "cells": cells, "recall": int(counts[number]) / total}
-
-
-def _samples(evaluation: Mapping[str, Any] | None) -> Section | None:
-    if evaluation is None:
-        return None
-    rows = evaluation["samples"]
-    wrong = sum(row["label"] != row["predicted"] for row in rows)
-    right = f"{len(rows) - wrong} of {len(rows)} predictions are right ({percent(evaluation['accuracy'])} %)"
-    text = f"What each sample was taken for when it was held out; {right}, {wrong} are wrong."
-    if len(rows) > _MOST_ROWS:
-        text += f" The first {_MOST_ROWS} are listed."
-    content = {"text": text, "rows": rows[:_MOST_ROWS], "grouped": any(row["group"] is not None for row in rows)}
-    content["repeated"] = evaluation["repeats"] > 1
-    return Section("Predictions", "samples.html", content)
-
-
 def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
     about = facts.get("about", {})
     plan = about.get("plan") or {}
@@ -440,8 +400,3 @@ def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
     settings += [(f"version of {name}", value) for name, value in facts["versions"].items()]
     content = {"statements": statements(model, facts), "settings": [("saved", facts["created"]), *settings]}
     return Section("Methods", "methods.html", content)
-
-
-def _ends(ends: Sequence[float | None]) -> str:
-    low, high = ends
-    return "-" if low is None or high is None else f"{percent(low)} to {percent(high)}"

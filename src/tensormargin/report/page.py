@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..io import replacing
+from ..statements import percent
+from .pictures import Picture
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,8 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """The section's HTML anchor."""
-        return self.heading.lower().replace(" ", "-")
+        """The section's HTML anchor; headings with names of views in them may have any characters."""
+        return re.sub(r"[\W_]+", "-", self.heading.lower()).strip("-")
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -41,11 +44,22 @@ def table(columns: Sequence[str], rows: Sequence[tuple[bool, Sequence[Mapping[st
 
 
 @dataclass(frozen=True)
+class Lead:
+    """The first screen: a sentence, a number with its name and interval, and a figure."""
+
+    sentence: str
+    number: str = ""
+    what: str = ""
+    interval: str = ""
+    picture: Picture | None = None
+
+
+@dataclass(frozen=True)
 class Page:
     """The content of a report, free of HTML."""
 
     title: str
-    headline: Sequence[str]
+    lead: Lead
     created: str
     versions: Mapping[str, str]
     sections: Sequence[Section] = field(default_factory=list)
@@ -62,7 +76,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html").render(page=page)
+    return environment.get_template("report.html").render(page=page, in_percent=percent)
 
 
 def write_page(path: str | Path, page: Page) -> None:

@@ -8,36 +8,108 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..plots import plot_comparison
+import numpy as np
+
+from ..axes import AnyAxes
+from ..model_steps import classifier_of
+from ..plots import plot_comparison, plot_factors
+from ..statements import percent, short_number
+
+WIDTH, HEIGHT = 4.3, 2.9
+"""Size of a figure in inches: half of the page on a large screen, all of it on a telephone."""
+
+_DARK = {  # what the colours of plots/_style.py become on a dark page, where they are too dark to be seen
+    "#000000": "#e8ebf0",
+    "#222222": "#e8ebf0",
+    "#767676": "#a3abb8",
+    "#e6e6e6": "#353d49",
+    "#0072b2": "#5cb8ee",
+    "#d55e00": "#ff9a5c",
+    "#009e73": "#35cfa0",
+    "#cc79a7": "#e8a8c9",
+    "#56b4e9": "#a9defb",
+}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image to embed, and its caption, which is also the alternative text."""
+    """An image to embed: its data, its caption, and what it shows in words, with numbers, for those who cannot see it.
+
+    The alternative text is the caption if none is given.
+    """
 
     source: str
     caption: str
+    alt: str = ""
+
+    @property
+    def words(self) -> str:
+        """The alternative text."""
+        return self.alt or self.caption
 
 
-def picture(draw: Callable[..., Any], *arguments: Any, caption: str, **options: Any) -> Picture:
-    """Return the figure drawn by a function of `tensormargin.plots`, as SVG."""
+def picture(
+    draw: Callable[..., Any],
+    *arguments: Any,
+    caption: str,
+    alt: str = "",
+    size: tuple[float, float] = (WIDTH, HEIGHT),
+    **options: Any,
+) -> Picture:
+    """Return the figure drawn by a function of `tensormargin.plots`, as SVG of a size in inches."""
     import matplotlib
     import matplotlib.pyplot as plt
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    # Text stays text instead of outlines: smaller and searchable. A fixed salt makes the output reproducible.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tensormargin", "font.family": "sans-serif"}):
+    with matplotlib.rc_context(_settings()):
         axes = draw(*arguments, **options)
         figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
-        buffer = io.BytesIO()
-        canvas: Any = FigureCanvasSVG(figure)
-        canvas.print_svg(buffer, metadata={"Date": None})  # savefig would draw it twice
+        figure.set_size_inches(*size)
+        source = _embedded(figure)
         plt.close(figure)
-    return Picture("data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(), caption)
+    return Picture(source, caption, alt)
+
+
+def _settings() -> Any:
+    """Return the settings of Matplotlib for figures on a page."""
+    return {
+        "svg.fonttype": "none",  # text stays text instead of outlines: smaller and searchable
+        "svg.hashsalt": "tensormargin",  # the same figure is the same file
+        "font.family": "sans-serif",
+        "figure.facecolor": "none",  # the page is seen through figures, light or dark
+        "axes.facecolor": "none",
+    }
+
+
+def _embedded(figure: Any) -> str:
+    """Return a figure as the address of an SVG image, with the colours of a dark page for readers who prefer that."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    buffer = io.BytesIO()
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(buffer, metadata={"Date": None})  # savefig would draw it twice
+    head, end, rest = buffer.getvalue().decode().partition("<defs>")
+    return "data:image/svg+xml;base64," + base64.b64encode((head + _DARK_STYLE + end + rest).encode()).decode()
+
+
+def _dark_style() -> str:
+    """Return a style sheet that replaces the colours of a figure on a dark page."""
+    rules = "".join(
+        f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+        for light, dark in _DARK.items()
+        for what in ("fill", "stroke")
+    )
+    text = f"text:not([style*='fill']){{fill:{_DARK['#000000']}}}"
+    return f"<style>@media screen and (prefers-color-scheme:dark){{{text}{rules}}}</style>"
+
+
+_DARK_STYLE = _dark_style()
 
 
 def pictures_of_intervals(
-    rows: Sequence[tuple[str, float, float | None, float | None]], caption: str, chance: float | None = None
+    rows: Sequence[tuple[str, float, float | None, float | None]],
+    caption: str,
+    chance: float | None = None,
+    score: str = "accuracy",
 ) -> list[Picture]:
     """Return a picture of scores with their intervals, in percent.
 
@@ -48,4 +120,49 @@ def pictures_of_intervals(
         return []
     names, *numbers = zip(*drawn, strict=True)
     percents = ([100 * number for number in column] for column in numbers)
-    return [picture(plot_comparison, names, *percents, chance=chance, caption=caption)]
+    said = "; ".join(f"{name} {percent(mean)} % ({percent(low)} to {percent(high)})" for name, mean, low, high in drawn)
+    level = "" if chance is None else f"; chance {percent(chance / 100)} %"
+    size = (WIDTH, 1.0 + 0.34 * len(drawn))
+    alt = f"{score.capitalize()} with 95 % intervals: {said}{level}."
+    return [
+        picture(
+            plot_comparison, names, *percents, chance=chance, name=f"{score} in %", caption=caption, alt=alt, size=size
+        )
+    ]
+
+
+def factor_pictures(model: Any, problem: int, view: str | None = None, axes: AnyAxes = None) -> list[Picture]:
+    """Return one picture per mode of the factors of a weight, which a page can put below each other.
+
+    ``axes`` are those of the samples.
+    """
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    shape = classifier_of(model).sample_shape_
+    order = len(shape if view is None else shape[view])
+    with matplotlib.rc_context(_settings()):
+        figures = [plt.figure(figsize=(WIDTH, 0.85 * HEIGHT), layout="constrained") for _ in range(order)]
+        panels = [figure.add_subplot() for figure in figures]
+        plot_factors(model, problem=problem, view=view, axes=panels, mode_axes=axes)
+        drawn = [
+            Picture(_embedded(figure), "", f"{ax.get_title()}. {_peaks(ax)}")
+            for figure, ax in zip(figures, panels, strict=True)
+        ]
+        for figure in figures:
+            plt.close(figure)
+    return drawn
+
+
+def _peaks(ax: Any, most: int = 6) -> str:
+    """Return the largest entry of each line of a panel in words; the first line is the axis."""
+    lines = ax.get_lines()[1:]
+    said = [_peak(number + 1, line) for number, line in enumerate(lines[:most])]
+    return "; ".join(said) + (f"; and {len(lines) - most} more lines" if len(lines) > most else "") + "."
+
+
+def _peak(number: int, line: Any) -> str:
+    values = np.nan_to_num(np.asarray(line.get_ydata(), float))
+    place = int(np.abs(values).argmax())
+    where = short_number(float(np.asarray(line.get_xdata(), float)[place]))
+    return f"line {number} is largest at {where}: {short_number(float(values[place]))}"

@@ -14,13 +14,12 @@ from ..intake import shape_in_words
 from ..io import SampleSet
 from ..model_steps import axes_of_view_maps, classifier_of, problem_names
 from ..patterns import ViewMaps, view_maps
-from ..plots import plot_factors
 from ..preparation.recipe import COVARIATES
-from ..statements import describe_view, difference_in_words, percent
+from ..statements import describe_view, difference_in_words, percent, points, short_number
 from ..views import missing_samples
 from .maps import map_content
 from .page import Section, cell, table
-from .pictures import picture
+from .pictures import factor_pictures
 
 _LONGEST_TABLE = 200  # entries of a view that are listed
 
@@ -85,7 +84,7 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
             gain = without[name]["difference"]
             cells += [
                 cell(percent(without[name]["score"])),
-                cell(f"{100 * gain['difference']:+.1f}", gain["difference"]),
+                cell(points(gain["difference"]), gain["difference"]),
             ]
         rows.append((False, cells + [cell("-")] * (len(columns) - len(cells))))
     return Section(
@@ -181,7 +180,7 @@ def _listed(model: Any, entries: Sequence[str], kinds: Mapping[str, Array]) -> d
     columns += [f"{kind}, {names[k]}" if len(names) > 1 else kind for k in range(len(names)) for kind in kinds]
     values = [own[k] for k in range(len(names)) for own in kinds.values()]
     rows = [
-        (False, [cell(entry), *(cell(f"{own[place]:.3g}", float(own[place])) for own in values)])
+        (False, [cell(entry), *(cell(short_number(own[place]), float(own[place])) for own in values)])
         for place, entry in enumerate(entries)
     ]
     return table(columns, rows)
@@ -190,17 +189,6 @@ def _listed(model: Any, entries: Sequence[str], kinds: Mapping[str, Array]) -> d
 def _factors(model: Any, name: str, problems: Sequence[int], axes: AnyAxes) -> list[dict[str, Any]]:
     names = problem_names(model)
     return [
-        {
-            "group": f"factors of {name}",
-            "name": names[k],
-            "picture": picture(
-                plot_factors,
-                model,
-                problem=k,
-                view=name,
-                mode_axes=axes,
-                caption="Factors, mode by mode (of the samples after preparation).",
-            ),
-        }
+        {"group": f"factors of {name}", "name": names[k], "pictures": factor_pictures(model, k, name, axes)}
         for k in problems
     ]

@@ -63,6 +63,29 @@ for (const select of document.querySelectorAll("select[data-shows]")) {
   });
 }
 
+// Tables wider than the screen scroll by touch, mouse and keyboard, and say so.
+function markWide() {
+  for (const box of document.querySelectorAll(".scroll")) {
+    const wide = box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle("overflows", wide);
+    if (wide || box.classList.contains("tall")) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+    let hint = box.previousElementSibling;
+    if (!hint || !hint.classList.contains("hint")) {
+      if (!wide) continue;
+      hint = document.createElement("p");
+      hint.className = "hint";
+      hint.textContent = "Scroll sideways for more columns →";
+      box.before(hint);
+    }
+    hint.hidden = !wide;
+  }
+}
+markWide();
+window.addEventListener("resize", markWide);
+document.addEventListener("toggle", markWide, true);
+window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
+
 // Maps: one canvas per cut through the tensor, one slider per mode that is cut.
 function bytesOf(text, Kind) {
   return new Kind(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
@@ -152,8 +175,11 @@ class Viewer {
       const canvas = document.createElement("canvas");
       const rows = row === null ? 1 : this.shape[row];
       Object.assign(canvas, { width: this.shape[column], height: rows });
-      const ratio = this.shape[column] / rows;
-      canvas.style.aspectRatio = String(Math.min(4, Math.max(0.25, ratio)));
+      // In proportion to the entries, within limits: a panel of 64 x 3 entries is tall, one of 2 x 45 wide.
+      const ratio = Math.min(8, Math.max(0.25, this.shape[column] / rows));
+      box.style.setProperty("--ratio", String(ratio));
+      box.classList.toggle("wide", ratio > 2.5);
+      canvas.setAttribute("role", "img");
       canvas.addEventListener("click", (event) => this.pick(event, canvas, row, column));
       const words = document.createElement("p");
       box.append(canvas, words);
@@ -219,6 +245,7 @@ class Viewer {
     context.putImageData(image, 0, 0);
     const right = `${this.modeName(column)} →`;
     const sides = row === null ? right : `${this.modeName(row)} ↓, ${right}`;
+    canvas.setAttribute("aria-label", `map, ${sides}`);
     words.textContent = across === null ? sides : `${sides}; ${this.modeName(across)} at ${this.indices(across, this.at[across])}`;
   }
 

@@ -1,0 +1,100 @@
+"""ROC and reliability curves of held-out probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import auc, roc_curve
+
+from .._typing import Array, FloatArray
+from .intervals import score_interval
+
+_MOST_BINS, _SMALLEST_BIN = 8, 10
+
+
+@dataclass(frozen=True)
+class RocCurve:
+    """The trade-off between two kinds of errors, over all thresholds of the probability of a class.
+
+    Attributes
+    ----------
+    false_rate, true_rate : ndarray
+        Shares of the other samples, and of the samples of the class, above each threshold, from the highest one down.
+    area : float
+        Area under the curve: the probability that a sample of the class has a higher probability than another one.
+    """
+
+    false_rate: FloatArray
+    true_rate: FloatArray
+    area: float
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How often the predicted event happens, for samples with similar probabilities.
+
+    Attributes
+    ----------
+    probability, observed : ndarray of shape (n_bins,)
+        Mean probability and share of the samples where the event happened.
+    low, high : ndarray of shape (n_bins,)
+        95 % intervals of the shares, NaN where there are too few groups.
+    count : ndarray of shape (n_bins,)
+        Number of predictions.
+    """
+
+    probability: FloatArray
+    observed: FloatArray
+    low: FloatArray
+    high: FloatArray
+    count: Array
+
+
+def roc(of_class: Any, probability: Any) -> RocCurve | None:
+    """Return the ROC curve of a class.
+
+    Parameters
+    ----------
+    of_class : array-like of bool, of shape (n_predictions,)
+        Which samples belong to the class.
+    probability : array-like of shape (n_predictions,)
+        Held-out probabilities of the class.
+
+    Returns
+    -------
+    RocCurve or None
+        None if all samples, or none, belong to the class.
+    """
+    own = np.asarray(of_class, bool)
+    if own.all() or not own.any():
+        return None
+    false_rate, true_rate, _ = roc_curve(own, np.asarray(probability, np.float64))
+    return RocCurve(false_rate, true_rate, float(auc(false_rate, true_rate)))
+
+
+def reliability(happened: Any, probability: Any, units: Any = None) -> Reliability:
+    """Return the reliability curve of some probabilities, in bins with about as many predictions each.
+
+    Parameters
+    ----------
+    happened : array-like of bool, of shape (n_predictions,)
+    probability : array-like of shape (n_predictions,)
+    units : array-like of shape (n_predictions,), optional
+        Groups of predictions that are not independent.
+    """
+    outcome, values = np.asarray(happened, np.float64), np.asarray(probability, np.float64)
+    n_bins = int(np.clip(len(values) // _SMALLEST_BIN, 1, _MOST_BINS))
+    inner = np.unique(np.quantile(values, np.arange(1, n_bins) / n_bins))
+    places = np.searchsorted(inner, values, side="left")
+    bins = [np.flatnonzero(places == place) for place in np.unique(places)]
+    groups = None if units is None else np.asarray(units)
+    found = [score_interval(outcome[None, own], None if groups is None else groups[own]) for own in bins]
+    return Reliability(
+        probability=np.array([values[own].mean() for own in bins]),
+        observed=np.array([one.score for one in found]),
+        low=np.array([np.nan if one.low is None else one.low for one in found]),
+        high=np.array([np.nan if one.high is None else one.high for one in found]),
+        count=np.array([len(own) for own in bins]),
+    )

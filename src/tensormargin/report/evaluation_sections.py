@@ -1,0 +1,306 @@
+"""The sections of a report about held-out predictions: scores, errors by class, ROC and calibration, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+from ..evaluation import reliability, roc
+from ..plots import plot_calibration, plot_permutations, plot_roc
+from ..statements import evaluation_lines, p_in_words, percent, units_in_words
+from .page import Lead, Section, cell, table
+from .pictures import Picture, picture, pictures_of_intervals
+
+_MOST_ROWS = 20_000
+_FEWEST_FOR_CURVES = 20  # predictions; the curves of fewer are steps of one sample each
+_SURE = 0.02  # a smaller difference between the mean probability and the accuracy is not worth a word
+_SQUARE = (4.3, 3.9)  # inches
+
+
+def interval_pictures(evaluation: Mapping[str, Any]) -> list[Picture]:
+    """Return the figure of the first screen: the scores of the model and of the reference, with their intervals."""
+    majority, name = evaluation["majority"], evaluation["score"]["name"]
+    rows = [(who, score, ends[0], ends[1]) for who, score, ends in _scores(evaluation)]
+    return pictures_of_intervals(
+        rows,
+        f"{name.capitalize()} with 95 % intervals; the dashed line is always predicting {majority['label']}.",
+        chance=100 * majority["score"],
+        score=name,
+    )
+
+
+def evaluation_lead(sentence: str, evaluation: Mapping[str, Any] | None) -> Lead:
+    """Return the first screen of a model: a sentence, the score with its interval, and a figure."""
+    if evaluation is None:
+        return Lead(sentence)
+    pictures = interval_pictures(evaluation)
+    return Lead(
+        sentence,
+        f"{percent(evaluation['score']['value'])} %",
+        f"{evaluation['score']['name']} on held-out samples",
+        interval_in_words(evaluation["interval"], units_in_words(evaluation)),
+        pictures[0] if pictures else None,
+    )
+
+
+def interval_in_words(ends: Sequence[float | None], units: str) -> str:
+    """Return an interval in percent with what it rests on, or why there is none."""
+    if ends[0] is None:
+        return f"no interval: {units} are too few"
+    return f"95 % interval {_ends(ends)} % ({units})"
+
+
+def comparison_section(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> Section | None:
+    """Return the scores of the model, the flat reference and the majority class, with a test against chance."""
+    if evaluation is None:
+        return None
+    majority, name = evaluation["majority"], evaluation["score"]["name"]
+    parts = (evaluation, evaluation["reference"])
+    scores = [
+        (who, score, _both(part), ends) for (who, score, ends), part in zip(_scores(evaluation), parts, strict=True)
+    ]
+    level = {"accuracy": majority.get("accuracy"), "balanced_accuracy": 1 / len(_tested_classes(evaluation))}
+    scores.append((f"always {majority['label']}", majority["score"], _both(level), (None, None)))
+    best = max(score for _, score, _, _ in scores)
+    rows = [
+        (score == best, [cell(who), *(cell(percent(one), one) for one in both), cell(_ends(ends), ends[0] or 0)])
+        for who, score, both, ends in scores
+    ]
+    content = {
+        "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
+        "training set, and scored on the samples held out. The scores are those of all held-out predictions together.",
+        "lines": evaluation_lines(evaluation, chance),
+        "tables": [table(("method", "accuracy %", "balanced accuracy %", f"95 % interval of the {name}"), rows)],
+        "pictures": [] if chance is None else [_null_distribution(chance)],
+        "remarks": _remarks(evaluation),
+    }
+    return Section("Comparison", "comparison.html", content)
+
+
+def _scores(evaluation: Mapping[str, Any]) -> list[tuple[str, float, Sequence[float | None]]]:
+    reference = evaluation["reference"]
+    return [
+        ("this model", evaluation["score"]["value"], evaluation["interval"]),
+        (f"flat {reference['name']}", reference["score"], reference["interval"]),
+    ]
+
+
+def _both(part: Mapping[str, Any]) -> list[float | None]:
+    return [part.get("accuracy"), part.get("balanced_accuracy")]
+
+
+def _tested_classes(evaluation: Mapping[str, Any]) -> set[Any]:
+    return {row["label"] for row in evaluation["samples"]}
+
+
+def _null_distribution(chance: Mapping[str, Any]) -> Picture:
+    permuted, score = 100 * np.array(chance["permuted"]), chance["score"]
+    reached = int(np.sum(permuted >= 100 * score - 1e-9))
+    return picture(
+        plot_permutations,
+        permuted,
+        100 * score,
+        chance["p_value"],
+        name=f"{chance['score_name']} in %",
+        caption=f"The same evaluation with permuted {chance['exchanged']}: what chance gives.",
+        alt=f"Histogram of {len(permuted)} scores with permuted labels, from {permuted.min():.1f} to "
+        f"{permuted.max():.1f} %, mean {permuted.mean():.1f} %. With the true labels: {percent(score)} %; {reached} "
+        f"permutations reach it, {p_in_words(chance['p_value'])}.",
+    )
+
+
+def _remarks(evaluation: Mapping[str, Any]) -> list[str]:
+    difference, unit = evaluation["difference"], evaluation["unit"]
+    how = (
+        "Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)"
+        if unit == "group"
+        else "Wilson's"
+    )
+    remarks = []
+    if difference["low"] is not None:
+        remarks.append(f"Difference: {difference['method']}. Intervals of scores are {how}; their unit is the {unit}.")
+    if unit == "group":
+        remarks.append(
+            f"Samples of one group resemble each other, so the intervals rest on the {evaluation['n_units']} groups, "
+            f"not on the {evaluation['n_tested']} samples."
+        )
+    return remarks
+
+
+def confusion_section(evaluation: Mapping[str, Any] | None, classes: Sequence[Any]) -> Section | None:
+    """Return the held-out predictions by class, of the model and, where it is known, of the reference."""
+    if evaluation is None:
+        return None
+    rows = evaluation["samples"]
+    labels = in_order({row["label"] for row in rows} | {row["predicted"] for row in rows}, classes)
+    place = {label: number for number, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), int)
+    for row in rows:
+        counts[place[row["label"]], place[row["predicted"]]] += 1
+    matrices = [_matrix(evaluation.get("name", "this model"), labels, counts)]
+    reference = evaluation.get("reference") or {}
+    if "confusion" in reference:
+        matrices.append(_matrix(f"flat {reference['name']}", evaluation["classes"], np.array(reference["confusion"])))
+    content = {
+        "text": "Held-out predictions by true class (rows) and predicted class (columns); the share of each class that "
+        "is found is its recall, their mean the balanced accuracy." + _times(evaluation),
+        "matrices": matrices,
+    }
+    return Section("Confusion matrix", "confusion.html", content)
+
+
+def _times(evaluation: Mapping[str, Any]) -> str:
+    """Return how often samples were predicted, if not once."""
+    if "note" in evaluation:
+        return f" {evaluation['note']}"
+    return f" Each sample was predicted {evaluation['repeats']} times." if evaluation["repeats"] > 1 else ""
+
+
+def in_order(labels: set[Any], classes: Sequence[Any]) -> list[Any]:
+    """Return labels in the order of the classes of a model; others follow, sorted."""
+    known = [label for label in classes if label in labels]
+    return known + sorted(labels - set(known), key=lambda label: (str(type(label)), label))
+
+
+def _matrix(name: str, labels: Sequence[Any], counts: Array) -> dict[str, Any]:
+    recalls = [counts[k, k] / counts[k].sum() for k in range(len(labels)) if counts[k].sum()]
+    rows = [_confusion_row(label, counts[number], number) for number, label in enumerate(labels)]
+    return {"name": name, "labels": labels, "rows": rows, "balanced": float(np.mean(recalls)) if recalls else None}
+
+
+def _confusion_row(label: Any, counts: Array, number: int) -> dict[str, Any]:
+    total = int(counts.sum())
+    cells = [
+        {"count": int(count), "share": round(int(count) / max(total, 1), 3), "diagonal": column == number}
+        for column, count in enumerate(counts)
+    ]
+    return {"label": label, "cells": cells, "recall": int(counts[number]) / total if total else None}
+
+
+def curves_section(evaluation: Mapping[str, Any] | None, classes: Sequence[Any]) -> Section | None:
+    """Return ROC and reliability curves of the held-out probabilities; None if there are too few."""
+    if evaluation is None:
+        return None
+    rows = [row for row in evaluation["samples"] if row.get("probability") is not None]
+    if len(rows) < _FEWEST_FOR_CURVES:
+        return None
+    curves = _roc_curves(rows, classes)
+    pictures = [_roc_picture(curves, len(classes))] if curves else []
+    pictures.append(_calibration_picture(rows, classes, evaluation["repeats"]))
+    mean, right = (
+        float(np.mean(own)) for own in ([row["probability"] for row in rows], [_is_right(row) for row in rows])
+    )
+    verdict = (
+        "about as sure as right" if abs(mean - right) < _SURE else "too sure" if mean > right else "not sure enough"
+    )
+    text = (
+        f"From the probabilities of the {len(rows)} held-out predictions, with the folds pooled. The model gives the "
+        f"class that it predicts a probability of {percent(mean)} % on average and is right in {percent(right)} %: it "
+        f"is {verdict}."
+    )
+    return Section("ROC and calibration", "figures.html", {"text": text, "pictures": pictures})
+
+
+def _roc_curves(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> dict[str, Any]:
+    """Return the ROC curve of the second of two classes, or of each of several whose probabilities are known."""
+    labels = [row["label"] for row in rows]
+    if len(classes) == 2:
+        columns = {classes[1]: _of_second(rows, classes)}
+    elif all("probabilities" in row for row in rows):
+        columns = dict(zip(classes, np.array([row["probabilities"] for row in rows]).T, strict=True))
+    else:
+        return {}
+    found = {str(own): roc([label == own for label in labels], column) for own, column in columns.items()}
+    return {name: curve for name, curve in found.items() if curve is not None}
+
+
+def _of_second(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> list[float]:
+    """Return the probability of the second of two classes from that of the predicted one."""
+    return [row["probability"] if row["predicted"] == classes[1] else 1 - row["probability"] for row in rows]
+
+
+def _roc_picture(curves: Mapping[str, Any], n_classes: int) -> Picture:
+    names = [f"{name}: area {curve.area:.2f}" for name, curve in curves.items()]
+    whose = "one class against the others" if n_classes > 2 else f"positive: {next(iter(curves))}"
+    said = "; ".join(
+        f"{name}: area under the curve {curve.area:.3f}, true positive rate {percent(_at(curve, 0.1))} % at a false "
+        "positive rate of 10 %"
+        for name, curve in curves.items()
+    )
+    return picture(
+        plot_roc,
+        names,
+        [curve.false_rate for curve in curves.values()],
+        [curve.true_rate for curve in curves.values()],
+        caption=f"ROC curve of held-out predictions ({whose}). The area is 0.5 by chance and 1 without errors.",
+        alt=f"ROC curves. {said}.",
+        size=_SQUARE,
+    )
+
+
+def _at(curve: Any, rate: float) -> float:
+    return float(curve.true_rate[curve.false_rate <= rate].max())
+
+
+def _calibration_picture(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any], repeats: int) -> Picture:
+    binary = len(classes) == 2
+    event = str(classes[1]) if binary else "a right prediction"
+    happened = [row["label"] == classes[1] if binary else _is_right(row) for row in rows]
+    values = _of_second(rows, classes) if binary else [row["probability"] for row in rows]
+    grouped = rows[0]["group"] is not None
+    units = [row["group" if grouped else "sample"] for row in rows] if grouped or repeats > 1 else None
+    curve = reliability(happened, values, None if units is None else [str(unit) for unit in units])
+    said = "; ".join(
+        f"probability {percent(one)} %, share {percent(share)} % of {count}"
+        for one, share, count in zip(curve.probability, curve.observed, curve.count, strict=True)
+    )
+    return picture(
+        plot_calibration,
+        curve.probability,
+        curve.observed,
+        curve.low,
+        curve.high,
+        event=event,
+        caption="Calibration: predictions with similar probabilities, and how often they come true, with 95 % "
+        f"intervals ({_range(curve.count)} predictions per point). Points on the "
+        "diagonal are as frequent as predicted.",
+        alt=f"Reliability curve of the probability of {event}. {said}.",
+        size=_SQUARE,
+    )
+
+
+def _range(counts: Array) -> str:
+    least, most = int(counts.min()), int(counts.max())
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _is_right(row: Mapping[str, Any]) -> bool:
+    return bool(row["label"] == row["predicted"])
+
+
+def predictions_section(evaluation: Mapping[str, Any] | None) -> Section | None:
+    """Return a table of the held-out predictions."""
+    if evaluation is None:
+        return None
+    rows = evaluation["samples"]
+    wrong = sum(not _is_right(row) for row in rows)
+    right = f"{len(rows) - wrong} of {len(rows)} predictions are right ({percent(1 - wrong / len(rows))} %)"
+    text = f"What each sample was taken for when it was held out; {right}, {wrong} are wrong."
+    if len(rows) > _MOST_ROWS:
+        text += f" The first {_MOST_ROWS} are listed."
+    content = {
+        "text": text,
+        "rows": rows[:_MOST_ROWS],
+        "grouped": any(row["group"] is not None for row in rows),
+        "repeated": evaluation["repeats"] > 1,
+        "probable": any(row.get("probability") is not None for row in rows),
+    }
+    return Section("Predictions", "samples.html", content)
+
+
+def _ends(ends: Sequence[float | None]) -> str:
+    low, high = ends
+    return "-" if low is None or high is None else f"{percent(low)} to {percent(high)}"
