@@ -59,7 +59,7 @@ class TestProbabilities:
             assert not hasattr(clf, method)
             with pytest.raises(AttributeError) as caught:
                 getattr(clf, method)
-            for remedy in (f"{method} only with probability=True", "CalibratedClassifierCV", "TensorMarginClassifierCV"):
+            for remedy in (f"{method} only with probability=True", "CalibratedClassifierCV", "MarginClassifierCV"):
                 assert remedy in str(caught.value)
         assert hasattr(TensorMarginClassifier(probability=True), "predict_proba")
 

@@ -20,11 +20,12 @@ from ..samples import SampleArray, labels_at, sample_array
 from .accuracy import AccuracyMixin
 from .engine import PLACES
 from .fit_steps import fit_training_set, training_set
+from .notebook import NotebookMixin
 from .probabilities import WithProbabilities, calibrate_on_folds
 from .strength import parameters_since, reject_old_spelling
 
 
-class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
+class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
     """Large margin distribution classifier with a low-rank weight tensor.
 
     Learns ``sign(<W, Z> + b)`` for tensor samples Z by minimising (the paper's Eq. 7)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
 from types import MethodType
 from typing import Any
 
@@ -28,7 +27,7 @@ class WithProbabilities:
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
-        update_wrapper(self, method)
+        self.__doc__ = method.__doc__
 
     def __get__(self, classifier: Any, kind: type | None = None) -> Any:
         """Return the bound method of a classifier with probabilities; raise AttributeError for others."""

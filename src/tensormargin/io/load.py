@@ -31,6 +31,7 @@ from ..readers.rules import (
 from ..views import Shapes, shape_of
 from .arrays import Stored, check_samples, container_endings, container_kind, open_arrays
 from .covariates import Coding
+from .described import as_table, in_one_line
 from .digests import check_sha256
 from .grouping import grouping_in_names, unused_grouping
 from .images import (
@@ -151,6 +152,12 @@ class SampleSet:
         if self.target is None:
             raise BadFileError(f"{self.source}: has no labels; {_LABELS_FROM}")
         return self.target
+
+    def __repr__(self) -> str:
+        return in_one_line(self)
+
+    def _repr_html_(self) -> str:
+        return as_table(self)
 
 
 def _checked_axes(axes: Any, shape: Any) -> Any:
