@@ -28,6 +28,13 @@ def facts_table(title: str, rows: Sequence[tuple[str, str]], below: str = "") ->
     return f"<div><strong>{escape(title)}</strong><table>{lines}</table>{below}</div>"
 
 
+def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a heading and a table with named columns as HTML; all text is escaped."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows)
+    return f"<div><strong>{escape(title)}</strong><table><tr>{head}</tr>{body}</table></div>"
+
+
 def map_picture(map: Array, caption: str) -> str:
     """Return a map as HTML images: a strip (order 1), an image (order 2), or three cuts through its peak.
 

@@ -14,6 +14,7 @@ from .scenes import plot_scene
 from .scores import plot_comparison, plot_ranks, plot_search
 from .spectra import plot_spectra
 from .topography import plot_topographies, plot_topography
+from .volumes import plot_volume, view_map
 
 __all__ = [
     "check_map_path",
@@ -32,6 +33,8 @@ __all__ = [
     "plot_spectra",
     "plot_topographies",
     "plot_topography",
+    "plot_volume",
     "plot_weight",
     "save_map",
+    "view_map",
 ]
