@@ -51,6 +51,8 @@ from ..statements import (
     percent,
     statements,
 )
+from .brains import Display, affine_of
+from .field_figures import field_section
 from .maps import map_content, n_shown
 from .page import Page, Section, cell, table
 from .pictures import Picture, picture, pictures_of_intervals
@@ -60,7 +62,9 @@ _MOST_PICTURES = 6
 _MOST_ROWS = 20_000
 
 
-def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None = None) -> Page:
+def model_page(
+    model: Any, facts: Mapping[str, Any], samples: SampleSet | None = None, display: Display | None = None
+) -> Page:
     """Return the report page of a fitted model.
 
     Parameters
@@ -70,6 +74,8 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         As returned by `tensormargin.io.load_model`; sections missing from "about" are left out.
     samples : SampleSet, optional
         The training samples, used for margins and activation patterns.
+    display : Display, optional
+        How maps that are volumes are shown: over an anatomical image (`read_anatomy`), left on the left or right.
     """
     about = facts.get("about", {})
     evaluation = about.get("evaluation")
@@ -85,7 +91,8 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         _pictures_of_margins(model, margins, hardest, whose),
         _convergence(model),
         *view_sections(model, about, samples, hardest, whose),
-        _maps(model, samples, whose),
+        _maps(model, about, samples, whose, display),
+        field_section(model, samples, hardest),
         _factors(model, hardest),
         _confusion(evaluation),
         _samples(evaluation),
@@ -348,7 +355,9 @@ def _factors(model: Any, problems: Sequence[int]) -> Section | None:
     return Section("Factors", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
 
-def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section | None:
+def _maps(
+    model: Any, about: Mapping[str, Any], samples: SampleSet | None, whose: str, display: Display | None
+) -> Section | None:
     maps, missing, background = dict[str, Array](), "", None
     if isinstance(sample_shape(model), dict):  # in the sections of the views
         return None
@@ -381,7 +390,14 @@ def _maps(model: Any, samples: SampleSet | None, whose: str) -> Section | None:
         text += " It needs the samples: tensormargin report MODEL DATA."
     if count < len(names):
         text += f" Shown: the first {count} of {len(names)} binary problems."
-    return Section("Weight map", "maps.html", {"text": text, "maps": map_content(model, maps, background)})
+    content = map_content(model, maps, background, _affine_of_maps(model, about, samples, maps), display)
+    return Section("Weight map", "maps.html", {"text": text, "maps": content})
+
+
+def _affine_of_maps(model: Any, about: Mapping[str, Any], samples: SampleSet | None, maps: Mapping[str, Array]) -> Any:
+    """Return the affine of the samples if maps are on their grid, and not that after a step that cannot be undone."""
+    shape = sample_shape(model) if samples is None else samples.sample_shape
+    return affine_of(samples, about) if next(iter(maps.values())).shape[1:] == tuple(shape or ()) else None
 
 
 def _confusion(evaluation: Mapping[str, Any] | None) -> Section | None:

@@ -19,8 +19,14 @@ class Picture:
     caption: str
 
 
-def picture(draw: Callable[..., Any], *arguments: Any, caption: str, **options: Any) -> Picture:
-    """Return the figure drawn by a function of `tensormargin.plots`, as SVG."""
+def picture(
+    draw: Callable[..., Any],
+    *arguments: Any,
+    caption: str,
+    size: tuple[float, float] | None = None,
+    **options: Any,
+) -> Picture:
+    """Return the figure drawn by a function of `tensormargin.plots`, as SVG, of a size in inches if one is given."""
     import matplotlib
     import matplotlib.pyplot as plt
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -29,6 +35,8 @@ def picture(draw: Callable[..., Any], *arguments: Any, caption: str, **options: 
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tensormargin", "font.family": "sans-serif"}):
         axes = draw(*arguments, **options)
         figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
+        if size is not None:
+            figure.set_size_inches(*size)
         buffer = io.BytesIO()
         canvas: Any = FigureCanvasSVG(figure)
         canvas.print_svg(buffer, metadata={"Date": None})  # savefig would draw it twice

@@ -17,6 +17,7 @@ from ..plots import plot_factors
 from ..preparation.recipe import COVARIATES
 from ..statements import describe_view, difference_in_words, percent
 from ..views import missing_samples
+from .brains import affine_of
 from .maps import map_content
 from .page import Section, cell, table
 from .pictures import picture
@@ -132,7 +133,7 @@ def _one_view(
     if entries:
         content["tables"] = [_listed(model, entries, kinds)]
     else:
-        content["maps"] = map_content(model, kinds, background)
+        content["maps"] = map_content(model, kinds, background, affine_of(None, about, name))
     if len(classifier.sample_shape_[name]) > 1:
         content["pictures"] = _factors(model, name, problems)
     return Section(f"View {name}", "view.html", content)
