@@ -16,6 +16,7 @@ from tensormargin.plots import (
     plot_spectra,
     plot_topographies,
     plot_topography,
+    save_scene,
 )
 from tensormargin.plots.electrodes import flattened
 from tensormargin.plots.topography import _interpolated
@@ -227,28 +228,40 @@ def test_a_scene_shows_what_was_painted_beside_the_truth():
     scene = patches.cut(np.zeros((6, 8, 3)), truth)
     wrong = scene.target.copy()
     wrong[0] = 7
-    axes = plot_scene(patches.paint(wrong, scene), truth, {2: "corn", 7: UNPARSABLE})
-    shown, true, errors = (np.asarray(ax.get_images()[0].get_array()) for ax in axes)
+    axes = plot_scene(patches.paint(wrong, scene), truth, names={2: "corn", 7: UNPARSABLE}, errors=True)
+    true, shown, errors = (np.asarray(ax.get_images()[0].get_array()) for ax in axes)
     assert len({tuple(pixel) for pixel in true.reshape(-1, 3)}) == 3
     np.testing.assert_array_equal(np.any(shown != true, axis=2), patches.paint(wrong, scene) != truth)
     assert len({tuple(pixel) for pixel in errors.reshape(-1, 3)}) == 3
     assert "5.6 % wrong" in axes[2].get_title()
-    assert [text.get_text() for text in axes[0].figure.legends[0].get_texts()] == ["corn", UNPARSABLE]
+    assert [text.get_text() for text in axes[2].get_legend().get_texts()] == ["corn", UNPARSABLE, "no class"]
+    assert len(plot_scene(truth, truth)) == 2
 
 
 def test_classes_of_a_scene_have_colours_of_their_own():
-    for count in (1, 7, 8, 16, 40):
+    for count in (1, 6, 7, 16, 40):
         labels = np.arange(count + 1)[None]
         pixels = np.asarray(plot_scene(labels)[0].get_images()[0].get_array())[0]
         assert len({tuple(pixel) for pixel in pixels}) == count + 1
         plt.close("all")
+    some = np.asarray(plot_scene([[1, 3]], classes=[1, 2, 3])[0].get_images()[0].get_array())[0]
+    every = np.asarray(plot_scene([[1, 2, 3]])[0].get_images()[0].get_array())[0]
+    np.testing.assert_array_equal(some, every[[0, 2]])  # colours do not depend on what was predicted
     plot_scene([["a", ""], ["b", "a"]], background="")
 
 
 def test_scenes_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"truth must have one label per pixel.*\(2, 2\); got shape \(3, 2\)"):
-        plot_scene(np.ones((2, 2)), np.ones((3, 2)))
-    with pytest.raises(ValueError, match="predicted must have one label per pixel"):
-        plot_scene(np.ones(4))
-    with pytest.raises(ValueError, match="a name for each label of the scene; got none for 3"):
+    for wrong in ((np.ones((2, 2)), np.ones((3, 2))), (np.ones(4),), (np.ones((0, 3)),)):
+        with pytest.raises(ValueError, match="one class per pixel"):
+            plot_scene(*wrong)
+    with pytest.raises(ValueError, match="all classes of the scene; got none for 3"):
         plot_scene([[1, 3]], classes=[1, 2])
+    with pytest.raises(ValueError, match="give truth"):
+        plot_scene([[1, 3]], errors=True)
+
+
+@pytest.mark.parametrize("name", ["map.png", "map.npy"])
+def test_scenes_are_saved(name, tmp_path):
+    save_scene(tmp_path / name, [[1, 2], [0, 1]], [[1, 1], [0, 1]])
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(b"\x89PNG" if name.endswith("png") else b"\x93NUMPY")

@@ -10,7 +10,7 @@ from .fits import plot_convergence, plot_factors
 from .maps import plot_map, plot_weight
 from .margins import plot_margins
 from .permutations import plot_permutations
-from .scenes import plot_scene
+from .scenes import plot_scene, save_scene
 from .scores import plot_comparison, plot_ranks, plot_search
 from .spectra import plot_spectra
 from .topography import plot_topographies, plot_topography
@@ -36,5 +36,6 @@ __all__ = [
     "plot_volume",
     "plot_weight",
     "save_map",
+    "save_scene",
     "view_map",
 ]

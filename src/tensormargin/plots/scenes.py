@@ -1,130 +1,179 @@
-"""Classified scenes: the predicted class of every pixel beside the ground truth."""
+"""Classified scenes: the class of every pixel, beside the ground truth."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._typing import Array
-from ._style import LIGHT, VERBATIM, panels
+from ..io import replacing
+from ._style import GREY, LIGHT, PALETTE, add_legend, panels
 
-_SURE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
+_MOST_NAMED = 40  # classes in the legend
+_WIDTH, _LEGEND = 4.0, 1.9  # inches of a panel, and of a column of the legend
+_RIGHT, _WRONG = "#9db8c9", "#b2182b"
 
 
 def plot_scene(
     predicted: Any,
     truth: Any = None,
-    classes: Mapping[Any, str] | Sequence[Any] | None = None,
+    classes: Sequence[Any] | None = None,
     *,
     background: Any = 0,
+    names: Mapping[Any, str] | None = None,
+    errors: bool = False,
     axes: Any = None,
-    title: str | None = None,
 ) -> Array:
-    """Draw a classified scene, beside the ground truth if there is one, with a legend of the classes.
+    """Draw the class of every pixel of a scene, beside the ground truth if there is one.
 
     Parameters
     ----------
     predicted : array-like of shape (rows, columns)
-        The class of each pixel, as `Patches.paint` returns it.
+        Class of each pixel, numbers or text, as `Patches.paint` returns them.
     truth : array-like of shape (rows, columns), optional
-        Labels of the pixels; the third panel then marks those that are predicted wrongly.
-    classes : mapping from labels to names, or sequence of labels, optional
-        Names and order of the classes in the legend; by default all labels.
+        The true classes, drawn in the same colours.
+    classes : sequence, optional
+        The classes in the order of the legend, which fixes their colours; by default those of the scene, sorted.
     background : default=0
-        Label of pixels without a class, drawn in light grey.
-    axes : Axes or sequence of Axes, optional
-        One, or three with ``truth``; a new figure by default.
-    title : str, optional
+        Class of pixels without a known class, drawn in light grey.
+    names : mapping from classes to str, optional
+        Their names in the legend.
+    errors : bool, default=False
+        Whether another panel marks the pixels that are predicted wrongly, with their share.
+    axes : sequence of Axes, optional
+        As many as are returned; a new figure by default.
 
     Returns
     -------
-    ndarray of 1 or 3 Axes
+    ndarray of 1 to 3 Axes
+        The ground truth comes first, the errors last.
     """
-    shown = _checked(predicted, "predicted", None)
-    true = None if truth is None else _checked(truth, "truth", shown.shape)
-    names = _names(shown, true, classes, background)
-    drawn = panels(axes, (1, 1 if true is None else 3), 5.2 if true is None else 11.0, 4.2)
-    _draw_classes(drawn[0], shown, names)
-    drawn[0].set_title(title or "predicted", fontsize="medium", **VERBATIM)
-    if true is not None:
-        _draw_classes(drawn[1], true, names)
-        drawn[1].set_title("ground truth", fontsize="medium")
-        _draw_errors(drawn[2], shown, true, background)
-    _add_names(drawn, names)
+    shown = _shown(predicted, truth)
+    if errors and truth is None:
+        raise ValueError("errors=True compares the prediction with the ground truth; give truth, or leave errors out")
+    known = _classes(shown, background, classes)
+    titles = ["predicted"] if truth is None else ["ground truth", "predicted"]
+    drawn = panels(axes, (1, len(shown) + errors), *_size(shown, len(known), len(shown) + errors))
+    colours = _colours(len(known))
+    for ax, values, title in zip(drawn, shown, titles, strict=False):
+        _image(ax, _painted(values, known, colours), title)
+    if errors:
+        _draw_errors(drawn[-1], shown[0], shown[1], background)
+    unknown = truth is not None and bool(np.any(shown[0] == background))
+    _legend(drawn[-1], known, colours, names or {}, unknown)
     return drawn
 
 
-def _checked(labels: Any, what: str, shape: tuple[int, ...] | None) -> Array:
-    found = np.asarray(labels)
-    if found.ndim != 2 or not found.size or (shape is not None and found.shape != shape):
-        wanted = "rows x columns" if shape is None else f"those of the prediction, {shape}"
-        raise ValueError(f"{what} must have one label per pixel of the scene, {wanted}; got shape {found.shape}")
-    return found
+def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, background: Any = 0) -> None:
+    """Write the classes of the pixels as ``.npy``, or as PNG as `plot_scene` draws them, atomically."""
+    path = Path(path)
+    with replacing(path) as temporary:
+        if path.suffix.lower() == ".npy":
+            with temporary.open("wb") as file:
+                np.save(file, np.asarray(predicted), allow_pickle=False)
+            return
+        from matplotlib.figure import Figure
+
+        shown = _shown(predicted, truth)
+        size = _size(shown, len(_classes(shown, background, None)), len(shown))
+        figure = Figure(figsize=size, layout="constrained")
+        figure.subplots(1, len(shown), squeeze=False)
+        plot_scene(predicted, truth, background=background, axes=figure.axes)
+        figure.savefig(temporary, format="png", dpi=150)
 
 
-def _names(shown: Array, true: Array | None, classes: Any, background: Any) -> dict[Any, str]:
-    """Return the names of the classes by label, in the order of the legend."""
-    there = np.unique(shown if true is None else np.concatenate([shown.ravel(), true.ravel()]))
-    found = [label for label in there.tolist() if label != background]
-    if classes is None:
-        return {label: str(label) for label in found}
-    pairs = classes.items() if isinstance(classes, Mapping) else ((label, label) for label in classes)
-    given = {label: str(name) for label, name in pairs if label != background}
-    unknown = [label for label in found if label not in given]
-    if unknown:
+def _shown(predicted: Any, truth: Any) -> list[Array]:
+    """Return the scenes to draw, if they have one class per pixel; as text if one of them is."""
+    shown = [np.asarray(one) for one in ((predicted,) if truth is None else (truth, predicted))]
+    if any(one.ndim != 2 or not one.size or one.shape != shown[0].shape for one in shown):
         raise ValueError(
-            f"classes must have a name for each label of the scene; got none for {', '.join(map(str, unknown[:8]))}"
+            "a classified scene has one class per pixel, and the ground truth the same rows and columns; got shapes "
+            f"{', '.join(str(one.shape) for one in shown)}"
         )
-    return given
+    return [one.astype(str) for one in shown] if any(one.dtype.kind in "US" for one in shown) else shown
 
 
-def _palette(count: int) -> list[Any]:
-    """Return distinct colours: those that the colour-blind can tell apart if they are enough."""
-    import matplotlib as mpl
-
-    if count <= len(_SURE_COLOURS):
-        return list(_SURE_COLOURS[:count])
-    many: list[Any] = [colour for name in ("tab20", "tab20b", "tab20c") for colour in mpl.colormaps[name].colors]  # type: ignore[attr-defined]
-    many = [colour for colour in many if max(colour) - min(colour) > 0.1]  # greys stand for no class
-    return [many[place % len(many)] for place in range(count)]
+def _size(shown: Sequence[Array], n_classes: int, n_panels: int) -> tuple[float, float]:
+    """Return width and height of a figure, in inches."""
+    height = max(2.2, 0.4 + _WIDTH * min(2.5, shown[0].shape[0] / shown[0].shape[1]))
+    return _WIDTH * n_panels + _LEGEND * (1 + (n_classes > 20)), height
 
 
-def _draw_classes(ax: Any, labels: Array, names: Mapping[Any, str]) -> None:
+def _classes(shown: Sequence[Array], background: Any, given: Sequence[Any] | None) -> list[Any]:
+    found: set[Any] = set()
+    for one in shown:
+        found.update(np.unique(one).tolist())
+    found.discard(background)
+    if given is None:
+        return sorted(found, key=lambda one: (isinstance(one, str), one))
+    lacking = sorted(map(str, found.difference(given)))
+    if lacking:
+        raise ValueError(f"classes must hold all classes of the scene; got none for {', '.join(lacking[:8])}")
+    return [label for label in given if label != background]
+
+
+def _colours(number: int) -> Array:
+    """Return colours that can be told apart as far as possible, as whole numbers up to 255; grey is no class."""
+    from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 
-    pixels = np.full((*labels.shape, 3), to_rgb(LIGHT))
-    for label, colour in zip(names, _palette(len(names)), strict=True):
-        pixels[labels == label] = to_rgb(colour)
-    _image(ax, pixels)
+    if number <= len(PALETTE):  # which the colour-blind can tell apart
+        chosen = np.array([to_rgb(one) for one in PALETTE[:number]]).reshape(-1, 3)
+    else:
+        many = np.array([colormaps[name](k)[:3] for name in ("tab20", "tab20b", "tab20c") for k in range(20)])
+        many = many[np.ptp(many, axis=1) > 0.1]
+        chosen = (
+            many[:number] if number <= len(many) else colormaps["gist_ncar"](np.linspace(0.03, 0.97, number))[:, :3]
+        )
+    return np.rint(255 * chosen).astype(np.uint8)
 
 
-def _draw_errors(ax: Any, shown: Array, true: Array, background: Any) -> None:
+def _painted(values: Array, classes: Sequence[Any], colours: Array) -> Array:
+    painted = _grey(values.shape)
+    for label, colour in zip(classes, colours, strict=True):
+        painted[values == label] = colour
+    return painted
+
+
+def _grey(shape: tuple[int, ...]) -> Array:
+    return np.full((*shape, 3), _bytes(LIGHT), np.uint8)
+
+
+def _bytes(colour: str) -> Array:
     from matplotlib.colors import to_rgb
 
-    tested = (true != background) & (shown != background)
-    wrong = tested & (shown != true)
-    pixels = np.full((*shown.shape, 3), to_rgb(LIGHT))
-    pixels[tested] = to_rgb("#9db8c9")
-    pixels[wrong] = to_rgb("#b2182b")
-    _image(ax, pixels)
-    share = f"{100 * wrong.sum() / tested.sum():.1f} % wrong" if tested.any() else "no pixel with both"
-    ax.set_title(f"errors in red: {share}", fontsize="medium")
+    return np.rint(255 * np.array(to_rgb(colour))).astype(np.uint8)
 
 
-def _image(ax: Any, pixels: Array) -> None:
+def _draw_errors(ax: Any, truth: Array, predicted: Array, background: Any) -> None:
+    tested = (truth != background) & (predicted != background)
+    wrong = tested & (truth != predicted)
+    pixels = _grey(truth.shape)
+    pixels[tested], pixels[wrong] = _bytes(_RIGHT), _bytes(_WRONG)
+    share = f"{100 * wrong.sum() / tested.sum():.1f} % wrong" if tested.any() else "no pixel has both"
+    _image(ax, pixels, f"errors in red: {share}")
+
+
+def _image(ax: Any, pixels: Array, title: str) -> None:
     ax.imshow(pixels, interpolation="nearest")
+    ax.set_title(title, fontsize="medium")
     ax.set_xticks([])
     ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set_color(GREY)
 
 
-def _add_names(drawn: Array, names: Mapping[Any, str]) -> None:
+def _legend(ax: Any, classes: Sequence[Any], colours: Array, names: Mapping[Any, str], unknown: bool) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(facecolor=colour) for colour in _palette(len(names))]
-    figure = drawn[0].figure
-    outside = "outside right center" if figure.get_layout_engine() is not None else "center right"
-    legend = figure.legend(handles, [str(k) for k in range(len(handles))], loc=outside, fontsize="small", frameon=False)
-    for text, name in zip(legend.get_texts(), names.values(), strict=True):
-        text.update({**VERBATIM, "text": name})
+    named = [str(names.get(label, label)) for label in classes[:_MOST_NAMED]]
+    handles = [Patch(color=colour / 255) for colour in colours[:_MOST_NAMED]]
+    if unknown:
+        named, handles = [*named, "no class"], [*handles, Patch(color=LIGHT)]
+    if len(classes) > _MOST_NAMED:
+        named[-1] = f"{named[-1]} and {len(classes) - _MOST_NAMED} more"
+    where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "borderaxespad": 0.0}
+    add_legend(ax, handles, named, **where, ncols=1 + (len(named) > 20))
