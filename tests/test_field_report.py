@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 import shutil
 
+import matplotlib as mpl
 import nibabel
 import numpy as np
 import pytest
 from conftest import run
+from matplotlib import pyplot as plt
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.axes import Axis
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
-from tensormargin.report import Display, Page, model_page, read_anatomy, render, write_page
+from tensormargin.report import Display, model_page, read_anatomy, render, write_page
 from tensormargin.report.field_figures import channel_mode, field_section, figures_for, peak_places
+from tensormargin.report.maps import map_content
+from tensormargin.report.pictures import Picture
 from tensormargin.space import Orientation, millimetres
+
+mpl.use("Agg")
 
 ELECTRODES = ["Fp1", "Fp2", "F3", "F4", "C3", "C4", "P3", "P4", "O1", "O2", "nd"]
 TIME = Axis("time", "ms", np.arange(12) * 10.0)
@@ -35,6 +41,13 @@ def page_of(samples, tmp_path, **options):
     save_model(tmp_path / "model.skops", model, {"affine": None if samples.affine is None else samples.affine.tolist()})
     loaded = load_model(tmp_path / "model.skops")
     return model_page(loaded.model, loaded.facts, samples, **options)
+
+
+def sketched(draw, *arguments, caption, size, **options):
+    """Return a picture without its image, which takes most of the time; figures are rendered in test_field_plots."""
+    draw(*arguments, **options)
+    plt.close("all")
+    return Picture("data:image/svg+xml,", caption)
 
 
 def section_of(page, template):
@@ -86,7 +99,8 @@ def test_peaks_are_where_channels_differ_most():
         ((Axis("excitation", "nm", np.arange(11)), WAVES), "Spectra", 2, 2),
     ],
 )
-def test_the_page_has_the_figures_of_the_field(axes, heading, per_problem, classes):
+def test_the_page_has_the_figures_of_the_field(axes, heading, per_problem, classes, monkeypatch):
+    monkeypatch.setattr("tensormargin.report.field_figures.picture", sketched)
     samples = samples_with(axes, tuple(len(axis.values) for axis in axes), classes=classes)
     model = TensorMarginClassifier("cp", 1).fit(samples.data, samples.target)
     section = field_section(model, samples, range(len(model.problems_)))
@@ -95,9 +109,13 @@ def test_the_page_has_the_figures_of_the_field(axes, heading, per_problem, class
     captions = " ".join(one.caption for one in section.groups[0]["pictures"])
     assert "class 1 against class 0" in captions
     assert ("place is not known: nd." in captions) == (CHANNELS in axes)
-    assert render(Page("", [], "", {"tensormargin": ""}, [section])).count("<figure>") == per_problem * len(
-        section.groups
-    )
+
+
+def test_figures_of_the_field_are_on_the_page(tmp_path):
+    page = render(page_of(samples_with((WAVES,), (12,), classes=3), tmp_path))
+    section = re.search(r'<section id="spectra".*?</section>', page, re.DOTALL)[0]
+    assert section.count("<figure>") == 3
+    assert section.count(" hidden") == 2  # one binary problem at a time
 
 
 def test_without_axes_or_samples_there_are_the_usual_figures_only():
@@ -124,10 +142,14 @@ def brain(tmp_path_factory):
     folder = tmp_path_factory.mktemp("brain")
     nibabel.save(nibabel.Nifti1Image(rng.random((12, 14, 10)), np.diag([2.0, 2, 2, 1])), folder / "anat.nii.gz")
     samples = SampleSet(X, y, None, None, AFFINE, "x.nii", "4-D NIfTI", ())
-    display = Display(read_anatomy(folder / "anat.nii.gz", SHAPE, AFFINE))
+    display = Display(read_anatomy(*anatomy((None, folder))))
     page = page_of(samples, folder, display=display)
     write_page(folder / "report.html", page)
     return page, folder
+
+
+def anatomy(brain):
+    return brain[1] / "anat.nii.gz", SHAPE, AFFINE
 
 
 def test_volumes_have_a_place_and_clusters(brain):
@@ -143,9 +165,17 @@ def test_volumes_have_a_place_and_clusters(brain):
     assert "threshold is for display" in table["words"]
 
 
-def test_an_affine_that_is_none_leaves_the_map_as_it_was(tmp_path):
-    page = page_of(samples_with(None, SHAPE, np.zeros((4, 4))), tmp_path)
-    assert section_of(page, "maps.html").maps["space"] is None
+def test_what_is_no_volume_in_space_is_shown_as_it_was(brain):
+    model = load_model(brain[1] / "model.skops").model
+    for affine in (None, np.zeros((4, 4)), {"a": AFFINE}):
+        content = map_content(
+            model, {"weight": np.ones((1, *SHAPE))}, np.ones(SHAPE), affine, Display(radiological=True)
+        )
+        assert content["space"] is None
+        assert content["clusters"] == []
+        assert not content["overlay"]
+    matrix = map_content(model, {"weight": np.ones((1, 3, 4))}, None, AFFINE, Display(read_anatomy(*anatomy(brain))))
+    assert (matrix["space"], matrix["background"]) == (None, None)
 
 
 def test_backgrounds_that_do_not_fit_are_refused(tmp_path):
@@ -161,8 +191,8 @@ def test_backgrounds_that_do_not_fit_are_refused(tmp_path):
 
 
 def test_the_command_draws_over_a_background(brain, tmp_path):
-    model, anatomy = brain[1] / "model.skops", brain[1] / "anat.nii.gz"
-    done = run("report", model, "-o", tmp_path / "x.html", "--background", anatomy, "--radiological")
+    model = brain[1] / "model.skops"
+    done = run("report", model, "-o", tmp_path / "x.html", "--background", brain[1] / "anat.nii.gz", "--radiological")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "x.html").read_text()
     assert 'value="radiological" selected' in text
