@@ -166,16 +166,24 @@ def test_volumes_have_a_place_and_clusters(brain):
 
 
 def test_what_is_no_volume_in_space_is_shown_as_it_was(brain):
-    model = load_model(brain[1] / "model.skops").model
+    model, volume = load_model(brain[1] / "model.skops").model, {"weight": np.ones((1, *SHAPE))}
     for affine in (None, np.zeros((4, 4)), {"a": AFFINE}):
-        content = map_content(
-            model, {"weight": np.ones((1, *SHAPE))}, np.ones(SHAPE), affine, Display(radiological=True)
-        )
+        content = map_content(model, volume, np.ones(SHAPE), affine=affine, display=Display(radiological=True))
         assert content["space"] is None
         assert content["clusters"] == []
         assert not content["overlay"]
-    matrix = map_content(model, {"weight": np.ones((1, 3, 4))}, None, AFFINE, Display(read_anatomy(*anatomy(brain))))
+    shown = Display(read_anatomy(*anatomy(brain)))
+    matrix = map_content(model, {"weight": np.ones((1, 3, 4))}, None, affine=AFFINE, display=shown)
     assert (matrix["space"], matrix["background"]) == (None, None)
+
+
+def test_the_viewer_gets_names_and_coordinates(brain):
+    model = load_model(brain[1] / "model.skops").model
+    axes = (Axis("channel", "", ["Fz", "Cz"]), Axis("time", "ms", [0, 4, 8]))
+    content = map_content(model, {"weight": np.ones((1, 2, 3))}, None, axes)
+    assert content["modes"][1] == {"name": "time", "values": ["0 ms", "4 ms", "8 ms"]}
+    assert not content["counted"]
+    assert map_content(model, {"weight": np.ones((1, 2, 3))}, None)["counted"]
 
 
 def test_backgrounds_that_do_not_fit_are_refused(tmp_path):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._typing import Array
+from ..axes import Axes, Axis
 from ..model_steps import problem_names
 from ..space import Orientation
 from .brains import Display, cluster_content, space_content, volume_space
@@ -24,6 +25,7 @@ def map_content(
     model: Any,
     maps: Mapping[str, Array],
     background: Array | None,
+    axes: Axes | None = None,
     affine: Any = None,
     display: Display | None = None,
 ) -> dict[str, Any]:
@@ -35,6 +37,8 @@ def map_content(
     maps : mapping of str to ndarray of shape (n_problems, *shape)
     background : ndarray of that shape or None
         The mean sample.
+    axes : tuple of Axis, optional
+        Names, units and coordinates of the modes of the maps.
     affine : array-like of shape (4, 4), optional
         Of maps that are volumes, which are then turned to the standard orientation and shown in mm, over the
         background and with a table of clusters.
@@ -54,7 +58,10 @@ def map_content(
     if space is not None and below is not None:
         below = space.turned(below)
     kind = "activation pattern" if "activation pattern" in maps else next(iter(maps))
+    known = axes if axes is not None and len(axes) == len(shape) else (Axis(),) * len(shape)
     return {
+        "modes": [{"name": axis.name, "values": _coordinates(axis)} for axis in known],
+        "counted": space is None and any(not axis.name or axis.values is None for axis in known),
         "kinds": list(maps),
         "background": None if below is None else packed_background(below),
         "under": "the mean sample" if anatomy is None else anatomy.name,
@@ -71,6 +78,11 @@ def map_content(
             for k in range(n_shown(model, maps))
         ],
     }
+
+
+def _coordinates(axis: Axis) -> list[str] | None:
+    """Return the coordinates of a mode as texts, with their unit."""
+    return None if axis.values is None else [axis.spoken(index) for index in range(len(axis.values))]
 
 
 def _packed(values: Array, kind: str, space: Orientation | None) -> dict[str, Any]:

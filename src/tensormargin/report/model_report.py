@@ -52,7 +52,7 @@ from ..statements import (
     statements,
 )
 from .brains import Display, affine_of
-from .field_figures import field_section
+from .field_figures import axes_of_figures, field_section
 from .maps import map_content, n_shown
 from .page import Page, Section, cell, table
 from .pictures import Picture, picture, pictures_of_intervals
@@ -390,7 +390,8 @@ def _maps(
         text += " It needs the samples: tensormargin report MODEL DATA."
     if count < len(names):
         text += f" Shown: the first {count} of {len(names)} binary problems."
-    content = map_content(model, maps, background, _affine_of_maps(model, about, samples, maps), display)
+    axes, affine = axes_of_figures(model, samples), _affine_of_maps(model, about, samples, maps)
+    content = map_content(model, maps, background, axes, affine, display)
     return Section("Weight map", "maps.html", {"text": text, "maps": content})
 
 

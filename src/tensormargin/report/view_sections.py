@@ -133,7 +133,7 @@ def _one_view(
     if entries:
         content["tables"] = [_listed(model, entries, kinds)]
     else:
-        content["maps"] = map_content(model, kinds, background, affine_of(None, about, name))
+        content["maps"] = map_content(model, kinds, background, affine=affine_of(None, about, name))
     if len(classifier.sample_shape_[name]) > 1:
         content["pictures"] = _factors(model, name, problems)
     return Section(f"View {name}", "view.html", content)

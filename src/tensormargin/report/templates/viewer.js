@@ -66,9 +66,16 @@ class Viewer {
     return edges ? [edges[place], edges[place + 1] - 1] : [place, place];
   }
 
+  // The coordinate of an entry, or its index if coordinates are unknown.
+  coordinate(mode, index) {
+    const known = this.content.modes && !this.space ? this.content.modes[mode].values : null;
+    return known ? known[index] : String(index);
+  }
+
   indices(mode, place) {
     const [first, last] = this.range(mode, place);
-    return first === last ? String(first) : `${first} to ${last}`;
+    const begin = this.coordinate(mode, first);
+    return first === last ? begin : `${begin} to ${this.coordinate(mode, last)}`;
   }
 
   // The middle of the displayed entries in mm, and the voxel of the file.
@@ -89,7 +96,8 @@ class Viewer {
   }
 
   nameOf(mode) {
-    return this.space && mode < 3 ? directions[mode] : `mode ${mode + 1}`;
+    if (this.space && mode < 3) return directions[mode];
+    return (this.content.modes && this.content.modes[mode].name) || `mode ${mode + 1}`;
   }
 
   placeOf(mode) {
@@ -145,7 +153,7 @@ class Viewer {
     for (let mode = 3; mode < this.shape.length; mode += 1) {
       const label = document.createElement("label");
       label.className = "slider";
-      label.append(`mode ${mode + 1}`, this.slider(mode));
+      label.append(this.nameOf(mode), this.slider(mode));
       holder.append(label);
     }
   }
@@ -194,7 +202,8 @@ class Viewer {
     this.drawScale();
     const value = (this.values[this.offset(this.at)] / 127) * this.map.largest;
     const names = this.at.map((place, mode) => this.indices(mode, place));
-    const mean = names.some((name) => name.includes("to")) ? "mean " : "";
+    const isMean = this.at.some((place, mode) => { const [first, last] = this.range(mode, place); return first < last; });
+    const mean = isMean ? "mean " : "";
     const where = this.space
       ? `(${this.millimetres().map((one) => (Math.round(one * 10) / 10 + 0).toFixed(1)).join(", ")}) mm, voxel (${this.voxel().join(", ")})`
       : `(${names.join(", ")})`;
@@ -206,7 +215,7 @@ class Viewer {
     }
     const largest = this.map.largest.toPrecision(3);
     const reduced = this.map.edges.some((edges) => edges);
-    const peak = `${this.map.peak.value.toPrecision(3)} at (${this.map.peak.at.join(", ")})`;
+    const peak = `${this.map.peak.value.toPrecision(3)} at (${this.map.peak.at.map((index, mode) => this.coordinate(mode, index)).join(", ")})`;
     const remark = reduced ? `; long modes are shown as means of neighbouring entries, the largest single entry is ${peak}` : "";
     const least = this.threshold ? `; hidden below ${(this.threshold * this.map.largest).toPrecision(3)}` : "";
     this.root.querySelector("[data-range]").textContent = `from -${largest} to ${largest}${least}${remark}`;
