@@ -28,6 +28,15 @@ def test_every_method_fits_and_has_the_weight_its_name_says(name):
     assert clf.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize("name", [*METHODS, *KERNEL_METHODS])
+def test_names_may_be_written_in_any_case(name):
+    for written in (name.lower(), name.upper(), name.replace("-", "_"), name.replace("-", "")):
+        assert str(make_method(written)) == str(make_method(name))
+    for wrong in (name + "x", "", "-", 5):
+        with pytest.raises(ValueError, match=r"unknown method .*SVM, LMDM"):
+            make_method(wrong)
+
+
 @pytest.mark.parametrize("name", KERNEL_METHODS)
 def test_every_kernel_method_fits(name):
     X, y = low_rank_classes(0, 40, (4, 5, 3), 4.0)

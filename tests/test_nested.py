@@ -590,7 +590,7 @@ def test_plans_that_cannot_be_are_refused_before_any_work(plan, said, samples):
 
 def test_by_group_needs_groups_to_fit(samples):
     plan = FitPlan(recipe=Recipe(by_group=True))
-    with pytest.raises(ValueError, match="folder: scaling by group .--by-group. needs groups"):
+    with pytest.raises(ValueError, match=r"folder: scaling by group \(--by-group\) needs groups"):
         fit_and_evaluate(replace(samples, groups=None), plan)
 
 

@@ -319,7 +319,7 @@ def move(browser, slider, value):
 def test_sliders_move_the_slices(browser, page, fitted):
     opened(browser, page)
     _, model, _, _ = fitted
-    sliders = find(browser, "[data-viewer] input[type=range]")
+    sliders = find(browser, "[data-viewer] input[data-mode]")
     assert len(sliders) == 3
     assert [int(slider.get_attribute("max")) for slider in sliders] == [6, 5, 4]
     before = [pixels(browser, k) for k in range(3)]

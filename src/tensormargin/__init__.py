@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .axes import Axis as Axis
     from .checkpoints import Checkpoint as Checkpoint
     from .cluster import on_cluster as on_cluster
+    from .clusters import ClusterTable as ClusterTable
+    from .clusters import cluster_table as cluster_table
     from .contributions import view_shares as view_shares
     from .estimators import TensorMarginClassifier as TensorMarginClassifier
     from .estimators import fit_many as fit_many
@@ -79,6 +81,8 @@ _HOMES = {
     "permutation_test": ".evaluation",
     "Checkpoint": ".checkpoints",
     "on_cluster": ".cluster",
+    "ClusterTable": ".clusters",
+    "cluster_table": ".clusters",
     "view_shares": ".contributions",
     "TensorMarginClassifier": ".estimators",
     "fit_many": ".estimators",
@@ -138,6 +142,7 @@ __all__ = [
     "BandPower",
     "Bound",
     "Checkpoint",
+    "ClusterTable",
     "Connectome",
     "Convolutions",
     "Covariances",
@@ -173,6 +178,7 @@ __all__ = [
     "activation_pattern",
     "affine_form",
     "auto_model",
+    "cluster_table",
     "export_onnx",
     "fit_many",
     "load_model",

@@ -47,7 +47,7 @@ def make_method(name: str, **overrides: Any) -> Any:
     Parameters
     ----------
     name : str
-        A key of `METHODS` or `KERNEL_METHODS`.
+        A key of `METHODS` or `KERNEL_METHODS`; upper and lower case, hyphens and underscores make no difference.
     **overrides
         Parameters of `TensorMarginClassifier` that override the preset. For a kernel method, names that begin with
         ``kernel__`` are parameters of `TensorKernel`.
@@ -64,16 +64,27 @@ def make_method(name: str, **overrides: Any) -> Any:
     >>> make_method("DuSK", kernel__rank=3)["kernel"]
     TensorKernel(kernel='dusk', rank=3)
     """
+    name = method_name(name)
     if name in METHODS:
         return TensorMarginClassifier(**{**METHODS[name], **overrides})
-    if name not in KERNEL_METHODS:
-        known = (*METHODS, *KERNEL_METHODS)
-        raise ValueError(f"unknown method {name!r}; the methods are {', '.join(known)}")
     kernel, flat = KERNEL_METHODS[name]
     of_kernel = {key.removeprefix("kernel__"): value for key, value in overrides.items() if key.startswith("kernel__")}
     others = {key: value for key, value in overrides.items() if not key.startswith("kernel__")}
     classifier = TensorMarginClassifier(**{**METHODS[flat], **others})
     return Pipeline([("kernel", TensorKernel(**{"kernel": kernel, **of_kernel})), ("classifier", classifier)])
+
+
+def method_name(name: str, known: Collection[str] = (*METHODS, *KERNEL_METHODS)) -> str:
+    """Return the name of a method as it is listed: "STuM" for "stum" or "STUM"; raise ValueError for others."""
+    listed = {_bare(one): one for one in known}
+    if not isinstance(name, str) or _bare(name) not in listed:
+        raise ValueError(f"unknown method {name!r}; the methods are {', '.join(known)}")
+    return listed[_bare(name)]
+
+
+def _bare(name: str) -> str:
+    """Return the letters and digits of a name, in lower case."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def check_methods(names: Sequence[str], known: Collection[str] = tuple(METHODS)) -> None:

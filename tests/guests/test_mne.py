@@ -224,3 +224,34 @@ def test_coefficients_are_found(model, small):
     np.testing.assert_array_equal(get_coef(model.fit(X, y), "coef_"), model.coef_)
     sliding = SlidingEstimator(search(), scoring="accuracy", verbose=False).fit(1e6 * X, y)
     assert get_coef(sliding, "coef_").shape[-1] == TIMES
+
+
+# electrode positions
+
+
+@pytest.mark.parametrize(("table", "most"), [("biosemi64", 4.0), ("easycap-M1", 5.0)])
+def test_electrodes_are_where_spherical_montages_have_them(table, most):
+    from tensormargin.plots import electrode_positions
+
+    montage = mne.channels.make_standard_montage(table)
+    own, theirs = electrode_positions(montage.ch_names), electrode_positions(montage.ch_names, montage)
+    assert list(own) == list(theirs) == montage.ch_names
+    angles = [np.degrees(np.arccos(np.clip(own[name] @ theirs[name], -1, 1))) for name in own]
+    assert max(angles) < most
+    assert np.median(angles) < 0.1
+
+
+def test_electrodes_are_close_to_those_of_a_head():
+    from tensormargin.plots import electrode_positions, plot_topography
+
+    table = next(name for name in ("fsaverage_1005", "standard_1005") if name in mne.channels.get_builtin_montages())
+    names = mne.channels.make_standard_montage(table).ch_names
+    own, theirs = electrode_positions(names), electrode_positions(names, table)
+    assert len(own) == len(names)
+    angles = [np.degrees(np.arccos(np.clip(own[name] @ theirs[name], -1, 1))) for name in own]
+    assert np.median(angles) < 5
+    if table == "fsaverage_1005":
+        assert max(angles) < 5
+    plot_topography(np.arange(64.0), mne.channels.make_standard_montage("biosemi64").ch_names, "biosemi64")
+    with pytest.raises(ValueError, match=r"one of MNE's montages, .*; got 'nonsense'"):
+        electrode_positions(names, "nonsense")

@@ -263,3 +263,53 @@ def test_decoders_read_coefficients_of_the_search(study):
     decoder.fit(images, y)
     assert decoder.coef_img_["house"].shape[:3] == SHAPE
     assert np.mean(decoder.predict(images) == y) > 0.7
+
+
+# clusters and views
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clusters_are_those_of_nilearn(seed):
+    from nilearn.image import smooth_img
+    from nilearn.reporting import get_clusters_table
+
+    from tensormargin import cluster_table
+
+    affine = np.diag([-3.0, 3, 2, 1])
+    affine[:3, 3] = [30, -40, 10]
+    noise = np.random.default_rng(seed).normal(size=(12, 14, 11))
+    smooth = smooth_img(nibabel.Nifti1Image(noise, affine), 8)
+    values = smooth.get_fdata()
+    threshold = 0.4 * np.abs(values).max()
+    theirs = get_clusters_table(smooth, threshold, two_sided=True, cluster_threshold=0)
+    main = theirs[theirs["Cluster Size (mm3)"] != ""]
+    expected = sorted(
+        (
+            round(float(row["Peak Stat"]), 6),
+            *(round(float(row[axis]), 3) for axis in "XYZ"),
+            int(row["Cluster Size (mm3)"]),
+        )
+        for _, row in main.iterrows()
+    )
+    found = sorted(
+        (round(one.peak, 6), *(round(place, 3) for place in one.mm), int(one.volume))
+        for one in cluster_table(values, affine, threshold)
+    )
+    assert found == expected
+
+
+def test_notebooks_get_nilearns_view():
+    from nilearn.plotting.html_stat_map import StatMapView
+
+    X = np.random.default_rng(0).normal(size=(12, *SHAPE))
+    images, y = image(np.moveaxis(X, 0, -1)), np.arange(12) % 2
+    # page: Maps in a notebook are shown by nilearn, and their clusters as a table:
+    from tensormargin import TensorMarginClassifier, cluster_table, weight_maps
+    from tensormargin.plots import view_map
+
+    model = TensorMarginClassifier("cp", rank=1).fit(images, y)
+    view = view_map(model, images.affine)
+    cluster_table(weight_maps(model)[0], images.affine)
+    # page ends
+    assert isinstance(view, StatMapView)
+    assert isinstance(view_map(X[0], AFFINE, background=image(X[1]), threshold=1.0), StatMapView)

@@ -25,6 +25,38 @@ def map_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def display_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --background and --radiological to a command."""
+    for option in (
+        click.option(
+            "--radiological", is_flag=True, help="Show volumes with left on the right; the report can switch."
+        ),
+        click.option(
+            "--background",
+            type=click.Path(path_type=Path),
+            help="Anatomical NIfTI volume to draw maps of volumes over in the report.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def display_of(samples: SampleSet | None, facts: Any, background: Path | None, radiological: bool) -> Any:
+    """Return how the report shows volumes; raise BadFileError if the background is none.
+
+    Shape and affine are those of the samples, or those in the facts of a model without samples.
+    """
+    from ..report import Display, read_anatomy
+
+    if background is None:
+        return Display(None, radiological)
+    if samples is not None:
+        shape, affine = samples.sample_shape, samples.affine
+    else:
+        shape, affine = facts.get("sample_shape") or (), facts.get("about", {}).get("affine")
+    return Display(read_anatomy(background, shape, affine), radiological)
+
+
 def check_maps(samples: SampleSet, *paths: Path | None) -> None:
     """Raise before any work is done if a map cannot be written."""
     several = samples.target is not None and len(set(samples.target.tolist())) > 2

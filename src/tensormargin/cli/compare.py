@@ -23,6 +23,7 @@ from ._data import (
     preparing_options,
     recipe_of,
 )
+from ._maps import display_of, display_options
 from ._options import (
     check_outputs,
     fits_on,
@@ -90,6 +91,7 @@ _DEFAULT = (Path("basic-motions"),)
 @scheduler_option
 @fresh_option
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
+@display_options
 @json_option
 def compare_command(
     data: tuple[Path, ...],
@@ -105,6 +107,8 @@ def compare_command(
     scheduler: str | None,
     fresh: bool,
     report: Path | None,
+    background: Path | None,
+    radiological: bool,
     as_json: bool,
 ) -> None:
     """Compare the paper's methods on DATA, all tuned in the same way.
@@ -122,7 +126,9 @@ def compare_command(
         from ..methods import KERNEL_METHODS, METHODS
 
         with refusals(ValueError):
-            check_outputs((*data, loading["labels_from"], *mask_files(preparing)), (report,))
+            if background is not None and report is None:
+                raise ValueError("--background is drawn in the report; add --report page.html, or leave it out")
+            check_outputs((*data, loading["labels_from"], background, *mask_files(preparing)), (report,))
             recipe = recipe_of(preparing, loading)
             chosen = tuple(METHODS) if methods is None else names(methods)
             settings = CompareSettings(
@@ -140,6 +146,7 @@ def compare_command(
             settings = replace(settings, preparation=recipe.inner())
             recipe.check_masks(samples.sample_shape, samples.affine)
             recipe.checked_shape(samples.data, Metadata(samples.groups, samples.confounds), samples.sample_shape)
+            display = None if report is None else display_of(samples, {}, background, radiological)
             X = recipe.scaled_by_group(samples.data, samples.groups)
         checkpoint = unfinished(show, fresh)
         with leakage_said(samples), fits_on(scheduler, X):
@@ -153,13 +160,8 @@ def compare_command(
     rows.sort(key=lambda row: (settings.entries.index(row.method), row.repeat))
     content = comparison_content(samples, settings, recipe.words(), rows)
     if report is not None:
-        from ..evaluation import fit_winner
-        from ..report import comparison_page, write_page
-
         compared = replace(samples, data=X)  # scaled by group, if that is asked for
-        with refusals():
-            winner = fit_winner(compared, settings, rows, jobs)
-            write_page(report, comparison_page(content, winner, compared))
+        _write_page(report, content, compared, settings, rows, jobs, display)
     if checkpoint is not None:
         checkpoint.remove()
     if as_json:
@@ -168,6 +170,24 @@ def compare_command(
     _print_table(samples, settings, content)
     if report is not None:
         click.echo(f"Wrote {report}")
+
+
+def _write_page(
+    path: Path,
+    content: dict[str, Any],
+    samples: SampleSet,
+    settings: CompareSettings,
+    rows: list[Any],
+    jobs: int,
+    display: Any,
+) -> None:
+    """Write the report, which ends with the winner fitted to all samples."""
+    from ..evaluation import fit_winner
+    from ..report import comparison_page, write_page
+
+    with refusals():
+        winner = fit_winner(samples, settings, rows, jobs)
+        write_page(path, comparison_page(content, winner, samples, display))
 
 
 def _check_missing(recipe: Recipe, methods: Collection[str], known: Collection[str]) -> None:

@@ -25,7 +25,7 @@ from ._data import (
     recipe_of,
     view_files,
 )
-from ._maps import check_maps, map_files, map_options, write_maps
+from ._maps import check_maps, display_of, display_options, map_files, map_options, write_maps
 from ._options import (
     check_outputs,
     fits_on,
@@ -126,6 +126,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @loading_options
 @preparing_options
 @map_options
+@display_options
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="HTML report. [default: OUT.html]")
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
 @seed_option
@@ -154,6 +155,8 @@ def fit_command(
     preparing: dict[str, Any],
     weight_map: Path | None,
     pattern_map: Path | None,
+    background: Path | None,
+    radiological: bool,
     report: Path | None,
     no_report: bool,
     seed: int,
@@ -181,7 +184,9 @@ def fit_command(
         if report is not None and no_report:
             raise ValueError("--report and --no-report contradict each other; leave one out")
         page = None if no_report else report or out.with_suffix(".html")
-        inputs = (*data, *view_files(loading), *mask_files(preparing))
+        if background is not None and no_report:
+            raise ValueError("--background is drawn in the report; leave it or --no-report out")
+        inputs = (*data, background, *view_files(loading), *mask_files(preparing))
         check_outputs(inputs, (out, page, weight_map, pattern_map))
         if outer_folds == 1:
             raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
@@ -208,6 +213,7 @@ def fit_command(
         samples = load(data, loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.missing is not None)
         plan, said = with_kind(samples, plan)
         check_maps(samples, weight_map, pattern_map)
+        display = None if no_report else display_of(samples, {}, background, radiological)
         check_outputs(inputs, (out, page, *map_files(samples, weight_map, pattern_map)))
         checkpoint = unfinished(show, fresh)
         with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
@@ -217,7 +223,7 @@ def fit_command(
             ready()
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
             with all_or_none():
-                _write(fitted, samples, out, page)
+                _write(fitted, samples, out, page, display)
                 maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine, samples.axes)
         if checkpoint is not None:
             checkpoint.remove()
@@ -228,14 +234,14 @@ def fit_command(
         _print(fitted, samples, written)
 
 
-def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None) -> None:
+def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None, display: Any) -> None:
     from ..io import save_model
 
     facts = save_model(out, fitted.model, fitted.about, samples.axes)
     if page is not None:
         from ..report import model_page, write_page
 
-        write_page(page, model_page(fitted.model, facts, samples))
+        write_page(page, model_page(fitted.model, facts, samples, display))
 
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ._data import FORMATS, check_data, data_argument, load, loading_options, view_files, warn_of_axes
+from ._maps import display_of, display_options
 from ._options import blaming, check_outputs, json_option, model_sha256_option, refusals, say_written
 
 _EXAMPLES = f"""
@@ -27,28 +28,43 @@ DATA should be the labelled samples that the model was fitted to; the report say
 @data_argument(required=False)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="HTML file to write.")
 @loading_options
+@display_options
 @model_sha256_option
 @json_option
 def report_command(
-    source: Path, data: tuple[Path, ...], out: Path, loading: dict[str, Any], model_sha256: str | None, as_json: bool
+    source: Path,
+    data: tuple[Path, ...],
+    out: Path,
+    loading: dict[str, Any],
+    background: Path | None,
+    radiological: bool,
+    model_sha256: str | None,
+    as_json: bool,
 ) -> None:
     """Write a self-contained HTML report of a model or a comparison."""
     from ..report import comparison_page, read_comparison, write_page
 
     with refusals(ValueError, TypeError):
-        check_outputs((source, *data, *view_files(loading)), (out,))
+        check_outputs((source, *data, background, *view_files(loading)), (out,))
         if source.suffix.lower() == ".json":
             if data:
                 raise ValueError(f"a comparison needs no DATA; leave {data[0]} out")
+            if background is not None:
+                raise ValueError("a comparison has no maps to draw over --background; leave it out")
             with blaming(source):
                 write_page(out, comparison_page(read_comparison(source, model_sha256)))
         else:
-            _report_model(source, data, out, loading, model_sha256)
+            _report_model(source, data, out, loading, (background, radiological), model_sha256)
     say_written(as_json, out)
 
 
 def _report_model(
-    source: Path, data: tuple[Path, ...], out: Path, loading: dict[str, Any], model_sha256: str | None
+    source: Path,
+    data: tuple[Path, ...],
+    out: Path,
+    loading: dict[str, Any],
+    display: tuple[Path | None, bool],
+    model_sha256: str | None,
 ) -> None:
     from ..io import known_views, load_model
     from ..predictions import check_samples_fit, confounds_needed
@@ -67,4 +83,6 @@ def _report_model(
         if samples is not None:
             check_samples_fit(loaded.model, samples, loaded.axes)
             warn_of_axes(samples, loaded.axes)
-        write_page(out, model_page(loaded.model, loaded.facts, samples))
+    shown = display_of(samples, loaded.facts, *display)
+    with blaming(source):
+        write_page(out, model_page(loaded.model, loaded.facts, samples, shown))

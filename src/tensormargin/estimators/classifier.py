@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, Options, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._namespace import to_host
@@ -21,11 +20,12 @@ from ..samples import SampleArray, labels_at, sample_array
 from .accuracy import AccuracyMixin
 from .engine import PLACES
 from .fit_steps import fit_training_set, training_set
-from .probabilities import calibrate_on_folds, has_probabilities
+from .notebook import NotebookMixin
+from .probabilities import WithProbabilities, calibrate_on_folds
 from .strength import parameters_since, reject_old_spelling
 
 
-class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
+class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
     """Large margin distribution classifier with a low-rank weight tensor.
 
     Learns ``sign(<W, Z> + b)`` for tensor samples Z by minimising (the paper's Eq. 7)
@@ -266,7 +266,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         check_is_fitted(self)
         return problem_classes(to_host(self.classes_), self.multi_class_)
 
-    @available_if(has_probabilities)
+    @WithProbabilities
     def predict_proba(self, X: Any) -> Any:
         """Return class probabilities, one column per class; needs ``probability=True``.
 
@@ -275,7 +275,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
         array = self._as_fitted(X, "predict_proba")
         return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array)))
 
-    @available_if(has_probabilities)
+    @WithProbabilities
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of the class probabilities; needs ``probability=True``."""
         array = self._as_fitted(X, "predict_log_proba")

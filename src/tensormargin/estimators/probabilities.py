@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,28 @@ from .fit_steps import TrainingSet, without_convergence_warnings
 _FOLDS = 5
 
 
-def has_probabilities(classifier: Any) -> bool:
-    """Return True if a classifier has `predict_proba`; otherwise raise AttributeError with the remedy."""
-    if not classifier.probability:
-        raise AttributeError(
-            f"{type(classifier).__name__} has probabilities only with probability=True; set it before fit"
-        )
-    return True
+class WithProbabilities:
+    """A method that exists only if ``probability`` is set, like scikit-learn's `available_if`.
+
+    The AttributeError itself has the remedy; that of `available_if` hides it in a chained exception.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, classifier: Any, kind: type | None = None) -> Any:
+        """Return the bound method of a classifier with probabilities; raise AttributeError for others."""
+        if classifier is None:
+            return self.method
+        if not classifier.probability:
+            name = type(classifier).__name__
+            raise AttributeError(
+                f"{name} has {self.method.__name__} only with probability=True; set it before fit. For a classifier "
+                "that is fitted already, use sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(clf)) with "
+                "samples held out from the fit; TensorMarginClassifierCV always has probabilities"
+            )
+        return MethodType(self.method, classifier)
 
 
 def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:

@@ -46,6 +46,10 @@ class ScoreInterval:
     unit: str
     n_units: int
 
+    def __str__(self) -> str:
+        ends = "" if self.low is None or self.high is None else f" ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        return f"{100 * self.score:.1f} %{ends}"
+
 
 @dataclass(frozen=True)
 class PairedDifference:

@@ -20,6 +20,7 @@ from ..checkpoints import Checkpoint, Units, units_of
 from ..leakage import warn_of_duplicates
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator, metadata_for_last_step, predicted_labels
+from ..notebooks import facts_table
 from ..preparation import takes_ragged
 from ..preparation.sharing import shared
 from ..progress import EqualStages, Progress
@@ -96,6 +97,23 @@ class NestedEvaluation:
     scheme: str
     seed: int
     probabilities: Array | None = None
+
+    def __repr__(self) -> str:
+        return f"NestedEvaluation({'; '.join(f'{name} {value}' for name, value in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        return facts_table("NestedEvaluation", self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return the scores with their intervals, in words."""
+        gain = self.difference
+        certain = "" if gain.p_value is None else f" (p = {gain.p_value:.2g})"
+        return [
+            (self.score.replace("_", " "), str(self.interval)),
+            (f"flat {REFERENCE}", str(self.reference_interval)),
+            ("difference", f"{100 * gain.difference + 0.0:+.1f} points{certain}"),
+            ("tested", f"{int(self.tested.any(axis=0).sum())} samples in {self.scheme}"),
+        ]
 
     def _pooled(self, score: str, predicted: Array) -> float:
         labels = np.broadcast_to(self.labels, self.tested.shape)

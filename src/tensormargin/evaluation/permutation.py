@@ -17,9 +17,11 @@ from .._validation import checked_labels
 from ..checkpoints import Checkpoint, run_units, units_of
 from ..leakage import warn_of_duplicates
 from ..metadata import Metadata
+from ..notebooks import facts_table
 from ..preparation import takes_ragged
 from ..progress import Progress
 from ..samples import loaded_if_small
+from ..statements import percent
 from ..views import views_or_array, views_or_samples
 from .held_out import check_score, outer_splits, pooled_score, predict_held_out
 
@@ -55,6 +57,19 @@ class PermutationTest:
     smallest_p: float
     fixed_groups: list[Any]
     n_fixed: int
+
+    def __repr__(self) -> str:
+        return f"PermutationTest({'; '.join(f'{name} {value}' for name, value in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        return facts_table("PermutationTest", self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("score", f"{percent(self.score)} %"),
+            ("p", f"{self.p_value:.2g} ({len(self.permuted)} permutations of {self.permuted_what})"),
+            ("chance", f"{percent(float(np.mean(self.permuted)))} % on average"),
+        ]
 
 
 def permutation_test(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from ..notebooks import facts_table
 from ..progress import EqualStages, Progress
 from ..views import is_views, views_or_samples
 from .intervals import PairedDifference, paired_difference
@@ -28,6 +29,16 @@ class ViewsEvaluation:
 
     whole: NestedEvaluation
     without: Mapping[str, NestedEvaluation]
+
+    def __repr__(self) -> str:
+        return f"ViewsEvaluation({'; '.join(f'{name} {value}' for name, value in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        return facts_table("ViewsEvaluation", self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        parts = [(f"without {name}", str(one.interval)) for name, one in self.without.items()]
+        return [("all views", str(self.whole.interval)), *parts]
 
     @property
     def differences(self) -> dict[str, PairedDifference]:

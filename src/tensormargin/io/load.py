@@ -34,6 +34,7 @@ from .arrays import Missing, Stored, check_samples, container_endings, container
 from .bids import columns_of, groups_of, is_bids, labels_of, list_bids, participants_of
 from .container_axes import axes_in_container
 from .covariates import Coding
+from .described import as_table, in_one_line
 from .digests import check_sha256
 from .dimensions import likely_labels, sample_axis
 from .events import WHOLE, Window, checked_window, chosen, mean_volumes, read_events
@@ -176,6 +177,12 @@ class SampleSet:
         if self.target is None:
             raise BadFileError(f"{self.source}: has no labels; {_LABELS_FROM}")
         return self.target
+
+    def __repr__(self) -> str:
+        return in_one_line(self)
+
+    def _repr_html_(self) -> str:
+        return as_table(self)
 
 
 def _axes_of(

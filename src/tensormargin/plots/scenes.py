@@ -1,4 +1,4 @@
-"""Classified scenes as images."""
+"""Classified scenes: the class of every pixel, beside the ground truth."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import numpy as np
 
 from .._typing import Array
 from ..io import replacing
-from ._style import GREY, LIGHT, add_legend, panels
+from ._style import GREY, LIGHT, PALETTE, add_legend, panels
 
 _MOST_NAMED = 40  # classes in the legend
-_WIDTH, _LEGEND = 4.4, 1.9  # inches of a panel, and of a column of the legend
+_WIDTH, _LEGEND = 4.0, 1.9  # inches of a panel, and of a column of the legend
+_RIGHT, _WRONG = "#9db8c9", "#b2182b"
 
 
 def plot_scene(
     predicted: Any,
     truth: Any = None,
+    classes: Sequence[Any] | None = None,
     *,
     background: Any = 0,
     names: Mapping[Any, str] | None = None,
+    errors: bool = False,
     axes: Any = None,
 ) -> Array:
     """Draw the class of every pixel of a scene, beside the ground truth if there is one.
@@ -29,35 +32,39 @@ def plot_scene(
     Parameters
     ----------
     predicted : array-like of shape (rows, columns)
-        Class of each pixel, numbers or text.
+        Class of each pixel, numbers or text, as `Patches.paint` returns them.
     truth : array-like of shape (rows, columns), optional
         The true classes, drawn in the same colours.
+    classes : sequence, optional
+        The classes in the order of the legend, which fixes their colours; by default those of the scene, sorted.
     background : default=0
-        Class of pixels without a known class in ``truth``, drawn in light grey.
+        Class of pixels without a known class, drawn in light grey.
     names : mapping from classes to str, optional
         Their names in the legend.
+    errors : bool, default=False
+        Whether another panel marks the pixels that are predicted wrongly, with their share.
     axes : sequence of Axes, optional
-        One, or two with ``truth``; a new figure by default.
+        As many as are returned; a new figure by default.
 
     Returns
     -------
-    ndarray of 1 or 2 Axes
-        The ground truth comes first.
+    ndarray of 1 to 3 Axes
+        The ground truth comes first, the errors last.
     """
     shown = _shown(predicted, truth)
-    classes = _classes(shown, background)
+    if errors and truth is None:
+        raise ValueError("errors=True compares the prediction with the ground truth; give truth, or leave errors out")
+    known = _classes(shown, background, classes)
     titles = ["predicted"] if truth is None else ["ground truth", "predicted"]
-    ax = panels(axes, (1, len(shown)), *_size(shown, len(classes)))
-    colours = _colours(len(classes))
-    for panel, values, title in zip(ax, shown, titles, strict=True):
-        panel.imshow(_painted(values, classes, colours), interpolation="nearest")
-        panel.set_title(title, fontsize="medium")
-        panel.set_xticks([])
-        panel.set_yticks([])
-        for spine in panel.spines.values():
-            spine.set_color(GREY)
-    _legend(ax[-1], classes, colours, names or {}, truth is not None and bool(np.any(shown[0] == background)))
-    return ax
+    drawn = panels(axes, (1, len(shown) + errors), *_size(shown, len(known), len(shown) + errors))
+    colours = _colours(len(known))
+    for ax, values, title in zip(drawn, shown, titles, strict=False):
+        _image(ax, _painted(values, known, colours), title)
+    if errors:
+        _draw_errors(drawn[-1], shown[0], shown[1], background)
+    unknown = truth is not None and bool(np.any(shown[0] == background))
+    _legend(drawn[-1], known, colours, names or {}, unknown)
+    return drawn
 
 
 def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, background: Any = 0) -> None:
@@ -71,7 +78,8 @@ def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, backgroun
         from matplotlib.figure import Figure
 
         shown = _shown(predicted, truth)
-        figure = Figure(figsize=_size(shown, len(_classes(shown, background))), layout="constrained")
+        size = _size(shown, len(_classes(shown, background, None)), len(shown))
+        figure = Figure(figsize=size, layout="constrained")
         figure.subplots(1, len(shown), squeeze=False)
         plot_scene(predicted, truth, background=background, axes=figure.axes)
         figure.savefig(temporary, format="png", dpi=150)
@@ -80,7 +88,7 @@ def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, backgroun
 def _shown(predicted: Any, truth: Any) -> list[Array]:
     """Return the scenes to draw, if they have one class per pixel; as text if one of them is."""
     shown = [np.asarray(one) for one in ((predicted,) if truth is None else (truth, predicted))]
-    if any(one.ndim != 2 or one.shape != shown[0].shape for one in shown):
+    if any(one.ndim != 2 or not one.size or one.shape != shown[0].shape for one in shown):
         raise ValueError(
             "a classified scene has one class per pixel, and the ground truth the same rows and columns; got shapes "
             f"{', '.join(str(one.shape) for one in shown)}"
@@ -88,40 +96,74 @@ def _shown(predicted: Any, truth: Any) -> list[Array]:
     return [one.astype(str) for one in shown] if any(one.dtype.kind in "US" for one in shown) else shown
 
 
-def _size(shown: Sequence[Array], n_classes: int) -> tuple[float, float]:
+def _size(shown: Sequence[Array], n_classes: int, n_panels: int) -> tuple[float, float]:
     """Return width and height of a figure, in inches."""
-    height = max(2.2, _WIDTH * min(2.5, shown[0].shape[0] / shown[0].shape[1]))
-    return _WIDTH * len(shown) + _LEGEND * (1 + (n_classes > 20)), height
+    height = max(2.2, 0.4 + _WIDTH * min(2.5, shown[0].shape[0] / shown[0].shape[1]))
+    return _WIDTH * n_panels + _LEGEND * (1 + (n_classes > 20)), height
 
 
-def _classes(shown: Sequence[Array], background: Any) -> list[Any]:
+def _classes(shown: Sequence[Array], background: Any, given: Sequence[Any] | None) -> list[Any]:
     found: set[Any] = set()
     for one in shown:
         found.update(np.unique(one).tolist())
     found.discard(background)
-    return sorted(found, key=lambda one: (isinstance(one, str), one))
+    if given is None:
+        return sorted(found, key=lambda one: (isinstance(one, str), one))
+    lacking = sorted(map(str, found.difference(given)))
+    if lacking:
+        raise ValueError(f"classes must hold all classes of the scene; got none for {', '.join(lacking[:8])}")
+    return [label for label in given if label != background]
 
 
 def _colours(number: int) -> Array:
-    """Return colours that can be told apart as far as possible, as whole numbers up to 255."""
+    """Return colours that can be told apart as far as possible, as whole numbers up to 255; grey is no class."""
     from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
 
-    if number <= 20:
-        order = [*range(0, 20, 2), *range(1, 20, 2)]
-        chosen = np.array([colormaps["tab20"](order[k])[:3] for k in range(number)]).reshape(-1, 3)
+    if number <= len(PALETTE):  # which the colour-blind can tell apart
+        chosen = np.array([to_rgb(one) for one in PALETTE[:number]]).reshape(-1, 3)
     else:
-        chosen = colormaps["gist_ncar"](np.linspace(0.03, 0.97, number))[:, :3]
+        many = np.array([colormaps[name](k)[:3] for name in ("tab20", "tab20b", "tab20c") for k in range(20)])
+        many = many[np.ptp(many, axis=1) > 0.1]
+        chosen = (
+            many[:number] if number <= len(many) else colormaps["gist_ncar"](np.linspace(0.03, 0.97, number))[:, :3]
+        )
     return np.rint(255 * chosen).astype(np.uint8)
 
 
 def _painted(values: Array, classes: Sequence[Any], colours: Array) -> Array:
-    from matplotlib.colors import to_rgb
-
-    painted = np.empty((*values.shape, 3), np.uint8)
-    painted[...] = np.rint(255 * np.array(to_rgb(LIGHT)))
+    painted = _grey(values.shape)
     for label, colour in zip(classes, colours, strict=True):
         painted[values == label] = colour
     return painted
+
+
+def _grey(shape: tuple[int, ...]) -> Array:
+    return np.full((*shape, 3), _bytes(LIGHT), np.uint8)
+
+
+def _bytes(colour: str) -> Array:
+    from matplotlib.colors import to_rgb
+
+    return np.rint(255 * np.array(to_rgb(colour))).astype(np.uint8)
+
+
+def _draw_errors(ax: Any, truth: Array, predicted: Array, background: Any) -> None:
+    tested = (truth != background) & (predicted != background)
+    wrong = tested & (truth != predicted)
+    pixels = _grey(truth.shape)
+    pixels[tested], pixels[wrong] = _bytes(_RIGHT), _bytes(_WRONG)
+    share = f"{100 * wrong.sum() / tested.sum():.1f} % wrong" if tested.any() else "no pixel has both"
+    _image(ax, pixels, f"errors in red: {share}")
+
+
+def _image(ax: Any, pixels: Array, title: str) -> None:
+    ax.imshow(pixels, interpolation="nearest")
+    ax.set_title(title, fontsize="medium")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for spine in ax.spines.values():
+        spine.set_color(GREY)
 
 
 def _legend(ax: Any, classes: Sequence[Any], colours: Array, names: Mapping[Any, str], unknown: bool) -> None:

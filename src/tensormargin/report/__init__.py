@@ -1,11 +1,13 @@
 """HTML reports of fitted models and of comparisons, each a single self-contained file."""
 
 from ..statements import describe_chosen, describe_model, evaluation_lines, statements
+from .brains import Display, read_anatomy
 from .comparison_report import comparison_page, differences_in_words, read_comparison
 from .model_report import model_page
 from .page import Page, render, write_page
 
 __all__ = [
+    "Display",
     "Page",
     "comparison_page",
     "describe_chosen",
@@ -13,6 +15,7 @@ __all__ = [
     "differences_in_words",
     "evaluation_lines",
     "model_page",
+    "read_anatomy",
     "read_comparison",
     "render",
     "statements",

@@ -15,6 +15,7 @@ from ..io.archive import TEXT_BYTES
 from ..io.digests import check_sha256
 from ..methods import KERNEL_METHODS
 from ..statements import percent, points
+from .brains import Display
 from .evaluation_sections import confusion_section, interval_in_words, predictions_section
 from .model_report import chosen_section, fitted_sections
 from .page import Lead, Page, Section, cell, table
@@ -33,7 +34,12 @@ _PARTS: Mapping[str, type] = {
 _LARGEST = 1e100
 
 
-def comparison_page(content: Mapping[str, Any], winner: Winner | None = None, samples: SampleSet | None = None) -> Page:
+def comparison_page(
+    content: Mapping[str, Any],
+    winner: Winner | None = None,
+    samples: SampleSet | None = None,
+    display: Display | None = None,
+) -> Page:
     """Return the report page of a comparison, from the output of ``tensormargin compare --json``.
 
     Parameters
@@ -43,9 +49,11 @@ def comparison_page(content: Mapping[str, Any], winner: Winner | None = None, sa
         The best method, fitted to all samples, for the second half of the page (`tensormargin.evaluation.fit_winner`).
     samples : SampleSet, optional
         The samples that it was fitted to.
+    display : Display, optional
+        How volumes are shown.
     """
     data, settings = content["data"], content["settings"]
-    about = [] if winner is None else _winner_sections(content, winner, samples)
+    about = [] if winner is None else _winner_sections(content, winner, samples, display)
     with_maps = any(section.content.get("maps") for section in about)
     sections = [
         Section("Comparison", "comparison.html", _table(content)),
@@ -58,7 +66,9 @@ def comparison_page(content: Mapping[str, Any], winner: Winner | None = None, sa
     return Page(title, _lead(content), content["created"], content["versions"], sections)
 
 
-def _winner_sections(content: Mapping[str, Any], winner: Winner, samples: SampleSet | None) -> list[Section]:
+def _winner_sections(
+    content: Mapping[str, Any], winner: Winner, samples: SampleSet | None, display: Display | None
+) -> list[Section]:
     """Return the sections about the winner: what it is, its maps, factors and margins, and its predictions."""
     reasons = [
         f"{winner.method}, fitted to all samples with the strength that {content['settings']['folds']}-fold "
@@ -76,7 +86,7 @@ def _winner_sections(content: Mapping[str, Any], winner: Winner, samples: Sample
     classes = [row["label"] for row in content["data"]["classes"]]
     sections = [
         chosen_section(winner.model, {}, f"Winner: {winner.method}", reasons),
-        *fitted_sections(winner.model, {}, samples, None if samples is None else samples.axes),
+        *fitted_sections(winner.model, {}, samples, None if samples is None else samples.axes, display),
         confusion_section(predicted, classes),
         predictions_section(predicted),
     ]

@@ -9,6 +9,8 @@ from .._typing import Array
 from ..axes import Axes, Axis
 from ..model_steps import classifier_of, problem_names
 from ..plots.modes import fitting_axes
+from ..space import Orientation
+from .brains import Display, cluster_content, space_content, volume_space
 from .volumes import packed_background, packed_map
 
 _MOST_ENTRIES = 1_500_000  # of all maps: two megabytes of text, so that pages open in a second
@@ -21,22 +23,58 @@ def n_shown(model: Any, maps: Mapping[str, Array]) -> int:
 
 
 def map_content(
-    model: Any, maps: Mapping[str, Array], background: Array | None, axes: Axes | None = None
+    model: Any,
+    maps: Mapping[str, Array],
+    background: Array | None,
+    axes: Axes | None = None,
+    affine: Any = None,
+    display: Display | None = None,
 ) -> dict[str, Any]:
-    """Return maps by kind, each with the binary problems first, and the modes' axes, as the viewer takes them."""
+    """Return maps by kind, each with the binary problems first, as the viewer takes them.
+
+    Parameters
+    ----------
+    model : estimator
+    maps : mapping of str to ndarray of shape (n_problems, *shape)
+    background : ndarray of that shape or None
+        The mean sample.
+    axes : tuple of Axis, optional
+        Names, units and coordinates of the modes of the maps.
+    affine : array-like of shape (4, 4), optional
+        Of maps that are volumes, which are then turned to the standard orientation and shown in mm, over the
+        background and with a table of clusters.
+    display : Display, optional
+        How volumes are shown.
+    """
+    display = display or Display()
+    anatomy = display.anatomy
     names, sides = problem_names(model), classifier_of(model).problems_
     shape = next(iter(maps.values())).shape[1:]
+    space, below = volume_space(affine, shape), background
+    if anatomy is not None and anatomy.values.shape != shape:  # of maps after a step that cannot be undone
+        anatomy = None
+    if anatomy is not None:
+        below = anatomy.values
+    shown = {kind: own if space is None else [space.turned(one) for one in own] for kind, own in maps.items()}
+    if space is not None and below is not None:
+        below = space.turned(below)
+    kind = "activation pattern" if "activation pattern" in maps else next(iter(maps))
     known = fitting_axes(axes, shape)
     return {
         "modes": [{"name": axis.name, "values": _coordinates(axis)} for axis in known],
-        "counted": any(not axis.name or axis.values is None for axis in known),
+        "counted": space is None and any(not axis.name or axis.values is None for axis in known),
         "kinds": list(maps),
-        "background": None if background is None else packed_background(background),
+        "background": None if below is None else packed_background(below),
+        "under": "the mean sample" if anatomy is None else anatomy.name,
+        "overlay": space is not None and below is not None,
+        "radiological": display.radiological,
+        "space": None if space is None else space_content(space),
+        "clusters": [] if space is None else cluster_content(names, kind, maps[kind], affine),
         "problems": [
             {
                 "name": names[k],
                 "sides": _sides(*sides[k]),
-                "maps": [packed_map(values[k], kind) for kind, values in maps.items()],
+                "maps": [_packed(values[k], kind, space) for kind, values in shown.items()],
             }
             for k in range(n_shown(model, maps))
         ],
@@ -46,6 +84,14 @@ def map_content(
 def _coordinates(axis: Axis) -> list[str] | None:
     """Return the coordinates of a mode as texts, with their unit."""
     return None if axis.values is None else [axis.spoken(index) for index in range(len(axis.values))]
+
+
+def _packed(values: Array, kind: str, space: Orientation | None) -> dict[str, Any]:
+    """Return one map for the viewer; the peak of a volume is named by its voxel in the file."""
+    packed = packed_map(values, kind)
+    if space is not None:
+        packed["peak"]["at"] = list(space.indices(packed["peak"]["at"]))
+    return packed
 
 
 def _sides(negative: Any, positive: Any) -> str:

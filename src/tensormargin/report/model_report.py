@@ -19,7 +19,6 @@ from ..metadata import Metadata
 from ..model_steps import (
     AveragedClassifier,
     all_steps,
-    axes_of_maps,
     classifier_of,
     confounds_by_view,
     problem_names,
@@ -50,6 +49,7 @@ from ..statements import (
     short_number,
     statements,
 )
+from .brains import Display, affine_of
 from .evaluation_sections import (
     comparison_section,
     confusion_section,
@@ -57,6 +57,7 @@ from .evaluation_sections import (
     evaluation_lead,
     predictions_section,
 )
+from .field_figures import axes_of_figures, field_section
 from .maps import map_content, n_shown
 from .page import Page, Section, cell, table
 from .pictures import Picture, factor_pictures, picture
@@ -66,7 +67,9 @@ from .view_sections import view_sections, views_overview
 _MOST_PICTURES = 6
 
 
-def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None = None) -> Page:
+def model_page(
+    model: Any, facts: Mapping[str, Any], samples: SampleSet | None = None, display: Display | None = None
+) -> Page:
     """Return the report page of a fitted model.
 
     Parameters
@@ -76,12 +79,14 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
         As returned by `tensormargin.io.load_model`; sections missing from "about" are left out.
     samples : SampleSet, optional
         The training samples, used for margins and activation patterns.
+    display : Display, optional
+        How maps that are volumes are shown: over an anatomical image (`read_anatomy`), left on the left or right.
     """
     about = facts.get("about", {})
     evaluation, chance, classes = about.get("evaluation"), about.get("chance"), facts["classes"]
     axes = axes_from_facts(facts.get("axes"), facts.get("sample_shape"))
     axes = axes if axes is not None or samples is None else samples.axes
-    fitted = fitted_sections(model, about, samples, axes)
+    fitted = fitted_sections(model, about, samples, axes, display)
     with_maps = any(section.content.get("maps") for section in fitted)
     sections = [
         comparison_section(evaluation, chance),
@@ -108,11 +113,15 @@ def model_page(model: Any, facts: Mapping[str, Any], samples: SampleSet | None =
 
 
 def fitted_sections(
-    model: Any, about: Mapping[str, Any], samples: SampleSet | None, axes: AnyAxes = None
+    model: Any,
+    about: Mapping[str, Any],
+    samples: SampleSet | None,
+    axes: AnyAxes = None,
+    display: Display | None = None,
 ) -> list[Section]:
     """Return the sections about a fitted model itself: its views, maps, factors, margins and convergence.
 
-    ``axes`` are those of the samples.
+    ``axes`` are those of the samples; ``display`` says how volumes are shown.
     """
     margins = _margins(model, samples)
     whose = _whose(about.get("data"), samples)
@@ -120,7 +129,8 @@ def fitted_sections(
     sections = [
         views_overview(model, about),
         *view_sections(model, about, samples, hardest, whose, axes),
-        _maps(model, samples, whose, axes),
+        _maps(model, about, samples, whose, axes, display),
+        field_section(model, samples, hardest, axes),
         _factors(model, hardest, axes),
         _pictures_of_margins(model, margins, hardest, whose),
         _convergence(model),
@@ -354,7 +364,14 @@ def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | No
     return Section("Factors", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
 
 
-def _maps(model: Any, samples: SampleSet | None, whose: str, axes: AnyAxes) -> Section | None:
+def _maps(
+    model: Any,
+    about: Mapping[str, Any],
+    samples: SampleSet | None,
+    whose: str,
+    axes: AnyAxes,
+    display: Display | None,
+) -> Section | None:
     maps, missing, background = dict[str, Array](), "", None
     if isinstance(sample_shape(model), dict):  # in the sections of the views
         return None
@@ -387,9 +404,15 @@ def _maps(model: Any, samples: SampleSet | None, whose: str, axes: AnyAxes) -> S
         text += " It needs the samples: tensormargin report MODEL DATA."
     if count < len(names):
         text += f" Shown: the first {count} of {len(names)} binary problems."
-    modes = axes_of_maps(model, axes)
-    content = map_content(model, maps, background, modes if isinstance(modes, tuple) else None)
+    affine = _affine_of_maps(model, about, samples, maps)
+    content = map_content(model, maps, background, axes_of_figures(model, axes), affine, display)
     return Section("Weight map", "maps.html", {"text": text, "maps": content})
+
+
+def _affine_of_maps(model: Any, about: Mapping[str, Any], samples: SampleSet | None, maps: Mapping[str, Array]) -> Any:
+    """Return the affine of the samples if maps are on their grid, and not that after a step that cannot be undone."""
+    shape = sample_shape(model) if samples is None else samples.sample_shape
+    return affine_of(samples, about) if next(iter(maps.values())).shape[1:] == tuple(shape or ()) else None
 
 
 def _methods(model: Any, facts: Mapping[str, Any]) -> Section:

@@ -17,6 +17,7 @@ from ..patterns import ViewMaps, view_maps
 from ..preparation.recipe import COVARIATES
 from ..statements import describe_view, difference_in_words, percent, points, short_number
 from ..views import missing_samples
+from .brains import affine_of
 from .maps import map_content
 from .page import Section, cell, table
 from .pictures import factor_pictures
@@ -151,7 +152,7 @@ def _one_view(
     if entries:
         content["tables"] = [_listed(model, entries, kinds)]
     else:
-        content["maps"] = map_content(model, kinds, background, modes)
+        content["maps"] = map_content(model, kinds, background, modes, affine_of(None, about, name))
     if len(classifier.sample_shape_[name]) > 1:
         content["pictures"] = _factors(model, name, problems, axes)
     return content

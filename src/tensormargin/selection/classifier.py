@@ -33,6 +33,7 @@ from ..cluster import sent_once
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
+from ..estimators.notebook import NotebookMixin
 from ..formats import FORMATS
 from ..metadata import Metadata
 from ..model_steps import check_metadata_for
@@ -68,7 +69,7 @@ from .splits import Split, check_training_parts, repeated_splits
 _ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
 
 
-class TensorMarginClassifierCV(AccuracyMixin, BaseEstimator):
+class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
     """`TensorMarginClassifier` with its hyperparameters selected by cross-validation.
 
     These are preparation, decomposition, rank, lambda, mu1 and mu2, and for several classes the scheme. Candidates are

@@ -1,0 +1,198 @@
+"""Topographic maps: values of EEG channels on the head, seen from above."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._typing import Array, FloatArray
+from ._style import DARK, VERBATIM, panels
+from .electrodes import electrode_positions, flattened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FEWEST_CHANNELS = 4
+"""Fewer channels with a position say nothing about the places between them."""
+
+_COLOURS = "RdBu_r"
+_RESOLUTION = 96  # pixels across the head
+_CONTOURS = 6
+_NAMED = 20  # with more channels their names would overlap
+_MOST_LISTED = 8
+
+
+def plot_topography(
+    values: Any,
+    channels: Sequence[str],
+    montage: Any = None,
+    *,
+    ax: Axes | None = None,
+    title: str | None = None,
+    limit: float | None = None,
+    colorbar: bool = True,
+) -> Axes:
+    """Draw one value per channel on the head: nose at the top, left on the left.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_channels,)
+        Channels whose value is not finite are left out.
+    channels : sequence of str
+        Their names, such as "Fz" or "EEG C3-REF"; those without a known position are left out with a warning.
+    montage : str, montage of MNE, mapping or None, default=None
+        Where the channels are: see `electrode_positions`. By default the 10-20, 10-10 and 10-5 systems.
+    ax : Axes, optional
+    title : str, optional
+    limit : float, optional
+        Largest absolute value of the colours, which are symmetric about zero; by default that of the values.
+    colorbar : bool, default=True
+
+    Returns
+    -------
+    Axes
+    """
+    shown = np.asarray(values, np.float64)
+    if shown.shape != (len(channels),):
+        raise ValueError(f"there must be one value per channel; got shape {shown.shape} for {len(channels)} channels")
+    drawn = panels(ax, (1, 1), 3.6, 3.2)
+    _draw(drawn, shown[None], channels, montage, [title or ""], limit, colorbar)
+    only: Axes = drawn[0]
+    return only
+
+
+def plot_topographies(
+    values: Any,
+    channels: Sequence[str],
+    montage: Any = None,
+    *,
+    titles: Sequence[str] | None = None,
+    axes: Any = None,
+    limit: float | None = None,
+    colorbar: bool = True,
+) -> Array:
+    """Draw several topographic maps in a row, with the same colours.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_maps, n_channels)
+    channels, montage, limit, colorbar
+        See `plot_topography`.
+    titles : sequence of str, optional
+        One per map.
+    axes : sequence of n_maps Axes, optional
+
+    Returns
+    -------
+    ndarray of n_maps Axes
+    """
+    shown = np.asarray(values, np.float64)
+    if shown.ndim != 2 or shown.shape[1] != len(channels) or not len(shown):
+        raise ValueError(
+            f"there must be one row per map and one column per channel; got shape {shown.shape} for {len(channels)} "
+            "channels"
+        )
+    titles = [""] * len(shown) if titles is None else list(titles)
+    if len(titles) != len(shown):
+        raise ValueError(f"there must be one title per map; got {len(titles)} for {len(shown)} maps")
+    drawn = panels(axes, (1, len(shown)), 0.9 + 2.1 * len(shown), 2.5)
+    _draw(drawn, shown, channels, montage, titles, limit, colorbar)
+    return drawn
+
+
+def _draw(
+    drawn: Array,
+    values: FloatArray,
+    channels: Sequence[str],
+    montage: Any,
+    titles: Sequence[str],
+    limit: float | None,
+    colorbar: bool,
+) -> None:
+    names, positions, rows = _placed(channels, montage)
+    finite = values[:, rows][np.isfinite(values[:, rows])]
+    most = float(np.abs(finite).max(initial=0.0)) if limit is None else abs(float(limit))
+    for ax, own, title in zip(drawn, values[:, rows], titles, strict=True):
+        image = _draw_head(ax, own, positions, names, most or 1.0)
+        ax.set_title(title, fontsize="medium", **VERBATIM)
+    if colorbar:
+        bar = drawn[0].figure.colorbar(image, ax=list(drawn), shrink=0.7, pad=0.02, aspect=15)
+        bar.formatter.set_powerlimits((-2, 3))
+
+
+def _placed(channels: Sequence[str], montage: Any) -> tuple[list[str], FloatArray, list[int]]:
+    """Return names, flat positions and row numbers of the channels with known positions; name the others."""
+    names = [str(channel) for channel in channels]
+    found = electrode_positions(names, montage)
+    lacking = [name for name in names if name not in found]
+    listed = ", ".join(lacking[:_MOST_LISTED]) + (
+        f" and {len(lacking) - _MOST_LISTED} more" if lacking[_MOST_LISTED:] else ""
+    )
+    if len(found) < FEWEST_CHANNELS:
+        raise ValueError(
+            f"a topographic map needs at least {FEWEST_CHANNELS} channels with known positions; got {len(found)} of "
+            f"{len(names)}, and none is known of {listed or 'any'}. Name them as in the 10-20 system, or give montage"
+        )
+    if lacking:
+        warnings.warn(f"left out of the topographic map, since no position is known: {listed}", stacklevel=4)
+    rows = [place for place, name in enumerate(names) if name in found]
+    kept = [names[row] for row in rows]
+    return kept, flattened(np.array([found[name] for name in kept])), rows
+
+
+def _draw_head(ax: Axes, values: FloatArray, positions: FloatArray, names: Sequence[str], most: float) -> Any:
+    """Draw a map within the outline of the head, and return its image."""
+    from matplotlib.patches import Circle
+
+    there = np.isfinite(values)
+    grid = np.linspace(-1.0, 1.0, _RESOLUTION)
+    surface = _interpolated(positions[there], values[there], grid)
+    inside = Circle((0.0, 0.0), 1.0, transform=ax.transData)
+    options: dict[str, Any] = {"extent": (-1, 1, -1, 1), "origin": "lower"}
+    image = ax.imshow(surface, cmap=_COLOURS, vmin=-most, vmax=most, interpolation="bilinear", **options)
+    image.set_clip_path(inside)
+    if np.ptp(surface) > 1e-9 * most:
+        lines = ax.contour(grid, grid, surface, _CONTOURS, colors=DARK, linewidths=0.4, alpha=0.6, linestyles="solid")
+        lines.set_clip_path(inside)
+    _draw_outline(ax)
+    ax.scatter(positions[there, 0], positions[there, 1], s=6, color=DARK, linewidths=0)
+    if len(names) <= _NAMED:
+        for (x, y), name in zip(positions, names, strict=True):
+            ax.annotate(name, (x, y), (0, 3), textcoords="offset points", ha="center", fontsize=6, **VERBATIM)
+    ax.set_xlim(-1.2, 1.2)
+    ax.set_ylim(-1.2, 1.25)
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    return image
+
+
+def _draw_outline(ax: Axes) -> None:
+    """Draw the head, the nose and the ears."""
+    from matplotlib.patches import Circle
+
+    ax.add_patch(Circle((0.0, 0.0), 1.0, fill=False, edgecolor=DARK, linewidth=1.2))
+    turn = np.radians(10.0)
+    ax.plot([-np.sin(turn), 0.0, np.sin(turn)], [np.cos(turn), 1.13, np.cos(turn)], color=DARK, linewidth=1.2)
+    angles = np.linspace(-np.pi / 2, np.pi / 2, 20)
+    for side in (-1, 1):
+        ax.plot(side * (1.0 + 0.08 * np.cos(angles)), 0.18 * np.sin(angles), color=DARK, linewidth=1.2)
+
+
+def _interpolated(positions: FloatArray, values: FloatArray, grid: FloatArray) -> FloatArray:
+    """Return a smooth surface through the values, one row per y; beyond the outermost channels it levels off."""
+    from scipy.interpolate import RBFInterpolator
+
+    if not len(values):
+        return np.zeros((len(grid), len(grid)))
+    places, first = np.unique(positions.round(6), axis=0, return_index=True)  # old and new names of one place
+    own = values[first]
+    around = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    rim = 1.4 * np.column_stack([np.cos(around), np.sin(around)])
+    closeness = 1 / np.sum((rim[:, None] - places) ** 2, axis=2) ** 2
+    beyond = (closeness @ own) / closeness.sum(axis=1)
+    surface = RBFInterpolator(np.vstack([places, rim]), np.concatenate([own, beyond]), kernel="thin_plate_spline")
+    x, y = np.meshgrid(grid, grid)
+    return np.asarray(surface(np.column_stack([x.ravel(), y.ravel()]))).reshape(x.shape)

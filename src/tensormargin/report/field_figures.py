@@ -1,0 +1,253 @@
+"""Figures that a field is used to: topographic maps and butterfly plots of channels, lines of spectra.
+
+Which of them are drawn follows from the axes of the samples: names of electrodes, times, wavelengths.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._namespace import rows_of, to_host
+from .._typing import Array, FloatArray
+from ..affine import NotAffineError
+from ..axes import AnyAxes, Axes, Axis
+from ..io import SampleSet
+from ..metadata import Metadata
+from ..model_steps import axes_of_maps, classifier_of, problem_names, sample_shape, samples_for_map, weight_maps
+from ..patterns import activation_pattern
+from ..plots import electrode_positions, plot_butterfly, plot_channels, plot_spectra, plot_topographies
+from ..plots.channels import WAVENUMBERS
+from ..plots.topography import FEWEST_CHANNELS
+from .page import Section
+from .pictures import Picture, picture
+
+CHANNELS, SPECTRA, IMAGE = "channels", "spectra", "image"
+_WAVELENGTHS = ("nm", "µm", "um", "micron", "microns", "angstrom", *WAVENUMBERS, "ppm", "mz", "m/z")
+_OVER_TIME = ("s", "ms", "us", "µs", "hz", "khz", "min", "h")
+_SHARE_KNOWN = 0.5  # of the channels whose position must be known
+_PEAKS = 4
+_MOST_COMPONENTS = 5
+_MOST_CHANNELS = 400  # lines of a butterfly plot
+_MOST_PROBLEMS = 3  # that are drawn
+_WIDE = 8.6  # inches
+
+
+def figures_for(axes: Axes | None, kind: str | None = None) -> str | None:
+    """Return which figures suit samples with these axes: "channels", "spectra", "image" or None for the usual maps.
+
+    Parameters
+    ----------
+    axes : tuple of Axis or None
+    kind : str, optional
+        Kind of the samples ("eeg", "spectra", ...), if it is known; it decides where the axes do not.
+    """
+    if axes is None or not 1 <= len(axes) <= 3:
+        return None
+    if _spectral_mode(axes, kind) is not None and (len(axes) != 2 or not _is_named(axes)):
+        return SPECTRA
+    if len(axes) == 2 and channel_mode(axes) is not None:
+        return CHANNELS
+    return IMAGE if len(axes) == 2 and any(axis.values is not None for axis in axes) else None
+
+
+def channel_mode(axes: Axes) -> int | None:
+    """Return the mode of channels beside one of time or frequency; None if there is none."""
+    named = [mode for mode, axis in enumerate(axes) if axis.values is not None and not axis.is_numeric]
+    others = [axis for mode, axis in enumerate(axes) if mode not in named]
+    if len(named) == 1 and all(axis.is_numeric or axis.unit.casefold() in _OVER_TIME for axis in others):
+        return named[0]
+    return None
+
+
+def field_section(
+    model: Any, samples: SampleSet | None, problems: Sequence[int], sample_axes: AnyAxes
+) -> Section | None:
+    """Return the figures of the field of the samples; None if their axes ask for none.
+
+    Parameters
+    ----------
+    model : estimator
+    samples : SampleSet or None
+        Patterns and class means need them; otherwise figures are of the weight.
+    problems : sequence of int
+        The binary problems that are drawn.
+    sample_axes
+        Axes of the samples.
+    """
+    axes = axes_of_figures(model, sample_axes)
+    wanted = figures_for(axes, None if samples is None else samples.field)
+    if wanted is None or axes is None or isinstance(classifier_of(model).coef_, dict):
+        return None
+    found = _maps(model, samples, tuple(_sizes(model, samples)))
+    if found is None:
+        return None
+    what, maps, means = found
+    names, problems = problem_names(model), problems[:_MOST_PROBLEMS]
+    draw = {CHANNELS: _channel_pictures, SPECTRA: _spectral_pictures, IMAGE: _image_pictures}[wanted]
+    groups = [
+        {"name": names[k], "pictures": draw(maps[k], axes, f"{what}, {names[k]}", means)}
+        for k in problems
+        if k < len(maps)
+    ]
+    if wanted == CHANNELS:
+        groups = _with_components(model, problems, axes, groups)
+    heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes"}[wanted]
+    text = f"The {what} on the axes of the samples: {' x '.join(axis.label or '?' for axis in axes)}."
+    text += "" if what == "activation pattern" else " Only patterns should be interpreted, which need the samples."
+    if len(problems) < len(names):
+        text += f" Shown: {len(problems)} of {len(names)} binary problems."
+    return Section(heading, "field.html", {"text": text, "groups": groups, "what": "binary problem"})
+
+
+def axes_of_figures(model: Any, sample_axes: AnyAxes) -> Axes | None:
+    """Return the axes of the maps of a model, given those of the samples; None if they are unknown, or of views."""
+    found = axes_of_maps(model, sample_axes)
+    return found if isinstance(found, tuple) else None
+
+
+def _sizes(model: Any, samples: SampleSet | None) -> Sequence[int]:
+    shape: Sequence[int] = (sample_shape(model) or ()) if samples is None else samples.data.shape[1:]
+    return shape
+
+
+def _maps(
+    model: Any, samples: SampleSet | None, shape: tuple[int, ...]
+) -> tuple[str, Array, dict[str, FloatArray]] | None:
+    """Return what is drawn, its maps and the mean sample of each class; None if they are on other axes."""
+    if samples is not None and samples.target is not None:
+        maps = activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
+        if isinstance(maps, dict) or maps.shape[1:] != shape:
+            return None
+        seen = samples_for_map(model, samples.data, Metadata(samples.groups, samples.confounds))
+        own = {str(label): np.flatnonzero(samples.target == label) for label in np.unique(samples.target)}
+        means = {name: to_host(np.mean(rows_of(seen, rows), axis=0, dtype=np.float64)) for name, rows in own.items()}
+        return "activation pattern", maps, means
+    try:
+        maps = weight_maps(model, shape)
+    except NotAffineError:
+        return None
+    return None if isinstance(maps, dict) or maps.shape[1:] != shape else ("weight", maps, {})
+
+
+# channels x time or frequency
+
+
+def _channel_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
+    mode = channel_mode(axes) or 0
+    matrix, modes = (values, axes) if mode == 0 else (values.T, axes[::-1])
+    drawn = _topographies(matrix, modes, title)
+    if len(matrix) <= _MOST_CHANNELS:
+        caption = f"One line per channel: {title}. The channels with the largest values are named."
+        drawn.append(_wide(plot_butterfly, matrix, modes, ylabel=title.split(",")[0], caption=caption, height=3.2))
+    height = min(7.0, max(3.0, 1.2 + 0.13 * len(matrix)))
+    drawn.append(_wide(plot_channels, matrix, modes, caption=f"Channels by name: {title}.", height=height))
+    return drawn
+
+
+def _topographies(matrix: Array, modes: Axes, title: str) -> list[Picture]:
+    """Return maps on the head at the times (or frequencies) at which channels differ most; none without positions."""
+    if not _on_head(modes[0]):
+        return []
+    places = peak_places(matrix)
+    titles = [modes[1].spoken(place) if modes[1].values is not None else f"entry {place}" for place in places]
+    names = [str(name) for name in modes[0].values]
+    what = f"On the head, where the channels differ most: {title}. {_without_place(names)}"
+    return [_wide(plot_topographies, matrix[:, places].T, names, titles=titles, caption=what.strip(), height=2.5)]
+
+
+def peak_places(matrix: Array, most: int = _PEAKS) -> list[int]:
+    """Return the columns with the largest variation over channels, apart from each other, in order."""
+    from scipy.signal import find_peaks
+
+    spread = np.nan_to_num(np.std(np.asarray(matrix, np.float64), axis=0))
+    padded = np.concatenate([[0.0], spread, [0.0]])  # so that the ends can be peaks
+    peaks = find_peaks(padded, distance=max(1, len(spread) // 12))[0] - 1
+    if not len(peaks):
+        peaks = np.array([int(spread.argmax())])
+    return sorted(int(place) for place in peaks[np.argsort(-spread[peaks], kind="stable")][:most])
+
+
+def _with_components(
+    model: Any, problems: Sequence[int], axes: Axes, groups: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the groups with maps on the head of the channel factors of a CP weight, if there is one."""
+    from tensorly.cp_tensor import CPTensor
+
+    mode = channel_mode(axes) or 0
+    axis, weights = axes[mode], classifier_of(model).weight_
+    weights = weights if isinstance(weights, list) else [weights]
+    if not _on_head(axis) or len(classifier_of(model).sample_shape_) != len(axes):
+        return groups
+    for group, k in zip(groups, problems, strict=False):
+        weight = weights[k]
+        if isinstance(weight, CPTensor) and len(weight.factors[mode]) == len(axis.values):
+            factor = np.asarray(weight.factors[mode])[:, :_MOST_COMPONENTS].T
+            titles = [f"component {place + 1}" for place in range(len(factor))]
+            scaled = factor / np.maximum(np.abs(factor).max(axis=1, keepdims=True), 1e-300)
+            names = [str(name) for name in axis.values]
+            caption = "Channel factors of the components of the weight, each scaled to its largest value."
+            group["pictures"].append(
+                _wide(plot_topographies, scaled, names, titles=titles, caption=caption, height=2.5)
+            )
+    return groups
+
+
+def _on_head(axis: Axis) -> bool:
+    """Return whether enough channels have a known position."""
+    if axis.values is None or axis.is_numeric:
+        return False
+    known = len(electrode_positions(list(axis.values)))
+    return known >= max(FEWEST_CHANNELS, _SHARE_KNOWN * len(axis.values))
+
+
+def _without_place(names: Sequence[str]) -> str:
+    known = electrode_positions(names)
+    lacking = [name for name in names if name not in known]
+    if not lacking:
+        return ""
+    more = f" and {len(lacking) - 8} more" if len(lacking) > 8 else ""
+    return f"Left out, since their place is not known: {', '.join(lacking[:8])}{more}."
+
+
+# spectra
+
+
+def _is_named(axes: Axes) -> bool:
+    return any(axis.values is not None and not axis.is_numeric for axis in axes)
+
+
+def _spectral_mode(axes: Axes, kind: str | None) -> int | None:
+    """Return the mode of wavelengths: the longest that is in such a unit, or numeric in samples that are spectra."""
+    found = [mode for mode, axis in enumerate(axes) if axis.is_numeric and axis.unit.casefold() in _WAVELENGTHS]
+    if not found and kind == "spectra":
+        found = [mode for mode, axis in enumerate(axes) if axis.is_numeric]
+    return max(found, key=lambda mode: len(axes[mode].values)) if found else None
+
+
+def _spectral_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
+    mode = _spectral_mode(axes, "spectra")
+    mode = len(axes) - 1 if mode is None else mode
+    others = tuple(other for other in range(len(axes)) if other != mode)
+    line = np.asarray(values, np.float64).mean(axis=others)
+    below = {name: own.mean(axis=others) for name, own in means.items()} or None
+    over = f", mean over {' and '.join(axes[other].label or f'mode {other + 1}' for other in others)}" if others else ""
+    words = f"At full resolution: {title}{over}" + ("; beneath it, the mean of each class." if below else ".")
+    options: dict[str, Any] = {"means": below, "ylabel": title.split(",")[0], "height": 4.6 if below else 3.0}
+    drawn = [_wide(plot_spectra, {title: line}, axes[mode], caption=words, **options)]
+    if len(axes) == 2:
+        drawn += _image_pictures(values if mode else values.T, axes if mode else axes[::-1], title, means)
+    return drawn
+
+
+def _image_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
+    return [_wide(plot_channels, values, axes, caption=f"Along both modes: {title}.", height=3.4)]
+
+
+def _wide(draw: Callable[..., Any], *arguments: Any, caption: str, height: float, **options: Any) -> Picture:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # channels without a place, which the caption names
+        return picture(draw, *arguments, caption=caption, size=(_WIDE, height), **options)
