@@ -1,9 +1,7 @@
-"""Tests of the installed package: lazy imports, types, doctests."""
+"""Tests of the installed package: lazy imports and types."""
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import subprocess
 import sys
 from importlib.metadata import version
@@ -31,13 +29,6 @@ def test_the_version_is_that_of_the_installation():
 
 def test_types_are_published():
     assert files("tensormargin").joinpath("py.typed").is_file()
-
-
-@pytest.mark.parametrize("module", ["tensormargin.estimators.classifier", "tensormargin.methods"])
-def test_examples_in_docstrings(module):
-    result = doctest.testmod(importlib.import_module(module))
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def loaded_after(statement: str, *modules: str) -> list[str]:

@@ -4,4 +4,11 @@ from __future__ import annotations
 
 
 class LostWorkersError(ConnectionError):
-    """A job returned no result because its workers died or the scheduler went away."""
+    """A job returned no result because its workers died or the scheduler went away.
+
+    Examples
+    --------
+    >>> from tensormargin.cluster import LostWorkersError
+    >>> issubclass(LostWorkersError, Exception)
+    True
+    """

@@ -45,6 +45,12 @@ class Recipe:
         "none", "entry", "global", or "mode K" (K from 1): see `TensorScaler`.
     confounds : tuple of str
         Names of the confounds to remove, see `Deconfound`; on each training set, before the other steps but the length.
+
+    Examples
+    --------
+    >>> from tensormargin.preparation import Recipe
+    >>> Recipe(resize=(16, 16)).words()
+    ['samples were resized to 16 x 16']
     """
 
     by_group: bool = False
