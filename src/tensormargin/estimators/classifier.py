@@ -148,7 +148,7 @@ class TensorMarginClassifier(AccuracyMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "decomposition": [StrOptions(set(FORMATS)), dict],
+        "decomposition": [StrOptions(FORMATS.keys()), dict],
         "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, dict, None],
         "lam": [Interval(Real, 0, None, closed="neither")],
         "mu1": [Interval(Real, 0, None, closed="left")],
