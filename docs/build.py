@@ -16,8 +16,16 @@ DOCS = Path(__file__).parent
 SITE = DOCS / "_build" / "html"
 
 
+def remove_old_pages() -> None:
+    """Remove the pages of scripts that are gone."""
+    for path in (DOCS / "gallery").glob("plot_*"):
+        if not (DOCS / "examples" / f"{path.name.partition('.')[0]}.py").exists():
+            path.unlink()
+
+
 def main() -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    remove_old_pages()
     doctrees = SITE.with_name("doctrees")
     if code := build_main(
         ["-W", "--keep-going", "-q", "-j", "auto", "-b", "html", "-d", str(doctrees), str(DOCS), str(SITE)]

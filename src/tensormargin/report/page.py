@@ -47,7 +47,7 @@ class Page:
     Examples
     --------
     >>> from tensormargin.report import Page, render
-    >>> page = Page("A title", ["One sentence."], "2026-01-01", {"tensormargin": "0.1.0"})
+    >>> page = Page("A title", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"})
     >>> "One sentence." in render(page)
     True
     """
@@ -65,7 +65,7 @@ def render(page: Page) -> str:
     Examples
     --------
     >>> from tensormargin.report import Page, render
-    >>> html = render(Page("<b>", ["One sentence."], "2026-01-01", {"tensormargin": "0.1.0"}))
+    >>> html = render(Page("<b>", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"}))
     >>> "&lt;b&gt;" in html
     True
     """
@@ -89,7 +89,7 @@ def write_page(path: str | Path, page: Page) -> None:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from tensormargin.report import Page, write_page
-    >>> page = Page("A title", ["One sentence."], "2026-01-01", {"tensormargin": "0.1.0"})
+    >>> page = Page("A title", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_page(f"{folder}/report.html", page)
     ...     [path.name for path in Path(folder).iterdir()]
