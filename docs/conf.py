@@ -31,7 +31,9 @@ autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-myst_enable_extensions = ["smartquotes", "colon_fence"]
+smartquotes = False  # quotes in docstrings are those of Python
+toc_object_entries_show_parents = "hide"
+
 myst_heading_anchors = 4  # the same addresses as those of a Markdown viewer
 myst_links_external_new_tab = False
 

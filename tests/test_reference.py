@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import re
 import runpy
 import sys
 import warnings
@@ -98,6 +99,34 @@ def test_no_name_has_two_pages():
         if not one.is_constant:
             homes[inspect.unwrap(one.value)].add(one.full)
     assert all(len(pages) == 1 for pages in homes.values())
+
+
+def test_the_first_page_says_what_the_results_say():
+    """Fails if a result changes, so that the headline is changed as well."""
+    page, field, results, method = (
+        (DOCS / f"{name}.md").read_text("utf-8") for name in ("index", "field", "results", "method")
+    )
+    page = " ".join(page.split())
+    assert "| best mean rank | holds | 1.71, next MiniRocket 3.24 |" in field
+    assert "(1.71; next is MiniRocket with 3.24)" in page
+    gains = dict(re.findall(r"^\| (\S+) \|.*\| \+([\d.]+) \| [\d.e-]+ \| [\d.e-]+ \|$", field, re.MULTILINE))
+    assert f"{gains['MiniRocket']} points above MiniRocket's, {gains['LinearSVC']} above" in page
+    seconds = dict(re.findall(r"^\| (ours|LinearSVC) \|(?:[^|]*\|){4} ([\d.]+) \|", field, re.MULTILINE))
+    assert f"a median of {seconds['ours']} s of processor time per split, against {seconds['LinearSVC']} s" in page
+    behind = dict(re.findall(r"(\w+) ([\d.]+)", re.search(r"more behind: (.*?) \|", field)[1]))
+    assert behind == {"haxby_brain": "2.3", "eem_olive_oil": "2.5", "schizo_fnc": "2.3"}
+    for subject, count in (
+        ("The margin terms (mu1 = mu2 = 1)", 36),
+        ("The low-rank weight in place of the flat one", 60),
+    ):
+        line = next(line for line in results.splitlines() if line.startswith(f"- {subject}: of {count} comparisons"))
+        assert "in 0 and 0 after Holm's correction" in line
+        low, high = re.search(r"(-[\d.]+) to (\+[\d.]+) points", line).groups()
+        assert f"({low.replace('-', '\N{MINUS SIGN}')} to {high} points" in page
+    means = [line.split("|")[2:6:3] for line in method.split("| λ \\ μ |")[1].splitlines()[2:7]]
+    alone, with_terms = ([float(cell.strip(" *")) for cell in column] for column in zip(*means, strict=True))
+    assert f"between {min(with_terms)} and {max(with_terms)} points" in page
+    assert f"it is between {min(alone)} and {max(alone)}" in page
 
 
 class TestLinks:

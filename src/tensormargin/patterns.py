@@ -27,7 +27,7 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
     A weight is a filter: it extracts the class from the data but does not show where the class is encoded. A large
     entry may only cancel noise shared with another entry, and its sign and size then follow from the noise. So a weight
     must not be read as a map of the signal. The pattern can be: under the linear model ``z = a s + noise``, with noise
-    uncorrelated with the score s, it is
+    uncorrelated with the score s, it is::
 
         a = Cov(z, s) / Var(s),    s = <W, z> + b,
 
