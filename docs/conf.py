@@ -9,7 +9,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
-import reference
+import api_reference
 
 import tensormargin
 
@@ -103,14 +103,14 @@ def lead_inside(app, docname: str, source: list[str]) -> None:
         for outside, page in OUTSIDE.items():
             source[0] = source[0].replace(f"]({outside})", f"]({page})")
         source[0] = (
-            source[0].replace("](examples)", "](gallery/index.rst)").replace("](reference.py)", "](api/index.rst)")
+            source[0].replace("](examples)", "](gallery/index.rst)").replace("](api_reference.py)", "](api/index.rst)")
         )
 
 
 def setup(app) -> None:
     """Write the pages that are made of something else before anything is read."""
-    reference.write(DOCS / "api")
+    api_reference.write(DOCS / "api")
     write_outside_pages()
     app.connect("source-read", lead_inside)
-    app.connect("autodoc-skip-member", reference.skip_foreign)
-    app.connect("doctree-resolved", reference.link_names)
+    app.connect("autodoc-skip-member", api_reference.skip_foreign)
+    app.connect("doctree-resolved", api_reference.link_names)

@@ -1,7 +1,7 @@
 """The pages of the API reference: one per public name, and one per package with a table of its names.
 
 `docs/conf.py` writes them to docs/api before the site is built, so that a new public name has a page without further
-work. ``python docs/reference.py`` lists public names without an example that runs.
+work. ``python docs/api_reference.py`` lists public names without an example that runs.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ from tensormargin.datasets import CATALOGUE, is_at_hand
 
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
-import reference  # noqa: E402
+import api_reference as reference  # noqa: E402
+
+sys.path.remove(str(DOCS))
 
 NAMES = reference.public_names()
 PACKAGES = sorted({one.package for one in NAMES})
