@@ -75,6 +75,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "abort_on_example_error": True,
     "plot_gallery": "True",
+    "capture_repr": (),  # scripts print what they show
     "matplotlib_animations": False,
     "reset_modules": ("matplotlib",),
 }

@@ -3,7 +3,7 @@ A new format of one's own
 =========================
 
 A weight format is a class with a few methods: how to start, which blocks to solve for, and how to write them back. The
-solvers, the search, saved models and plots then work with it.
+classifier and the search then take it by name.
 """
 
 # %%
