@@ -8,6 +8,7 @@ import tensorly as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV
 from tensormargin.formats import FORMATS
 from tensormargin.samples import MemorySamples
 
@@ -206,3 +207,14 @@ def test_complete_ranks(name, rank, shape, expected):
 def test_a_format_knows_its_own_containers(name, shape):
     container = random_weight(name, shape).to_tensorly()
     assert [form.name for form in FORMATS.values() if form.wrote(container)] == [name]
+
+
+def test_classifiers_and_searches_take_formats_that_others_register(monkeypatch):
+    X, y = np.random.default_rng(0).standard_normal((20, 4, 3)), np.arange(20) % 2
+    with pytest.raises(ValueError, match="decomposition"):
+        TensorMarginClassifier("mine").fit(X, y)
+    monkeypatch.setitem(FORMATS, "mine", type("Mine", (FORMATS["full"],), {"name": "mine"}))
+    mine, full = TensorMarginClassifier("mine").fit(X, y), TensorMarginClassifier("full").fit(X, y)
+    np.testing.assert_allclose(mine.coef_, full.coef_, rtol=1e-6)
+    search = TensorMarginClassifierCV(decompositions=("mine",), lams=(1.0,), mus=(1.0,), cv=2).fit(X, y)
+    assert search.best_params_["decomposition"] == "mine"

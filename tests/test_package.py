@@ -1,13 +1,14 @@
-"""Tests of the installed package: lazy imports, types, doctests."""
+"""Tests of the installed package: lazy imports and types."""
 
 from __future__ import annotations
 
-import doctest
-import importlib
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from sklearn.pipeline import make_pipeline
 
 import tensormargin
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, save_model
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def test_every_public_name_is_there():
@@ -29,15 +33,39 @@ def test_the_version_is_that_of_the_installation():
     assert tensormargin.__version__ == version("tensormargin")
 
 
+def test_the_citation_is_complete_and_of_this_version():
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which Dask installs")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors", "license", "version"} <= set(citation)
+    assert citation["version"] == tensormargin.__version__
+    assert citation["license"] == PROJECT["license"]
+    for one in (citation, *citation["references"]):
+        assert one["title"]
+        assert all({"name", "family-names"} & set(author) for author in one["authors"])
+
+
+def test_the_lowest_python_is_declared_once():
+    versions = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+    assert versions == [f"3.{minor}" for minor in range(11, 15)]
+
+
+def test_every_dependency_has_a_lowest_version():
+    """`.ci/lowest-versions` tries them."""
+    extras = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *(line for lines in extras.values() for line in lines)]
+    assert [line for line in lines if ">=" not in line and not line.startswith("tensormargin[")] == []
+
+
+def test_the_changelog_has_the_usual_form():
+    titles = re.findall(r"^(##+) (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert titles[0] == ("##", "Unreleased")
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert {title for level, title in titles if level == "###"} <= kinds
+
+
 def test_types_are_published():
     assert files("tensormargin").joinpath("py.typed").is_file()
-
-
-@pytest.mark.parametrize("module", ["tensormargin.estimators.classifier", "tensormargin.methods"])
-def test_examples_in_docstrings(module):
-    result = doctest.testmod(importlib.import_module(module))
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def loaded_after(statement: str, *modules: str) -> list[str]:

@@ -25,8 +25,20 @@ class AffineForm(NamedTuple):
 
     Attributes
     ----------
-    weights : ndarray of shape (n_problems, *sample shape); a dictionary of them for several views
+    weights : ndarray of shape ``(n_problems, *sample shape)``; a dictionary of them for several views
     offsets : ndarray of shape (n_problems,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, affine_form
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> form = affine_form(clf)
+    >>> scores = np.tensordot(data.data, form.weights[0], 2) + form.offsets[0]
+    >>> bool(np.allclose(scores, clf.decision_function(data.data)))
+    True
     """
 
     weights: Any

@@ -23,7 +23,21 @@ _BYTES_AT_ONCE = 2**26
 
 
 class LeakageWarning(UserWarning):
-    """Warning that training and test samples may not be independent, so that accuracies are too high."""
+    """Warning that training and test samples may not be independent, so that accuracies are too high.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import warnings
+    >>> import numpy as np
+    >>> from tensormargin import LeakageWarning, load_samples
+    >>> with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     np.savez(f"{folder}/study.npz", X=np.random.rand(6, 3, 4), y=[0, 1] * 3, subject=[1, 1, 2, 2, 3, 3])
+    ...     samples = load_samples(f"{folder}/study.npz")
+    >>> [warning.category.__name__ for warning in caught]
+    ['LeakageWarning']
+    """
 
 
 def duplicate_samples(X: Any) -> list[Array]:

@@ -32,6 +32,12 @@ class Bound:
         Observed rate of the event.
     event : str
         The bounded event.
+
+    Examples
+    --------
+    >>> from tensormargin import Bound
+    >>> Bound(value=0.25, rate=0.1, event="margin <= 0").vacuous
+    False
     """
 
     value: float
@@ -98,6 +104,18 @@ class MarginReport:
     in a Pipeline (or the scale of several views) were chosen without looking at them. With several binary problems,
     each bound holds with probability
     ``1 - delta`` on its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, margin_report
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> report = margin_report(TensorMarginClassifier("cp", 1).fit(data.data, data.target), data.data, data.target)
+    >>> bool(np.isclose(report.mean, report.margins.mean()))
+    True
+    >>> report.rademacher.event
+    'm <= 0'
     """
 
     classes: tuple[Any, Any]
@@ -151,6 +169,18 @@ def margin_report(
     Returns
     -------
     MarginReport, or a list with one per binary problem for more than two classes
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier, margin_report
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> report = margin_report(clf, data.data, data.target)
+    >>> report.classes
+    (-1, 1)
+    >>> report.cantelli.rate <= report.cantelli.value
+    True
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta is a probability between 0 and 1; got delta={delta!r}")

@@ -27,7 +27,7 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
     A weight is a filter: it extracts the class from the data but does not show where the class is encoded. A large
     entry may only cancel noise shared with another entry, and its sign and size then follow from the noise. So a weight
     must not be read as a map of the signal. The pattern can be: under the linear model ``z = a s + noise``, with noise
-    uncorrelated with the score s, it is
+    uncorrelated with the score s, it is::
 
         a = Cov(z, s) / Var(s),    s = <W, z> + b,
 
@@ -56,6 +56,19 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
     ndarray of shape (n_problems, I_1, ..., I_M)
         In the order of ``clf.coef_``. Zero for a problem whose samples all have the same score. For several views a
         dictionary of them, each over the samples that have the view.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, activation_pattern
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(100, (8, 9), rank=1, random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> pattern = activation_pattern(clf, data.data)
+    >>> pattern.shape
+    (1, 8, 9)
+    >>> bool(np.corrcoef(pattern.ravel(), data.difference.ravel())[0, 1] > 0.8)
+    True
     """
     clf = classifier_of(model)
     X = original_samples(model, X)  # once: it is used twice

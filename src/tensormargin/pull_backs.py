@@ -31,7 +31,21 @@ _ROUNDING, _SINGLE_ROUNDING = 1e-9, 1e-4  # of a score, relative to the sum of i
 
 
 class NotAffineError(TypeError):
-    """Raised if a step of a model is not affine, or if there is no rule to pull a weight back through it."""
+    """Raised if a step of a model is not affine, or if there is no rule to pull a weight back through it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tensormargin import BandPower, NotAffineError, TensorMarginClassifier, affine_form
+    >>> X, y = np.random.default_rng(0).standard_normal((20, 3, 128)), np.arange(20) % 2
+    >>> model = make_pipeline(BandPower(sfreq=64), TensorMarginClassifier("cp", 1)).fit(X, y)
+    >>> try:
+    ...     affine_form(model)
+    ... except NotAffineError as error:
+    ...     print("BandPower" in str(error))
+    True
+    """
 
 
 _BY_TYPE: dict[type, PullBack] = {}
@@ -48,7 +62,7 @@ def register_pull_back(kind: type | str, pull_back: PullBack) -> None:
     kind : type or str
         A type, or ``"package.ClassName"`` (top-level package and class name) for libraries that need not be installed.
     pull_back : callable
-        ``pull_back(step, weights)`` takes weights on the step's output, of shape (n_problems, *output shape), and
+        ``pull_back(step, weights)`` takes weights on the step's output, of shape ``(n_problems, *output shape)``, and
         returns weights on the step's input and one constant per problem, with
         ``<W, step.transform(x)> = <W', x> + constant`` for every sample x. It may raise `NotAffineError`.
 

@@ -56,6 +56,15 @@ def describe_model(classifier: TensorMarginClassifier, steps: Sequence[Any] = ()
     """Return the decomposition and rank of the weight in words; for vectors, that the weight is flat.
 
     Vectors of kernel features are told from others by the ``steps`` before the classifier.
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.report import describe_model
+    >>> data = make_low_rank_classes(40, (6, 7, 5), random_state=0)
+    >>> describe_model(TensorMarginClassifier("cp", 2).fit(data.data, data.target))
+    'CP weight of rank 2'
     """
     if isinstance(classifier.sample_shape_, dict):
         return _describe_views(classifier)
@@ -110,7 +119,14 @@ def _strength(value: Any) -> str:
 
 
 def describe_chosen(chosen: Mapping[str, Any], lam: str = "lambda", mu: str = "mu") -> str:
-    """Return the strengths and the scheme that a search has chosen; one-vs-one goes without saying."""
+    """Return the strengths and the scheme that a search has chosen; one-vs-one goes without saying.
+
+    Examples
+    --------
+    >>> from tensormargin.report import describe_chosen
+    >>> describe_chosen({"lam": 1.0, "mu1": 1.0, "mu2": 1.0})
+    'lambda 1, mu 1'
+    """
     mu1, mu2 = _strength(chosen["mu1"]), _strength(chosen["mu2"])
     strengths = f"{lam} {_strength(chosen['lam'])}, {mu} {mu1}" + ("" if mu1 == mu2 else f" and {mu2}")
     if chosen.get("multi_class", "ovo") == "ovo":
@@ -119,7 +135,21 @@ def describe_chosen(chosen: Mapping[str, Any], lam: str = "lambda", mu: str = "m
 
 
 def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
-    """Return sentences on data, preparation, model, choice, evaluation and software."""
+    """Return sentences on data, preparation, model, choice, evaluation and software.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin import TensorMarginClassifier, save_model
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.report import statements
+    >>> data = make_low_rank_classes(40, (6, 7), rank=1, random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lines = statements(clf, save_model(f"{folder}/model.skops", clf))
+    >>> lines[0]
+    'Preparation: none.'
+    """
     about = facts.get("about", {})
     lines = [_data(about.get("data")), _preparation(model), _model(model)]
     lines.insert(2, CONFOUNDS_WARNING if removed_confounds(model) else "")
@@ -284,7 +314,21 @@ def _training_sets(evaluation: Mapping[str, Any]) -> str:
 
 
 def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> list[str]:
-    """Return the results of the evaluation, the comparison with the flat reference and the permutation test."""
+    """Return the results of the evaluation, the comparison with the flat reference and the permutation test.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import FitPlan, fit_and_evaluate
+    >>> from tensormargin.io import SampleSet
+    >>> from tensormargin.report import evaluation_lines
+    >>> data = make_low_rank_classes(40, (6, 7), rank=1, random_state=0)
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> about = fit_and_evaluate(samples, FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=2)).about
+    >>> lines = evaluation_lines(about["evaluation"], None)
+    >>> lines[0].startswith("Accuracy on held-out samples: ")
+    True
+    """
     if evaluation is None:
         return ["This model was not evaluated: how well it does on new samples is not known.", *_chance_lines(chance)]
     reference, majority = evaluation["reference"], evaluation["majority"]

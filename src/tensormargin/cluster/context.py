@@ -57,10 +57,17 @@ def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[
 
     Examples
     --------
-    ::
+    In place of ``cluster``, the address of a scheduler will do: ``on_cluster("tcp://10.0.0.1:8786", X)``.
 
-        with on_cluster("tcp://10.0.0.1:8786", X):
-            TensorMarginClassifierCV().fit(X, y)
+    >>> from dask.distributed import LocalCluster
+    >>> from tensormargin import TensorMarginClassifier, on_cluster
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> digits = load_digits_tensor()
+    >>> X, y = digits.data[:300], digits.target[:300]
+    >>> with LocalCluster(2, processes=False, dashboard_address=None) as cluster, on_cluster(cluster, X):
+    ...     clf = TensorMarginClassifier("cp", 1, n_jobs=-1).fit(X, y)
+    >>> clf.score(X, y) > 0.9
+    True
     """
     try:
         from .backend import ClusterBackend, connected
@@ -80,7 +87,14 @@ def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[
 
 
 def goes_to_cluster() -> bool:
-    """Return whether jobs run on a cluster, that is, within `on_cluster`."""
+    """Return whether jobs run on a cluster, that is, within `on_cluster`.
+
+    Examples
+    --------
+    >>> from tensormargin.cluster import goes_to_cluster
+    >>> goes_to_cluster()
+    False
+    """
     return hasattr(get_active_backend()[0], "remember")
 
 
@@ -89,6 +103,16 @@ def sent_once(X: Array) -> Iterator[None]:
     """Let all steps within the context share one copy of X per worker; without a cluster, do nothing.
 
     Samples that are lazy or on a device are not sent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.cluster import sent_once, take
+    >>> X = np.arange(12).reshape(4, 3)
+    >>> with sent_once(X):
+    ...     take(X, np.array([2, 0]))
+    array([[6, 7, 8],
+           [0, 1, 2]])
     """
     if not (goes_to_cluster() and isinstance(X, np.ndarray)):
         yield
@@ -98,7 +122,15 @@ def sent_once(X: Array) -> Iterator[None]:
 
 
 def take(X: Array, rows: Array) -> Array:
-    """Return ``X[rows]``; on a cluster that holds X, jobs take these rows from the worker's copy."""
+    """Return ``X[rows]``; on a cluster that holds X, jobs take these rows from the worker's copy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.cluster import take
+    >>> take(np.arange(12).reshape(4, 3), np.array([3]))
+    array([[ 9, 10, 11]])
+    """
     part = X[rows]
     if goes_to_cluster() and isinstance(X, np.ndarray):
         get_active_backend()[0].remember(part, X, rows)

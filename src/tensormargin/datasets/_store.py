@@ -25,7 +25,21 @@ _CHUNK = 1 << 20
 
 
 class DataUnavailableError(OSError):
-    """Raised if data are not stored locally and cannot be downloaded; the message names both remedies."""
+    """Raised if data are not stored locally and cannot be downloaded; the message names both remedies.
+
+    Examples
+    --------
+    >>> import os
+    >>> import tempfile
+    >>> from unittest.mock import patch
+    >>> from tensormargin.datasets import DataUnavailableError, load_muse_ssvep
+    >>> with tempfile.TemporaryDirectory() as empty, patch.dict(os.environ, TENSORMARGIN_DATA=empty):
+    ...     try:
+    ...         load_muse_ssvep(data_home=empty)
+    ...     except DataUnavailableError as error:
+    ...         print("TENSORMARGIN_DATA" in str(error))
+    True
+    """
 
 
 class ByHandError(OSError):
@@ -39,7 +53,14 @@ def data_folder() -> Path | None:
 
 
 def cache_folder(data_home: str | Path | None = None) -> Path:
-    """Return the folder for downloaded data: ``data_home``, TENSORMARGIN_CACHE, or the user's cache directory."""
+    """Return the folder for downloaded data: ``data_home``, TENSORMARGIN_CACHE, or the user's cache directory.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import cache_folder
+    >>> cache_folder("downloads").name
+    'downloads'
+    """
     chosen = data_home or os.environ.get("TENSORMARGIN_CACHE")
     if chosen:
         return Path(chosen).expanduser()

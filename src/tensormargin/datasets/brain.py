@@ -94,6 +94,13 @@ def load_haxby_slice(
     -------
     Bunch
         ``data``, ``target`` (names of the categories), ``groups`` (runs 0 to 11), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_haxby_slice
+    >>> haxby = load_haxby_slice(categories=("face", "house"))
+    >>> haxby.data.shape, len(set(haxby.groups))
+    ((216, 40, 20), 12)
     """
     if view not in _VIEWS:
         raise ValueError(f"view must be one of {', '.join(map(repr, _VIEWS))}; got {view!r}")
@@ -116,7 +123,18 @@ def load_haxby_slice(
 
 
 def standardise_runs(data: Array, runs: Array) -> Array:
-    """Return the data with each entry linearly detrended and scaled to unit variance within each run (float32)."""
+    """Return the data with each entry linearly detrended and scaled to unit variance within each run (float32).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.datasets import standardise_runs
+    >>> runs = np.repeat([0, 1], 10)
+    >>> volumes = np.random.default_rng(0).standard_normal((20, 3, 4)) + 5 * runs[:, None, None]
+    >>> standardised = standardise_runs(volumes, runs)
+    >>> bool(np.allclose(standardised[runs == 1].mean(axis=0), 0, atol=1e-5))
+    True
+    """
     from scipy.signal import detrend  # takes longer to import than most data sets to load
 
     standardised = np.empty(data.shape, np.float32)
@@ -159,6 +177,14 @@ def load_eeg(data_home: str | Path | None = None) -> Bunch:
     -------
     Bunch
         ``data`` of shape (61, 64, 64), ``target`` (1 alcoholic, 0 control), ``DESCR``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.datasets import load_eeg
+    >>> eeg = load_eeg()
+    >>> eeg.data.shape, np.bincount(eeg.target)
+    ((61, 64, 64), array([22, 39]))
     """
     path = obtain("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", _fetch_eeg, data_home, "TRES's copy")
     stored = read_arrays(path, ("X", "y"))
@@ -191,6 +217,13 @@ def load_muse_ssvep(data_home: str | Path | None = None) -> Bunch:
     Bunch
         ``data`` of shape (257, 5, 768) (float32), ``target`` ("20Hz", "30Hz"), ``groups`` (recordings 0 to 7),
         ``subject``, ``sfreq`` (256 Hz), ``channel_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_muse_ssvep
+    >>> muse = load_muse_ssvep()
+    >>> muse.data.shape, muse.channel_names
+    ((257, 5, 768), array(['TP9', 'AF7', 'AF8', 'TP10', 'POz'], dtype='<U4'))
     """
     fetch = by_hand("its trials are cut out of filtered recordings, github.com/NeuroTechX/eeg-notebooks_v0.1")
     stored = read_arrays(obtain("muse_ssvep/muse_ssvep.npz", fetch, data_home))
@@ -232,6 +265,13 @@ def load_schizo_fnc(
         ``data`` is `Views` with "connectivity", correlations of the activity of 28 brain networks (functional MRI), and
         "loadings", how strong 32 patterns of grey matter are (structural MRI); ``target`` is 0 for healthy people and 1
         for patients; ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_schizo_fnc
+    >>> X, y = load_schizo_fnc(return_X_y=True)
+    >>> X.names, len(y)
+    (('connectivity', 'loadings'), 86)
     """
     if view not in (None, "connectivity", "loadings"):
         raise ValueError(f"view must be 'connectivity', 'loadings' or None (both); got {view!r}")
@@ -266,6 +306,17 @@ def load_adni(path: str | Path | None = None, samples: str | None = None, labels
     -------
     Bunch
         ``data`` of shape (n, I_1, I_2, I_3), ``target``, ``DESCR``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin.datasets import load_adni
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/adni.npz", volumes=np.random.rand(8, 4, 5, 6), labels=[0, 1] * 4)
+    ...     adni = load_adni(f"{folder}/adni.npz")
+    >>> adni.data.shape, adni.target.shape
+    ((8, 4, 5, 6), (8,))
     """
     return _load_fmri("ADNI", "33 x 61x73x61", path, samples, labels)
 
@@ -274,6 +325,17 @@ def load_adhd(path: str | Path | None = None, samples: str | None = None, labels
     """Return the ADHD-200 volumes of the paper's Table 6 (200 of 49x58x47) from a file provided by the user.
 
     See `load_adni` for the parameters and the result.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin.datasets import load_adhd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/adhd.npz", volumes=np.random.rand(8, 4, 5, 6), labels=[0, 1] * 4)
+    ...     adhd = load_adhd(f"{folder}/adhd.npz")
+    >>> adhd.data.shape, adhd.target.shape
+    ((8, 4, 5, 6), (8,))
     """
     return _load_fmri("ADHD-200", "200 x 49x58x47", path, samples, labels)
 

@@ -14,6 +14,13 @@ def load_digits_tensor() -> Bunch:
     -------
     Bunch
         ``data`` of shape (1797, 8, 8), ``target`` with the digits 0 to 9, and ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> digits = load_digits_tensor()
+    >>> digits.data.shape, digits.target[:5]
+    ((1797, 8, 8), array([0, 1, 2, 3, 4]))
     """
     from sklearn.datasets import load_digits  # also imports what downloads other data sets
 

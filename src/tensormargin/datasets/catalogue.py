@@ -40,6 +40,15 @@ class Entry:
         Kind of the samples, as ``tensormargin fit --kind`` takes it.
     sfreq : float or None
         Sampling frequency in Hz along the last mode, where it is known.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import CATALOGUE
+    >>> entry = CATALOGUE["digits"]
+    >>> entry.what, entry.kind
+    ('1,797 digits, 8 x 8, 10 classes', 'image')
+    >>> entry.load().data.shape
+    (1797, 8, 8)
     """
 
     what: str
@@ -196,19 +205,42 @@ CATALOGUE: Mapping[str, Entry] = MappingProxyType(
 
 
 def is_at_hand(entry: Entry) -> bool:
-    """Return whether a data set can be loaded without network access."""
+    """Return whether a data set can be loaded without network access.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import CATALOGUE, is_at_hand
+    >>> is_at_hand(CATALOGUE["digits"])
+    True
+    """
     return all(found(file) is not None for file in entry.files)
 
 
 def load_by_name(name: str) -> Bunch:
-    """Return a data set of the catalogue, with ``data``, ``target`` and optionally ``groups``."""
+    """Return a data set of the catalogue, with ``data``, ``target`` and optionally ``groups``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_by_name
+    >>> load_by_name("basic-motions").data.shape
+    (80, 6, 100)
+    """
     if name not in CATALOGUE:
         raise ValueError(f"unknown data set {name!r}; the data sets are {', '.join(CATALOGUE)}")
     return CATALOGUE[name].load()
 
 
 def export(name: str, path: str | Path) -> tuple[int, ...]:
-    """Write a data set as an .npz file with the arrays X, y and optionally groups; return the shape of X."""
+    """Write a data set as an .npz file with the arrays X, y and optionally groups; return the shape of X.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.datasets import export
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export("basic-motions", f"{folder}/motions.npz")
+    (80, 6, 100)
+    """
     bunch = load_by_name(name)
     arrays = {"X": bunch.data, "y": bunch.target}
     if bunch.get("groups") is not None:

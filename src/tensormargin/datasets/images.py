@@ -56,6 +56,13 @@ def fetch_mnist(subset: str = "all", data_home: str | Path | None = None) -> Bun
     Bunch
         ``data`` of shape (n, 28, 28) and ``target`` (digits 0 to 9), both uint8, ``n_train`` (the number of training
         images) and ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import fetch_mnist
+    >>> mnist = fetch_mnist("test")
+    >>> mnist.data.shape, mnist.data.dtype
+    ((10000, 28, 28), dtype('uint8'))
     """
     if subset not in ("all", "train", "test"):
         raise ValueError(f"subset must be 'all', 'train' or 'test'; got {subset!r}")
@@ -114,6 +121,12 @@ def fetch_orl(size: int = 32, data_home: str | Path | None = None) -> Bunch:
     The original images have 112x92 pixels. The whole image is resized, each new pixel being the mean over the area that
     it covers, so the aspect ratio changes as in the paper. scikit-learn's copy is already cropped and resized to 64x64:
     results differ in the first decimal, and ``DESCR`` says which version was used.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import fetch_orl
+    >>> fetch_orl(32).data.shape
+    (400, 32, 32)
     """
     if size < 1:
         raise ValueError(f"size must be a number of pixels, at least 1; got {size}")

@@ -77,6 +77,13 @@ def load_eem_olive_oil(data_home: str | Path | None = None) -> Bunch:
     Bunch
         ``data`` of shape (80, 13, 501) (float32), ``target`` ("pure", "adulterated"), ``groups`` (brands 0 to 3),
         ``excitation_nm``, ``emission_nm``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_eem_olive_oil
+    >>> oils = load_eem_olive_oil()
+    >>> oils.data.shape, len(oils.emission_nm)
+    ((80, 13, 501), 501)
     """
     path = obtain("eem_olive_oil/eem_olive_oil.npz", _fetch_olive_oil, data_home, "its authors' file")
     stored = read_arrays(path, ("X", "y", "groups", "class_names", "excitation_nm", "emission_nm"))
@@ -127,6 +134,12 @@ def load_modis_matogrosso(data_home: str | Path | None = None) -> Bunch:
     Bunch
         ``data`` of shape (2115, 6, 23) (float32), ``target`` (names of the classes), ``groups`` (squares of half a
         degree), ``longitude``, ``latitude``, ``band_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_modis_matogrosso
+    >>> load_modis_matogrosso().data.shape
+    (2115, 6, 23)
     """
     fetch = by_hand("its samples are nested tables of the R package sits, github.com/e-sensing/sits at 8da5e1a9")
     stored = read_arrays(obtain("modis_matogrosso/modis_matogrosso.npz", fetch, data_home))
@@ -162,6 +175,12 @@ def load_pmd_posture(classes: int = 3, means: bool = False, data_home: str | Pat
     Bunch
         ``data`` of shape (884, 64, 32), or (221, 64, 32) with ``means`` (float32), ``target`` (names of the postures),
         ``groups`` (people 1 to 13), ``recording``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_pmd_posture
+    >>> load_pmd_posture(means=True).data.shape
+    (221, 64, 32)
     """
     if classes not in (3, 17):
         raise ValueError(f"classes must be 3 or 17; got {classes}")
@@ -194,6 +213,13 @@ def load_ifnb_ms(data_home: str | Path | None = None) -> Bunch:
     Bunch
         ``data`` of shape (53, 76, 7) (float32), ``target`` ("poor_responder", "good_responder"), ``observed`` of shape
         (53, 7) (False for a missing visit, whose entries are zero), ``time_months``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_ifnb_ms
+    >>> ifnb = load_ifnb_ms()
+    >>> ifnb.data.shape, ifnb.observed.shape
+    ((53, 76, 7), (53, 7))
     """
     path = obtain("ifnb_ms/ifnb_ms.npz", _fetch_ifnb, data_home, "MultiwayClassification's copy")
     stored = read_arrays(path)

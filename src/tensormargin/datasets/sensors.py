@@ -60,6 +60,12 @@ def load_adrenal(size: int = 28, data_home: str | Path | None = None) -> Bunch:
     -------
     Bunch
         ``data`` of shape (1584, size, size, size) (uint8), ``target``, ``split`` ("train", "val", "test"), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_adrenal
+    >>> load_adrenal().data.shape
+    (1584, 28, 28, 28)
     """
     if size not in _ADRENAL_FILES:
         raise ValueError(f"size must be 28 or 64; got {size}")
@@ -126,6 +132,12 @@ def load_indian_pines(
     Bunch
         ``data`` of shape (n, patch, patch, 200) (uint16), ``target``, ``positions`` of shape (n, 2), ``groups``
         (squares of the scene), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_indian_pines
+    >>> load_indian_pines(patch=3, classes=(2, 3)).data.shape
+    (2258, 3, 3, 200)
     """
     if patch < 1 or patch % 2 == 0:
         raise ValueError(f"patch must be an odd number of pixels; got {patch}")

@@ -101,6 +101,13 @@ def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
     Bunch
         ``data`` of shape (275, 3, 206) (float32), ``target`` (names of the activities), ``split`` ("train" for 137
         samples, then "test"; other people), ``sfreq``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_epilepsy
+    >>> epilepsy = load_epilepsy()
+    >>> epilepsy.data.shape, epilepsy.sfreq
+    ((275, 3, 206), 16.0)
     """
     bunch = _uea("Epilepsy", _EPILEPSY_DESCR, data_home, sfreq=16.0)
     return described(bunch, ["channel", "time[s]"], time=np.arange(bunch.data.shape[2]) / 16.0)
@@ -119,6 +126,13 @@ def load_ering(data_home: str | Path | None = None) -> Bunch:
     Bunch
         ``data`` of shape (300, 4, 65) (float32), ``target`` (1 to 6), ``split`` ("train" for 30 samples, then "test"),
         ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_ering
+    >>> ering = load_ering()
+    >>> ering.data[ering.split == "train"].shape
+    (30, 4, 65)
     """
     return described(_uea("ERing", _ERING_DESCR, data_home), ["electrode", "time"])
 
@@ -138,6 +152,13 @@ def load_libras(data_home: str | Path | None = None) -> Bunch:
     Bunch
         ``data`` of shape (360, 2, 45) (float32), ``target`` (1 to 15), ``split`` ("train" for 180 samples, then
         "test"), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_libras
+    >>> libras = load_libras()
+    >>> libras.data[libras.split == "train"].shape
+    (180, 2, 45)
     """
     return described(_uea("Libras", _LIBRAS_DESCR, data_home), ["coordinate", "frame"], coordinate=["x", "y"])
 
@@ -205,6 +226,12 @@ def load_robot_failures(problem: str = "lp1", data_home: str | Path | None = Non
     Bunch
         ``data`` of shape (n, 6, 15) (float32), ``target`` (names of the failures), ``sfreq``, ``channel_names``,
         ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_robot_failures
+    >>> load_robot_failures("lp4").data.shape
+    (117, 6, 15)
     """
     if problem not in _PROBLEMS:
         raise ValueError(f"problem must be one of {', '.join(map(repr, _PROBLEMS))}; got {problem!r}")
@@ -263,6 +290,12 @@ def load_precog_actions(data_home: str | Path | None = None) -> Bunch:
     Bunch
         ``data`` of shape (350, 20, 3, 32) (float32), ``target`` (names of the actions), ``groups`` (people 1 to 12),
         ``sequence``, ``position`` and ``n_frames`` (before resampling) per sample, ``joint_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_precog_actions
+    >>> load_precog_actions().data.shape
+    (350, 20, 3, 32)
     """
     fetch = by_hand("its samples are cut out of 72 recordings, github.com/DavidJardim/precog_dataset_16")
     stored = read_arrays(obtain("precog_actions/precog_actions.npz", fetch, data_home))

@@ -110,6 +110,12 @@ def make_fmri_like(
     -------
     Bunch
         ``data``, ``target`` (0 and 1), ``blob`` (the mean of class 1 minus that of class 0), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_fmri_like
+    >>> make_fmri_like(10, (8, 9, 7), random_state=0).data.shape
+    (10, 8, 9, 7)
     """
     from scipy.ndimage import gaussian_filter
 

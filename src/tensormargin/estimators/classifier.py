@@ -28,7 +28,7 @@ from .strength import parameters_since, reject_old_spelling
 class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
     """Large margin distribution classifier with a low-rank weight tensor.
 
-    Learns ``sign(<W, Z> + b)`` for tensor samples Z by minimising (the paper's Eq. 7)
+    Learns ``sign(<W, Z> + b)`` for tensor samples Z by minimising (the paper's Eq. 7)::
 
         1/2 ||W||^2 + mu1 Var(m) - mu2 Mean(m) + lam Mean(max(0, 1 - m)),    m_i = t_i (<W, Z_i> + b),
 
@@ -148,7 +148,7 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "decomposition": [StrOptions(set(FORMATS)), dict],
+        "decomposition": [StrOptions(FORMATS.keys()), dict],
         "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, dict, None],
         "lam": [Interval(Real, 0, None, closed="neither")],
         "mu1": [Interval(Real, 0, None, closed="left")],

@@ -59,6 +59,13 @@ class CompareSettings:
         Seed of the splits.
     preparation : transformer, optional
         Transformer applied before every method, fitted on each training set.
+
+    Examples
+    --------
+    >>> from tensormargin.evaluation import CompareSettings
+    >>> settings = CompareSettings(methods=("SVM", "SPMD-LRT"), repeats=3)
+    >>> settings.lam_grid, settings.folds
+    ((0.01, 0.1, 1.0, 10.0), 3)
     """
 
     methods: Sequence[str] = tuple(METHODS)
@@ -83,6 +90,16 @@ class CompareRow:
     ``margin_mean`` and ``margin_variance`` are computed on the test set and averaged over the binary problems; NaN for
     peers. ``n_parameters`` refers to one binary problem (for a peer, its own count). ``test`` holds the row indices of
     the test set, ``predicted`` what each was taken for, and ``right`` whether that is correct.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> rows = list(compare(data.data, data.target, CompareSettings(methods=("STM",), repeats=1, lam_grid=(1.0,))))
+    >>> row = next(row for row in rows if row.method == "STM")
+    >>> row.n_train, row.n_test, row.lam, row.n_parameters
+    (45, 15, 1.0, 14)
     """
 
     method: str
@@ -132,6 +149,16 @@ def compare(
         Keeps finished fits, so that an interrupted comparison can be resumed.
     confounds : array-like of shape (n_samples, n_confounds), optional
         Confounds of the samples, for a preparation that removes them (`Deconfound`).
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> settings = CompareSettings(methods=("SVM", "STM"), repeats=2, lam_grid=(1.0,))
+    >>> rows = list(compare(data.data, data.target, settings))
+    >>> sorted({row.method for row in rows}), len(rows)
+    (['STM', 'SVM', 'majority class'], 6)
     """
     check_methods(settings.methods, (*METHODS, *KERNEL_METHODS, *PEERS, MAJORITY))
     X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))

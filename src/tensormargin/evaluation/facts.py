@@ -34,7 +34,18 @@ _ARRAYS = ("test", "right", "predicted")  # attributes of CompareRow that are to
 
 
 def data_facts(samples: SampleSet) -> dict[str, Any]:
-    """Return source, shape, range, classes, groups and warnings of a sample set."""
+    """Return source, shape, range, classes, groups and warnings of a sample set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.evaluation import data_facts
+    >>> from tensormargin.io import SampleSet
+    >>> samples = SampleSet(np.random.rand(8, 6, 9), np.arange(8) % 2, None, None, None, "noise", "plain", ())
+    >>> facts = data_facts(samples)
+    >>> facts["source"], facts["sample_shape"], facts["classes"]
+    ('noise', [6, 9], [{'label': 0, 'count': 4}, {'label': 1, 'count': 4}])
+    """
     X, y = samples.data, samples.target
     parts = list(X.values()) if isinstance(X, Views) else X if is_ragged(X) else [X]
     least, most = _range(parts)
@@ -100,7 +111,20 @@ def comparison_content(
     preparation: Sequence[str],
     rows: Sequence[CompareRow],
 ) -> dict[str, Any]:
-    """Return a comparison as JSON types: data, settings, versions, summary, differences to the best, and rows."""
+    """Return a comparison as JSON types: data, settings, versions, summary, differences to the best, and rows.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare, comparison_content
+    >>> from tensormargin.io import SampleSet
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> settings = CompareSettings(methods=("SVM", "STM"), repeats=2, lam_grid=(1.0,))
+    >>> content = comparison_content(samples, settings, (), list(compare(data.data, data.target, settings)))
+    >>> sorted(content)
+    ['created', 'data', 'differences', 'preparation', 'rows', 'settings', 'summary', 'versions']
+    """
     plain = {name: _plain(value) for name, value in vars(settings).items() if name != "preparation"}
     summaries = summarise(rows, settings.entries, samples.groups)
     differences = differences_to_best(rows, settings.entries, samples.groups)

@@ -43,6 +43,16 @@ class OuterFold:
 
     ``unseen`` lists the classes of the test set that the training set lacks; their samples cannot be predicted
     correctly. ``absent`` lists the classes that the test set lacks, which changes the chance level in this fold.
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifierCV, nested_evaluation
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> search = TensorMarginClassifierCV(decompositions=("cp",), ranks=(1,), lams=(1.0,), mus=(1.0,), cv=3)
+    >>> fold = nested_evaluation(search, data.data, data.target, cv=3).folds[0]
+    >>> fold.n_train, fold.n_test, fold.chosen["decomposition"]
+    (40, 20, 'cp')
     """
 
     repeat: int
@@ -84,6 +94,17 @@ class NestedEvaluation:
     probabilities : ndarray of shape (n_repeats, n_samples, n_classes) or None
         Probability of each class, in sorted order, for held-out samples; zero for a class that the training set of the
         fold lacks, NaN for samples in no test set. None for models without probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifierCV, nested_evaluation
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> search = TensorMarginClassifierCV(decompositions=("cp",), ranks=(1,), lams=(1.0,), mus=(1.0,), cv=3)
+    >>> nested = nested_evaluation(search, data.data, data.target, cv=3)
+    >>> bool(np.isclose(nested.accuracy, (nested.predicted[0] == data.target).mean()))
+    True
     """
 
     folds: Sequence[OuterFold]
@@ -218,6 +239,18 @@ def nested_evaluation(
         evaluation can be resumed.
     confounds : array-like of shape (n_samples, n_confounds), optional
         Confounds of the samples, for a model that removes them (`Deconfound`); learned on training sets only.
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifierCV, nested_evaluation
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(80, (8, 9), rank=1, random_state=0)
+    >>> search = TensorMarginClassifierCV(decompositions=("full", "cp"), ranks=(1,), lams=(1.0,), mus=(1.0,), cv=3)
+    >>> nested = nested_evaluation(search, data.data, data.target, cv=4)
+    >>> len(nested.folds), nested.predicted.shape
+    (4, (1, 80))
+    >>> nested.interval.low <= nested.accuracy <= nested.interval.high
+    True
     """
     X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
     y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)

@@ -48,6 +48,15 @@ class PermutationTest:
         evidence.
     n_fixed : int
         Number of samples in the fixed groups.
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier, permutation_test
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(40, (4, 5), rank=1, random_state=0)
+    >>> test = permutation_test(TensorMarginClassifier("cp", 1), data.data, data.target, cv=3, n_permutations=19)
+    >>> test.permuted.shape, test.smallest_p
+    ((19,), 0.05)
     """
 
     score: float

@@ -59,6 +59,13 @@ class FitPlan:
     seed : int
     without_views : bool
         Repeat the evaluation without each of several views.
+
+    Examples
+    --------
+    >>> from tensormargin.evaluation import FitPlan
+    >>> plan = FitPlan(decomposition="cp", rank=2, outer_folds=0)
+    >>> type(plan.model(n_jobs=1, shape=(6, 7))).__name__
+    'TensorMarginClassifierCV'
     """
 
     auto: bool = False
@@ -143,6 +150,16 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
     """Return the plan with the kind of the samples and their prepared shape, and a sentence on the kind if it matters.
 
     Raise ValueError, before any work is done, if the recipe, the kind or the rank does not suit the samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.evaluation import FitPlan, with_kind
+    >>> from tensormargin.io import SampleSet
+    >>> samples = SampleSet(np.random.rand(8, 6, 9), np.arange(8) % 2, None, None, None, "noise", "plain", ())
+    >>> plan, sentence = with_kind(samples, FitPlan(auto=True, kind="image"))
+    >>> plan.kind, plan.shape
+    ('image', (6, 9))
     """
     plan = replace(plan, recipe=plan.recipe.numbered(samples.axes, samples.sample_shape))
     shape = check_plan(samples, plan)
@@ -184,6 +201,16 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     """Raise ValueError if the recipe or the rank does not suit the samples, before any work is done.
 
     Return the shape of a sample after the recipe's steps; None for several views.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.evaluation import FitPlan, check_plan
+    >>> from tensormargin.io import SampleSet
+    >>> from tensormargin.preparation import Recipe
+    >>> samples = SampleSet(np.random.rand(8, 6, 9), np.arange(8) % 2, None, None, None, "noise", "plain", ())
+    >>> check_plan(samples, FitPlan(recipe=Recipe(resize=(4, 5))))
+    (4, 5)
     """
     shape: Any = samples.sample_shape
     plan.recipe.check_masks(shape, samples.affine)

@@ -25,6 +25,19 @@ class ViewsEvaluation:
     whole : NestedEvaluation
     without : dict of str to NestedEvaluation
         By the name of the view that was left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifierCV, Views
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import evaluate_without_views
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> X = Views(signal=data.data, noise=np.random.default_rng(0).standard_normal((60, 5)))
+    >>> search = TensorMarginClassifierCV(decompositions=("cp",), ranks=(1,), lams=(1.0,), mus=(1.0,), cv=3)
+    >>> result = evaluate_without_views(search, X, data.target, cv=3)
+    >>> result.whole.accuracy > 0.8
+    True
     """
 
     whole: NestedEvaluation
@@ -86,6 +99,21 @@ def evaluate_without_views(
         That with all views, if it has been made with the same settings.
     **settings
         Further arguments of `nested_evaluation`: ``cv``, ``repeats``, ``seed``, ``score``, ``checkpoint``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifierCV, Views
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import evaluate_without_views
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> X = Views(signal=data.data, noise=np.random.default_rng(0).standard_normal((60, 5)))
+    >>> search = TensorMarginClassifierCV(decompositions=("cp",), ranks=(1,), lams=(1.0,), mus=(1.0,), cv=3)
+    >>> result = evaluate_without_views(search, X, data.target, cv=3)
+    >>> sorted(result.without)
+    ['noise', 'signal']
+    >>> result.whole.accuracy > result.without["signal"].accuracy
+    True
     """
     if not is_views(X) or len((X := views_or_samples(X)).names) < 2:
         raise ValueError("views are left out one at a time, so there must be two or more; pass Views of several arrays")

@@ -24,7 +24,19 @@ from .without_views import evaluate_without_views
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A fitted model and its metadata as JSON types."""
+    """A fitted model and its metadata as JSON types.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import FitPlan, fit_and_evaluate
+    >>> from tensormargin.io import SampleSet
+    >>> data = make_low_rank_classes(40, (6, 7), rank=1, random_state=0)
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> fitted = fit_and_evaluate(samples, FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=0))
+    >>> fitted.about["evaluation"] is None
+    True
+    """
 
     model: Any
     about: dict[str, Any]
@@ -40,6 +52,19 @@ def fit_and_evaluate(
     """Evaluate the plan on held-out samples, fit it to all samples and return the fitted model.
 
     A ``checkpoint`` keeps what is finished, so that an interrupted run can be resumed.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import FitPlan, fit_and_evaluate
+    >>> from tensormargin.io import SampleSet
+    >>> data = make_low_rank_classes(40, (6, 7), rank=1, random_state=0)
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> fitted = fit_and_evaluate(samples, FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=2))
+    >>> fitted.model.predict(data.data[:2]).shape
+    (2,)
+    >>> fitted.about["data"]["source"]
+    'noise'
     """
     X, y, groups, confounds = samples.data, samples.labels, samples.groups, samples.confounds
     if plan.recipe.by_group and groups is None:

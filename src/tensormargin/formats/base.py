@@ -33,6 +33,17 @@ class Block:
         Turns samples into the N x d design with ``design @ v = <W, Z_i>`` (Eq. 9).
     replace : callable
         Returns the weight with a new ``v`` in this block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.formats import FORMATS
+    >>> weight = FORMATS["cp"].from_dense(np.outer([1.0, 2.0], [3.0, 0.0, 4.0]), 1, np.random.RandomState(0))
+    >>> block = weight.block(0)
+    >>> bool(np.isclose(np.linalg.norm(block.vector), np.linalg.norm(weight.to_dense())))
+    True
+    >>> bool(np.allclose(block.replace(2 * block.vector).to_dense(), 2 * weight.to_dense()))
+    True
     """
 
     vector: FloatArray
@@ -61,6 +72,17 @@ class Tangent:
         Turn samples into parts of the N x d design, side by side.
     retract : callable
         Returns a weight of the same rank close to the one with a new vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.formats import FORMATS
+    >>> weight = FORMATS["tucker"].from_dense(np.outer([1.0, 2.0], [3.0, 0.0, 4.0]), (1, 1), np.random.RandomState(0))
+    >>> tangent = weight.tangent()
+    >>> tangent.vector.shape
+    (6,)
+    >>> bool(np.allclose(tangent.retract(tangent.vector).to_dense(), weight.to_dense()))
+    True
     """
 
     vector: FloatArray
@@ -73,7 +95,16 @@ class Tangent:
 
 
 class Weight(ABC):
-    """A weight tensor in some format; immutable and independent of labels."""
+    """A weight tensor in some format; immutable and independent of labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.formats import FORMATS, Weight
+    >>> weight = FORMATS["tt"].from_dense(np.ones((3, 4, 5)), 1, np.random.RandomState(0))
+    >>> isinstance(weight, Weight), weight.rank, weight.n_parameters, weight.block_names
+    (True, (1, 1), 12, ('core 1', 'core 2', 'core 3'))
+    """
 
     name: ClassVar[str]
     container: ClassVar[str]  # the type that `to_tensorly` returns
@@ -228,7 +259,14 @@ def _tilted(direction: Array) -> Array:
 
 
 class Format(Protocol):
-    """How weights are represented: a subclass of `Weight`, or the formats of several views."""
+    """How weights are represented: a subclass of `Weight`, or the formats of several views.
+
+    Examples
+    --------
+    >>> from tensormargin.formats import FORMATS
+    >>> FORMATS["cp"].valid_rank(20, (4, 5))
+    4
+    """
 
     @property
     def name(self) -> str:

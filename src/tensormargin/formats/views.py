@@ -39,6 +39,13 @@ class ViewsFormat:
         Shape of one sample in each view.
     formats : tuple of type
         The `Weight` of each view.
+
+    Examples
+    --------
+    >>> from tensormargin.formats import FORMATS, ViewsFormat
+    >>> form = ViewsFormat(("eeg", "age"), ((4, 5), (1,)), (FORMATS["cp"], FORMATS["full"]))
+    >>> form.names
+    ('eeg', 'age')
     """
 
     names: tuple[str, ...]
@@ -161,7 +168,17 @@ class _Columns:
 
 
 class ViewsWeight(Weight):
-    """One weight per view; dense, they are flattened and concatenated."""
+    """One weight per view; dense, they are flattened and concatenated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.formats import FORMATS, ViewsFormat
+    >>> form = ViewsFormat(("eeg", "age"), ((4, 5), (1,)), (FORMATS["cp"], FORMATS["full"]))
+    >>> weight = form.from_dense(np.arange(21.0), (1, None), np.random.RandomState(0))
+    >>> type(weight).__name__, weight.to_dense().shape
+    ('ViewsWeight', (21,))
+    """
 
     name = "views"
     container = "tuple"

@@ -129,6 +129,16 @@ def read_arrays(
     -------
     dict of str to ndarray
         MATLAB cell arrays whose cells have one shape are stacked along a new first axis.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin.io import read_arrays
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/study.npz", X=np.zeros((6, 3, 4)), y=np.arange(6))
+    ...     {name: array.shape for name, array in read_arrays(f"{folder}/study.npz").items()}
+    {'X': (6, 3, 4), 'y': (6,)}
     """
     with open_arrays(path, rules=rules) as held:
         wanted = [name for name in held if held[name].is_readable] if names is None else names
@@ -361,7 +371,16 @@ _CONTAINERS = {
 
 
 def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", labels: str = "y") -> tuple[Array, Array]:
-    """Return the samples and the labels as a vector; raise `BadFileError` if they are not usable."""
+    """Return the samples and the labels as a vector; raise `BadFileError` if they are not usable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.io import check_labelled
+    >>> X, y = check_labelled("study.npz", np.zeros((4, 2, 3)), np.array([[0], [1], [0], [1]]))
+    >>> y
+    array([0, 1, 0, 1])
+    """
     if y.ndim == 2 and 1 in y.shape:
         y = y.ravel()
     if np.issubdtype(y.dtype, np.inexact) and not np.all(np.isfinite(y)):
@@ -445,7 +464,17 @@ def _all_finite(X: Array) -> bool:
 
 
 def digest(arrays: Mapping[str, Array]) -> str:
-    """Return a checksum of the names, shapes, types and values of arrays."""
+    """Return a checksum of the names, shapes, types and values of arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.io import digest
+    >>> digest({"X": np.zeros(3)}) == digest({"X": np.zeros(3)})
+    True
+    >>> digest({"X": np.zeros(3)}) == digest({"X": np.ones(3)})
+    False
+    """
     total = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

@@ -53,7 +53,23 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def all_or_none() -> Iterator[None]:
-    """Let all files that `replacing` writes within the block replace the old ones at its end, or none of them."""
+    """Let all files that `replacing` writes within the block replace the old ones at its end, or none of them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensormargin.io import all_or_none, replacing
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     try:
+    ...         with all_or_none():
+    ...             with replacing(f"{folder}/first.txt") as path:
+    ...                 _ = Path(path).write_text("first")
+    ...             raise RuntimeError("before the second file")
+    ...     except RuntimeError:
+    ...         print(list(Path(folder).iterdir()))
+    []
+    """
     if _pending.get() is not None:  # part of a larger block
         yield
         return

@@ -138,6 +138,19 @@ class SampleSet:
         Names, units and coordinates of the modes, as far as the source states them; a dictionary for several views.
     files : ndarray of shape (n_samples,) or None
         The file of each sample, if they come from several.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin import load_samples
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/study.npz", X=np.random.rand(6, 3, 4), y=["a", "b"] * 3, groups=[1, 1, 2, 2, 3, 3])
+    ...     samples = load_samples(f"{folder}/study.npz")
+    >>> samples.data.shape, samples.sample_shape
+    ((6, 3, 4), (3, 4))
+    >>> samples.target, samples.groups
+    (array(['a', 'b', 'a', 'b', 'a', 'b'], dtype='<U1'), array([1, 1, 2, 2, 3, 3]))
     """
 
     data: Any
@@ -475,6 +488,15 @@ def leakage_warnings(samples: SampleSet) -> tuple[str, ...]:
     """Return all signs of leakage between training and test sets, each with its remedy.
 
     Besides the warnings of `load_samples` these are duplicates among the samples; the search reads some of the samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.io import SampleSet, leakage_warnings
+    >>> X = np.random.default_rng(0).standard_normal((6, 3, 4))
+    >>> samples = SampleSet(np.concatenate([X, X[:1]]), [0, 1, 0, 1, 0, 1, 0], None, None, None, "noise", "plain", ())
+    >>> len(leakage_warnings(samples))
+    1
     """
     copies = describe_duplicates(samples.data, samples.groups)
     return samples.warnings if copies is None else (*samples.warnings, f"{samples.source}: {copies}")

@@ -95,6 +95,18 @@ class ModelFile:
         `save_model`.
     axes : tuple of Axis, dictionary of them, or None
         Names, units and coordinates of the modes of the samples.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin import TensorMarginClassifier, load_model, save_model
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = save_model(f"{folder}/model.skops", TensorMarginClassifier("cp", 1).fit(data.data, data.target))
+    ...     file = load_model(f"{folder}/model.skops")
+    >>> type(file.model).__name__, file.facts["classes"]
+    ('TensorMarginClassifier', [-1, 1])
     """
 
     model: Any
@@ -135,6 +147,18 @@ def save_model(
     ------
     ValueError
         If numbers of the model are NaN or infinite, so that `load_model` would refuse it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin import TensorMarginClassifier, load_model, save_model
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = save_model(f"{folder}/model.skops", clf, about={"study": "noise"})
+    ...     load_model(f"{folder}/model.skops").facts["about"]
+    {'study': 'noise'}
     """
     check_is_fitted(model)
     model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
@@ -185,6 +209,21 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
     ------
     BadFileError
         If the file was changed, damaged, or is no model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin import TensorMarginClassifier, load_model, save_model
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = save_model(f"{folder}/model.skops", clf)
+    ...     file = load_model(f"{folder}/model.skops")
+    >>> bool((file.model.predict(data.data) == clf.predict(data.data)).all())
+    True
+    >>> file.facts["sample_shape"]
+    [4, 5]
     """
     facts = read_facts(path, sha256)
     try:
@@ -229,7 +268,20 @@ def _read_with_skops(path: str | Path) -> Callable[[], Any]:
 
 
 def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
-    """Return the metadata of a model file without loading the model; ``sha256`` is as in `load_model`."""
+    """Return the metadata of a model file without loading the model; ``sha256`` is as in `load_model`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin import TensorMarginClassifier, save_model
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.io import read_facts
+    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = save_model(f"{folder}/model.skops", TensorMarginClassifier("cp", 1).fit(data.data, data.target))
+    ...     read_facts(f"{folder}/model.skops")["sample_shape"]
+    [4, 5]
+    """
     path = Path(path)
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; give a model that `tensormargin fit` or save_model wrote")

@@ -38,6 +38,12 @@ class KnownViews:
         In their order.
     coding : Coding or None
         How covariates were encoded.
+
+    Examples
+    --------
+    >>> from tensormargin.io import KnownViews
+    >>> KnownViews(("eeg", "age")).names
+    ('eeg', 'age')
     """
 
     names: tuple[str, ...]
@@ -45,7 +51,22 @@ class KnownViews:
 
 
 def known_views(file: ModelFile) -> KnownViews | None:
-    """Return what a saved model knows of its views; None for a model of one tensor per sample."""
+    """Return what a saved model knows of its views; None for a model of one tensor per sample.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, Views, load_model, save_model
+    >>> from tensormargin.io import known_views
+    >>> rng = np.random.default_rng(0)
+    >>> X = Views(eeg=rng.standard_normal((20, 4, 5)), age=rng.standard_normal((20, 1)))
+    >>> clf = TensorMarginClassifier("cp", 1).fit(X, np.arange(20) % 2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = save_model(f"{folder}/model.skops", clf)
+    ...     known_views(load_model(f"{folder}/model.skops")).names
+    ('eeg', 'age')
+    """
     shape = file.facts["sample_shape"]
     if not isinstance(shape, dict):
         return None

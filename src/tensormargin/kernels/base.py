@@ -25,6 +25,17 @@ class Kernel(ABC):
         lowered. Ignored by kernels without such a number.
     gamma : float
         Width of the kernel, for kernels that have one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.kernels import KERNELS
+    >>> kernel = KERNELS["rbf"]((4, 5), gamma=0.1)
+    >>> rows = kernel.represent(np.random.default_rng(0).standard_normal((6, 4, 5)))
+    >>> kernel.block(rows, rows).shape
+    (6, 6)
+    >>> bool(np.allclose(kernel.diagonal(rows), 1))
+    True
     """
 
     words: ClassVar[str]

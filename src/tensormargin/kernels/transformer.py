@@ -107,7 +107,7 @@ class TensorKernel(KeepsTensors):
         The pivots or landmarks as the kernel represents them.
     root_ : ndarray of shape (n_pivots, n_pivots) or None
         The lower triangular root of their kernel matrix, F_P; None if there are fewer features than landmarks.
-    projection_ : ndarray of shape (n_pivots, n_components_) or None
+    projection_ : ndarray of shape ``(n_pivots, n_components_)`` or None
         Then the features are ``projection_.T @ k(P, x)``.
     n_components_ : int
     method_ : {"exact", "nystroem"}

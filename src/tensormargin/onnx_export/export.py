@@ -55,6 +55,19 @@ def export_onnx(model: Any, path: str | Path, axes: AnyAxes = None) -> None:
     ------
     NotAffineError
         If a step is not affine, or not known to be (`register_pull_back`); the message names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensormargin import TensorMarginClassifier, export_onnx
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_onnx(clf, Path(folder) / "model.onnx")
+    ...     (Path(folder) / "model.onnx").stat().st_size < 3000
+    True
     """
     require_onnx()
     steps, classifier, last = _exported(model)

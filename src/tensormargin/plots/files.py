@@ -55,6 +55,16 @@ def save_map(
     -------
     list of Path
         The files written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin import save_map
+    >>> maps = np.random.default_rng(0).standard_normal((1, 8, 9))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in save_map(f"{folder}/weight.npy", maps)]
+    ['weight.npy']
     """
     path = Path(path)
     if isinstance(map, Mapping):
@@ -163,7 +173,13 @@ def _places(axis: Axis, size: int) -> list[str]:
 
 
 def check_map_path(path: str | Path, n_axes: int) -> None:
-    """Raise `BadFileError` if a map with ``n_axes`` axes cannot be written to this path; call before computing it."""
+    """Raise `BadFileError` if a map with ``n_axes`` axes cannot be written to this path; call before computing it.
+
+    Examples
+    --------
+    >>> from tensormargin.plots import check_map_path
+    >>> check_map_path("weight.nii.gz", n_axes=3)
+    """
     if not Path(path).name.lower().endswith(ENDINGS):
         raise BadFileError(f"{path}: a map is written as {', '.join(ENDINGS)}; give a name with one of these endings")
     if _is_nifti(path):

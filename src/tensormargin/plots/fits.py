@@ -56,6 +56,16 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     ndarray of 2 Axes
         The objective on the left; on the right the gap, on a logarithmic scale from 1e-16, with the gap required by
         ``tol`` as a dotted line.
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.plots import plot_convergence
+    >>> data = make_low_rank_classes(60, (8, 9), random_state=0)
+    >>> objective, gap = plot_convergence(TensorMarginClassifier("cp", 2).fit(data.data, data.target))
+    >>> gap.get_yscale()
+    'log'
     """
     title = problem_title(model, problem)
     clf = classifier_of(model)
@@ -132,6 +142,16 @@ def plot_factors(
     Returns
     -------
     ndarray of M Axes
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.plots import plot_factors
+    >>> data = make_low_rank_classes(60, (8, 9), random_state=0)
+    >>> axes = plot_factors(TensorMarginClassifier("cp", 2).fit(data.data, data.target), mode_names=("rows", "columns"))
+    >>> len(axes)
+    2
     """
     problem_title(model, problem)
     clf, view = classifier_of(model), checked_view(model, view)

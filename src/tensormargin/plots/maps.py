@@ -61,6 +61,14 @@ def plot_map(
     -------
     ndarray of 1 or 3 Axes
         Rows show the earlier mode, from top to bottom. The k-th of three cuts is perpendicular to mode k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.plots import plot_map
+    >>> axes = plot_map(np.random.default_rng(0).standard_normal((8, 9, 7)))
+    >>> len(axes)
+    3
     """
     values = np.ma.filled(np.ma.masked_invalid(np.asarray(map, np.float64)), np.nan)
     if values.ndim == 0 or values.size == 0:
@@ -125,6 +133,17 @@ def plot_weight(
     -------
     ndarray of Axes of shape (n_maps, n_panels)
         The panels of the weight, then those of the pattern. Each map is cut at its own largest entry.
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.plots import plot_weight
+    >>> data = make_low_rank_classes(60, (8, 9), random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 2).fit(data.data, data.target)
+    >>> axes = plot_weight(clf, data.data, data.target)
+    >>> [ax.get_title() for ax in axes.ravel()]
+    ['weight, 1 against -1', 'pattern, 1 against -1']
     """
     classes = problem_title(model, problem)
     view = checked_view(model, view)

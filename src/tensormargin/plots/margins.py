@@ -30,6 +30,17 @@ def plot_margins(report: MarginReport, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier, margin_report
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.plots import plot_margins
+    >>> data = make_low_rank_classes(60, (8, 9), random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 2).fit(data.data, data.target)
+    >>> ax = plot_margins(margin_report(clf, data.data, data.target))
+    >>> ax.get_xlabel()
+    'margin'
     """
     if not isinstance(report, MarginReport):
         raise TypeError(

@@ -35,6 +35,15 @@ def plot_permutations(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.plots import plot_permutations
+    >>> permuted = np.random.default_rng(0).normal(0.5, 0.05, 99)
+    >>> ax = plot_permutations(permuted, score=0.8, p_value=0.01)
+    >>> ax.get_xlabel()
+    'accuracy'
     """
     values = np.asarray(permuted, dtype=float)
     if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):

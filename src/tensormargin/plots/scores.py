@@ -68,6 +68,18 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
     -------
     Axes
         With the best candidate marked, and a band of one standard error over the splits around its line.
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifierCV
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.plots import plot_search
+    >>> data = make_low_rank_classes(60, (6, 7), random_state=0)
+    >>> search = TensorMarginClassifierCV(decompositions=("cp",), ranks=(1, 2), lams=(0.1, 1.0), mus=(1.0,), cv=3)
+    >>> _ = search.fit(data.data, data.target)
+    >>> ax = plot_search(search.cv_results_, chosen=search.best_index_)
+    >>> ax.get_xscale()
+    'log'
     """
     candidates = _candidates(results)
     if len(set(results.get("param_scale_free", [True]))) > 1:
@@ -114,6 +126,17 @@ def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
     Axes
         With standard errors over the splits. A full weight has no rank and is a horizontal line, as are weights whose
         ranks or decompositions differ between views.
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifierCV
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.plots import plot_ranks
+    >>> data = make_low_rank_classes(60, (6, 7, 5), random_state=0)
+    >>> search = TensorMarginClassifierCV(decompositions=("cp",), ranks=(1, 2, 3), lams=(1.0,), mus=(1.0,), cv=3)
+    >>> ax = plot_ranks(search.fit(data.data, data.target).cv_results_)
+    >>> ax.get_xlabel()
+    'rank'
     """
     candidates = _candidates(results)
     ax = given_or_new(ax, 6.0, 3.6)
@@ -167,6 +190,13 @@ def plot_comparison(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from tensormargin.plots import plot_comparison
+    >>> ax = plot_comparison(["SVM", "STM"], [0.84, 0.88], [0.75, 0.8], [0.9, 0.93], chance=0.25)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['STM', 'SVM']
     """
     counts = {len(names), len(means), len(lows), len(highs)}
     if len(counts) > 1 or not len(names):

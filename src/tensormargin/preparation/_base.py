@@ -32,6 +32,12 @@ def checked_mode(mode: Any, order: int, name: str = "mode", axes: Axes | None = 
     """Return a mode as a non-negative index; raise ValueError if samples of this order do not have it.
 
     A mode may be given by its name if the axes of the samples are known.
+
+    Examples
+    --------
+    >>> from tensormargin.preparation import checked_mode
+    >>> checked_mode(-1, order=3)
+    2
     """
     whole = isinstance(mode, Integral) and not isinstance(mode, bool)
     names = [axis.name for axis in axes or ()]
@@ -54,12 +60,28 @@ _NO_NAMES = (
 
 
 def takes_ragged(model: Any) -> bool:
-    """Return whether a transformer or model takes samples of different lengths; its first step decides."""
+    """Return whether a transformer or model takes samples of different lengths; its first step decides.
+
+    Examples
+    --------
+    >>> from tensormargin import EqualLength, TensorMarginClassifier
+    >>> from tensormargin.preparation import takes_ragged
+    >>> takes_ragged(EqualLength()), takes_ragged(TensorMarginClassifier())
+    (True, False)
+    """
     return bool(getattr(_first_step(model), "_takes_ragged", False))
 
 
 def takes_nan(model: Any) -> bool:
-    """Return whether a transformer or model takes samples with missing entries (NaN); its first step decides."""
+    """Return whether a transformer or model takes samples with missing entries (NaN); its first step decides.
+
+    Examples
+    --------
+    >>> from tensormargin import Impute, TensorMarginClassifier
+    >>> from tensormargin.preparation import takes_nan
+    >>> takes_nan(Impute()), takes_nan(TensorMarginClassifier())
+    (True, False)
+    """
     return bool(getattr(_first_step(model), "_takes_nan", False))
 
 
@@ -99,6 +121,15 @@ class KeepsTensors(TakesMetadata, ABC):
     Other input that `tensormargin.intake.as_samples` accepts is converted to an array first.
 
     After ``set_output(transform="pandas")`` vectors are returned as a data frame; tensors stay arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Resize
+    >>> from tensormargin.preparation import KeepsTensors
+    >>> step = Resize((2, 3)).fit(np.zeros((5, 4, 6)))
+    >>> isinstance(step, KeepsTensors), step.sample_shape_in_, step.sample_shape_out_
+    (True, (4, 6), (2, 3))
     """
 
     sample_shape_in_: tuple[Any, ...]  # sizes; None for a mode in which samples differ
@@ -128,7 +159,7 @@ class KeepsTensors(TakesMetadata, ABC):
         return self
 
     def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Array:
-        """Return the transformed samples, of shape (n_samples, *sample_shape_out_)."""
+        """Return the transformed samples, of shape ``(n_samples, *sample_shape_out_)``."""
         check_is_fitted(self)
         X = self._as_fitted(X)
         same_library(self, X, "_seen", "transform")

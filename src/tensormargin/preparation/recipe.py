@@ -133,6 +133,12 @@ class Recipe:
         Names of the confounds to remove, see `Deconfound`; on each training set, before the other steps but the length.
     missing : transformer or None
         What fills in missing entries, `Impute`; it comes first.
+
+    Examples
+    --------
+    >>> from tensormargin.preparation import Recipe
+    >>> Recipe(resize=(16, 16)).words()
+    ['samples were resized to 16 x 16']
     """
 
     by_group: bool = False

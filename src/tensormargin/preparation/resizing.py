@@ -36,7 +36,15 @@ def resized_places(before: int, after: int) -> Array:
 
 
 def resize(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return an image or volume with its first axes resized to ``shape``; further axes (colours) are kept."""
+    """Return an image or volume with its first axes resized to ``shape``; further axes (colours) are kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.preparation import resize
+    >>> resize(np.ones((6, 8)), (3, 4)).shape
+    (3, 4)
+    """
     if len(shape) > array.ndim:
         raise ValueError(f"an array of shape {array.shape} has no {len(shape)} axes to resize to {tuple(shape)}")
     return apply_matrices(array, [resizing_matrix(old, new) for old, new in zip(array.shape, shape, strict=False)], 0)

@@ -127,6 +127,16 @@ class Mask(_HasMask, SetsToZero):
     mask_ : array of bool, of the sample shape
         In the library and on the device of the training samples (NumPy for a Dask array of NumPy arrays).
     sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Mask
+    >>> X = np.ones((6, 4, 5))
+    >>> X[:, :2] = np.random.default_rng(0).standard_normal((6, 2, 5))
+    >>> masked = Mask().fit_transform(X)
+    >>> bool((masked[:, :2] == X[:, :2]).all()), bool((masked[:, 2:] == 0).all())
+    (True, True)
     """
 
     def __init__(self, mask: str | Any = "varying") -> None:
@@ -155,6 +165,17 @@ class Crop(_HasMask, CanBeUndone):
     ----------
     box_ : tuple of slice
     sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Crop
+    >>> X = np.zeros((6, 10, 12))
+    >>> X[:, 3:7, 2:5] = np.random.default_rng(0).standard_normal((6, 4, 3))
+    >>> Crop().fit_transform(X).shape
+    (6, 4, 3)
+    >>> Crop(margin=1).fit_transform(X).shape
+    (6, 6, 5)
     """
 
     def __init__(self, mask: str | Any = "varying", margin: int = 0) -> None:

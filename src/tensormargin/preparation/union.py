@@ -41,6 +41,15 @@ class Composite(TakesMetadata, _BaseComposition):
         Shape of a sample before and after; by name for several views.
     views_ : dict of str to dict of str to str
         The views that each member makes: their names in its result ("" for an array), and their names here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Resize, TensorUnion
+    >>> from tensormargin.preparation import Composite
+    >>> union = TensorUnion([("raw", "passthrough"), ("small", Resize((2, 3)))]).fit(np.zeros((5, 4, 6)))
+    >>> isinstance(union, Composite), union.sample_shape_out_
+    (True, {'raw': (4, 6), 'small': (2, 3)})
     """
 
     transformers_: Members

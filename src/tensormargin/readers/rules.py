@@ -36,7 +36,21 @@ _KINDS = (
 
 
 class BadFileError(ValueError):
-    """Raised for a file that cannot be used; the message names the file, the fault and the remedy."""
+    """Raised for a file that cannot be used; the message names the file, the fault and the remedy.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensormargin.io import BadFileError, read_arrays
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "broken.npz").write_bytes(b"no zip file")
+    ...     try:
+    ...         read_arrays(f"{folder}/broken.npz")
+    ...     except BadFileError as error:
+    ...         print("broken.npz" in str(error))
+    True
+    """
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,19 @@ def comparison_page(
         The samples that it was fitted to.
     display : Display, optional
         How volumes are shown.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare, comparison_content
+    >>> from tensormargin.io import SampleSet
+    >>> from tensormargin.report import comparison_page
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> settings = CompareSettings(methods=("SVM", "STM"), repeats=2, lam_grid=(1.0,))
+    >>> rows = list(compare(data.data, data.target, settings))
+    >>> comparison_page(comparison_content(samples, settings, (), rows)).title
+    'noise: 2 methods compared'
     """
     data, settings = content["data"], content["settings"]
     about = [] if winner is None else _winner_sections(content, winner, samples, display)
@@ -122,6 +135,21 @@ def read_comparison(path: str | Path, sha256: str | None = None) -> dict[str, An
     """Return the saved output of ``tensormargin compare --json``; raise `BadFileError` for anything else.
 
     ``sha256`` is what the file must have, if it is known.
+
+    Examples
+    --------
+    >>> import json
+    >>> import tempfile
+    >>> from tensormargin.io import BadFileError
+    >>> from tensormargin.report import read_comparison
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/result.json", "w") as file:
+    ...         json.dump({"something": "else"}, file)
+    ...     try:
+    ...         read_comparison(f"{folder}/result.json")
+    ...     except BadFileError as error:
+    ...         print("result.json" in str(error))
+    True
     """
     path = Path(path)
     if not path.is_file():
@@ -189,7 +217,15 @@ def _remarks(n_groups: int | None) -> list[str]:
 
 
 def differences_in_words(differences: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return sentences on which methods are significantly below the best one."""
+    """Return sentences on which methods are significantly below the best one.
+
+    Examples
+    --------
+    >>> from tensormargin.report import differences_in_words
+    >>> difference = {"method": "SVM", "best": "STM", "difference": -0.05, "low": -0.1, "high": 0.0, "p_value": 0.2}
+    >>> differences_in_words([{**difference, "significant": False}])
+    ['Not significantly different from STM: SVM.']
+    """
     if not differences:
         return []
     best = differences[0]["best"]

@@ -81,6 +81,19 @@ def model_page(
         The training samples, used for margins and activation patterns.
     display : Display, optional
         How maps that are volumes are shown: over an anatomical image (`read_anatomy`), left on the left or right.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin import TensorMarginClassifier, save_model
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.report import model_page
+    >>> data = make_low_rank_classes(40, (6, 7), rank=1, random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = model_page(clf, save_model(f"{folder}/model.skops", clf))
+    >>> page.title
+    'Model: -1 or 1'
     """
     about = facts.get("about", {})
     evaluation, chance, classes = about.get("evaluation"), about.get("chance"), facts["classes"]

@@ -56,7 +56,15 @@ class Lead:
 
 @dataclass(frozen=True)
 class Page:
-    """The content of a report, free of HTML."""
+    """The content of a report, free of HTML.
+
+    Examples
+    --------
+    >>> from tensormargin.report import Page, render
+    >>> page = Page("A title", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"})
+    >>> "One sentence." in render(page)
+    True
+    """
 
     title: str
     lead: Lead
@@ -66,7 +74,15 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """Return the page as self-contained HTML; all text is escaped."""
+    """Return the page as self-contained HTML; all text is escaped.
+
+    Examples
+    --------
+    >>> from tensormargin.report import Page, render
+    >>> html = render(Page("<b>", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"}))
+    >>> "&lt;b&gt;" in html
+    True
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -80,7 +96,19 @@ def render(page: Page) -> str:
 
 
 def write_page(path: str | Path, page: Page) -> None:
-    """Write the page to an HTML file, atomically."""
+    """Write the page to an HTML file, atomically.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensormargin.report import Page, write_page
+    >>> page = Page("A title", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_page(f"{folder}/report.html", page)
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['report.html']
+    """
     text = render(page)
     with replacing(path) as temporary:
         # names of files need not be UTF-8; the bytes that are not appear as \udc.. in the page

@@ -47,7 +47,7 @@ class Impute(Representation):
     ----------
     mean_ : ndarray of the sample shape
         Mean of the known entries; their overall mean where none is known.
-    components_ : ndarray of shape (rank, *sample shape) or None
+    components_ : ndarray of shape ``(rank, *sample shape)`` or None
     noise_ : float or None
         Variance of what the components leave.
     n_iter_ : int

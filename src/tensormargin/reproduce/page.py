@@ -77,7 +77,25 @@ also after Holm's correction):
 
 
 def read_results(folder: str | Path) -> list[TableResults]:
-    """Return the summaries of all tables in a results folder."""
+    """Return the summaries of all tables in a results folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.reproduce import Evaluation, Grid, Run, RunSettings, read_results, write_summaries
+    >>> from tensormargin.reproduce.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    ...     text = write_summaries(run)
+    ...     [table.name for table in read_results(folder)]
+    ['open']
+    """
     found = []
     for name in TITLES:
         path = Path(folder) / name
@@ -96,7 +114,25 @@ def _read_table(folder: Path, name: str) -> TableResults:
 
 
 def write_summaries(run: Run) -> str:
-    """Write a run's rows to one file, and summaries of its complete cells; return the summary as Markdown."""
+    """Write a run's rows to one file, and summaries of its complete cells; return the summary as Markdown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.reproduce import Evaluation, Grid, Run, RunSettings, write_summaries
+    >>> from tensormargin.reproduce.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    ...     text = write_summaries(run)
+    >>> text.splitlines()[0]
+    '# The open counterpart of Table 6'
+    """
     run.tuning.export()
     rows = run.complete(run.rows.export())
     cells, paired = summarise_rows(rows, run.protocol), differences(rows, run.protocol)
@@ -118,7 +154,25 @@ def summary_text(one: TableResults) -> str:
 
 
 def read_summaries(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the cells and paired differences that `write_summaries` wrote for one table."""
+    """Return the cells and paired differences that `write_summaries` wrote for one table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.reproduce import Evaluation, Grid, Run, RunSettings, read_summaries, write_summaries
+    >>> from tensormargin.reproduce.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    ...     text = write_summaries(run)
+    ...     sorted({cell["method"] for cell in read_summaries(run.folder)["summary"]})
+    ['STM', 'SVM']
+    """
     one = _read_table(folder, folder.name)
     return {"summary": [asdict(cell) for cell in one.cells], "differences": [asdict(pair) for pair in one.differences]}
 
@@ -137,7 +191,27 @@ def _of_other_data(run: Run, name: str, records: list[Record]) -> list[Record]:
 
 
 def write_page(folder: str | Path, path: str | Path) -> None:
-    """Write the results page, with its figures in a folder of the same name next to it."""
+    """Write the results page, with its figures in a folder of the same name next to it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.reproduce import Evaluation, Grid, Run, RunSettings, write_page, write_summaries
+    >>> from tensormargin.reproduce.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    ...     text = write_summaries(run)
+    ...     write_page(folder, f"{folder}/page.md")
+    ...     Path(folder, "page.md").read_text().splitlines()[0]
+    '# Results'
+    """
     from .figures import draw
 
     results, path = read_results(folder), Path(path)

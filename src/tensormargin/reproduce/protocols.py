@@ -49,6 +49,12 @@ class Grid:
     relative : bool
         Whether lambda and mu are in units of one over the mean squared norm of the centred samples; otherwise they are
         the paper's, for the original data.
+
+    Examples
+    --------
+    >>> from tensormargin.reproduce import Grid
+    >>> Grid().lams
+    (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
     """
 
     lams: tuple[float, ...] = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
@@ -90,6 +96,13 @@ class Evaluation:
         What the confidence intervals treat as random.
     pairs : int, optional
         Number of pairs of classes to evaluate, evenly spread; all by default.
+
+    Examples
+    --------
+    >>> from tensormargin.reproduce import PROTOCOLS
+    >>> evaluation = PROTOCOLS["table4"]()[0]
+    >>> evaluation.data, evaluation.sizes
+    ('ORL 32x32', (320,))
     """
 
     data: str
@@ -295,6 +308,13 @@ def quick(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """Return the evaluations reduced to about a minute: few pairs, one repeat, few folds, three values of lambda.
 
     The five-fold evaluation of AdrenalMNIST3D is left out, since its published split is kept.
+
+    Examples
+    --------
+    >>> from tensormargin.reproduce import PROTOCOLS, quick
+    >>> full = PROTOCOLS["table4"]()
+    >>> sum(one.repeats for one in full), sum(one.repeats for one in quick(full))
+    (5, 1)
     """
     return [
         replace(

@@ -59,7 +59,15 @@ def versions_text() -> str:
 
 @dataclass(frozen=True)
 class TuningRow(_OfPair):
-    """Validation result of one candidate on one pair of classes; ``seconds`` is the time of its fits."""
+    """Validation result of one candidate on one pair of classes; ``seconds`` is the time of its fits.
+
+    Examples
+    --------
+    >>> from tensormargin.reproduce import TuningRow
+    >>> row = TuningRow("ORL", 2, 0, 0, "STM", "lam", 0, "1", "2", 10.0, 1.0, 15, 16, 0.01)
+    >>> row.n_correct / row.n_tested
+    0.9375
+    """
 
     lam: float
     mu: float
@@ -80,6 +88,13 @@ class Row(_OfPair):
 
     ``lam`` and ``mu`` are the chosen values (if ``relative``, in units of one over the mean squared norm of the centred
     samples). ``gap`` is the largest relative duality gap of the last sweep, ``versions`` a JSON object.
+
+    Examples
+    --------
+    >>> from dataclasses import fields
+    >>> from tensormargin.reproduce import Row
+    >>> [field.name for field in fields(Row)][:6]
+    ['data', 'size', 'repeat', 'fold', 'method', 'tuned']
     """
 
     n_train: int
@@ -114,6 +129,17 @@ class RowStore(Generic[RowType]):
     Every `add` writes a new file atomically, and files never change afterwards. A process that is killed leaves no
     incomplete file, and several processes may write at the same time. `export` writes all rows to one file next to the
     folder; `read` includes that file, so the folder may then be deleted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.reproduce import RowStore, TuningRow
+    >>> row = TuningRow("ORL", 2, 0, 0, "STM", "lam", 0, "1", "2", 10.0, 1.0, 15, 16, 0.01)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = RowStore(folder, TuningRow)
+    ...     store.add([row])
+    ...     [one.method for one in store.read()]
+    ['STM']
     """
 
     def __init__(self, folder: str | Path, kind: type[RowType]) -> None:

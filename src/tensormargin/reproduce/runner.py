@@ -43,6 +43,12 @@ class RunSettings:
         Training sizes; by default all sizes of the protocol.
     repeats : int, optional
         Number of repeats; by default that of the protocol.
+
+    Examples
+    --------
+    >>> from tensormargin.reproduce import RunSettings
+    >>> RunSettings("table2", methods=("SVM", "STM"), repeats=1).tune_mu
+    False
     """
 
     table: str
@@ -55,7 +61,14 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class RunState:
-    """Progress of a run: rows done and in total, and the same in units of work, which give the time left."""
+    """Progress of a run: rows done and in total, and the same in units of work, which give the time left.
+
+    Examples
+    --------
+    >>> from tensormargin.reproduce import RunState
+    >>> RunState(rows=10, all_rows=40, work=5.0, all_work=20.0, doing="MNIST").all_rows
+    40
+    """
 
     rows: int
     all_rows: int
@@ -74,6 +87,22 @@ class Run:
     folder : str or Path
         Created if missing. Holds rows/, tuning/ and settings.json; a folder with rows of another seed or another grid
         is refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.reproduce import Evaluation, Grid, Run, RunSettings
+    >>> from tensormargin.reproduce.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    >>> states[-1].rows == states[-1].all_rows
+    True
     """
 
     def __init__(self, evaluations: Sequence[Evaluation], settings: RunSettings, folder: str | Path) -> None:

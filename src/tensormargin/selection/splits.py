@@ -47,6 +47,14 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> lis
 
     An integer ``cv`` means shuffled stratified folds, which keep groups together if there are any. There are at most as
     many folds as the smallest class has samples (groups).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.selection import splits_of
+    >>> splits = splits_of(3, np.array([0, 1] * 6), None, random_state=0)
+    >>> [(len(train), len(test)) for train, test in splits]
+    [(8, 4), (8, 4), (8, 4)]
     """
     rows = np.zeros(len(y))
     wanted = _n_folds(cv)

@@ -30,6 +30,18 @@ class Solution:
         Number of passes over the rows.
     converged : bool
         Whether the relative duality gap is at most the requested tolerance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.blocks import block_problem
+    >>> from tensormargin.objective import MarginProblem, Objective
+    >>> from tensormargin.solvers import SOLVERS
+    >>> design, signs = np.random.default_rng(0).standard_normal((20, 3)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    >>> problem = block_problem(design, MarginProblem(signs, Objective(10.0, 1.0, 1.0, np.full(20, 1 / 20)), 0.0))
+    >>> solution = SOLVERS["interior_point"](problem, tol=1e-6)
+    >>> solution.converged, solution.certificate.relative_gap <= 1e-6
+    (True, True)
     """
 
     beta: FloatArray
@@ -44,6 +56,18 @@ class Solver(Protocol):
     """Solve a block problem to a relative duality gap of at most ``tol``.
 
     ``start`` is a dual point to start from; it is clipped to the box. The result is deterministic.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.blocks import block_problem
+    >>> from tensormargin.objective import MarginProblem, Objective
+    >>> from tensormargin.solvers import SOLVERS
+    >>> design, signs = np.random.default_rng(0).standard_normal((20, 3)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    >>> problem = block_problem(design, MarginProblem(signs, Objective(10.0, 1.0, 1.0, np.full(20, 1 / 20)), 0.0))
+    >>> values = [solver(problem, tol=1e-8, max_epochs=10000).certificate.primal for solver in SOLVERS.values()]
+    >>> bool(np.isclose(values[0], values[1], rtol=1e-6))
+    True
     """
 
     def __call__(

@@ -30,6 +30,17 @@ def solve_dual_cd(
     """Solve a block problem by coordinate descent on its dual.
 
     See `tensormargin.solvers.base.Solver` for the arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.blocks import block_problem
+    >>> from tensormargin.objective import MarginProblem, Objective
+    >>> from tensormargin.solvers import solve_dual_cd
+    >>> design, signs = np.random.default_rng(0).standard_normal((20, 3)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    >>> problem = block_problem(design, MarginProblem(signs, Objective(10.0, 1.0, 1.0, np.full(20, 1 / 20)), 0.0))
+    >>> solve_dual_cd(problem, tol=1e-4).converged
+    True
     """
     small = _is_small(problem)
     goal = min(tol, _EXACT_TOL) if small else tol

@@ -51,6 +51,17 @@ def solve_small_block(
 
     None if it is not in memory, if rounding keeps it from its gap, or if the code was not compiled: the general way is
     then to be taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.objective import MarginProblem, Objective
+    >>> from tensormargin.solvers import solve_small_block
+    >>> design, signs = np.random.default_rng(0).standard_normal((20, 3)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    >>> problem = MarginProblem(signs, Objective(10.0, 1.0, 1.0, np.full(20, 1 / 20)), 0.0)
+    >>> solution = solve_small_block(design, problem, None, 1e-6)
+    >>> solution is None or len(solution.vector)
+    3
     """
     if not isinstance(design, np.ndarray) or not has_native(_FUNCTION):
         return None
