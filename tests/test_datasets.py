@@ -551,7 +551,7 @@ def test_arrays_can_be_named(tmp_path):
         datasets.load_adni(tmp_path / "two.npz", samples="W", labels="y")
     with pytest.raises(BadFileError, match="the cells of X must have one shape"):
         datasets.load_adni(tmp_path / "mixed.mat", samples="X", labels="y")
-    with pytest.raises(BadFileError, match="X is a structure"):
+    with pytest.raises(BadFileError, match="has no array X; it holds X/a, y"):
         datasets.load_adni(tmp_path / "struct.mat", samples="X", labels="y")
 
 

@@ -414,7 +414,7 @@ class TestPlan:
         assert said == "taken for series, since they have few rows and many columns; --kind changes that"
         stated, said = with_kind(sample_set(X, field="eeg", sfreq=64.0), FitPlan(auto=True))
         assert (stated.kind, stated.sfreq) == ("eeg", 64.0)
-        assert said == "of kind eeg, as the catalogue of data sets says; --kind changes that"
+        assert said == "of kind eeg, as the file says; --kind changes that"
         given, said = with_kind(sample_set(X, field="eeg", sfreq=64.0), FitPlan(auto=True, kind="plain", sfreq=32.0))
         assert (given.kind, given.sfreq, said) == ("plain", 32.0, "of kind plain")
         assert with_kind(sample_set(X), given) == (given, "of kind plain")

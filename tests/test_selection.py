@@ -37,7 +37,7 @@ from tensormargin.estimators import fit_steps
 from tensormargin.evaluation import FitPlan
 from tensormargin.formats import FORMATS
 from tensormargin.preparation import Crop, Recipe, Resize, Tensorize, TensorScaler
-from tensormargin.report.model_report import _chosen
+from tensormargin.report.model_report import chosen_section
 from tensormargin.selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model, splits_of
 from tensormargin.selection.candidates import select_candidate, tabulate
 from tensormargin.selection.grid import DECOMPOSITIONS, Candidate, candidates, schemes_of, weights
@@ -436,11 +436,11 @@ def test_what_was_lowered_is_told(binary):
     assert fit.lowered_ranks_ == [("cp", 20, 6), ("cp", 99, 6), ("tt", 20, (2, 3)), ("tt", 99, (2, 3))]
     table = zip(*(fit.cv_results_[name] for name in ("param_decomposition", "param_rank", "asked_rank")), strict=True)
     assert list(table) == [("full", None, None), ("cp", 1, 1), ("cp", 6, 20), ("cp", 2, None), ("tt", (2, 3), 20)]
-    (reason,) = [line for line in _chosen(fit, {}).content["reasons"] if "lowered" in line]
+    (reason,) = [line for line in chosen_section(fit, {}).content["reasons"] if "lowered" in line]
     assert "cp 20 to 6; cp 99 to 6; tt 20 to (2, 3); tt 99 to (2, 3)." in reason
     nothing = search(decompositions=("tucker",), ranks=(1, (2, 2, 1), None)).fit(X, y)
     assert nothing.lowered_ranks_ == []
-    assert not any("lowered" in line for line in _chosen(nothing, {}).content["reasons"])
+    assert not any("lowered" in line for line in chosen_section(nothing, {}).content["reasons"])
 
 
 class TestAPreparationThatLeavesSmallerSamplesOnSomeSplits:

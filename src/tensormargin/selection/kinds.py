@@ -201,7 +201,8 @@ def _behind(before: Any, one: Any) -> Any:
 def guess_kind(samples: SampleSet) -> tuple[str, str]:
     """Return the kind of samples as their source states it or their file and shape suggest, and why, in words."""
     if samples.field is not None:
-        return samples.field, f"the {'file' if samples.axes else 'catalogue of data sets'} says"
+        public = samples.kind.startswith("public data set")
+        return samples.field, f"the {'catalogue of data sets' if public else 'file'} says"
     shape = samples.sample_shape
     if isinstance(shape, dict):
         return "plain", "there are several views"
