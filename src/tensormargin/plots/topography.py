@@ -58,7 +58,8 @@ def plot_topography(
     Examples
     --------
     >>> from tensormargin.plots import plot_topography
-    >>> ax = plot_topography([0.1, -0.8, 0.0, 0.9, 0.2], ["Fz", "C3", "Cz", "C4", "Pz"], title="left against right")
+    >>> channels = ["Fz", "C3", "Cz", "C4", "Pz"]
+    >>> ax = plot_topography([0.1, -0.8, 0.0, 0.9, 0.2], channels, title="left against right")
     >>> ax.get_title()
     'left against right'
     """
