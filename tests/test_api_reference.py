@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 import inspect
 import re
@@ -57,6 +58,7 @@ def test_every_public_name_has_a_summary_of_one_sentence_or_more():
 def test_examples_run(package, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runner, parser, failures = doctest.DocTestRunner(), doctest.DocTestParser(), []
+    before = _dask_settings()
     for one in (one for one in NAMES if one.package == package):
         if files_are_missing(one) or (one.name in NEEDS and not _is_installed(NEEDS[one.name])):
             continue
@@ -68,6 +70,15 @@ def test_examples_run(package, tmp_path, monkeypatch):
         failures += said
     assert not failures, "".join(failures)
     assert not list(tmp_path.iterdir()), "examples leave files behind"
+    assert _dask_settings() == before, "examples change Dask's settings"
+
+
+def _dask_settings():
+    if not _is_installed("distributed"):  # its import adds settings of its own
+        return None
+    import dask
+
+    return copy.deepcopy(dask.config.config)
 
 
 def _is_installed(name):
