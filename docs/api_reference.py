@@ -20,7 +20,7 @@ PACKAGES = {  # in the order of the site: a name that several of them export has
     "tensormargin.kernels": "Kernels of tensors.",
     "tensormargin.selection": "Model selection.",
     "tensormargin.evaluation": "Held-out scores, comparisons and permutation tests.",
-    "tensormargin.plots": "Figures; all functions return the axes they drew on.",
+    "tensormargin.plots": "Figures; functions that draw return the axes they drew on.",
     "tensormargin.report": "HTML reports and the sentences in them.",
     "tensormargin.io": "Files of samples, models and results.",
     "tensormargin.cluster": "Fits on the workers of a Dask cluster.",

@@ -8,6 +8,7 @@ code block below the lead-in. Snippets import what they use; the only other name
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class Section(NamedTuple):
     @property
     def anchor(self) -> str:
         """The address of the section within the page."""
-        return self.title.lower().replace(" ", "-")
+        return re.sub(r"[^\w -]", "", self.title.lower()).replace(" ", "-")
 
 
 def section_of(path: Path) -> Section:

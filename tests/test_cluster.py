@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict
 from functools import partial
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -506,6 +507,16 @@ def test_the_death_of_the_last_worker_does_not_end_the_run(tmp_path, deaths):
         else:
             assert sorted(parallel(jobs)) == [0, 1, 2, 3]
     assert len(list(tmp_path.iterdir())) == deaths
+
+
+def test_a_cluster_in_this_process_leaves_dask_as_it_was():
+    """A client that a worker opens would stay Dask's default scheduler after its end, and break all that follows."""
+    before = dask.config.get("scheduler", None)
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as inside, on_cluster(inside):
+        answers = Parallel()(delayed(total_and_place)(np.ones(2), k) for k in range(2))
+    assert [total for total, _, _ in answers] == [2.0, 2.0]
+    assert dask.config.get("scheduler", None) == before
+    assert da.ones(3).sum().compute() == 3
 
 
 # ------------------------------------------------------------------------------------------------------ command line

@@ -36,6 +36,7 @@ class Axis:
 
     Examples
     --------
+    >>> from tensormargin import Axis
     >>> Axis("time", "ms", [-200, -196, -192]).label
     'time (ms)'
     """

@@ -50,6 +50,14 @@ class ClusterTable:
     threshold : float
         Entries with at least this absolute value, and not zero, belong to clusters.
     clusters : tuple of Cluster
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import cluster_table
+    >>> table = cluster_table(np.array([0.0, 3.0, 2.0, 0.0, -4.0]), threshold=1.5)
+    >>> [(one.peak, one.index, one.size) for one in table]
+    [(-4.0, (4,), 1), (3.0, (1,), 2)]
     """
 
     threshold: float

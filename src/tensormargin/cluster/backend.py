@@ -22,7 +22,7 @@ import numpy as np
 from distributed import CancelledError, Client, KilledWorker
 from distributed.comm import CommClosedError
 from joblib import parallel_config
-from joblib._dask import DaskDistributedBackend
+from joblib._dask import Batch, DaskDistributedBackend
 
 from .. import waiting
 from .._typing import Array
@@ -163,7 +163,8 @@ class ClusterBackend(DaskDistributedBackend):
 
         async def send() -> Any:
             try:
-                return await super(ClusterBackend, self)._to_func_args(func)
+                _, jobs = await super(ClusterBackend, self)._to_func_args(func)
+                return WorkerBatch(jobs), jobs
             except Exception:
                 self.call_data_futures.clear()  # they failed as well
                 raise
@@ -271,6 +272,18 @@ def _held_everywhere(client: Client, futures: Sequence[Any]) -> list[Any]:
 
 def _nothing(*_: Any) -> None:
     pass
+
+
+class WorkerBatch(Batch):
+    """Some jobs that run one after the other on a worker.
+
+    joblib's batch opens a client on the worker, for further parallel jobs. Ours start none (`WorkerCall`), and on a
+    worker within this process, such a client would leave itself behind as Dask's default scheduler.
+    """
+
+    def __call__(self, tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the results of the jobs."""
+        return [function(*arguments, **named) for function, arguments, named in tasks]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,13 @@ class RocCurve:
         Shares of the other samples, and of the samples of the class, above each threshold, from the highest one down.
     area : float
         Area under the curve: the probability that a sample of the class has a higher probability than another one.
+
+    Examples
+    --------
+    >>> from tensormargin.evaluation import roc
+    >>> curve = roc([True, True, False, False], [0.9, 0.4, 0.6, 0.1])
+    >>> curve.false_rate, curve.true_rate
+    (array([0. , 0. , 0.5, 0.5, 1. ]), array([0. , 0.5, 0.5, 1. , 1. ]))
     """
 
     false_rate: FloatArray
@@ -43,6 +50,13 @@ class Reliability:
         95 % intervals of the shares, NaN where there are too few groups.
     count : ndarray of shape (n_bins,)
         Number of predictions.
+
+    Examples
+    --------
+    >>> from tensormargin.evaluation import reliability
+    >>> curve = reliability([True, False] * 10, [0.5] * 20)
+    >>> curve.probability, curve.observed, curve.count
+    (array([0.5]), array([0.5]), array([20]))
     """
 
     probability: FloatArray
@@ -66,6 +80,14 @@ def roc(of_class: Any, probability: Any) -> RocCurve | None:
     -------
     RocCurve or None
         None if all samples, or none, belong to the class.
+
+    Examples
+    --------
+    >>> from tensormargin.evaluation import roc
+    >>> roc([True, True, False, False], [0.9, 0.4, 0.6, 0.1]).area
+    0.75
+    >>> roc([True, True], [0.9, 0.4]) is None
+    True
     """
     own = np.asarray(of_class, bool)
     if own.all() or not own.any():
@@ -83,6 +105,16 @@ def reliability(happened: Any, probability: Any, units: Any = None) -> Reliabili
     probability : array-like of shape (n_predictions,)
     units : array-like of shape (n_predictions,), optional
         Groups of predictions that are not independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.evaluation import reliability
+    >>> probability = np.repeat([0.2, 0.8], 50)
+    >>> happened = np.tile([True, False, False, False, False], 20) ^ (probability > 0.5)
+    >>> curve = reliability(happened, probability)
+    >>> curve.observed.round(2), bool(np.all(curve.low <= curve.high))
+    (array([0.2, 0.8]), True)
     """
     outcome, values = np.asarray(happened, np.float64), np.asarray(probability, np.float64)
     n_bins = int(np.clip(len(values) // _SMALLEST_BIN, 1, _MOST_BINS))

@@ -38,6 +38,19 @@ class Winner:
     predictions : list of dict
         One per held-out prediction of ``method`` in the comparison: "repeat", "sample", "group", "label", "predicted"
         and "probability", which is None.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare, fit_winner
+    >>> from tensormargin.io import SampleSet
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> settings = CompareSettings(methods=("STM", "LinearSVC"), repeats=2, lam_grid=(1.0,))
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> rows = list(compare(data.data, data.target, settings))
+    >>> winner = fit_winner(samples, settings, rows)
+    >>> len(winner.predictions) == sum(row.n_test for row in rows if row.method == winner.method)
+    True
     """
 
     method: str
@@ -60,6 +73,19 @@ def fit_winner(
         All rows of the comparison.
     n_jobs : int, optional
         Number of fits at a time in the choice of hyperparameters.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare, fit_winner
+    >>> from tensormargin.io import SampleSet
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> settings = CompareSettings(methods=("STM", "LinearSVC"), repeats=2, lam_grid=(1.0,))
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> rows = list(compare(data.data, data.target, settings))
+    >>> winner = fit_winner(samples, settings, rows)
+    >>> winner.method, winner.model.predict(data.data[:2]).shape
+    ('STM', (2,))
     """
     shares = {name: _share_right(rows, name) for name in settings.entries}
     own = [name for name in settings.entries if name in METHODS or name in KERNEL_METHODS]

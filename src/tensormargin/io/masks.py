@@ -28,6 +28,17 @@ def load_mask(path: str | Path, rules: FileRules = DEFAULT_RULES) -> MaskImage:
     -------
     MaskImage
         For `Recipe`; its ``entries`` for `Mask` and `Crop`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin.io import load_mask
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/mask.npy", [[0, 1, 1], [0, 2, 0]])
+    ...     mask = load_mask(f"{folder}/mask.npy")
+    >>> int(mask.entries.sum()), mask.affine is None
+    (3, True)
     """
     source = Path(path)
     if not source.exists():

@@ -53,6 +53,20 @@ class Scene:
         The path as given.
     kind : str
         Kind of the file, in words.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin.io import load_scene
+    >>> truth = np.array([[1, 1, 0], [2, 2, 0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/scene.npz", cube=np.ones((2, 3, 5)), truth=truth)
+    ...     scene = load_scene(f"{folder}/scene.npz")
+    >>> scene.data.shape, scene.truth.shape, scene.background
+    ((2, 3, 5), (2, 3), 0)
+    >>> [axis.name for axis in scene.axes]
+    ['row', 'column', 'wavelength']
     """
 
     data: Array
@@ -112,6 +126,18 @@ def load_scene(
     ------
     BadFileError
         The message names the file, the fault and the remedy.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin.io import load_scene
+    >>> truth = np.array([[1, 1, 0], [2, 2, 0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/scene.npz", cube=np.ones((2, 3, 5)), truth=truth)
+    ...     scene = load_scene(f"{folder}/scene.npz", names="corn, oats")
+    >>> scene.data.shape, scene.truth[0].tolist()
+    ((2, 3, 5), ['corn', 'corn', ''])
     """
     rules = FileRules(parsed_bytes(max_bytes), allow_external)
     source = Path(path)
@@ -140,6 +166,7 @@ def named_classes(text: str) -> dict[int, str]:
 
     Examples
     --------
+    >>> from tensormargin.io import named_classes
     >>> named_classes("corn, oats")
     {1: 'corn', 2: 'oats'}
     """

@@ -42,6 +42,18 @@ def write_samples(
         Of all samples together.
     arrays : mapping from names to arrays
         Labels, groups and others.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin.io import load_samples, write_samples
+    >>> pieces = (np.full((2, 3, 4), float(place)) for place in range(3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_samples(f"{folder}/samples.npz", pieces, (6, 3, 4), np.float64, {"y": np.arange(6) % 2})
+    ...     samples = load_samples(f"{folder}/samples.npz")
+    >>> samples.data.shape, samples.labels.tolist()
+    ((6, 3, 4), [0, 1, 0, 1, 0, 1])
     """
     path = Path(path)
     check_ending(path)

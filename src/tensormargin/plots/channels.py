@@ -43,6 +43,17 @@ def plot_butterfly(
     -------
     Axes
         The channels with the largest absolute values are named, all of them if there are few.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Axis
+    >>> from tensormargin.plots import plot_butterfly
+    >>> pattern = np.random.default_rng(0).standard_normal((3, 50))
+    >>> modes = Axis("channel", values=["Fz", "Cz", "Pz"]), Axis("time", "ms", np.arange(50) * 4.0 - 40)
+    >>> ax = plot_butterfly(pattern, modes, ylabel="pattern")
+    >>> ax.get_xlabel(), [text.get_text() for text in ax.get_legend().get_texts()]
+    ('time (ms)', ['Fz', 'Cz', 'Pz'])
     """
     lines, (channels, points) = _checked(values, modes)
     ax = given_or_new(ax, 6.4, 3.4)
@@ -101,6 +112,17 @@ def plot_channels(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Axis
+    >>> from tensormargin.plots import plot_channels
+    >>> pattern = np.random.default_rng(0).standard_normal((3, 50))
+    >>> modes = Axis("channel", values=["Fz", "Cz", "Pz"]), Axis("time", "ms", np.arange(50) * 4.0 - 40)
+    >>> ax = plot_channels(pattern, modes)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('time (ms)', 'channel')
     """
     matrix, (rows, columns) = _checked(values, modes)
     ax = given_or_new(ax, 6.4, min(7.0, max(3.0, 1.2 + 0.13 * len(matrix))))

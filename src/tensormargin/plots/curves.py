@@ -31,6 +31,15 @@ def plot_roc(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from tensormargin.evaluation import roc
+    >>> from tensormargin.plots import plot_roc
+    >>> curve = roc([True, True, False, False], [0.9, 0.4, 0.6, 0.1])
+    >>> ax = plot_roc([f"rest, AUC {curve.area}"], [curve.false_rate], [curve.true_rate])
+    >>> ax.get_legend().get_texts()[0].get_text()
+    'rest, AUC 0.75'
     """
     if not names or not len(names) == len(false_rates) == len(true_rates):
         raise ValueError(
@@ -81,6 +90,18 @@ def plot_calibration(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.evaluation import reliability
+    >>> from tensormargin.plots import plot_calibration
+    >>> rng = np.random.default_rng(0)
+    >>> probability = rng.uniform(size=200)
+    >>> curve = reliability(rng.uniform(size=200) < probability, probability)
+    >>> ax = plot_calibration(curve.probability, curve.observed, curve.low, curve.high, event="rain")
+    >>> ax.get_xlabel()
+    'probability of rain'
     """
     columns = [np.asarray(column, np.float64) for column in (probability, observed, low, high)]
     if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1 or not columns[0].size:

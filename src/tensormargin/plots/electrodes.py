@@ -46,6 +46,14 @@ def electrode_positions(channels: Sequence[str], montage: Any = None) -> dict[st
     -------
     dict of str to ndarray of shape (3,)
         By the names as given, in their order; channels without a known position are left out.
+
+    Examples
+    --------
+    >>> from tensormargin.plots import electrode_positions
+    >>> list(electrode_positions(["Cz", "EEG C3-REF", "EOG"]))
+    ['Cz', 'EEG C3-REF']
+    >>> electrode_positions(["Cz"])["Cz"].round(6).tolist()
+    [0.0, 0.0, 1.0]
     """
     names = [str(channel) for channel in channels]
     known = _standard() if montage is None else _of_montage(montage)

@@ -143,7 +143,7 @@ def plot_weight(
     >>> clf = TensorMarginClassifier("cp", 2).fit(data.data, data.target)
     >>> axes = plot_weight(clf, data.data, data.target)
     >>> [ax.get_title() for ax in axes.ravel()]
-    ['weight, 1 against -1', 'pattern, 1 against -1']
+    ['weight, -1 against 1', 'pattern, -1 against 1']
     """
     classes = problem_title(model, problem)
     view = checked_view(model, view)

@@ -50,6 +50,14 @@ def plot_scene(
     -------
     ndarray of 1 to 3 Axes
         The ground truth comes first, the errors last.
+
+    Examples
+    --------
+    >>> from tensormargin.plots import plot_scene
+    >>> truth, predicted = [[1, 1, 0], [2, 2, 0]], [[1, 2, 2], [2, 2, 2]]
+    >>> axes = plot_scene(predicted, truth, names={1: "corn", 2: "oats"}, errors=True)
+    >>> len(axes), axes[0].get_title(), axes[1].get_title()
+    (3, 'ground truth', 'predicted')
     """
     shown = _shown(predicted, truth)
     if errors and truth is None:
@@ -68,7 +76,18 @@ def plot_scene(
 
 
 def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, background: Any = 0) -> None:
-    """Write the classes of the pixels as ``.npy``, or as PNG as `plot_scene` draws them, atomically."""
+    """Write the classes of the pixels as ``.npy``, or as PNG as `plot_scene` draws them, atomically.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin.plots import save_scene
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_scene(f"{folder}/classes.npy", [[1, 1, 2], [2, 2, 2]])
+    ...     np.load(f"{folder}/classes.npy").shape
+    (2, 3)
+    """
     path = Path(path)
     with replacing(path) as temporary:
         if path.suffix.lower() == ".npy":

@@ -44,6 +44,19 @@ def plot_spectra(
     Returns
     -------
     ndarray of 1 or 2 Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Axis
+    >>> from tensormargin.plots import plot_spectra
+    >>> nm = np.linspace(400, 700, 31)
+    >>> peak = np.exp(-(((nm - 550) / 30) ** 2))
+    >>> axes = plot_spectra(
+    ...     {"mixed against pure": -peak}, Axis("wavelength", "nm", nm), means={"pure": 1 + peak, "mixed": 1 + 0 * peak}
+    ... )
+    >>> len(axes), axes[1].get_xlabel()
+    (2, 'wavelength (nm)')
     """
     patterns = _named_lines(lines, "lines")
     below = {} if means is None else _named_lines(means, "means")

@@ -54,6 +54,14 @@ def plot_topography(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from tensormargin.plots import plot_topography
+    >>> channels = ["Fz", "C3", "Cz", "C4", "Pz"]
+    >>> ax = plot_topography([0.1, -0.8, 0.0, 0.9, 0.2], channels, title="left against right")
+    >>> ax.get_title()
+    'left against right'
     """
     shown = np.asarray(values, np.float64)
     if shown.shape != (len(channels),):
@@ -88,6 +96,16 @@ def plot_topographies(
     Returns
     -------
     ndarray of n_maps Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.plots import plot_topographies
+    >>> channels = ["Fz", "C3", "Cz", "C4", "Pz"]
+    >>> values = np.random.default_rng(0).standard_normal((2, 5))
+    >>> axes = plot_topographies(values, channels, titles=["100 ms", "300 ms"])
+    >>> [ax.get_title() for ax in axes]
+    ['100 ms', '300 ms']
     """
     shown = np.asarray(values, np.float64)
     if shown.ndim != 2 or shown.shape[1] != len(channels) or not len(shown):

@@ -55,6 +55,16 @@ def plot_volume(
     Returns
     -------
     ndarray of 3 Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.plots import plot_volume
+    >>> pattern = np.zeros((5, 6, 7))
+    >>> pattern[1, 2, 3] = 1.0
+    >>> axes = plot_volume(pattern, np.diag([2, 2, 2, 1]))
+    >>> [ax.get_title() for ax in axes]
+    ['x = 2 mm', 'y = 4 mm', 'z = 6 mm']
     """
     values = np.ma.filled(np.ma.masked_invalid(np.asarray(map, np.float64)), np.nan)
     if values.ndim != 3 or not values.size:
@@ -108,6 +118,14 @@ def view_map(
     Returns
     -------
     nilearn's StatMapView, or ndarray of 3 Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.plots import view_map
+    >>> pattern = np.zeros((5, 6, 7))
+    >>> pattern[1, 2, 3] = 1.0
+    >>> view = view_map(pattern, np.diag([2, 2, 2, 1]), title="pattern")  # in a notebook: the last line of a cell
     """
     values, words, stored = _map_of(model, problem)
     given = next((one for one in (affine, stored) if one is not None), np.eye(4))

@@ -78,6 +78,16 @@ class MaskImage:
         Maps voxel indices to millimetres, if the file has one.
     source : str
         The file, as given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.preparation import MaskImage
+    >>> mask = MaskImage(np.ones((2, 3, 4), bool), np.diag([2.0, 2.0, 2.0, 1.0]), "mask.nii")
+    >>> mask.check((2, 3, 4), np.diag([2.0, 2.0, 2.0, 1.0]))
+    >>> mask.check((2, 3, 5), None)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: mask.nii: a mask must have the shape of the samples, ...
     """
 
     entries: Array

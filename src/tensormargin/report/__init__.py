@@ -4,10 +4,11 @@ from ..statements import describe_chosen, describe_model, evaluation_lines, stat
 from .brains import Display, read_anatomy
 from .comparison_report import comparison_page, differences_in_words, read_comparison
 from .model_report import model_page
-from .page import Page, render, write_page
+from .page import Lead, Page, render, write_page
 
 __all__ = [
     "Display",
+    "Lead",
     "Page",
     "comparison_page",
     "describe_chosen",

@@ -40,6 +40,12 @@ class Display:
         What maps are drawn over; the mean sample by default.
     radiological : bool
         Whether the left of the person is on the right at first; the page has a switch.
+
+    Examples
+    --------
+    >>> from tensormargin.report import Display
+    >>> Display(radiological=True)
+    Display(anatomy=None, radiological=True)
     """
 
     anatomy: Anatomy | None = None
@@ -53,6 +59,20 @@ def read_anatomy(path: str | Path, shape: Any, affine: Any, rules: FileRules = D
     ------
     BadFileError
         The file is no volume, or the samples have no place in space. The file is read as those of samples are.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import nibabel
+    >>> from tensormargin.report import Display, read_anatomy
+    >>> head = nibabel.Nifti1Image(np.ones((8, 8, 8), np.float32), np.diag([1, 1, 1, 1]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     nibabel.save(head, f"{folder}/head.nii")
+    ...     anatomy = read_anatomy(f"{folder}/head.nii", (4, 4, 4), np.diag([2, 2, 2, 1]))
+    >>> anatomy.name, anatomy.values.shape
+    ('head.nii', (4, 4, 4))
+    >>> display = Display(anatomy)  # for model_page
     """
     path = Path(path)
     if isinstance(shape, Mapping) or len(shape) != 3 or affine is None or isinstance(affine, Mapping):

@@ -45,7 +45,15 @@ def table(columns: Sequence[str], rows: Sequence[tuple[bool, Sequence[Mapping[st
 
 @dataclass(frozen=True)
 class Lead:
-    """The first screen: a sentence, a number with its name and interval, and a figure."""
+    """The first screen: a sentence, a number with its name and interval, and a figure.
+
+    Examples
+    --------
+    >>> from tensormargin.report import Lead, Page, render
+    >>> lead = Lead("The model is better than chance.", "91 %", "accuracy on held-out samples")
+    >>> "better than chance" in render(Page("A title", lead, "2026-01-01", {"tensormargin": "0.2.0"}))
+    True
+    """
 
     sentence: str
     number: str = ""
@@ -60,8 +68,8 @@ class Page:
 
     Examples
     --------
-    >>> from tensormargin.report import Page, render
-    >>> page = Page("A title", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"})
+    >>> from tensormargin.report import Lead, Page, render
+    >>> page = Page("A title", Lead("One sentence."), "2026-01-01", {"tensormargin": "0.2.0"})
     >>> "One sentence." in render(page)
     True
     """
@@ -78,8 +86,8 @@ def render(page: Page) -> str:
 
     Examples
     --------
-    >>> from tensormargin.report import Page, render
-    >>> html = render(Page("<b>", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"}))
+    >>> from tensormargin.report import Lead, Page, render
+    >>> html = render(Page("<b>", Lead("One sentence."), "2026-01-01", {"tensormargin": "0.2.0"}))
     >>> "&lt;b&gt;" in html
     True
     """
@@ -102,8 +110,8 @@ def write_page(path: str | Path, page: Page) -> None:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from tensormargin.report import Page, write_page
-    >>> page = Page("A title", ["One sentence."], "2026-01-01", {"tensormargin": "0.2.0"})
+    >>> from tensormargin.report import Lead, Page, write_page
+    >>> page = Page("A title", Lead("One sentence."), "2026-01-01", {"tensormargin": "0.2.0"})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_page(f"{folder}/report.html", page)
     ...     [path.name for path in Path(folder).iterdir()]
