@@ -58,10 +58,10 @@ def plot_topography(
     Examples
     --------
     >>> from tensormargin.plots import plot_topography
-    >>> channels = ["Fz", "C3", "Cz", "C4", "Pz"]
-    >>> ax = plot_topography([0.1, -0.8, 0.0, 0.9, 0.2], channels, title="left against right")
+    >>> pattern = {"Fz": 0.1, "C3": -0.8, "Cz": 0.0, "C4": 0.9, "Pz": 0.2}
+    >>> ax = plot_topography([*pattern.values()], [*pattern], title="left - right")
     >>> ax.get_title()
-    'left against right'
+    'left - right'
     """
     shown = np.asarray(values, np.float64)
     if shown.shape != (len(channels),):
