@@ -58,10 +58,11 @@ def plot_topography(
     Examples
     --------
     >>> from tensormargin.plots import plot_topography
-    >>> pattern = {"Fz": 0.1, "C3": -0.8, "Cz": 0.0, "C4": 0.9, "Pz": 0.2}
-    >>> ax = plot_topography([*pattern.values()], [*pattern], title="left - right")
+    >>> channels = ["Fz", "C3", "Cz", "C4", "Pz"]
+    >>> values = [0.1, -0.8, 0.0, 0.9, 0.2]
+    >>> ax = plot_topography(values, channels, title="pattern")
     >>> ax.get_title()
-    'left - right'
+    'pattern'
     """
     shown = np.asarray(values, np.float64)
     if shown.shape != (len(channels),):
