@@ -59,9 +59,10 @@ def plot_topography(
     --------
     >>> from tensormargin.plots import plot_topography
     >>> channels = ["Fz", "C3", "Cz", "C4", "Pz"]
-    >>> ax = plot_topography([0.1, -0.8, 0.0, 0.9, 0.2], channels, title="left against right")
+    >>> values = [0.1, -0.8, 0.0, 0.9, 0.2]
+    >>> ax = plot_topography(values, channels, title="pattern")
     >>> ax.get_title()
-    'left against right'
+    'pattern'
     """
     shown = np.asarray(values, np.float64)
     if shown.shape != (len(channels),):
