@@ -64,10 +64,10 @@ def run(code: str, *arguments: str) -> list[str]:
 
 @linux
 @pytest.mark.parametrize(
-    ("name", "dtype", "shape"), [("cp", np.float32, (3200, 32, 32, 32)), ("tucker", np.float64, (3200, 16, 32, 32))]
+    ("name", "dtype", "shape"), [("cp", np.float32, (1600, 32, 32, 32)), ("tucker", np.float64, (1600, 16, 32, 32))]
 )
 def test_a_read_only_memory_map_larger_than_the_memory_allowed(name, dtype, shape, tmp_path):
-    """Fit 400 MB of samples with half that much memory."""
+    """Fit 200 MB of samples with half that much memory."""
     path = tmp_path / "samples.npy"
     samples = np.lib.format.open_memmap(path, "w+", dtype, shape)
     noise = np.random.RandomState(0).standard_normal((50, *shape[1:]))
