@@ -552,6 +552,7 @@ def test_fit_on_a_cluster(archive, address, tmp_path):
     assert said[0] == said[1]
 
 
+@pytest.mark.campaign
 def test_fit_samples_that_stay_in_their_files_on_a_cluster(address, tmp_path, monkeypatch):
     """Workers read the chunks, for the evaluation, the search, the report and the search for copies."""
     monkeypatch.setattr(tuning, "LOADED_SHARE", 0.0)

@@ -278,6 +278,7 @@ def fitted(store, out, *more):
     return json.loads(result.stdout)
 
 
+@pytest.mark.campaign
 def test_the_commands_give_what_they_give_in_memory(store, tmp_path, monkeypatch):
     here = fitted(store, tmp_path / "here.skops")
     run("predict", tmp_path / "here.skops", store, "-o", tmp_path / "here.csv")

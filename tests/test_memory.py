@@ -115,6 +115,7 @@ for path in sys.argv[2:]:
 """
 
 
+@pytest.mark.campaign
 @linux
 def test_a_store_larger_than_the_memory_from_the_command_line(tmp_path):
     """Evaluate, fit, report and predict 34 MB of samples with less than three quarters of that, as if 12 MB were free.

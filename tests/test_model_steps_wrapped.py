@@ -133,6 +133,7 @@ def test_distributions_are_saved_as_what_was_drawn(binary, tmp_path):
     assert hasattr(model.param_distributions["mu1"], "rvs")  # the model at hand stays as it is
 
 
+@pytest.mark.campaign
 def test_halving_searches_are_loaded_where_they_are_not_enabled(binary, tmp_path):
     from sklearn.experimental import enable_halving_search_cv  # noqa: F401
     from sklearn.model_selection import HalvingGridSearchCV

@@ -95,9 +95,9 @@ save_model({path!r}, {model}.fit(X, y))
 @pytest.mark.parametrize(
     "model",
     [
-        "TensorMarginClassifier('cp', 1)",
+        pytest.param("TensorMarginClassifier('cp', 1)", marks=pytest.mark.campaign),
         "TensorMarginClassifierCV(decompositions=('cp',), ranks=(1,), preparation=[None, TensorScaler()], cv=2)",
-        "make_pipeline(TensorScaler(), TensorMarginClassifier('tt'))",
+        pytest.param("make_pipeline(TensorScaler(), TensorMarginClassifier('tt'))", marks=pytest.mark.campaign),
     ],
     ids=["classifier", "search", "pipeline"],
 )

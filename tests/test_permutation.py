@@ -175,6 +175,7 @@ def test_noise_gives_p_values_of_any_size(kind):
     assert p_values.min() >= 1 / 20
 
 
+@pytest.mark.campaign
 def test_permutation_tests_are_reproducible(binary):
     X, y = binary
     y = np.random.default_rng(0).permutation(y)

@@ -144,6 +144,7 @@ def test_lambda_is_chosen_without_the_test_part(tmp_path):
     assert [row.n_correct for row in rows[0][2]] != [row.n_correct for row in rows[1][2]]
 
 
+@pytest.mark.campaign
 def test_two_runs_give_the_same_rows_however_many_jobs(whole, tmp_path):
     run = make_run(tmp_path, tune_mu=True)
     finish(run, n_jobs=2)

@@ -260,7 +260,7 @@ run({arguments!r})
 """
 
 
-@pytest.mark.parametrize("command", ["compare", "fit"])
+@pytest.mark.parametrize("command", [pytest.param("compare", marks=pytest.mark.campaign), "fit"])
 def test_ctrl_c_in_a_terminal_stops_at_once_and_leaves_no_process(command, archive, cache, tmp_path):
     """Both this process and its workers get the signal, twice, as from a terminal."""
     arguments = [str(one) for one in commands(archive, tmp_path / "out")[command]]

@@ -64,6 +64,7 @@ def brought(tmp_path_factory):
     return folder
 
 
+@pytest.mark.campaign
 def test_table6_runs_on_files_that_the_user_brings(brought, tmp_path):
     arguments = ["--adni", brought / "adni.mat", "--adhd", brought / "adhd.npz", "--out", tmp_path]
     methods = ("SVM", "SPMD-LRT", "TuSPMD-LRT")
