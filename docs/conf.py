@@ -50,7 +50,7 @@ html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "show_prev_next": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], "api/**": []},  # examples of the API need the width
+    "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
