@@ -18,6 +18,7 @@ from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.report import Display, model_page, read_anatomy, render, write_page
 from tensormargin.report.field_figures import channel_mode, field_section, figures_for, peak_places
 from tensormargin.report.maps import map_content
+from tensormargin.report.model_maps import ModelMaps
 from tensormargin.report.pictures import Picture
 from tensormargin.space import Orientation, millimetres
 
@@ -103,7 +104,7 @@ def test_the_page_has_the_figures_of_the_field(axes, heading, per_problem, class
     monkeypatch.setattr("tensormargin.report.field_figures.picture", sketched)
     samples = samples_with(axes, tuple(len(axis.values) for axis in axes), classes=classes)
     model = TensorMarginClassifier("cp", 1).fit(samples.data, samples.target)
-    section = field_section(model, samples, range(len(model.problems_)), samples.axes)
+    section = field_section(ModelMaps(model, samples), range(len(model.problems_)), samples.axes)
     assert section.heading == heading
     assert [len(group["pictures"]) for group in section.groups] == [per_problem] * len(model.problems_)
     captions = " ".join(one.caption for one in section.groups[0]["pictures"])
@@ -121,15 +122,15 @@ def test_figures_of_the_field_are_on_the_page(tmp_path):
 def test_without_axes_or_samples_there_are_the_usual_figures_only():
     samples = samples_with((CHANNELS, TIME), (11, 12))
     model = TensorMarginClassifier("cp", 1).fit(samples.data, samples.target)
-    assert field_section(model, None, [0], None) is None
-    assert field_section(model, samples_with(None, (11, 12)), [0], None) is None
+    assert field_section(ModelMaps(model, None), [0], None) is None
+    assert field_section(ModelMaps(model, samples_with(None, (11, 12))), [0], None) is None
 
 
 def test_without_samples_figures_are_of_the_weight(monkeypatch):
     monkeypatch.setattr("tensormargin.report.field_figures.picture", sketched)
     samples = samples_with((CHANNELS, TIME), (11, 12))
     model = TensorMarginClassifier("cp", 1).fit(samples.data, samples.target)
-    assert "The weight on the axes" in field_section(model, None, [0], samples.axes).content["text"]
+    assert "The weight on the axes" in field_section(ModelMaps(model, None), [0], samples.axes).content["text"]
 
 
 # volumes

@@ -66,8 +66,6 @@ class Axis:
             return self.values is other.values
         return bool(np.array_equal(self.values, other.values))
 
-    __hash__ = None  # type: ignore[assignment]
-
     @property
     def label(self) -> str:
         """Name with the unit, for figures."""

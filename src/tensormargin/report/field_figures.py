@@ -16,12 +16,11 @@ from .._typing import Array, FloatArray
 from ..affine import NotAffineError
 from ..axes import AnyAxes, Axes, Axis
 from ..io import SampleSet
-from ..metadata import Metadata
-from ..model_steps import axes_of_maps, classifier_of, problem_names, sample_shape, samples_for_map, weight_maps
-from ..patterns import activation_pattern
+from ..model_steps import axes_of_maps, classifier_of, problem_names, sample_shape
 from ..plots import electrode_positions, plot_butterfly, plot_channels, plot_spectra, plot_topographies
 from ..plots.channels import WAVENUMBERS
 from ..plots.topography import FEWEST_CHANNELS
+from .model_maps import ModelMaps
 from .page import Section
 from .pictures import Picture, picture
 
@@ -63,29 +62,27 @@ def channel_mode(axes: Axes) -> int | None:
     return None
 
 
-def field_section(
-    model: Any, samples: SampleSet | None, problems: Sequence[int], sample_axes: AnyAxes
-) -> Section | None:
+def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes) -> Section | None:
     """Return the figures of the field of the samples; None if their axes ask for none.
 
     Parameters
     ----------
-    model : estimator
-    samples : SampleSet or None
-        Patterns and class means need them; otherwise figures are of the weight.
+    found : ModelMaps
+        Patterns and class means need samples; otherwise figures are of the weight.
     problems : sequence of int
         The binary problems that are drawn.
     sample_axes
         Axes of the samples.
     """
+    model, samples = found.model, found.samples
     axes = axes_of_figures(model, sample_axes)
     wanted = figures_for(axes, None if samples is None else samples.field)
     if wanted is None or axes is None or isinstance(classifier_of(model).coef_, dict):
         return None
-    found = _maps(model, samples, tuple(_sizes(model, samples)))
-    if found is None:
+    drawn = _maps(found, tuple(_sizes(model, samples)))
+    if drawn is None:
         return None
-    what, maps, means = found
+    what, maps, means = drawn
     names, problems = problem_names(model), problems[:_MOST_PROBLEMS]
     draw = {CHANNELS: _channel_pictures, SPECTRA: _spectral_pictures, IMAGE: _image_pictures}[wanted]
     groups = [
@@ -114,23 +111,17 @@ def _sizes(model: Any, samples: SampleSet | None) -> Sequence[int]:
     return shape
 
 
-def _maps(
-    model: Any, samples: SampleSet | None, shape: tuple[int, ...]
-) -> tuple[str, Array, dict[str, FloatArray]] | None:
+def _maps(found: ModelMaps, shape: tuple[int, ...]) -> tuple[str, Array, dict[str, FloatArray]] | None:
     """Return what is drawn, its maps and the mean sample of each class; None if they are on other axes."""
-    if samples is not None and samples.target is not None:
-        maps = activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
-        if isinstance(maps, dict) or maps.shape[1:] != shape:
-            return None
-        seen = samples_for_map(model, samples.data, Metadata(samples.groups, samples.confounds))
-        own = {str(label): np.flatnonzero(samples.target == label) for label in np.unique(samples.target)}
-        means = {name: to_host(np.mean(rows_of(seen, rows), axis=0, dtype=np.float64)) for name, rows in own.items()}
-        return "activation pattern", maps, means
-    try:
-        maps = weight_maps(model, shape)
-    except NotAffineError:
+    maps = found.weights if found.patterns is None else found.patterns
+    if isinstance(maps, dict | NotAffineError) or maps.shape[1:] != shape:
         return None
-    return None if isinstance(maps, dict) or maps.shape[1:] != shape else ("weight", maps, {})
+    if found.patterns is None or found.samples is None:
+        return "weight", maps, {}
+    target = found.samples.labels
+    own = {str(label): np.flatnonzero(target == label) for label in np.unique(target)}
+    means = {name: to_host(np.mean(rows_of(found.seen, rows), axis=0, dtype=np.float64)) for name, rows in own.items()}
+    return "activation pattern", maps, means
 
 
 # channels x time or frequency

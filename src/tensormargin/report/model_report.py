@@ -15,7 +15,6 @@ from ..evaluation import data_facts
 from ..io import SampleSet
 from ..kernels import TensorKernel
 from ..margins import MarginReport, margin_report
-from ..metadata import Metadata
 from ..model_steps import (
     AveragedClassifier,
     all_steps,
@@ -23,11 +22,8 @@ from ..model_steps import (
     confounds_by_view,
     problem_names,
     sample_shape,
-    samples_for_map,
     search_of,
-    weight_maps,
 )
-from ..patterns import activation_pattern
 from ..plots import (
     plot_convergence,
     plot_margins,
@@ -59,6 +55,7 @@ from .evaluation_sections import (
 )
 from .field_figures import axes_of_figures, field_section
 from .maps import map_content, n_shown
+from .model_maps import ModelMaps
 from .page import Page, Section, cell, table
 from .pictures import Picture, factor_pictures, picture
 from .verdicts import limits, model_sentence
@@ -139,11 +136,12 @@ def fitted_sections(
     margins = _margins(model, samples)
     whose = _whose(about.get("data"), samples)
     hardest = _hardest(margins, len(problem_names(model)))
+    maps = ModelMaps(model, samples)
     sections = [
         views_overview(model, about),
         *view_sections(model, about, samples, hardest, whose, axes),
-        _maps(model, about, samples, whose, axes, display),
-        field_section(model, samples, hardest, axes),
+        _maps(maps, about, whose, axes, display),
+        field_section(maps, hardest, axes),
         _factors(model, hardest, axes),
         _pictures_of_margins(model, margins, hardest, whose),
         _convergence(model),
@@ -378,31 +376,25 @@ def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | No
 
 
 def _maps(
-    model: Any,
-    about: Mapping[str, Any],
-    samples: SampleSet | None,
-    whose: str,
-    axes: AnyAxes,
-    display: Display | None,
+    found: ModelMaps, about: Mapping[str, Any], whose: str, axes: AnyAxes, display: Display | None
 ) -> Section | None:
+    model, samples = found.model, found.samples
     maps, missing, background = dict[str, Array](), "", None
     if isinstance(sample_shape(model), dict):  # in the sections of the views
         return None
-    try:
-        maps["weight"] = weight_maps(model, None if samples is None else samples.data.shape[1:])
-    except NotAffineError as error:
-        missing = f"There is no map of the weight: {error}."
-    if isinstance(maps.get("weight"), dict):  # views that steps have made, which have sections of their own
-        maps, missing = {}, "There is one weight per view, shown with it."
+    if isinstance(found.weights, NotAffineError):
+        missing = f"There is no map of the weight: {found.weights}."
+    elif isinstance(found.weights, dict):  # views that steps have made, which have sections of their own
+        missing = "There is one weight per view, shown with it."
         if samples is None:
             return None
-    if samples is not None and samples.target is not None:
-        beside = Metadata(samples.groups, samples.confounds)
-        pattern = activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
-        if isinstance(pattern, dict):  # after a step that cannot be undone, such as scaling by group
+    else:
+        maps["weight"] = found.weights
+    if found.patterns is not None:
+        if isinstance(found.patterns, dict):  # after a step that cannot be undone, such as scaling by group
             return None
-        maps["activation pattern"] = pattern
-        background = np.asarray(np.mean(samples_for_map(model, samples.data, beside), axis=0, dtype=np.float64))
+        maps["activation pattern"] = found.patterns
+        background = np.asarray(np.mean(found.seen, axis=0, dtype=np.float64))
     if not maps:
         return Section("Weight map", "pictures.html", {"text": missing, "pictures": []})
     names, count = problem_names(model), n_shown(model, maps)

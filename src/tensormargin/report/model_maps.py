@@ -1,0 +1,50 @@
+"""The maps of a model and what they are drawn with, computed once for all sections of a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..affine import NotAffineError
+from ..io import SampleSet
+from ..metadata import Metadata
+from ..model_steps import samples_for_map, weight_maps
+from ..patterns import activation_pattern
+
+
+@dataclass(frozen=True)
+class ModelMaps:
+    """The maps of a fitted model.
+
+    Attributes
+    ----------
+    model : estimator
+    samples : SampleSet or None
+        The samples that it was fitted to; there is no pattern without them.
+    """
+
+    model: Any
+    samples: SampleSet | None
+
+    @cached_property
+    def weights(self) -> Any:
+        """Maps of the weight, with the binary problems first (a dictionary for views); an error if there are none."""
+        try:
+            return weight_maps(self.model, None if self.samples is None else self.samples.data.shape[1:])
+        except NotAffineError as error:
+            return error
+
+    @cached_property
+    def patterns(self) -> Any:
+        """Activation patterns, with the binary problems first (a dictionary for views); None without labels."""
+        samples = self.samples
+        if samples is None or samples.target is None:
+            return None
+        return activation_pattern(self.model, samples.data, samples.target, samples.groups, samples.confounds)
+
+    @cached_property
+    def seen(self) -> Any:
+        """The samples on the axes of the maps."""
+        assert self.samples is not None
+        return samples_for_map(self.model, self.samples.data, Metadata(self.samples.groups, self.samples.confounds))
