@@ -224,6 +224,14 @@ class TestCommands:
         assert done.returncode == 2
         assert "in another order: they were Fz, Cz, Pz and are Pz, Cz, Fz" in " ".join(done.stderr.split())
 
+    def test_predict_names_missing_and_additional_channels(self, folder):
+        """Although their number, and so the shape of the samples, is another one."""
+        np.savez(folder / "four.npz", X=np.zeros((2, 4, 8)), ch_names=["Fz", "EOG", "Pz", "ECG"])
+        done = run("predict", folder / "a.skops", folder / "four.npz", "-o", folder / "out.csv")
+        assert done.returncode == 2
+        assert "along mode 0 (counted from 0) (channel)" in " ".join(done.stderr.split())
+        assert "Cz missing; EOG, ECG additional" in " ".join(done.stderr.split())
+
     def test_predict_warns_of_other_times(self, folder):
         done = run("predict", folder / "a.skops", folder / "later.npz", "-o", folder / "out.csv")
         assert done.returncode == 0
@@ -233,7 +241,9 @@ class TestCommands:
     def test_modes_are_described_by_an_option(self, folder):
         options = ("-o", folder / "out.csv", "--modes", "channel=Oz|Cz|Pz,time")
         done = run("predict", folder / "a.skops", folder / "a.npz", *options)
-        assert "not the same: they were Fz, Cz, Pz and are Oz" in " ".join(done.stderr.split())
+        assert "not the same: Fz missing; Oz additional. Give samples with these 3 names: Fz, Cz, Pz" in " ".join(
+            done.stderr.split()
+        )
         done = run("predict", folder / "a.skops", folder / "a.npz", "-o", folder / "out.csv", "--modes", "channel")
         assert done.returncode == 2
         assert "one by one; got 1" in done.stderr

@@ -211,7 +211,7 @@ class TestDataArrays:
         order = [1, 0, 2, 3]
         with pytest.raises(ValueError, match=r"in another order: they were Fz, Cz.* and are Cz, Fz"):
             use(array(X[:, order], [NAMES[k] for k in order]))
-        with pytest.raises(ValueError, match=r"not the same: they were Fz, .* and are A1"):
+        with pytest.raises(ValueError, match="not the same: Fz missing; A1 additional"):
             use(array(names=["A1", "Cz", "Pz", "Oz"]))
         with pytest.raises(ValueError, match="'channel' and is 'time'"):
             use(array(dims=("trial", "time", "channel"), values=np.swapaxes(X, 1, 2)[:, :4, :4]).isel(time=slice(4)))

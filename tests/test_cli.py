@@ -511,6 +511,21 @@ def test_labels_that_the_model_does_not_know_give_no_accuracy(brain_model, tmp_p
     assert "No accuracy: the labels x are none of the model's classes" in out
 
 
+def test_classes_that_the_model_does_not_know_are_left_out_of_the_accuracy(brain_model, tmp_path):
+    """83db4b5 gave no accuracy at all."""
+    X, y, groups = samples()
+    labels = np.array(y, object)
+    labels[[0, 1, 5]] = ["oats", "alfalfa", "oats"]
+    np.savez(tmp_path / "more.npz", X=X, y=labels.astype(str), groups=groups)
+    predict = ("predict", brain_model[0] / "brain.skops", tmp_path / "more.npz", "-o", tmp_path / "p.csv")
+    out = succeeded(*predict)
+    assert "Accuracy on 21 samples of known classes: 100.00 %" in out
+    assert "3 samples of classes the model does not know (alfalfa, oats) left out" in out
+    facts = json.loads(succeeded(*predict, "--json"))
+    assert (facts["accuracy"], facts["n_known"], facts["n_unknown"]) == (1.0, 21, 3)
+    assert facts["unknown_labels"] == ["alfalfa", "oats"]
+
+
 def test_a_report_says_when_the_samples_are_not_those_of_the_fit(brain_model, tmp_path):
     X, y, groups = samples()
     np.savez(tmp_path / "other.npz", X=X + 1.5, y=y, groups=groups)

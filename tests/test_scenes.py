@@ -284,6 +284,17 @@ def test_commands_from_a_scene_to_its_map(fitted, tmp_path):
     np.testing.assert_array_equal(painted, model.predict(Patches(3).cut(cube).data).reshape(9, 12))
     with Image.open(tmp_path / "map.png") as picture:
         assert picture.width > 900
+    more = np.where(np.arange(12) > 9, 7, TRUTH)
+    np.save(tmp_path / "more.npy", more)
+    known = np.isin(more, model.classes_)
+    expected = (painted == more)[known].mean()
+    scored = run(*predict, "--scene", tmp_path / "map.png", "--truth", tmp_path / "more.npy")
+    assert f"Accuracy on {known.sum()} pixels of known classes: {100 * expected:.2f} %; 18 pixels" in scored.stdout
+    assert "does not know (7) left out" in scored.stdout
+    scored = json.loads(
+        run(*predict, "--scene", tmp_path / "map.png", "--truth", tmp_path / "more.npy", "--json").stdout
+    )
+    assert (scored["accuracy"], scored["n_unknown"]) == (pytest.approx(expected), 18)
     alone = run(*predict, "--scene", tmp_path / "other.png", "-o", tmp_path / "classes.npy", "--json")
     assert json.loads(alone.stdout)["accuracy"] is None
     np.testing.assert_array_equal(np.load(tmp_path / "classes.npy"), painted)

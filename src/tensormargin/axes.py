@@ -388,13 +388,23 @@ def _other_names(mode: int, own: Axis, other: Axis) -> str | None:
         return None
     if np.array_equal(own.values, other.values):
         return None
-    seen, given = own.values.tolist(), other.values.tolist()
-    first = next((k for k, (a, b) in enumerate(zip(seen, given, strict=False)) if a != b), min(len(seen), len(given)))
-    kind = "in another order" if sorted(seen) == sorted(given) else "not the same"
     named = f" ({own.name})" if own.name else ""
+    seen, given = own.values.tolist(), other.values.tolist()
+    missing, additional = (
+        [name for name in one if name not in set(two)] for one, two in ((seen, given), (given, seen))
+    )
+    if missing or additional:
+        differences = [
+            f"{_some(names)} {word}" for names, word in ((missing, "missing"), (additional, "additional")) if names
+        ]
+        return (
+            f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are not the "
+            f"same: {'; '.join(differences)}. Give samples with these {len(seen)} names: {_some(seen, 20)}"
+        )
+    first = next((k for k, (a, b) in enumerate(zip(seen, given, strict=False)) if a != b), 0)
     return (
-        f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are {kind}: they "
-        f"were {_some(seen, first)} and are {_some(given, first)}. Put them into the order of the fit"
+        f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are in another "
+        f"order: they were {_some(seen[first:])} and are {_some(given[first:])}. Put them into the order of the fit"
     )
 
 
@@ -416,10 +426,9 @@ def _other_numbers(mode: int, own: Axis, other: Axis) -> str | None:
     )
 
 
-def _some(names: list[str], first: int, most: int = 5) -> str:
-    begin = max(0, min(first, len(names) - 1))
-    shown = ", ".join(names[begin : begin + most])
-    return f"{'..., ' if begin else ''}{shown}{', ...' if begin + most < len(names) else ''}"
+def _some(names: list[str], most: int = 5) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def axes_in_words(axes: AnyAxes) -> str:

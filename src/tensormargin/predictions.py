@@ -55,12 +55,74 @@ class Predictions:
     columns: dict[str, Array]
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How predictions agree with labels. Labels that the model does not know are left out and counted.
+
+    Attributes
+    ----------
+    accuracy : float or None
+        None if there are no labels, or none that the model knows.
+    n_known : int
+        Number of samples with a label that the model knows.
+    unknown : dict of str to int
+        Number of samples by label that it does not know.
+    """
+
+    accuracy: float | None
+    n_known: int
+    unknown: dict[str, int]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The agreement as JSON types."""
+        return {
+            "accuracy": self.accuracy,
+            "n_known": self.n_known,
+            "n_unknown": sum(self.unknown.values()),
+            "unknown_labels": list(self.unknown),
+        }
+
+    def lines(self, which: str, what: str = "samples") -> list[str]:
+        """Return the accuracy in words, nothing without labels.
+
+        Parameters
+        ----------
+        which : str
+            Which samples these are, if the model knows all of their labels.
+        what : str
+            What a sample is, in the plural.
+        """
+        labels = listed(self.unknown)
+        if self.accuracy is None:
+            return [f"No accuracy: the labels {labels} are none of the model's classes"] if labels else []
+        share = f"{100 * self.accuracy:.2f} %"
+        if not labels:
+            return [f"Accuracy on {which}: {share}"]
+        n_unknown = sum(self.unknown.values())
+        return [
+            f"Accuracy on {self.n_known} {what} of known classes: {share}; {n_unknown} {what} of classes the model "
+            f"does not know ({labels}) left out"
+        ]
+
+
+def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any]) -> Agreement:
+    """Return how predictions agree with labels, which are compared as text."""
+    if labels is None:
+        return Agreement(None, 0, {})
+    given, found = labels.astype(str), predicted.astype(str)
+    known = np.isin(given, [str(label) for label in classes])
+    accuracy = float((given == found)[known].mean()) if known.any() else None
+    return Agreement(accuracy, int(known.sum()), dict(sorted(Counter(given[~known].tolist()).items())))
+
+
 def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> None:
     """Raise `BadFileError` if the samples do not fit the model.
 
     ``axes`` are those of the samples that the model was fitted to. Other channels, or channels in another order, are an
     error; see `axes_warning` for other times or wavelengths.
     """
+    _check_axes(samples, axes)  # first, since it names the channels that a shape only counts
     shape = sample_shape(model)
     if isinstance(shape, dict) and isinstance(samples.sample_shape, dict):
         _check_views(model, samples, shape)
@@ -69,7 +131,6 @@ def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> N
             f"{samples.source}: samples of shape {samples.sample_shape}; the model was fitted to {shape}. Bring them "
             "to that shape first (--size resizes image files, --axis says which axis counts the samples)"
         )
-    _check_axes(samples, axes)
     if needs_groups(model) and samples.groups is None:
         raise BadFileError(
             f"{samples.source}: the model scales by group, so it needs the groups of new samples too: name them with "
@@ -198,20 +259,21 @@ def classified_scene(model: Any, scene: Scene, progress: Progress | None = None)
     return found.reshape(scene.data.shape[:2])
 
 
-def accuracy_of_scene(predicted: Array, scene: Scene, classes: Sequence[Any]) -> float | None:
-    """Return the accuracy over the pixels that have a class, None without a ground truth.
+def agreement_on_scene(predicted: Array, scene: Scene, classes: Sequence[Any]) -> Agreement:
+    """Return how predictions agree with the ground truth, on the pixels that have a class.
 
     Raise `BadFileError` if none of its classes is one of the model's.
     """
-    if scene.truth is None or not (known := scene.truth != scene.background).any():
-        return None
-    true, found = scene.truth[known].astype(str), predicted[known].astype(str)
-    if not set(true.tolist()) & {str(label) for label in classes}:
+    if scene.truth is None:
+        return agreement(predicted, None, classes)
+    marked = scene.truth != scene.background
+    found = agreement(predicted[marked], scene.truth[marked], classes)
+    if found.unknown and not found.n_known:
         raise BadFileError(
             f"{scene.source}: the classes of the ground truth must be those of the model, {listed(map(str, classes))}; "
-            f"got {listed(sorted(set(true.tolist())))}. Give the same --names as for `tensormargin patches`, or none"
+            f"got {listed(found.unknown)}. Give the same --names as for `tensormargin patches`, or none"
         )
-    return float((true == found).mean())
+    return found
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:

@@ -15,6 +15,7 @@ from ._running import progress_bar
 if TYPE_CHECKING:
     from .._typing import Array
     from ..io import Scene
+    from ..predictions import Agreement
 
 _EXAMPLES = """
 \b
@@ -200,17 +201,26 @@ def check_scene(picture: Path | None, out: Path | None, truth: Path | None, n_fi
     return [picture, array]
 
 
-def classify(model: Any, classes: list[Any], data: Path, files: list[Path], options: dict[str, Any]) -> dict[str, Any]:
-    """Write the classes of all pixels of a scene as an image and as an array; return the facts."""
+def classify(
+    model: Any, classes: list[Any], data: Path, files: list[Path], options: dict[str, Any]
+) -> tuple[int, Agreement]:
+    """Write the classes of all pixels of a scene as an image and as an array.
+
+    Returns
+    -------
+    n_pixels : int
+    found : Agreement
+        With the ground truth.
+    """
     from ..io import all_or_none, load_scene
     from ..plots import save_scene
-    from ..predictions import accuracy_of_scene, classified_scene
+    from ..predictions import agreement_on_scene, classified_scene
 
     scene = load_scene(data, **options)
     with progress_bar() as show:
         predicted = classified_scene(model, scene, show)
-    accuracy = accuracy_of_scene(predicted, scene, classes)
+    found = agreement_on_scene(predicted, scene, classes)
     with all_or_none():
         for path in files:
             save_scene(path, predicted, scene.truth, background=scene.background)
-    return {"n_samples": int(predicted.size), "accuracy": accuracy, "written": [str(one) for one in files]}
+    return int(predicted.size), found

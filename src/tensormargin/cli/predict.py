@@ -13,7 +13,8 @@ from ._options import blaming, check_outputs, json_option, model_sha256_option, 
 from .patches import check_scene, classify, scene_options
 
 if TYPE_CHECKING:
-    from ..io import ModelFile, SampleSet
+    from ..io import ModelFile
+    from ..predictions import Agreement
 
 _PREDICT_EXAMPLES = f"""
 {FORMATS}
@@ -65,7 +66,7 @@ def predict_command(
     a formula (=, +, - or @ in front, unless it is a number) gets an apostrophe in front.
     """
     from ..io import known_views, load_model
-    from ..predictions import confounds_needed, predictions_of, write_predictions
+    from ..predictions import agreement, confounds_needed, predictions_of, write_predictions
     from ..preparation import takes_nan, takes_ragged
 
     with refusals(ValueError):
@@ -82,8 +83,8 @@ def predict_command(
             }
             rules = {name: loading[name] for name in ("max_bytes", "allow_external")}
             with blaming(model):
-                facts = classify(loaded.model, loaded.facts["classes"], data[0], files, {**options, **rules})
-            _print_scene(facts, as_json)
+                classified = classify(loaded.model, loaded.facts["classes"], data[0], files, {**options, **rules})
+            _print_scene(*classified, files, as_json)
             return
         with blaming(model):
             loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
@@ -92,45 +93,30 @@ def predict_command(
         with blaming(model):
             rows = predictions_of(loaded.model, samples, loaded.axes)
             warn_of_axes(samples, loaded.axes)
-            accuracy, unknown = _accuracy(rows.predicted, samples, loaded.facts["classes"])
+            found = agreement(rows.predicted, samples.target, loaded.facts["classes"])
         write_predictions(files[0], rows)
     if as_json:
         counts = {str(label): int((rows.predicted == label).sum()) for label in loaded.facts["classes"]}
         content = {
             "out": str(files[0]),
             "n_samples": len(rows.predicted),
-            "accuracy": accuracy,
-            "unknown_labels": unknown,
+            **found.facts,
             "predicted": counts,
         }
         print_json(content)
         return
     click.echo(f"Wrote {files[0]}: {len(rows.predicted)} predictions")
-    if unknown:
-        from ..readers.rules import listed
-
-        click.echo(f"No accuracy: the labels {listed(unknown)} are none of the model's classes")
-    elif accuracy is not None:
-        click.echo(f"Accuracy on the labels that came with {samples.source}: {100 * accuracy:.2f} %")
+    for line in found.lines(f"the labels that came with {samples.source}"):
+        click.echo(line)
 
 
-def _print_scene(facts: dict[str, Any], as_json: bool) -> None:
+def _print_scene(n_pixels: int, found: Agreement, files: list[Path], as_json: bool) -> None:
     if as_json:
-        print_json(facts)
+        print_json({"n_samples": n_pixels, **found.facts, "written": [str(path) for path in files]})
         return
-    click.echo(f"Wrote {', '.join(facts['written'])}: {facts['n_samples']} pixels")
-    if facts["accuracy"] is not None:
-        share = 100 * facts["accuracy"]
-        click.echo(f"Accuracy on the pixels with a class, which may include those of the fit: {share:.2f} %")
-
-
-def _accuracy(predicted: Any, samples: SampleSet, classes: list[Any]) -> tuple[float | None, list[str]]:
-    """Return the accuracy and the labels unknown to the model; the accuracy is None if there are any, or no labels."""
-    if samples.target is None:
-        return None, []
-    given = samples.target.astype(str)
-    unknown = sorted(set(given.tolist()) - {str(label) for label in classes})
-    return (None if unknown else float((predicted.astype(str) == given).mean())), unknown
+    click.echo(f"Wrote {', '.join(map(str, files))}: {n_pixels} pixels")
+    for line in found.lines("the pixels with a class, which may include those of the fit", "pixels"):
+        click.echo(line)
 
 
 _INSPECT_EXAMPLES = """
