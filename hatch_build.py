@@ -1,11 +1,13 @@
 """Compiles src/tensormargin/_native/*.c when the package is built or installed, if there is a C compiler.
 
 Without one the package works all the same: small problems are then solved by the same code as large ones, more slowly.
-``python hatch_build.py`` compiles in place, for a checkout that is not installed.
+``python hatch_build.py`` compiles in place, for a checkout that is not installed. The environment variable
+``TENSORMARGIN_CFLAGS`` adds flags, such as those of .ci/sanitize.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -21,12 +23,13 @@ FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-ffp-contract=off", "-fno-mat
 def compile_native() -> Path | None:
     """Return the compiled library, or None if there is no compiler or it fails."""
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
+    flags = (*FLAGS, *shlex.split(os.environ.get("TENSORMARGIN_CFLAGS", "")))
     out, made = NATIVE / "small.so", NATIVE / "small.so.new"
     for name in (compiler[0], "cc", "gcc", "clang"):
         if shutil.which(name) is None:
             continue
         done = subprocess.run(
-            [name, *compiler[1:], *FLAGS, "-o", str(made), *map(str, sorted(NATIVE.glob("*.c"))), "-lm"],
+            [name, *compiler[1:], *flags, "-o", str(made), *map(str, sorted(NATIVE.glob("*.c"))), "-lm"],
             capture_output=True,
             text=True,
         )

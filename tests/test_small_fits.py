@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +17,10 @@ from tensormargin import TensorMarginClassifier
 from tensormargin import _native as native
 from tensormargin import alternate as alternate_module
 from tensormargin import small_sweeps as sweeps_module
-from tensormargin.alternate import Start, alternate
+from tensormargin.alternate import BlockRequest, Start, alternate
 from tensormargin.blocks import block_problem
 from tensormargin.formats import FORMATS
-from tensormargin.objective import MarginProblem, Objective
+from tensormargin.objective import Certificate, MarginProblem, Objective
 from tensormargin.samples import MemorySamples
 from tensormargin.solvers import SOLVERS, solve_dual_cd, solve_small_block
 from tensormargin.solvers import small as small_module
@@ -246,3 +249,110 @@ def test_fits_in_threads_are_those_of_one():
         thread.join()
     for k, lam in enumerate(lams):
         np.testing.assert_array_equal(found[k], TensorMarginClassifier("cp", 2, lam=lam).fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("way", [pytest.param("compiled", marks=compiled), "python"])
+@pytest.mark.parametrize(("name", "rank"), [("full", None), ("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)])
+@pytest.mark.parametrize("shape", [(6, 7), (4, 5, 3)])
+def test_a_scale_free_fit_does_not_depend_on_the_scale(name, rank, shape, way, monkeypatch):
+    if way == "python":
+        for module in (small_module, sweeps_module):
+            monkeypatch.setattr(module, "has_native", lambda _: False)
+    X, y = low_rank_classes(0, 40, shape, 1.0)
+    expected = TensorMarginClassifier(name, rank).fit(X, y)
+    for exponent in (-144, -78, 78, 82, 150):
+        clf = TensorMarginClassifier(name, rank).fit(X * 10.0**exponent, y)
+        scores = clf.decision_function(X * 10.0**exponent)
+        np.testing.assert_allclose(scores, expected.decision_function(X), atol=1e-6, rtol=1e-6)
+
+
+def test_a_negative_gap_is_no_certificate():
+    assert Certificate(1.0, 1.5, 1.0).relative_gap == pytest.approx(0.5)
+    certified = refused = 0
+    for seed in range(40):
+        rng = np.random.RandomState(seed)
+        design = rng.standard_normal((rng.randint(10, 60), rng.randint(2, 40)))
+        problem = margin_problem(len(design), seed, mu1=10.0 ** rng.randint(13, 17), lam=100.0)
+        for solver in SOLVERS.values():
+            try:
+                solved = alternate_module.solve_block(design, BlockRequest(None, None, 1e-4), problem, solver)
+            except ValueError as error:  # the quadratic form is not definite in float64
+                assert "mu1" in str(error)  # noqa: PT017
+                continue
+            certificate = solved.certificate
+            if solved.gap <= 1e-4:
+                certified += 1
+                assert abs(certificate.primal - certificate.dual) <= 1e-4 * certificate.scale
+            else:
+                refused += 1
+    assert certified
+    assert refused
+
+
+@compiled
+def test_a_sweep_that_gives_up_leaves_what_belongs_to_its_weight(monkeypatch):
+    X, y = low_rank_classes(0, 40, (6, 7), 1.0)
+    problem = margin_problem(len(y), bias=0.0)
+    samples, weight = MemorySamples(X), FORMATS["tucker"].from_dense(X.mean(axis=0), 2, np.random.RandomState(0))
+    small = sweeps_module.small_sweeps(samples, problem, weight, None, 1e-3)
+    state = alternate_module._State(Start(weight))
+    sweep = type(small).sweep
+    monkeypatch.setattr(type(small), "sweep", lambda self: sweep(self) and None)
+    assert alternate_module._small_sweep(state, small) is None
+    margins = problem.signs * (X.reshape(len(X), -1) @ state.weight.to_dense().ravel())
+    value = problem.objective.value(np.sum(state.weight.to_dense() ** 2), margins)
+    assert state.objective == pytest.approx(value)
+    assert state.beta is small.beta
+
+
+class TestLibrary:
+    """Only the library of this version is called."""
+
+    def prototypes(self):
+        text = "".join(path.read_text() for path in sorted(Path(native.__file__).parent.glob("*.[ch]")))
+        return {
+            name: found[1].split(",")
+            for name in native._ARGUMENTS
+            if (found := re.search(rf"{name}\(([^)]*)\) {{", text))
+        }
+
+    def test_the_signatures_are_those_of_the_sources(self):
+        found = self.prototypes()
+        assert set(found) == set(native._ARGUMENTS)
+        for name, parameters in found.items():
+            kinds = [
+                native._ARRAY if "*" in one else native._INTEGER if "int64_t" in one else native._NUMBER
+                for one in parameters
+            ]
+            assert kinds == native._ARGUMENTS[name]
+
+    def test_the_version_is_that_of_the_sources(self):
+        header = (Path(native.__file__).parent / "small.h").read_text()
+        assert f"#define ABI {native.ABI} " in header
+
+    @compiled
+    @pytest.mark.parametrize("fault", ["damaged", "without a function", "another version"])
+    def test_another_library_is_not_used(self, fault, monkeypatch, tmp_path):
+        library = tmp_path / "small.so"
+        if fault == "damaged":
+            library.write_bytes(b"no library")
+        else:
+            library.write_bytes(Path(native._LIBRARY).read_bytes())
+            if fault == "another version":
+                monkeypatch.setattr(native, "ABI", native.ABI + 1)
+            else:
+                monkeypatch.setattr(native, "_FUNCTIONS", (*native._FUNCTIONS, "tensormargin_of_tomorrow"))
+        monkeypatch.setattr(native, "_LIBRARY", library)
+        for cached in (native._library, native._function):
+            cached.cache_clear()
+        try:
+            with pytest.warns(RuntimeWarning, match="is not used") as caught:
+                assert not native.has_native("tensormargin_sweep")
+            with warnings.catch_warnings(action="error"):
+                assert not native.has_native("tensormargin_solve_small")
+                X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+                assert TensorMarginClassifier("cp").fit(X, y).score(X, y) == 1.0
+            assert len(caught) == 1
+        finally:
+            for cached in (native._library, native._function):
+                cached.cache_clear()

@@ -306,13 +306,13 @@ def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solv
 
 
 def _small_sweep(state: _State, small: SmallSweeps) -> Sweep | None:
-    """Let compiled code make a step in the tangent space; None, with its weight in the state, if it cannot."""
+    """Let compiled code make a step in the tangent space; None, with all that it reached in the state, if it cannot."""
     began = perf_counter()
     made = small.sweep()
-    if made is None:
-        state.weight = small.weight()
-        return None
     state.intercept, state.objective, state.scale = small.intercept, small.objective, small.scale
+    if made is None:
+        state.weight, state.beta = small.weight(), small.beta
+        return None
     decrease = (made.objective_before - state.objective) / state.scale if state.scale > 0 else 0.0
     n_blocks = small.n_blocks
     return Sweep((state.objective,) * n_blocks, (made.gap,) * n_blocks, made.change, decrease, perf_counter() - began)

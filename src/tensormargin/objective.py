@@ -82,8 +82,12 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """``(primal - dual) / scale``, clipped at zero; infinite if one of the values is not finite."""
+        """``|primal - dual| / scale``; infinite if one of the values is not finite.
+
+        No primal value is below a dual one but by rounding. As far as it is, the values say nothing about the solution,
+        so that its absolute value counts.
+        """
         gap = self.primal - self.dual
         if not isfinite(gap):
             return inf
-        return max(gap, 0.0) / self.scale if self.scale > 0 else 0.0
+        return abs(gap) / self.scale if self.scale > 0 else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ _ARGUMENTS = {
     "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
     "tensormargin_sweep": [_INTEGER, _INTEGER, *[_ARRAY] * 7, _NUMBER, *[_ARRAY] * 7],
 }
+_FUNCTIONS = ("tensormargin_abi", *_ARGUMENTS)
+ABI = 1
+"""Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
 
 
 class NativeCall:
@@ -30,11 +34,33 @@ class NativeCall:
 
 
 @cache
-def _function(name: str) -> Any:
-    try:
-        function = getattr(ctypes.CDLL(str(_LIBRARY)), name)
-    except OSError:
+def _library() -> ctypes.CDLL | None:
+    """Return the compiled library; None if there is none, or, with a warning, if it is not the one of this version."""
+    if not _LIBRARY.exists():
         return None
+    try:
+        library = ctypes.CDLL(str(_LIBRARY))
+        found = library.tensormargin_abi() if all(hasattr(library, name) for name in _FUNCTIONS) else 0
+        fault = None if found == ABI else f"made for another version of tensormargin (interface {found}, not {ABI})"
+    except OSError as error:
+        fault = f"made for another machine ({error})"
+    if fault is None:
+        return library
+    warnings.warn(
+        f"{_LIBRARY} is not used, since it was {fault}; small fits are slower without it. Install tensormargin again "
+        "(in a checkout: python hatch_build.py)",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+@cache
+def _function(name: str) -> Any:
+    library = _library()
+    if library is None:
+        return None
+    function = getattr(library, name)
     function.argtypes = _ARGUMENTS[name]
     function.restype = ctypes.c_int
     return function

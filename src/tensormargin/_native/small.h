@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ABI 1 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
+
 #define TINY 2.2250738585072014e-308
 #define EPSILON 2.220446049250313e-16
 
@@ -106,10 +108,13 @@ typedef struct {
     double intercept, primal, dual, scale;
 } Answer;
 
+#define NOT_SOLVED {0.0, INFINITY, -INFINITY, 0.0}
+
+/* A negative gap is rounding: as far as it goes, the values say nothing about the solution. */
 static inline double relative_gap(const Answer *answer) {
     double gap = answer->primal - answer->dual;
     if (!isfinite(gap)) return INFINITY;
-    return answer->scale > 0.0 ? fmax(gap, 0.0) / answer->scale : 0.0;
+    return answer->scale > 0.0 ? fabs(gap) / answer->scale : 0.0;
 }
 
 /* Solve Eq. 12 for one design, given by its d columns of n numbers. beta is the dual point to start from, and is overwritten by the solution.

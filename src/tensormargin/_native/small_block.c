@@ -51,7 +51,7 @@ static void certify(const Problem *p, Point *at) {
     if (!isfinite(gap))
         at->gap = INFINITY;
     else
-        at->gap = at->scale > 0.0 ? fmax(gap, 0.0) / at->scale : 0.0;
+        at->gap = at->scale > 0.0 ? fabs(gap) / at->scale : 0.0;
 }
 
 static void copy_point(const Problem *p, Point *to, const Point *from) {
@@ -530,7 +530,7 @@ int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const d
                              const double *strengths, double bias, const double *limits, double *beta, double *vector,
                              double *numbers) {
     Task task = task_of(n, signs, weights, strengths, bias, limits);
-    Answer answer = {0.0, 0.0, 0.0, 0.0};
+    Answer answer = NOT_SOLVED;
     double *columns = malloc(n * d * sizeof(double));
     if (columns == NULL) return 1;
     transpose(design, n, d, columns);
@@ -539,3 +539,5 @@ int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const d
     free(columns);
     return failed;
 }
+
+int tensormargin_abi(void) { return ABI; }

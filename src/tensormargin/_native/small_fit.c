@@ -287,6 +287,17 @@ static void add_term(Memory *m, const View *view, const double *core, int64_t ch
     }
 }
 
+/* Multiply numbers by a power of two, which rounds nothing, so that the largest is between 1/2 and 1. */
+static void to_unit_range(double *numbers, int64_t size) {
+    double largest = 0.0;
+    int exponent;
+    for (int64_t i = 0; i < size; i++) largest = fmax(largest, fabs(numbers[i]));
+    if (!(largest > 0.0) || !isfinite(largest)) return;
+    frexp(largest, &exponent);
+    double factor = ldexp(1.0, exponent < -1000 ? 1000 : -exponent); /* finite */
+    for (int64_t i = 0; i < size; i++) numbers[i] *= factor;
+}
+
 /* Write the leading vectors of an unfolding of the widened core into axes, wide x rank. */
 static void leading_vectors(Memory *m, const View *view, int64_t mode) {
     int64_t wide = view->wide[mode], rank = view->shape.ranks[mode], lead = 1, trail = 1;
@@ -295,6 +306,7 @@ static void leading_vectors(Memory *m, const View *view, int64_t mode) {
         if (k > mode) trail *= view->wide[k];
     }
     double *all = m->axes + wide * rank;
+    to_unit_range(m->whole, lead * wide * trail); /* the eigensolver takes squares of squares of these numbers */
     for (int64_t a = 0; a < wide; a++)
         for (int64_t b = 0; b <= a; b++) {
             double sum = 0.0;
@@ -351,7 +363,7 @@ static void retract(Memory *m, const Weight *at, const double *vector, double sh
 
 /* Fit the core of a weight whose factors are given. */
 static int fit_core(Memory *m, Weight *weight, const double *beta) {
-    Answer answer;
+    Answer answer = NOT_SOLVED;
     memmove(weight->beta, beta, m->task->n * sizeof(double));
     const double *design = m->cores;
     double *next = m->cores;
@@ -423,35 +435,41 @@ static int search_along(Memory *m, const Weight *at, const double *beta, double 
     return 0;
 }
 
-static double *take(double **memory, int64_t size) {
-    double *start = *memory;
-    *memory += size;
-    return start;
+typedef struct { /* numbers that are handed out one after the other; without a start they are only counted */
+    double *start;
+    int64_t used;
+} Pool;
+
+static double *take(Pool *pool, int64_t size) {
+    double *taken = pool->start == NULL ? NULL : pool->start + pool->used;
+    pool->used += size;
+    return taken;
 }
 
-/* Take the cores and factors of all views from the given places on. */
-static void lay_out_views(const Memory *m, double **core, double **factors, Weight *weight) {
-    weight->core = *core;
+/* Take the cores and factors of all views. */
+static void lay_out_views(const Memory *m, double *core, Pool *factors, Weight *weight) {
+    Pool cores = {core, 0};
+    weight->core = core;
     for (int64_t v = 0; v < m->n_views; v++) {
         const Shape *shape = &m->views[v].shape;
-        weight->views[v].core = take(core, shape->core_size);
+        weight->views[v].core = take(&cores, shape->core_size);
         for (int64_t k = 0; k < shape->order; k++)
             weight->views[v].factors[k] = take(factors, shape->sizes[k] * shape->ranks[k]);
     }
 }
 
-static void lay_out_weight(const Memory *m, double **next, Weight *weight) {
-    double *core = take(next, m->core_size);
-    lay_out_views(m, &core, next, weight);
-    weight->beta = take(next, m->task->n);
+static void lay_out_weight(const Memory *m, Pool *pool, Weight *weight) {
+    double *core = take(pool, m->core_size);
+    lay_out_views(m, core, pool, weight);
+    weight->beta = take(pool, m->task->n);
 }
 
 /* Number of doubles that a sweep needs; lays them out if memory is given. */
 static int64_t lay_out(Memory *m, Weight *trial, Weight *other, double *memory) {
     int64_t n = m->task->n, contracted = 1, largest = 1, longest = 1, widest = 1;
-    double *next = memory;
-    lay_out_weight(m, &next, trial);
-    lay_out_weight(m, &next, other);
+    Pool pool = {memory, 0};
+    lay_out_weight(m, &pool, trial);
+    lay_out_weight(m, &pool, other);
     for (int64_t v = 0; v < m->n_views; v++) {
         View *view = m->views + v;
         const Shape *shape = &view->shape;
@@ -461,23 +479,23 @@ static int64_t lay_out(Memory *m, Weight *trial, Weight *other, double *memory) 
             whole *= 2 * shape->ranks[k];
             longest = larger(longest, larger(shape->sizes[k], shape->core_size));
             widest = larger(widest, 2 * shape->ranks[k]);
-            view->rows[k] = take(&next, shape->core_size);
-            view->bases[k] = take(&next, 2 * shape->sizes[k] * shape->ranks[k]);
-            view->triangles[k] = take(&next, 2 * shape->ranks[k] * shape->ranks[k]);
+            view->rows[k] = take(&pool, shape->core_size);
+            view->bases[k] = take(&pool, 2 * shape->sizes[k] * shape->ranks[k]);
+            view->triangles[k] = take(&pool, 2 * shape->ranks[k] * shape->ranks[k]);
         }
         largest = larger(largest, whole);
     }
-    m->here = take(&next, larger(contracted, widest * widest * n));
-    m->there = take(&next, larger(contracted, widest * widest * n));
-    m->design = take(&next, n * larger(m->width, 1));
-    m->vector = take(&next, m->width);
-    m->cores = take(&next, m->n_views > 1 ? n * m->core_size : 0);
-    m->whole = take(&next, largest);
-    m->part = take(&next, longest);
-    m->gram = take(&next, widest * widest);
-    m->axes = take(&next, 2 * widest * widest);
-    m->dense = take(&next, m->entries);
-    return next - memory;
+    m->here = take(&pool, larger(contracted, widest * widest * n));
+    m->there = take(&pool, larger(contracted, widest * widest * n));
+    m->design = take(&pool, n * larger(m->width, 1));
+    m->vector = take(&pool, m->width);
+    m->cores = take(&pool, m->n_views > 1 ? n * m->core_size : 0);
+    m->whole = take(&pool, largest);
+    m->part = take(&pool, longest);
+    m->gram = take(&pool, widest * widest);
+    m->axes = take(&pool, 2 * widest * widest);
+    m->dense = take(&pool, m->entries);
+    return pool.used;
 }
 
 /* Write the dense tensors of all views, one after the other. */
@@ -554,7 +572,8 @@ int tensormargin_sweep(int64_t n, int64_t n_views, const int64_t *orders, const 
     Weight at = {.views = parts, .beta = beta, .intercept = state[1], .primal = state[0], .scale = state[2]};
     Weight trial = {.views = parts + n_views, .primal = INFINITY};
     Weight other = {.views = parts + 2 * n_views, .primal = INFINITY};
-    lay_out_views(&m, &core, &factors, &at);
+    Pool given = {factors, 0};
+    lay_out_views(&m, core, &given, &at);
     double *memory = malloc(lay_out(&m, &trial, &other, NULL) * sizeof(double));
     if (memory == NULL) {
         free(views), free(parts);
@@ -563,8 +582,8 @@ int tensormargin_sweep(int64_t n, int64_t n_views, const int64_t *orders, const 
     lay_out(&m, &trial, &other, memory);
 
     int failed = 0;
-    double gap = 0.0, length;
-    Answer answer;
+    double gap = 0.0, length = 0.0;
+    Answer answer = NOT_SOLVED;
     out[1] = 0.0;
     if (!isfinite(at.primal)) {
         failed = fit_core(&m, &at, beta);

@@ -132,7 +132,7 @@ class Weight(ABC):
     @classmethod
     def start_from(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
         """Return the start of a fit near a dense tensor."""
-        return cls.from_dense(_tilted(tensor), rank, rng)
+        return cls.from_dense(_tilted(_in_unit_range(tensor)), rank, rng)
 
     @classmethod
     @abstractmethod
@@ -242,6 +242,12 @@ class Weight(ABC):
         """Number of stored entries."""
 
 
+def _in_unit_range(tensor: Array) -> Array:
+    """Return the tensor times a power of two, which rounds nothing, with entries that can be squared repeatedly."""
+    largest = float(np.max(np.abs(tensor), initial=0.0))
+    return np.ldexp(tensor, -np.frexp(largest)[1]) if np.isfinite(largest) else tensor
+
+
 def _tilted(direction: Array) -> Array:
     """Return a start for symmetric matrices with an antisymmetric part, which no such sample can tell; others as given.
 
@@ -316,7 +322,7 @@ def leading_vectors(tensor: Array, mode: int, count: int) -> FloatArray:
 
     Works on the smaller side of the unfolding and completes the basis if the rank of the unfolding is too low.
     """
-    unfolded = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
+    unfolded = np.moveaxis(_in_unit_range(tensor), mode, 0).reshape(tensor.shape[mode], -1)
     size = len(unfolded)
     if size <= unfolded.shape[1]:
         _, vectors = eigh(unfolded @ unfolded.T, subset_by_index=(size - count, size - 1))
