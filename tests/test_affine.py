@@ -191,7 +191,7 @@ def test_calibrators_and_thresholds_leave_the_scores(model, binary):
     model = clone(model).fit(X, y)
     new = new_samples(X)
     assert_same_scores(model, new, classifier_of(model).binary_scores(samples_for_classifier(model, new)))
-    assert problem_names(model) == ["no against yes"]
+    assert problem_names(model) == ["yes against no"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16])

@@ -108,7 +108,7 @@ def test_the_page_has_the_figures_of_the_field(axes, heading, per_problem, class
     assert section.heading == heading
     assert [len(group["pictures"]) for group in section.groups] == [per_problem] * len(model.problems_)
     captions = " ".join(one.caption for one in section.groups[0]["pictures"])
-    assert "class 0 against class 1" in captions
+    assert "class 1 against class 0" in captions
     assert ("place is not known: nd." in captions) == (CHANNELS in axes)
 
 

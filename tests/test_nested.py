@@ -162,9 +162,9 @@ def test_other_peoples_classifiers_get_groups_only_if_they_take_them(other, bina
 @pytest.mark.parametrize(
     ("labels", "scheme", "names"),
     [
-        (["face", "house"], "ovo", ["face against house"]),
-        ([0, 1, 2], "ovo", ["0 against 1", "0 against 2", "1 against 2"]),
-        ([0, 1, 2], "ovr", ["0 against rest", "1 against rest", "2 against rest"]),
+        (["face", "house"], "ovo", ["house against face"]),
+        ([0, 1, 2], "ovo", ["1 against 0", "2 against 0", "2 against 1"]),
+        ([0, 1, 2], "ovr", ["0 against the rest", "1 against the rest", "2 against the rest"]),
     ],
 )
 def test_problems_have_names(labels, scheme, names, binary):

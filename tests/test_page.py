@@ -241,7 +241,7 @@ def test_words_and_the_order_of_classes_are_the_same_everywhere(reports, kind):
     data = next(section for section in page.sections if section.heading == "Data")
     assert [row["label"] for row in data.data["classes"]] == order
     for one, other in re.findall(r"(class \d) against (class \d)", text):
-        assert order.index(one) < order.index(other)
+        assert order.index(one) > order.index(other)  # the class that positive values speak for comes first
     for line in re.findall(
         r"Blue \(negative\) speaks for (class \d), red \(positive\) for (class \d)", path.read_text()
     ):

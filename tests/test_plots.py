@@ -232,7 +232,7 @@ def test_convergence_shows_the_history(fitted):
     )
     np.testing.assert_array_equal(left.get_lines()[0].get_xdata(), np.arange(1, fitted.n_iter_ + 1))
     assert right.get_yscale() == "log"
-    assert left.get_title() == "face against house"
+    assert left.get_title() == "house against face"
 
 
 def test_convergence_of_one_problem_of_several(fitted_to_three):
@@ -240,7 +240,7 @@ def test_convergence_of_one_problem_of_several(fitted_to_three):
     left, _ = plot_convergence(fitted_to_three, problem=2, ax=ax)
     assert left is ax
     np.testing.assert_array_equal(left.get_lines()[0].get_ydata(), fitted_to_three.history_[2]["objective"])
-    assert left.get_title() == "1 against 2"
+    assert left.get_title() == "2 against 1"
 
 
 @pytest.mark.parametrize("gap", [1e-5, 0.0])
@@ -406,7 +406,7 @@ def test_weight_and_pattern_side_by_side(decomposition, matrices):
     assert axes.shape == (2, 1)
     np.testing.assert_allclose(images_of(axes[0, 0])[0], clf.coef_[0])
     np.testing.assert_allclose(images_of(axes[1, 0])[0], activation_pattern(clf, X, y)[0])
-    assert [ax.get_title() for ax in axes[:, 0]] == ["weight, face against house", "pattern, face against house"]
+    assert [ax.get_title() for ax in axes[:, 0]] == ["weight, house against face", "pattern, house against face"]
 
 
 def test_weight_of_volumes_and_of_one_problem_of_several(fitted_to_three):

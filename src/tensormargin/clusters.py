@@ -50,6 +50,8 @@ class ClusterTable:
     threshold : float
         Entries with at least this absolute value, and not zero, belong to clusters.
     clusters : tuple of Cluster
+    signs : str
+        What positive values mean, if it is known.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class ClusterTable:
 
     threshold: float
     clusters: tuple[Cluster, ...]
+    signs: str = ""
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -101,14 +104,20 @@ class ClusterTable:
         rows = [self.columns, *self.rows()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([f"{len(self)} clusters of at least {self.threshold:.3g} in absolute value:", *lines])
+        return "\n".join([f"{self._title}:", *lines])
 
     def _repr_html_(self) -> str:
-        title = f"{len(self)} clusters of at least {self.threshold:.3g} in absolute value"
-        return rows_table(title, self.columns, self.rows())
+        return rows_table(self._title, self.columns, self.rows())
+
+    @property
+    def _title(self) -> str:
+        signs = f"; {self.signs}" if self.signs else ""
+        return f"{len(self)} clusters of at least {self.threshold:.3g} in absolute value{signs}"
 
 
-def cluster_table(map: Any, affine: Any = None, threshold: float | None = None, *, smallest: int = 1) -> ClusterTable:
+def cluster_table(
+    map: Any, affine: Any = None, threshold: float | None = None, *, smallest: int = 1, signs: str = ""
+) -> ClusterTable:
     """Return the clusters of a map, such as an activation pattern.
 
     Entries belong together if they have the same sign and share a face. The threshold is for display and says nothing
@@ -124,6 +133,8 @@ def cluster_table(map: Any, affine: Any = None, threshold: float | None = None, 
         Least absolute value; half of the largest one by default.
     smallest : int, default=1
         Least number of entries of a cluster.
+    signs : str, optional
+        What positive values mean, to be written above the table: "positive: house against face".
 
     Returns
     -------
@@ -152,7 +163,7 @@ def cluster_table(map: Any, affine: Any = None, threshold: float | None = None, 
     if not least >= 0:
         raise ValueError(f"threshold must be a number of at least 0; got threshold={threshold!r}")
     found = [one for sign in (1, -1) for one in _of_one_sign(values, sign, least, affine) if one.size >= smallest]
-    return ClusterTable(least, tuple(sorted(found, key=lambda one: (-abs(one.peak), one.index))))
+    return ClusterTable(least, tuple(sorted(found, key=lambda one: (-abs(one.peak), one.index))), signs)
 
 
 def _of_one_sign(values: FloatArray, sign: int, least: float, affine: FloatArray | None) -> list[Cluster]:

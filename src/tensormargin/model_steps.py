@@ -22,10 +22,11 @@ from .affine import form_of_chain, mean_form
 from .affine import sample_shape as sample_shape
 from .axes import AnyAxes, Axes
 from .chains import Chain, chain_of, every_step, known_axes, scales_by_group, without_confounds
-from .estimators import TensorMarginClassifier
+from .estimators import TensorMarginClassifier, to_device
 from .kernels import TensorKernel
 from .metadata import Metadata, check_needs
-from .preparation import Composite, Deconfound, takes_ragged
+from .preparation import Composite, Crop, Deconfound, Tensorize, TensorScaler, ViewTransformer, takes_ragged
+from .preparation.shaping import SetsToZero
 from .preparation.steps import (
     axes_through,
     flat_steps,
@@ -209,6 +210,46 @@ def _map_space(steps: Sequence[Any]) -> int:
     return max((place + 1 for place, stops in enumerate(one_way) if stops), default=0)
 
 
+def used_entries(model: Any) -> Any:
+    """Return which entries of the samples of maps (`samples_for_map`) reach the classifier; None if all of them do.
+
+    Masks set entries to zero and crops leave them out. Of several views the result is a dictionary.
+    """
+    chain = chain_of(model)
+    used = _union([_used_before(copy.steps, None) for copy in chain.copies]) if chain.copies else None
+    return _used_before(chain.steps[_map_space(chain.steps) :], used)
+
+
+def _used_before(steps: Sequence[Any], used: Any) -> Any:
+    """Return which entries of the input of steps are used, given those of their output; None stands for all."""
+    for step in reversed(steps):
+        if isinstance(step, Composite):
+            used = _used_by_members(step, used or {})
+        elif isinstance(step, SetsToZero | Crop | Tensorize):
+            own = to_device(step)
+            used = own.pull_back(np.ones(own.sample_shape_out_, bool) if used is None else used)
+        elif not isinstance(step, TensorScaler | Deconfound):  # it may make one entry out of many
+            used = None
+    return used
+
+
+def _used_by_members(step: Composite, used: Mapping[str, Any]) -> Any:
+    parts = {}
+    for name, member in step.transformers_:
+        own = {inner: used.get(outer) for inner, outer in step.views_[name].items()}
+        parts[name] = _used_before(flat_steps([(name, member)]), own.get("", own))
+    return {**used, **parts} if isinstance(step, ViewTransformer) else _union(list(parts.values()))
+
+
+def _union(parts: Sequence[Any]) -> Any:
+    """Return the entries that any part uses."""
+    if any(part is None for part in parts):
+        return None
+    if isinstance(parts[0], Mapping):
+        return {name: _union([part.get(name) for part in parts]) for name in parts[0]}
+    return np.any(parts, axis=0)
+
+
 def axes_at_classifier(model: Any, axes: AnyAxes = None) -> AnyAxes:
     """Return the axes of samples as the classifier of a fitted model gets them.
 
@@ -372,8 +413,18 @@ def _kernel_views(steps: Sequence[Any]) -> set[str]:
 
 
 def problem_names(model: Any) -> list[str]:
-    """Return "a against b" for each binary problem, in the order of the classes; "a against rest" for one-vs-rest."""
+    """Return "b against a" for each binary problem, "a against the rest" for one-vs-rest.
+
+    The class named first is the one that positive scores, weights and patterns speak for: with two classes and in
+    pairs the later one of ``classes_``, as in scikit-learn.
+    """
     classifier = classifier_of(model)
-    pairs = classifier.problems_
-    rest_last = classifier.multi_class_ == "ovr" and len(pairs) > 1
-    return [f"{pair[rest_last]} against {pair[not rest_last]}" for pair in pairs]
+    with_rest = classifier.multi_class_ == "ovr" and len(classifier.problems_) > 1
+    return [
+        f"{positive} against {'the rest' if with_rest else negative}" for negative, positive in classifier.problems_
+    ]
+
+
+def meaning_of_sign(problem: str) -> str:
+    """Return what a positive value of a map means, for files and figures; ``problem`` is one of `problem_names`."""
+    return f"positive: {problem}"

@@ -12,7 +12,14 @@ from ._typing import Array, FloatArray
 from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
 from .metadata import Metadata
-from .model_steps import classifier_of, maps_on_samples, original_samples, samples_for_classifier, samples_for_map
+from .model_steps import (
+    classifier_of,
+    maps_on_samples,
+    original_samples,
+    samples_for_classifier,
+    samples_for_map,
+    used_entries,
+)
 from .multiclass import binary_problems, class_codes
 from .pull_backs import NotAffineError
 from .samples import sample_array
@@ -54,8 +61,10 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
     Returns
     -------
     ndarray of shape (n_problems, I_1, ..., I_M)
-        In the order of ``clf.coef_``. Zero for a problem whose samples all have the same score. For several views a
-        dictionary of them, each over the samples that have the view.
+        In the order of ``clf.coef_``; positive entries speak for the later class of a pair, or for the class that is
+        set against the rest. Zero for a problem whose samples all have the same score, and in entries that masks and
+        crops keep from the classifier. For several views a dictionary of them, each over the samples that have the
+        view.
 
     Examples
     --------
@@ -74,16 +83,17 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
     X = original_samples(model, X)  # once: it is used twice
     metadata = Metadata(groups, confounds)
     scores = to_host(clf.binary_scores(samples_for_classifier(model, X, metadata)))
-    shown = samples_for_map(model, X, metadata)
+    shown, used = samples_for_map(model, X, metadata), used_entries(model)
     if not isinstance(shown, Views):
-        return _pattern(shown, _loadings(clf, scores, y))
+        return _pattern(shown, _loadings(clf, scores, y), used)
     patterns = {}
     for name, array in shown.items():
         there = np.setdiff1d(np.arange(len(shown)), missing_samples(array))
         whole = len(there) == len(shown)
         own = y if y is None or whole else to_host(y)[there]
         loadings = _loadings(clf, scores if whole else scores[there], own)
-        patterns[name] = _pattern(array if whole else rows_of(array, there), loadings)
+        rows = array if whole else rows_of(array, there)
+        patterns[name] = _pattern(rows, loadings, None if used is None else used.get(name))
     return patterns
 
 
@@ -133,12 +143,13 @@ def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, conf
     return ViewMaps(weights, activation_pattern(classifier, shown, y), shown)
 
 
-def _pattern(shown: Any, loadings: Array) -> FloatArray:
-    """Return the sum of the samples, each times its loading in each problem."""
+def _pattern(shown: Any, loadings: Array, used: Array | None) -> FloatArray:
+    """Return the sum of the samples, each times its loading in each problem; zero in entries that are not used."""
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
     for where, part in sample_array(shown).chunks_here():
         pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)
-    return pattern.reshape(-1, *shown.shape[1:])
+    maps = pattern.reshape(-1, *shown.shape[1:])
+    return maps if used is None else np.where(used, maps, 0.0)
 
 
 def _loadings(clf: TensorMarginClassifier, scores: Array, y: Any) -> FloatArray:

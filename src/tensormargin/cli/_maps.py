@@ -111,12 +111,13 @@ def write_maps(
 
 
 def _save(path: Path, maps: Any, model: Any, what: str, affine: Any, modes: AnyAxes) -> list[Path]:
-    from ..model_steps import problem_names
+    from ..model_steps import meaning_of_sign, problem_names
     from ..plots import save_map
     from ..plots.modes import fitting_axes
 
     titles = [f"{what}, {name}" for name in problem_names(model)]
+    signs = [meaning_of_sign(name) for name in problem_names(model)]
     several = "files" if path.suffix.lower() == ".png" else "last"
     if not isinstance(maps, dict):
         modes = fitting_axes(modes, maps.shape[1:])
-    return save_map(path, maps, affine=affine, title=titles, several=several, mode_axes=modes)
+    return save_map(path, maps, affine=affine, title=titles, several=several, mode_axes=modes, signs=signs)

@@ -80,3 +80,10 @@ def legend_beside(ax: Axes, handles: Sequence[Any], labels: Sequence[str]) -> No
     makes_room = ax.figure.get_layout_engine() is not None
     where: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if makes_room else {"loc": "best"}
     add_legend(ax, handles, labels, **where)
+
+
+def add_scale(image: Any, axes: Any, label: str | None, **options: Any) -> None:
+    """Add a colour bar with a verbatim label beside one or several axes."""
+    bar = image.figure.colorbar(image, ax=axes, pad=0.02, **options)
+    bar.formatter.set_powerlimits((-2, 3))
+    bar.set_label(label or "", fontsize="small", **VERBATIM)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..axes import Axis, checked_axes
-from ._style import DARK, GREY, PALETTE, VERBATIM, add_legend, given_or_new, tidy
+from ._style import DARK, GREY, PALETTE, VERBATIM, add_legend, add_scale, given_or_new, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,6 +93,7 @@ def plot_channels(
     title: str | None = None,
     limit: float | None = None,
     symmetric: bool = True,
+    label: str | None = None,
 ) -> Axes:
     """Draw a matrix, such as channels x time, as an image with the names and coordinates of its modes as ticks.
 
@@ -108,6 +109,8 @@ def plot_channels(
     symmetric : bool, default=True
         Whether the colours are diverging and symmetric about zero; otherwise they go from the smallest to the largest
         value.
+    label : str, optional
+        What the colours stand for, such as "positive: house against face".
 
     Returns
     -------
@@ -138,8 +141,7 @@ def plot_channels(
     label_axis(ax.yaxis, rows, 0)
     if not rows.is_numeric:
         ax.set_ylim(matrix.shape[0] - 0.5, -0.5)  # the first channel on top
-    bar: Any = ax.figure.colorbar(image, ax=ax, pad=0.02)
-    bar.formatter.set_powerlimits((-2, 3))
+    add_scale(image, ax, label)
     ax.set_title(title or "", fontsize="medium", **VERBATIM)
     return ax
 

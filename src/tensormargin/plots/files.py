@@ -18,6 +18,7 @@ from .modes import mode_label
 
 ENDINGS = (".nii", ".nii.gz", ".npy", ".png", ".csv")
 SEVERAL = ("auto", "last", "files", "no")
+_DESCRIPTION_BYTES = 79  # of the field "descrip" in the header of a NIfTI file, which ends in a zero byte
 
 
 def save_map(
@@ -29,6 +30,7 @@ def save_map(
     title: str | Sequence[str] | None = None,
     several: str = "auto",
     mode_axes: AnyAxes = None,
+    signs: str | Sequence[str] | None = None,
 ) -> list[Path]:
     """Write weight maps or activation patterns as NIfTI, ``.npy``, PNG or CSV.
 
@@ -50,6 +52,10 @@ def save_map(
         four axes and a NIfTI file, otherwise "no".
     mode_axes : tuple of Axis, or dictionary of them for several views, optional
         For PNG and CSV: names, units and coordinates of the modes of a map.
+    signs : str or sequence of str, optional
+        What positive values of a map mean, "positive: house against face"; a list for several maps. It is written
+        beside the colours and into the metadata of a PNG file ("Description"), into the header of a NIfTI file
+        (``descrip``, 80 bytes; if it is longer, also into a header extension) and of a column in a CSV file.
 
     Returns
     -------
@@ -70,7 +76,7 @@ def save_map(
     if isinstance(map, Mapping):
         files = {name: view_path(path, name) for name in map}
         affines = affine if isinstance(affine, Mapping) else dict.fromkeys(map, affine)
-        options = {"background": background, "several": several}
+        options = {"background": background, "several": several, "signs": signs}
         parts = [
             save_map(
                 files[name],
@@ -91,18 +97,18 @@ def save_map(
     if several == "auto":
         several = "last" if _is_nifti(path) and values.ndim == 4 else "no"
     if path.suffix.lower() == ".csv":
-        _save_csv(path, values[None] if several == "no" else values, mode_axes, title)
+        _save_csv(path, values[None] if several == "no" else values, mode_axes, title, signs)
         return [path]
     if several == "files" and len(values) > 1:
         check_map_path(path, values.ndim - 1)
-        return _save_each(path, values, affine, background, title, mode_axes)
+        return _save_each(path, values, affine, background, title, mode_axes, signs)
     if several != "no" and (len(values) == 1 or several == "files"):
         values = values[0]
     elif several == "last" and _is_nifti(path):
         values = np.moveaxis(values, 0, -1)
     check_map_path(path, values.ndim)
     first = title if title is None or isinstance(title, str) else title[0]
-    _save_one(path, values, affine, background, first, mode_axes)
+    _save_one(path, values, affine, background, first, mode_axes, signs)
     return [path]
 
 
@@ -125,34 +131,45 @@ def _split(path: Path) -> tuple[str, str]:
     return path.name[: len(path.name) - len(ending)], path.name[len(path.name) - len(ending) :]
 
 
-def _save_each(path: Path, maps: Any, affine: Any, background: Any, title: Any, axes: Axes | None) -> list[Path]:
+def _save_each(
+    path: Path, maps: Any, affine: Any, background: Any, title: Any, axes: Axes | None, signs: Any
+) -> list[Path]:
     stem, ending = _split(path)
-    titles = [title] * len(maps) if title is None or isinstance(title, str) else title
+    titles, meanings = ([one] * len(maps) if one is None or isinstance(one, str) else one for one in (title, signs))
     files = [path.with_name(f"{stem}-{number}{ending}") for number in range(1, len(maps) + 1)]
-    for file, one, name in zip(files, maps, titles, strict=True):
-        _save_one(file, one, affine, background, name, axes)
+    for file, one, name, sign in zip(files, maps, titles, meanings, strict=True):
+        _save_one(file, one, affine, background, name, axes, sign)
     return files
 
 
 def _save_one(
-    path: Path, values: Any, affine: Any, background: Any, title: str | None, axes: Axes | None = None
+    path: Path, values: Any, affine: Any, background: Any, title: str | None, axes: Axes | None, signs: Any
 ) -> None:
+    listed = [signs] if isinstance(signs, str) else list(signs or [])
     if _is_nifti(path):
-        _save_nifti(path, values, affine)
+        _save_nifti(path, values, affine, listed)
     elif path.suffix.lower() == ".npy":
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.save(file, values)
     else:
-        _save_png(path, values, background, title, axes)
+        _save_png(path, values, background, title, axes, "; ".join(listed))
 
 
-def _save_csv(path: Path, maps: Any, axes: Axes | None, title: str | Sequence[str] | None) -> None:
+def _save_csv(
+    path: Path,
+    maps: Any,
+    axes: Axes | None,
+    title: str | Sequence[str] | None,
+    signs: str | Sequence[str] | None,
+) -> None:
     """Write one row per entry: where it is, then its value in each of several maps."""
     shape = maps.shape[1:]
     known = checked_axes(axes, shape) or (Axis(),) * len(shape)
     titles = [title] if isinstance(title, str) else list(title or ["value"])
     if len(titles) != len(maps):
         titles = [f"{titles[0]}, map {number + 1}" for number in range(len(maps))]
+    meanings = [signs] * len(maps) if signs is None or isinstance(signs, str) else signs
+    titles = [f"{one} ({sign})" if sign else one for one, sign in zip(titles, meanings, strict=True)]
     places = [_places(axis, size) for axis, size in zip(known, shape, strict=True)]
     heads = [mode_label(axis, mode) for mode, axis in enumerate(known)]
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -193,12 +210,13 @@ def _is_nifti(path: str | Path) -> bool:
     return Path(path).name.lower().endswith((".nii", ".nii.gz"))
 
 
-def _save_nifti(path: Path, values: Any, affine: Any) -> None:
+def _save_nifti(path: Path, values: Any, affine: Any, signs: Sequence[str]) -> None:
     import nibabel
 
     volume = values.reshape(values.shape + (1,) * (3 - values.ndim)).astype(np.float32)
     make: Any = nibabel.Nifti1Image
     image = make(volume, np.eye(4) if affine is None else np.asarray(affine, np.float64))
+    _describe(image.header, signs)
     with replacing(path) as temporary:
         content = image.to_bytes()
         if path.suffix.lower() == ".gz":
@@ -208,15 +226,28 @@ def _save_nifti(path: Path, values: Any, affine: Any) -> None:
         temporary.write_bytes(content)
 
 
-def _save_png(path: Path, values: Any, background: Any, title: str | None, axes: Axes | None) -> None:
+def _describe(header: Any, signs: Sequence[str]) -> None:
+    """Write what positive values mean into the header of a NIfTI file, for each volume if there are several."""
+    from nibabel.nifti1 import Nifti1Extension
+
+    numbered = [f"volume {number}, {one}" for number, one in enumerate(signs, 1)] if len(signs) > 1 else signs
+    text = "; ".join(numbered).encode()
+    if len(text) > _DESCRIPTION_BYTES:
+        header.extensions.append(Nifti1Extension("comment", text))
+        text = text[: _DESCRIPTION_BYTES - 3].decode(errors="ignore").encode() + b"..."
+    header["descrip"] = text
+
+
+def _save_png(path: Path, values: Any, background: Any, title: str | None, axes: Axes | None, sign: str) -> None:
     import matplotlib.pyplot as plt
 
     from .maps import plot_map
 
-    drawn = plot_map(values, background=background, title=title, mode_axes=axes)
+    drawn = plot_map(values, background=background, title=title, mode_axes=axes, label=sign)
     figure = drawn[0].figure
+    known = {name: text for name, text in (("Title", title), ("Description", sign)) if text}
     try:
         with replacing(path) as temporary:
-            figure.savefig(temporary, format="png", dpi=150)
+            figure.savefig(temporary, format="png", dpi=150, metadata=known)
     finally:
         plt.close(figure)

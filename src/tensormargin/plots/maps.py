@@ -10,10 +10,10 @@ import numpy as np
 from .._typing import Array, FloatArray
 from ..axes import AnyAxes, Axes, Axis, checked_axes
 from ..intake import axes_in
-from ..model_steps import axes_of_maps, axes_of_view_maps, weight_maps
+from ..model_steps import axes_of_maps, axes_of_view_maps, meaning_of_sign, weight_maps
 from ..patterns import activation_pattern, view_maps
 from ._problems import checked_view, problem_title
-from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, panels, tidy
+from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, add_scale, panels, tidy
 from .modes import fitting_axes, label_indices, label_line, line_places, mode_label, place_in_words
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def plot_map(
     title: str | None = None,
     symmetric: bool = True,
     mode_axes: Axes | None = None,
+    label: str | None = None,
 ) -> Array:
     """Draw a tensor: a line (order 1), an image (order 2) or three orthogonal cuts (order 3 and more).
 
@@ -56,6 +57,8 @@ def plot_map(
         entry.
     mode_axes : sequence of M Axis, optional
         Names, units and coordinates of the modes, for labels and ticks.
+    label : str, optional
+        What the colours (of a line, its height) stand for, such as "positive: house against face".
 
     Returns
     -------
@@ -81,14 +84,14 @@ def plot_map(
     limits = _limits(values, symmetric)
     if shown.ndim == 1:
         _draw_line(drawn[0], shown, below, modes[0])
+        drawn[0].set_ylabel(label or "", **VERBATIM)
     elif shown.ndim == 2:
         image = _draw_image(drawn[0], shown, below, limits, symmetric)
         _label_modes(drawn[0], shown.shape, modes, 0, 1)
     else:
         image = _draw_cuts(drawn, shown, below, where, limits, symmetric, modes)
     if shown.ndim > 1:
-        bar = drawn[0].figure.colorbar(image, ax=list(drawn), shrink=0.85, pad=0.02)
-        bar.formatter.set_powerlimits((-2, 3))
+        add_scale(image, list(drawn), label, shrink=0.85)
     _write_title(drawn, title, where, modes)
     return drawn
 
@@ -132,7 +135,8 @@ def plot_weight(
     Returns
     -------
     ndarray of Axes of shape (n_maps, n_panels)
-        The panels of the weight, then those of the pattern. Each map is cut at its own largest entry.
+        The panels of the weight, then those of the pattern. Each map is cut at its own largest entry. Positive values
+        speak for the class that the title names first.
 
     Examples
     --------
@@ -143,10 +147,10 @@ def plot_weight(
     >>> clf = TensorMarginClassifier("cp", 2).fit(data.data, data.target)
     >>> axes = plot_weight(clf, data.data, data.target)
     >>> [ax.get_title() for ax in axes.ravel()]
-    ['weight, -1 against 1', 'pattern, -1 against 1']
+    ['weight, 1 against -1', 'pattern, 1 against -1']
     """
     classes = problem_title(model, problem)
-    view = checked_view(model, view)
+    sign, view = meaning_of_sign(classes), checked_view(model, view)
     pattern = None
     known = axes_in(X) if mode_axes is None else mode_axes
     modes: AnyAxes = axes_of_maps(model, known) if view is None else axes_of_view_maps(model, known)
@@ -168,7 +172,7 @@ def plot_weight(
     drawn = panels(axes, grid, *size).reshape(len(maps), -1)
     for row, (title, one) in zip(drawn, maps.items(), strict=True):
         own = fitting_axes(modes, one.shape, view)
-        plot_map(one, background=background, axes=row, title=title, mode_axes=own)
+        plot_map(one, background=background, axes=row, title=title, mode_axes=own, label=sign)
     return drawn
 
 

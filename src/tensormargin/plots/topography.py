@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Array, FloatArray
-from ._style import DARK, VERBATIM, panels
+from ._style import DARK, VERBATIM, add_scale, panels
 from .electrodes import electrode_positions, flattened
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def plot_topography(
     title: str | None = None,
     limit: float | None = None,
     colorbar: bool = True,
+    label: str | None = None,
 ) -> Axes:
     """Draw one value per channel on the head: nose at the top, left on the left.
 
@@ -50,6 +51,8 @@ def plot_topography(
     limit : float, optional
         Largest absolute value of the colours, which are symmetric about zero; by default that of the values.
     colorbar : bool, default=True
+    label : str, optional
+        What the colours stand for, such as "positive: house against face".
 
     Returns
     -------
@@ -68,7 +71,7 @@ def plot_topography(
     if shown.shape != (len(channels),):
         raise ValueError(f"there must be one value per channel; got shape {shown.shape} for {len(channels)} channels")
     drawn = panels(ax, (1, 1), 3.6, 3.2)
-    _draw(drawn, shown[None], channels, montage, [title or ""], limit, colorbar)
+    _draw(drawn, shown[None], channels, montage, [title or ""], limit, colorbar, label)
     only: Axes = drawn[0]
     return only
 
@@ -82,13 +85,14 @@ def plot_topographies(
     axes: Any = None,
     limit: float | None = None,
     colorbar: bool = True,
+    label: str | None = None,
 ) -> Array:
     """Draw several topographic maps in a row, with the same colours.
 
     Parameters
     ----------
     values : array-like of shape (n_maps, n_channels)
-    channels, montage, limit, colorbar
+    channels, montage, limit, colorbar, label
         See `plot_topography`.
     titles : sequence of str, optional
         One per map.
@@ -118,7 +122,7 @@ def plot_topographies(
     if len(titles) != len(shown):
         raise ValueError(f"there must be one title per map; got {len(titles)} for {len(shown)} maps")
     drawn = panels(axes, (1, len(shown)), 0.9 + 2.1 * len(shown), 2.5)
-    _draw(drawn, shown, channels, montage, titles, limit, colorbar)
+    _draw(drawn, shown, channels, montage, titles, limit, colorbar, label)
     return drawn
 
 
@@ -130,6 +134,7 @@ def _draw(
     titles: Sequence[str],
     limit: float | None,
     colorbar: bool,
+    label: str | None,
 ) -> None:
     names, positions, rows = _placed(channels, montage)
     finite = values[:, rows][np.isfinite(values[:, rows])]
@@ -138,8 +143,7 @@ def _draw(
         image = _draw_head(ax, own, positions, names, most or 1.0)
         ax.set_title(title, fontsize="medium", **VERBATIM)
     if colorbar:
-        bar = drawn[0].figure.colorbar(image, ax=list(drawn), shrink=0.7, pad=0.02, aspect=15)
-        bar.formatter.set_powerlimits((-2, 3))
+        add_scale(image, list(drawn), label, shrink=0.7, aspect=15)
 
 
 def _placed(channels: Sequence[str], montage: Any) -> tuple[list[str], FloatArray, list[int]]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from .._typing import Array, FloatArray
 from ..io import ModelFile
-from ..model_steps import weight_maps
+from ..model_steps import meaning_of_sign, weight_maps
 from ..space import Orientation, millimetres, resampled
 from ._problems import problem_title
-from ._style import GREEN, VERBATIM, panels
+from ._style import GREEN, VERBATIM, add_scale, panels
 from .maps import _draw_image, _limits
 
 # Each cut: the axis that it is perpendicular to, its name, and the axes of its rows (upwards) and columns.
@@ -31,6 +31,7 @@ def plot_volume(
     radiological: bool = False,
     axes: Any = None,
     title: str | None = None,
+    label: str | None = None,
 ) -> Array:
     """Draw a volume as a sagittal, a coronal and an axial cut, with left and right marked and places in mm.
 
@@ -51,6 +52,8 @@ def plot_volume(
         Whether the left of the person is on the right of the figure, as if seen from the feet; otherwise left is left.
     axes : sequence of 3 Axes, optional
     title : str, optional
+    label : str, optional
+        What the colours stand for, such as "positive: house against face".
 
     Returns
     -------
@@ -83,8 +86,7 @@ def plot_volume(
     for ax, cut in zip(drawn, CUTS, strict=True):
         image = _draw_cut(ax, cut, turned, under, space, where, limits, radiological)
         ax.set_title(f"{'xyz'[cut[0]]} = {place[cut[0]] + 0.0:.0f} mm", fontsize="medium")
-    bar = drawn[0].figure.colorbar(image, ax=list(drawn), shrink=0.8, pad=0.02)
-    bar.formatter.set_powerlimits((-2, 3))
+    add_scale(image, list(drawn), label, shrink=0.8)
     if title:
         drawn[0].figure.suptitle(title, fontsize="medium", **VERBATIM)
     return drawn
@@ -151,7 +153,7 @@ def _map_of(model: Any, problem: int) -> tuple[FloatArray, str, Any]:
         model = model.model
     if not hasattr(model, "predict"):
         return np.asarray(model, np.float64), "", stored
-    title = f"weight, {problem_title(model, problem)}"
+    title = f"weight; {meaning_of_sign(problem_title(model, problem))}"
     maps = weight_maps(model)
     if isinstance(maps, dict):
         raise ValueError(f"the model has several views, {', '.join(maps)}; give the map of one of them")

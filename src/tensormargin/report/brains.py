@@ -14,6 +14,7 @@ from ..clusters import ClusterTable, cluster_table
 from ..intake import shape_in_words
 from ..io import BadFileError, SampleSet
 from ..io.images import read_nifti
+from ..model_steps import meaning_of_sign
 from ..readers.rules import DEFAULT_RULES, FileRules
 from ..space import Orientation, resampled
 
@@ -122,14 +123,14 @@ def space_content(space: Orientation) -> dict[str, Any]:
 def cluster_content(names: Sequence[str], kind: str, maps: Array, affine: Any) -> list[dict[str, Any]]:
     """Return the tables of the clusters of a map per binary problem."""
     tables = [
-        (name, cluster_table(one, affine, smallest=_SMALLEST))
+        (name, cluster_table(one, affine, smallest=_SMALLEST, signs=meaning_of_sign(name)))
         for name, one in zip(names[:_MOST_TABLES], maps, strict=False)
     ]
     return [
         {
             "name": name,
             "kind": kind,
-            "words": _in_words(table),
+            "words": f"{table.signs}; {_in_words(table)}",
             "columns": table.columns,
             "rows": table.rows()[:_MOST_CLUSTERS],
         }

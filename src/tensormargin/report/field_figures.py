@@ -16,7 +16,7 @@ from .._typing import Array, FloatArray
 from ..affine import NotAffineError
 from ..axes import AnyAxes, Axes, Axis
 from ..io import SampleSet
-from ..model_steps import axes_of_maps, classifier_of, problem_names, sample_shape
+from ..model_steps import axes_of_maps, classifier_of, meaning_of_sign, problem_names, sample_shape
 from ..plots import electrode_positions, plot_butterfly, plot_channels, plot_spectra, plot_topographies
 from ..plots.channels import WAVENUMBERS
 from ..plots.topography import FEWEST_CHANNELS
@@ -133,9 +133,11 @@ def _channel_pictures(values: Array, axes: Axes, title: str, means: Mapping[str,
     drawn = _topographies(matrix, modes, title)
     if len(matrix) <= _MOST_CHANNELS:
         caption = f"One line per channel: {title}. The channels with the largest values are named."
-        drawn.append(_wide(plot_butterfly, matrix, modes, ylabel=title.split(",")[0], caption=caption, height=3.2))
+        drawn.append(_wide(plot_butterfly, matrix, modes, ylabel=_scale(title), caption=caption, height=3.2))
     height = min(7.0, max(3.0, 1.2 + 0.13 * len(matrix)))
-    drawn.append(_wide(plot_channels, matrix, modes, caption=f"Channels by name: {title}.", height=height))
+    drawn.append(
+        _wide(plot_channels, matrix, modes, label=_scale(title), caption=f"Channels by name: {title}.", height=height)
+    )
     return drawn
 
 
@@ -147,7 +149,8 @@ def _topographies(matrix: Array, modes: Axes, title: str) -> list[Picture]:
     titles = [modes[1].spoken(place) if modes[1].values is not None else f"entry {place}" for place in places]
     names = [str(name) for name in modes[0].values]
     what = f"On the head, where the channels differ most: {title}. {_without_place(names)}"
-    return [_wide(plot_topographies, matrix[:, places].T, names, titles=titles, caption=what.strip(), height=2.5)]
+    options: dict[str, Any] = {"titles": titles, "label": _scale(title), "caption": what.strip(), "height": 2.5}
+    return [_wide(plot_topographies, matrix[:, places].T, names, **options)]
 
 
 def peak_places(matrix: Array, most: int = _PEAKS) -> list[int]:
@@ -227,7 +230,7 @@ def _spectral_pictures(values: Array, axes: Axes, title: str, means: Mapping[str
     below = {name: own.mean(axis=others) for name, own in means.items()} or None
     over = f", mean over {' and '.join(axes[other].label or f'mode {other + 1}' for other in others)}" if others else ""
     words = f"At full resolution: {title}{over}" + ("; beneath it, the mean of each class." if below else ".")
-    options: dict[str, Any] = {"means": below, "ylabel": title.split(",")[0], "height": 4.6 if below else 3.0}
+    options: dict[str, Any] = {"means": below, "ylabel": _scale(title), "height": 4.6 if below else 3.0}
     drawn = [_wide(plot_spectra, {title: line}, axes[mode], caption=words, **options)]
     if len(axes) == 2:
         drawn += _image_pictures(values if mode else values.T, axes if mode else axes[::-1], title, means)
@@ -235,7 +238,13 @@ def _spectral_pictures(values: Array, axes: Axes, title: str, means: Mapping[str
 
 
 def _image_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
-    return [_wide(plot_channels, values, axes, caption=f"Along both modes: {title}.", height=3.4)]
+    return [_wide(plot_channels, values, axes, label=_scale(title), caption=f"Along both modes: {title}.", height=3.4)]
+
+
+def _scale(title: str) -> str:
+    """Return the label of the values of a map with a title such as "weight, house against face"."""
+    what, _, problem = title.partition(", ")
+    return f"{what}\n{meaning_of_sign(problem)}"
 
 
 def _wide(draw: Callable[..., Any], *arguments: Any, caption: str, height: float, **options: Any) -> Picture:
