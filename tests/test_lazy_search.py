@@ -21,6 +21,7 @@ from tensormargin.evaluation.lazy_reference import SUBSET, lazy_reference
 from tensormargin.io import BadFileError, load_samples
 from tensormargin.leakage import duplicate_samples
 from tensormargin.preparation import TensorScaler
+from tensormargin.selection import splits_of
 
 NEEDED = "needs Dask: pip install 'tensormargin[dask]'"
 dask = pytest.importorskip("dask", reason=NEEDED)
@@ -187,6 +188,10 @@ def test_full_weights_that_would_fill_the_memory(stays, monkeypatch):
         searched(lazily, y, decompositions=("full",))
 
 
+def five_folds(y, groups):
+    return splits_of(5, y, groups, 0)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("shape", [SHAPE, (2, 3, 2)], ids=["wide", "long"])
 def test_the_flat_reference_is_that_in_memory(n_classes, shape):
@@ -196,7 +201,7 @@ def test_the_flat_reference_is_that_in_memory(n_classes, shape):
     X, y = X[kept], y[kept]
     flat = contender("LinearSVC")
     here = tuned(flat, X, y, 5, 0)
-    there = lazy_reference(flat, [None], da.from_array(X, chunks=(20, *shape)), y, None, 5, 0, "accuracy")
+    there = lazy_reference(flat, None, da.from_array(X, chunks=(20, *shape)), y, None, five_folds, "accuracy", 0)
     assert there.values == here.values
     new = three_classes(60)[0][(slice(None), *map(slice, shape))] + 0.1
     agree = here.estimator.fit(X, y).predict(new) == there.estimator.predict(da.from_array(new, chunks=(17, *shape)))
@@ -207,7 +212,7 @@ def test_a_reference_that_would_fill_the_memory_takes_some_of_the_samples(monkey
     X, y = three_classes(300)
     monkeypatch.setattr(reference, "available_bytes", lambda: 8 * 4 * 8 * 70 * 60)
     lazily = da.from_array(X, chunks=(50, *SHAPE))
-    found = lazy_reference(contender("LinearSVC"), [None, TensorScaler()], lazily, y, None, 5, 0, "accuracy")
+    found = lazy_reference(contender("LinearSVC"), TensorScaler(), lazily, y, None, five_folds, "accuracy", 0)
     assert found.values[SUBSET] == 70
     assert np.mean(found.estimator.predict(lazily) == y) > 0.5
 

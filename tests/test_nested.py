@@ -20,12 +20,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensorly.regression import CP_PLSR
 
 from tensormargin import TensorMarginClassifier
+from tensormargin.checkpoints import Checkpoint
 from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
 from tensormargin.evaluation.choice import candidate_scores, choose, tuned_behind
 from tensormargin.evaluation.contenders import contender
 from tensormargin.evaluation.intervals import paired_difference, score_interval, wilson
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
-from tensormargin.metadata import NO_METADATA
 from tensormargin.model_steps import (
     all_steps,
     classifier_of,
@@ -42,7 +42,9 @@ from tensormargin.model_steps import (
 )
 from tensormargin.peers import CPPLSClassifier
 from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler
-from tensormargin.selection import TensorMarginClassifierCV, auto_model, splits_of
+from tensormargin.representations import Covariances, Impute
+from tensormargin.selection import TensorMarginClassifierCV, auto_model
+from tensormargin.views import Views
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (0.01, 1), "mus": (0,), "cv": 3, "random_state": 0}
 SHAPE = (4, 5)
@@ -364,17 +366,60 @@ def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
     assert (plain.score, tuned_by[2:], fitted[2:]) == ("accuracy", ["accuracy"] * 2, [None] * 2)
 
 
-def test_of_many_preparations_the_reference_tries_two_with_all_values():
+def test_the_reference_takes_the_samples_as_they_are_and_the_matched_one_the_chosen_representation():
     rng = np.random.default_rng(0)
-    y = np.arange(40) % 2
-    X = rng.standard_normal((40, 3, 4)) + 0.3 * y[:, None, None]
-    preparations = [None, TensorScaler("global"), TensorScaler(), TensorScaler(per=0)]
-    splits, flat = splits_of(3, y, None, 0), contender("LinearSVC")
-    found = tuned_behind(flat, preparations, X, y, splits, 1, "accuracy", NO_METADATA)
-    middle = candidate_scores(flat.middle().behind(*preparations), X, y, splits).mean(axis=1)
-    best = np.sort(np.argsort(-middle, kind="stable")[:2])
-    wanted = flat.behind(*(preparations[number] for number in best))
-    assert found.values == choose(wanted, candidate_scores(wanted, X, y, splits).T).values
+    y = np.arange(60) % 2
+    X = rng.standard_normal((60, 4, 30)) * (1 + 2 * y[:, None, None] * (np.arange(4) == 1)[:, None])
+    before = TensorScaler("global")
+    tried = [before, Pipeline([("before", before), ("representation", Covariances())])]
+    model = TensorMarginClassifierCV(("full",), (None,), (1.0,), (1,), tried, cv=3, random_state=0)
+    splits = list(StratifiedKFold(3).split(X, y))
+    found = nested_evaluation(model, X, y, cv=splits)
+    assert found.matched.accuracy > 0.9 > 0.8 > found.reference
+    for fold, (train, test) in zip(found.folds, splits, strict=True):
+        inner = clone(model).set_params(preparation=None).splits(y[train])
+        for own, predicted in ((tried[0], found.reference_predicted), (tried[1], found.matched_predicted)):
+            flat = contender("LinearSVC").behind(own)
+            best = choose(flat, candidate_scores(flat, X[train], y[train], inner).T).estimator
+            np.testing.assert_array_equal(predicted[0, test], best.fit(X[train], y[train]).predict(X[test]))
+        assert list(fold.reference_chosen) == ["method__svc__C"]
+        assert type(fold.matched_chosen["preparation"][-1]) is Covariances
+        assert fold.matched_score == np.mean(found.matched_predicted[0, test] == y[test])
+    right, theirs = found.right[0], (found.matched_predicted[0] == y) * 1.0
+    assert found.matched.difference == paired_difference(right, theirs)
+    assert "LinearSVC on the chosen representation" in repr(found)
+    alone = nested_evaluation(clone(model).set_params(preparation=before), X, y, cv=splits)
+    assert alone.matched is None
+    np.testing.assert_array_equal(alone.reference_predicted, found.reference_predicted)
+
+
+def test_views_that_the_search_leaves_out_are_left_out_of_the_matched_reference():
+    rng = np.random.default_rng(0)
+    y = np.arange(48) % 2
+    X = Views(good=rng.standard_normal((48, 3, 4)) + 1.5 * y[:, None, None], noise=rng.standard_normal((48, 60)))
+    model = TensorMarginClassifierCV(("full",), (None,), (1.0,), (1,), cv=3, random_state=0)
+    found = nested_evaluation(model, X, y, cv=2)
+    left_out = [
+        fold.chosen["view_scale"] != "equal" and fold.chosen["view_scale"]["noise"] == 0 for fold in found.folds
+    ]
+    assert any(left_out)
+    assert [bool(fold.matched_chosen) for fold in found.folds] == left_out
+    assert found.matched.accuracy >= found.reference
+
+
+def test_samples_that_cannot_be_flattened_have_the_matched_reference_only(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(36) % 2
+    X = rng.standard_normal((36, 4, 5)) + 1.5 * y[:, None, None]
+    X[:, 0, 0] = np.nan
+    model = TensorMarginClassifierCV(("full",), (None,), (1.0,), (1,), cv=3, random_state=0)
+    model.set_params(preparation=[Impute(), make_pipeline(Impute(), TensorScaler())])
+    checkpoint = Checkpoint(tmp_path)
+    found, again = (nested_evaluation(model, X, y, cv=2, checkpoint=checkpoint) for _ in range(2))
+    assert found.matched is None
+    assert found.reference > 0.9
+    for one in (*found.folds, *again.folds):
+        assert repr(one.reference_chosen["preparation"]) == repr(one.chosen["preparation"])
 
 
 def test_the_reference_is_tuned_on_the_splits_of_the_search():

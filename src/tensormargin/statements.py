@@ -31,6 +31,13 @@ CONFOUNDS_WARNING = (
 """What the removal of confounds does not mean."""
 
 
+FLAT_EXPLAINED = "flat LinearSVC (a linear support vector machine that takes each sample as one long vector)"
+"""What the reference of evaluations is."""
+
+GROUPS_EXPLAINED = "A group is all samples of one person, session or the like; no split separates them."
+"""What groups are."""
+
+
 def percent(value: float | None) -> str:
     """Return a share in percent with one decimal, "-" for None."""
     return "-" if value is None else f"{_rounded(100 * value):.1f}"
@@ -254,10 +261,20 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
     difference = evaluation["difference"]
     return (
         f"Evaluation: nested, {evaluation['scheme']}, seed {evaluation['seed']}; {score['name']} of all held-out "
-        f"predictions {percent(score['value'])} %{_interval_in_words(evaluation)}; flat {reference['name']} with C "
-        f"chosen on {_training_sets(evaluation)} {percent(reference['score'])} %; difference paired by "
-        f"{difference['unit']} ({difference['method']})."
+        f"predictions {percent(score['value'])} %{_interval_in_words(evaluation)}; a {FLAT_EXPLAINED} with C chosen on "
+        f"{_training_sets(evaluation)}{_on_samples(evaluation)}: {percent(reference['score'])} %"
+        f"{_on_representation(evaluation)}; difference paired by {difference['unit']} ({difference['method']})."
     )
+
+
+def _on_samples(evaluation: Mapping[str, Any]) -> str:
+    """Return that the reference takes the samples as they are, where another one takes a representation of them."""
+    return ", on the samples as they are" if evaluation.get("matched") else ""
+
+
+def _on_representation(evaluation: Mapping[str, Any]) -> str:
+    matched = evaluation.get("matched")
+    return f", on the representation chosen on each training set: {percent(matched['score'])} %" if matched else ""
 
 
 def _interval_in_words(evaluation: Mapping[str, Any]) -> str:
@@ -331,12 +348,20 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
     """
     if evaluation is None:
         return ["This model was not evaluated: how well it does on new samples is not known.", *_chance_lines(chance)]
-    reference, majority = evaluation["reference"], evaluation["majority"]
+    reference, majority, matched = evaluation["reference"], evaluation["majority"], evaluation.get("matched")
+    again = (
+        f"The same on the representation chosen on each training set: {percent(matched['score'])} %. "
+        if matched
+        else ""
+    )
     return [
         _headline(evaluation),
+        *([GROUPS_EXPLAINED] if evaluation["unit"] == "group" else []),
         *_beats_majority(evaluation),
-        f"A flat {reference['name']}, tuned alike on {_training_sets(evaluation)}: {percent(reference['score'])} %; "
-        f"the majority class: {percent(majority['score'])} %. {difference_in_words(evaluation['difference'])}",
+        f"A {FLAT_EXPLAINED}, tuned alike on {_training_sets(evaluation)}{_on_samples(evaluation)}: "
+        f"{percent(reference['score'])} %; the majority class: {percent(majority['score'])} %. "
+        f"{difference_in_words(evaluation['difference'])}",
+        *([again + difference_in_words(matched["difference"])] if matched else []),
         *_unusual_folds(evaluation),
         *_chance_lines(chance),
     ]

@@ -24,7 +24,6 @@ from ..selection import splits_of
 from ..selection.search import PreparedSplit, Training
 from .contenders import Contender
 
-_FEW_PREPARATIONS = 3
 _FAILURES = (ValueError, ArithmeticError)
 
 
@@ -64,7 +63,7 @@ def tuned(
 
 def tuned_behind(
     one: Contender,
-    preparations: Sequence[Any],
+    preparation: Any,
     X: Array,
     y: Array,
     splits: Sequence[tuple[Array, Array]],
@@ -72,19 +71,9 @@ def tuned_behind(
     scoring: str,
     metadata: Metadata,
 ) -> Tuned:
-    """Choose a contender's hyperparameters together with one of several preparations.
-
-    Of many preparations, all are tried with the middle of the contender's own values, and the two best with all of
-    them: a search over them is a race, too.
-    """
-    if len(preparations) > _FEW_PREPARATIONS:
-        scores = candidate_scores(one.middle().behind(*preparations), X, y, splits, n_jobs, scoring, metadata)
-        order = np.argsort(-np.nan_to_num(scores.mean(axis=1), nan=-np.inf), kind="stable")
-        preparations = [preparations[number] for number in sorted(order[:2])]
-    both = one.behind(*preparations)
-    if both.n_candidates == 1:
-        return choose(both, [])
-    return choose(both, candidate_scores(both, X, y, splits, n_jobs, scoring, metadata).T)
+    """Choose a contender's hyperparameters behind a preparation, None for none."""
+    behind = one.behind(preparation)
+    return choose(behind, candidate_scores(behind, X, y, splits, n_jobs, scoring, metadata).T)
 
 
 def choose(one: Contender, scores: Iterable[Array]) -> Tuned:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,11 @@ class FlatUnit(TransformerMixin, BaseEstimator):
     weight is in that span, and each step of its solver costs as if samples had no more entries than that (EEG, 61
     samples of 64x64: a tenth of the time).
 
+    Parameters
+    ----------
+    without : tuple of str, default=()
+        Names of views to leave out.
+
     Attributes
     ----------
     n_entries_ : int
@@ -59,6 +64,9 @@ class FlatUnit(TransformerMixin, BaseEstimator):
         Has rows of zeros, too: with more columns than rows, LinearSVC uses the same solver as for the samples.
     """
 
+    def __init__(self, without: tuple[str, ...] = ()) -> None:
+        self.without = without
+
     def fit(self, X: Any, y: Any = None) -> FlatUnit:
         """Learn the mean, the scale and the basis."""
         self.fit_transform(X)
@@ -66,7 +74,7 @@ class FlatUnit(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:  # computes the centred samples once
         """Learn the mean, the scale and the basis, and return the samples as centred and scaled vectors."""
-        self.views_ = _units(X) if isinstance(X, Views) else None
+        self.views_ = _units(X, self.without) if isinstance(X, Views) else None
         flat = self._flat(X)
         self.mean_ = np.mean(flat, axis=0, dtype=np.float64)
         self.n_entries_ = flat.shape[1]
@@ -101,10 +109,11 @@ class _Unit:
         return np.asarray((array.reshape(len(array), -1) - self.mean) / self.unit)
 
 
-def _units(X: Views) -> dict[str, _Unit]:
-    """Return the mean and the scale of each view, of the samples that have it."""
+def _units(X: Views, without: Sequence[str]) -> dict[str, _Unit]:
+    """Return the mean and the scale of each view that is not left out, of the samples that have it."""
     units = {}
-    for name, array in X.items():
+    for name in (name for name in X.names if name not in without):
+        array = X[name]
         present = _present(array)
         spread = float(np.mean(np.var(present, axis=0, dtype=np.float64))) * present[0].size
         units[name] = _Unit(np.mean(present, axis=0, dtype=np.float64).ravel(), np.sqrt(spread / 10) or 1.0)
@@ -184,21 +193,12 @@ class Contender:
     def _lists(self) -> dict[str, list[Any]]:
         return {name: list(values) for name, values in self.grid.items()}
 
-    def middle(self) -> Contender:
-        """Return a copy with one candidate, in the middle of the grid."""
-        return replace(self, grid={name: [values[len(values) // 2]] for name, values in self._lists.items()})
-
-    def behind(self, *preparations: Any) -> Contender:
-        """Return a copy with a transformer in front of the estimator; given several, they are added to the grid.
-
-        ``None`` stands for no transformer.
-        """
-        if preparations == (None,):
+    def behind(self, preparation: Any) -> Contender:
+        """Return a copy with a transformer in front of the estimator; None stands for no transformer."""
+        if preparation is None:
             return self
-        steps = ["passthrough" if one is None else one for one in preparations]
-        estimator = Pipeline([("preparation", steps[0]), ("method", self.estimator)])
-        grid: dict[str, Sequence[Any]] = {f"method__{name}": values for name, values in self.grid.items()}
-        return Contender(self.name, estimator, grid | ({"preparation": steps} if len(steps) > 1 else {}))
+        estimator = Pipeline([("preparation", preparation), ("method", self.estimator)])
+        return Contender(self.name, estimator, {f"method__{name}": values for name, values in self.grid.items()})
 
 
 def single_steps(model: Any) -> list[Any]:

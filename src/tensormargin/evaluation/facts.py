@@ -23,13 +23,14 @@ from ..views import Views, missing_samples
 from .comparison import CompareRow, CompareSettings
 from .comparison_summary import differences_to_best, summarise
 from .held_out import SCORES
-from .nested import REFERENCE, NestedEvaluation
+from .nested import REFERENCE, NestedEvaluation, ReferenceScores
 from .permutation import PermutationTest
 from .without_views import ViewsEvaluation
 
 MOST_CURVES = 6
 """With more classes than these, the probabilities of all of them are not kept, and no ROC curves are drawn."""
 
+_CHOSEN = ("chosen", "reference_chosen", "matched_chosen")
 _ARRAYS = ("test", "right", "predicted")  # attributes of CompareRow that are too long for a report
 
 
@@ -164,13 +165,16 @@ def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
 def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[str, Any]:
     """Return scores, intervals, the comparison with the reference, folds and held-out predictions."""
     folds = [
-        {**asdict(fold), "chosen": _all_plain(fold.chosen), "reference_chosen": _all_plain(fold.reference_chosen)}
-        for fold in evaluation.folds
+        {**asdict(fold), **{name: _all_plain(getattr(fold, name)) for name in _CHOSEN}} for fold in evaluation.folds
     ]
     tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
     labels, counts = np.unique(tested, return_counts=True)
-    ours, theirs = evaluation.interval, evaluation.reference_interval
+    ours = evaluation.interval
     classes = np.unique(evaluation.labels)
+    flat, matched = (
+        None if one is None else _reference_facts(one, evaluation, classes)
+        for one in (evaluation.flat, evaluation.matched)
+    )
     largest = float(counts.max() / counts.sum())
     return {
         "scheme": evaluation.scheme,
@@ -185,14 +189,8 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
         "repeats": len(evaluation.tested),
         "accuracy": evaluation.accuracy,
         "balanced_accuracy": evaluation.balanced_accuracy,
-        "reference": {
-            "name": REFERENCE,
-            "score": theirs.score,
-            "interval": [theirs.low, theirs.high],
-            "accuracy": evaluation.reference,
-            "balanced_accuracy": evaluation.reference_balanced_accuracy,
-            "confusion": _confusion(tested, evaluation.reference_predicted[evaluation.tested], classes),
-        },
+        "reference": flat,
+        "matched": matched,
         "difference": {**asdict(evaluation.difference), "significant": evaluation.difference.significant},
         "majority": {
             "label": labels.tolist()[counts.argmax()],
@@ -201,6 +199,19 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
         },
         "folds": folds,
         "samples": _sample_rows(evaluation, samples),
+    }
+
+
+def _reference_facts(found: ReferenceScores, evaluation: NestedEvaluation, classes: Array) -> dict[str, Any]:
+    tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
+    return {
+        "name": REFERENCE,
+        "score": found.interval.score,
+        "interval": [found.interval.low, found.interval.high],
+        "accuracy": found.accuracy,
+        "balanced_accuracy": found.balanced_accuracy,
+        "confusion": _confusion(tested, found.predicted[evaluation.tested], classes),
+        "difference": {**asdict(found.difference), "significant": found.difference.significant},
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
 from typing import Any
@@ -15,7 +15,7 @@ from ..host_memory import available_bytes
 from ..metadata import Metadata
 from ..preparation.steps import fit_transformed, needed_metadata, transformed
 from ..samples import sample_array
-from ..selection import splits_of
+from ..selection.splits import Split
 from .choice import Tuned, candidate_scores, choose
 from .contenders import Contender
 
@@ -51,31 +51,33 @@ class FlatPredictor:
 
 def lazy_reference(
     flat: Contender,
-    alternatives: Sequence[Any],
+    preparation: Any,
     X: Any,
     y: Array,
     metadata: Metadata | Array | None,
-    folds: int,
-    seed: int,
+    splits_for: Callable[[Array, Array | None], Sequence[Split]],
     score: str,
+    seed: int,
 ) -> Tuned:
     """Return a flat method tuned and fitted on samples in a Dask array.
 
     It is fitted to coordinates of the samples, which have the same inner products, as many numbers per sample as there
-    are samples or entries. If they would not fit into memory, a random subset of the samples is used. Each of the
-    alternative preparations is fitted to the training set once, not once per fold.
+    are samples or entries. If they would not fit into memory, a random subset of the samples is used. The
+    preparation is fitted to the training set once, not once per fold.
 
     Parameters
     ----------
     flat : Contender
         A Pipeline that ends in LinearSVC.
-    alternatives : sequence of transformer or None
+    preparation : transformer or None
     X : dask.array.Array
     y : ndarray of shape (n_samples,)
     metadata : Metadata, or groups, or None
-    folds, seed
-        Of the cross-validation that chooses.
+    splits_for : callable
+        Returns the splits of the cross-validation that chooses, for labels and groups.
     score : str
+    seed : int
+        Of the random subset.
     """
     from ..estimators.lazy_fits import LazyCoordinates
 
@@ -84,22 +86,12 @@ def lazy_reference(
     rows = _subset(y, prod(X.shape[1:]), seed)
     used = {} if len(rows) == len(y) else {SUBSET: len(rows)}
     own, of_rows = (y, groups) if not used else (y[rows], None if groups is None else groups[rows])
-    splits = splits_of(folds, own, of_rows, seed)
-    best: tuple[float, Any] = (-np.inf, None)
-    for one in alternatives:
-        preparation = None if one is None else clone(one)
-        Z = X if preparation is None else fit_transformed(preparation, X, y, metadata)
-        coordinates = LazyCoordinates.of(sample_array(Z[rows] if used else Z))
-        scores = candidate_scores(flat, coordinates.coordinates, own, splits, 1, score)
-        chosen, reached = choose(flat, scores.T), float(scores.mean(axis=1).max())
-        if reached > best[0]:
-            values = {f"method__{name}": value for name, value in chosen.values.items()}
-            values |= {"preparation": "passthrough" if one is None else one}
-            given = chosen.values if len(alternatives) == 1 else values
-            fitted = chosen.estimator.fit(coordinates.coordinates, own)
-            best = reached, Tuned(_on_samples(fitted, coordinates, preparation), {**given, **used})
-    tuned_one: Tuned = best[1]
-    return tuned_one
+    preparation = None if preparation is None else clone(preparation)
+    Z = X if preparation is None else fit_transformed(preparation, X, y, metadata)
+    coordinates = LazyCoordinates.of(sample_array(Z[rows] if used else Z))
+    chosen = choose(flat, candidate_scores(flat, coordinates.coordinates, own, splits_for(own, of_rows), 1, score).T)
+    fitted = chosen.estimator.fit(coordinates.coordinates, own)
+    return Tuned(_on_samples(fitted, coordinates, preparation), {**chosen.values, **used})
 
 
 def _on_samples(fitted: Any, coordinates: Any, preparation: Any) -> FlatPredictor:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 
 from .._namespace import is_lazy
 from .._typing import Array, FloatArray
 from .._validation import checked_labels
 from ..checkpoints import Checkpoint, Units, units_of
+from ..intake import is_ragged
 from ..leakage import warn_of_duplicates
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator, metadata_for_last_step, predicted_labels
@@ -26,8 +28,9 @@ from ..preparation.sharing import shared
 from ..progress import EqualStages, Progress
 from ..samples import loaded_if_small
 from ..selection import TensorMarginClassifierCV, splits_of
+from ..selection.auto import BEFORE
 from ..selection.splits import Split
-from ..views import views_or_array, views_or_samples
+from ..views import Views, views_or_array, views_or_samples
 from .choice import Tuned, tuned_behind
 from .contenders import contender
 from .held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
@@ -39,8 +42,9 @@ REFERENCE = "LinearSVC"
 
 @dataclass(frozen=True)
 class OuterFold:
-    """One outer fold: scores and chosen hyperparameters of the model and of the flat reference.
+    """One outer fold: scores and chosen hyperparameters of the model and of the flat references.
 
+    The reference takes the samples as they are, the matched one the representation that the model has chosen.
     ``unseen`` lists the classes of the test set that the training set lacks; their samples cannot be predicted
     correctly. ``absent`` lists the classes that the test set lacks, which changes the chance level in this fold.
 
@@ -66,6 +70,8 @@ class OuterFold:
     seconds: float
     unseen: tuple[Any, ...] = ()
     absent: tuple[Any, ...] = ()
+    matched_score: float = np.nan
+    matched_chosen: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,9 @@ class NestedEvaluation:
     groups : ndarray of shape (n_samples,) or None
     predicted, reference_predicted : ndarray of shape (n_repeats, n_samples)
         Held-out predictions of the model, and of a flat LinearSVC tuned in the same way, in each repeat.
+    matched_predicted : ndarray of that shape or None
+        The same of a LinearSVC on the representation that the model has chosen in each fold. None if that is always the
+        samples as they are.
     confidence : ndarray of shape (n_repeats, n_samples)
         The model's probability of the predicted label, NaN for models without probabilities.
     tested : ndarray of bool, of shape (n_repeats, n_samples)
@@ -118,6 +127,7 @@ class NestedEvaluation:
     scheme: str
     seed: int
     probabilities: Array | None = None
+    matched_predicted: Array | None = None
 
     def __repr__(self) -> str:
         return f"NestedEvaluation({'; '.join(f'{name} {value}' for name, value in self._facts())})"
@@ -127,12 +137,13 @@ class NestedEvaluation:
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return the scores with their intervals, in words."""
-        gain = self.difference
-        certain = "" if gain.p_value is None else f" (p = {gain.p_value:.2g})"
+        matched = self.matched
         return [
             (self.score.replace("_", " "), str(self.interval)),
             (f"flat {REFERENCE}", str(self.reference_interval)),
-            ("difference", f"{100 * gain.difference + 0.0:+.1f} points{certain}"),
+            ("difference", _in_points(self.difference)),
+            *([] if matched is None else [(f"{REFERENCE} on the chosen representation", str(matched.interval))]),
+            *([] if matched is None else [("difference", _in_points(matched.difference))]),
             ("tested", f"{int(self.tested.any(axis=0).sum())} samples in {self.scheme}"),
         ]
 
@@ -153,33 +164,59 @@ class NestedEvaluation:
     @property
     def reference(self) -> float:
         """Accuracy of the flat LinearSVC."""
-        return self._pooled("accuracy", self.reference_predicted)
+        return self.flat.accuracy
 
     @property
     def reference_balanced_accuracy(self) -> float:
         """Balanced accuracy of the flat LinearSVC."""
-        return self._pooled("balanced_accuracy", self.reference_predicted)
+        return self.flat.balanced_accuracy
 
     @cached_property
     def interval(self) -> ScoreInterval:
         """The model's score with its 95 % interval, by group if there are groups."""
         return score_interval(self.right, self.groups, self._strata)
 
-    @cached_property
+    @property
     def reference_interval(self) -> ScoreInterval:
         """The score of the flat LinearSVC with its 95 % interval."""
-        return score_interval(self._right(self.reference_predicted), self.groups, self._strata)
+        return self.flat.interval
 
-    @cached_property
+    @property
     def difference(self) -> PairedDifference:
         """The model's score minus the reference's, paired, with its 95 % interval."""
-        return paired_difference(
-            self.right,
-            self._right(self.reference_predicted),
-            self.groups,
-            self._strata,
-            by_split=self._differences_by_fold() if len(self.tested) > 1 else None,
-            test_to_train=sum(fold.n_test for fold in self.folds) / sum(fold.n_train for fold in self.folds),
+        return self.flat.difference
+
+    @cached_property
+    def flat(self) -> ReferenceScores:
+        """The scores of a flat LinearSVC on the samples as they are."""
+        return self._scores_of(self.reference_predicted, [fold.reference_score for fold in self.folds])
+
+    @cached_property
+    def matched(self) -> ReferenceScores | None:
+        """The scores of a flat LinearSVC on the representations that the model has chosen.
+
+        None if the model has always chosen the samples as they are.
+        """
+        if self.matched_predicted is None:
+            return None
+        return self._scores_of(self.matched_predicted, [fold.matched_score for fold in self.folds])
+
+    def _scores_of(self, predicted: Array, by_fold: Sequence[float]) -> ReferenceScores:
+        right = self._right(predicted)
+        gains = np.array([fold.score for fold in self.folds]) - by_fold
+        return ReferenceScores(
+            predicted,
+            self._pooled("accuracy", predicted),
+            self._pooled("balanced_accuracy", predicted),
+            score_interval(right, self.groups, self._strata),
+            paired_difference(
+                self.right,
+                right,
+                self.groups,
+                self._strata,
+                by_split=gains if len(self.tested) > 1 else None,
+                test_to_train=sum(fold.n_test for fold in self.folds) / sum(fold.n_train for fold in self.folds),
+            ),
         )
 
     @property
@@ -194,8 +231,21 @@ class NestedEvaluation:
     def _right(self, predicted: Array) -> FloatArray:
         return np.where(self.tested, predicted == self.labels, np.nan)
 
-    def _differences_by_fold(self) -> FloatArray:
-        return np.array([fold.score - fold.reference_score for fold in self.folds])
+
+@dataclass(frozen=True)
+class ReferenceScores:
+    """Held-out predictions of a reference, their scores, and the model's score minus the reference's, paired."""
+
+    predicted: Array
+    accuracy: float
+    balanced_accuracy: float
+    interval: ScoreInterval
+    difference: PairedDifference
+
+
+def _in_points(gain: PairedDifference) -> str:
+    certain = "" if gain.p_value is None else f" (p = {gain.p_value:.2g})"
+    return f"{100 * gain.difference + 0.0:+.1f} points{certain}"
 
 
 def nested_evaluation(
@@ -213,7 +263,9 @@ def nested_evaluation(
 ) -> NestedEvaluation:
     """Evaluate a model, including its hyperparameter search, and a tuned flat LinearSVC on the same splits.
 
-    The reference uses the model's class weights, and is tuned over the model's preparations by the same score.
+    The reference uses the model's class weights, and its C is chosen on the same inner splits by the same score. If the
+    model chooses a representation of the samples, there are two references: LinearSVC on the samples as they are, and
+    on the representation chosen on each training set.
 
     Parameters
     ----------
@@ -261,7 +313,7 @@ def nested_evaluation(
     splits = outer_splits(cv, y, groups, repeats, seed)
     for split in splits:  # raise before any work if a training set is too small to choose on
         _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
-    predicted, reference_predicted = (np.zeros((repeats, len(y)), y.dtype) for _ in range(2))
+    predicted, reference_predicted, matched_predicted = (np.zeros((repeats, len(y)), y.dtype) for _ in range(3))
     confidence = np.full((repeats, len(y)), np.nan)
     probabilities = np.full((repeats, len(y), len(np.unique(y))), np.nan)
     tested = np.zeros((repeats, len(y)), bool)
@@ -271,6 +323,7 @@ def nested_evaluation(
         for split, result in _tests(model, X, y, metadata, splits, progress, seed, score, units):
             where = split.repeat, split.test
             predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
+            matched_predicted[where] = result.matched_predicted
             probabilities[where], tested[where] = result.probabilities, True
             confidence[where] = _of_predicted(result, y)
             folds.append(result.fold)
@@ -286,6 +339,7 @@ def nested_evaluation(
         scheme=_scheme(cv, len(splits) // repeats, repeats, groups),
         seed=seed,
         probabilities=None if np.isnan(probabilities).all() else probabilities,
+        matched_predicted=matched_predicted if any(fold.matched_chosen for fold in folds) else None,
     )
 
 
@@ -314,6 +368,7 @@ class _Tested:
     fold: OuterFold
     predicted: Array
     reference_predicted: Array
+    matched_predicted: Array
     probabilities: Array | float
 
 
@@ -349,12 +404,11 @@ def _tests(
 def _storable(result: _Tested, alternatives: Sequence[Any]) -> dict[str, Any]:
     """Return a result as data; preparations, which are objects, are replaced by their positions."""
     fold = dict(vars(result.fold))
-    for name in ("chosen", "reference_chosen"):
+    for name in ("chosen", "reference_chosen", "matched_chosen"):
         fold[name] = dict(fold[name])
         if "preparation" in fold[name]:
             value = fold[name]["preparation"]
-            places = [k for k, one in enumerate(alternatives) if one is value or (one, value) == (None, "passthrough")]
-            fold[name]["preparation"] = places[0] if places else value
+            fold[name]["preparation"] = next((k for k, one in enumerate(alternatives) if one is value), value)
     return {**vars(result), "fold": fold}
 
 
@@ -362,10 +416,10 @@ def _restored(stored: Mapping[str, Any], model: Any) -> _Tested:
     """Return a result from `_storable`, for the same model."""
     alternatives = _alternatives(last_estimator(model))
     fold = dict(stored["fold"])
-    for name, without in (("chosen", None), ("reference_chosen", "passthrough")):
+    for name in ("chosen", "reference_chosen", "matched_chosen"):
         if "preparation" in fold[name]:
             one = alternatives[fold[name]["preparation"]]
-            fold[name] = {**fold[name], "preparation": without if one is None else clone(one)}
+            fold[name] = {**fold[name], "preparation": None if one is None else clone(one)}
     return _Tested(**{**stored, "fold": OuterFold(**fold)})
 
 
@@ -380,15 +434,18 @@ def _test(
     score: str,
     checkpoint: Checkpoint | None,
 ) -> tuple[_Tested, Sequence[Any]]:
-    """Fit the model and the reference on the training set of a split and score them on its test set.
+    """Fit the model and the references on the training set of a split and score them on its test set.
 
-    Also returns the preparations that both chose from.
+    Also returns the preparations that the model chose from.
     """
     began = perf_counter()
     held_out = predict_held_out(model, X, y, metadata, split, progress, checkpoint)
     own, other = metadata.rows(split.train), metadata.rows(split.test)
-    reference = _reference(held_out, y[split.train], own, seed, score)
+    reference, matched = _references(held_out, y[split.train], own, seed, score)
     reference_predicted = predicted_labels(reference.estimator, held_out.test, other)
+    matched_predicted = (
+        reference_predicted if matched is reference else predicted_labels(matched.estimator, held_out.test, other)
+    )
     y_test = y[split.test]
     fold = OuterFold(
         repeat=split.repeat,
@@ -402,26 +459,74 @@ def _test(
         seconds=perf_counter() - began,
         unseen=tuple(np.setdiff1d(y_test, y[split.train]).tolist()),
         absent=tuple(np.setdiff1d(y, y_test).tolist()),
+        matched_score=pooled_score(score, y_test, matched_predicted),
+        matched_chosen={} if matched is reference else matched.values,
     )
-    result = _Tested(fold, held_out.predicted, reference_predicted, _probabilities(held_out, np.unique(y), other))
+    probabilities = _probabilities(held_out, np.unique(y), other)
+    result = _Tested(fold, held_out.predicted, reference_predicted, matched_predicted, probabilities)
     return result, _alternatives(held_out.estimator)
 
 
-def _reference(held_out: HeldOut, y: Array, metadata: Metadata, seed: int, score: str) -> Tuned:
-    """Return the flat LinearSVC, tuned and fitted on the training set as transformed for the model's last step."""
-    model = held_out.estimator
+def _references(held_out: HeldOut, y: Array, metadata: Metadata, seed: int, score: str) -> tuple[Tuned, Tuned]:
+    """Return a flat LinearSVC of the samples as they are, and of the representation that the model has chosen.
+
+    Both are tuned and fitted on the training set as transformed for the model's last step. They are one and the same if
+    the model has chosen the samples as they are, or if these cannot be flattened.
+    """
+    chosen = dict(getattr(held_out.estimator, "best_params_", {}))
+    given = _before_choice(_alternatives(held_out.estimator))
+    used, scale = chosen.get("preparation", given), chosen.get("view_scale")
+    without = tuple(name for name, one in scale.items() if one == 0) if isinstance(scale, dict) else ()
+    if used is given and not without:
+        alone = _tuned_flat(held_out, given, (), y, metadata, seed, score)
+        return alone, alone
+    matched = _tuned_flat(held_out, used, without, y, metadata, seed, score)
+    matched = replace(matched, values={**matched.values, "preparation": used})
+    if given is None and not _can_be_flattened(held_out.training):
+        return matched, matched
+    return _tuned_flat(held_out, given, (), y, metadata, seed, score), matched
+
+
+def _tuned_flat(
+    held_out: HeldOut, preparation: Any, without: tuple[str, ...], y: Array, metadata: Metadata, seed: int, score: str
+) -> Tuned:
+    """Return the flat LinearSVC behind a preparation and ``without`` some views, tuned and fitted."""
+    model, X = held_out.estimator, held_out.training
     flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None))
+    flat.estimator.set_params(flat__without=without)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        if is_lazy(held_out.training):
-            return lazy_reference(flat, _alternatives(model), held_out.training, y, metadata, 5, seed, score)
-        splits, n_jobs = _inner_splits(model, y, metadata.groups, seed), getattr(model, "n_jobs", None)
-        chosen = tuned_behind(flat, _alternatives(model), held_out.training, y, splits, n_jobs, score, metadata)
-        fit_model(chosen.estimator, held_out.training, y, metadata)
+        splits_for = partial(_inner_splits, model, seed)
+        if is_lazy(X):
+            return lazy_reference(flat, preparation, X, y, metadata, splits_for, score, seed)
+        splits, n_jobs = splits_for(y, metadata.groups), getattr(model, "n_jobs", None)
+        chosen = tuned_behind(flat, preparation, X, y, splits, n_jobs, score, metadata)
+        fit_model(chosen.estimator, X, y, metadata)
     return chosen
 
 
-def _inner_splits(model: Any, y: Array, groups: Array | None, seed: int) -> list[Split]:
+def _before_choice(alternatives: Sequence[Any]) -> Any:
+    """Return the transformer in front of all representations that a search chooses from; None if there is none.
+
+    The only alternative is no choice, so the samples as they are given to a classifier are those behind it.
+    """
+    if len(alternatives) == 1:
+        return alternatives[0]
+    behind = [one for one in alternatives if isinstance(one, Pipeline) and one.steps[0][0] == BEFORE]
+    alone = [one for one in alternatives if one not in behind]
+    if not behind:
+        return None
+    return alone[0] if alone else behind[0].steps[0][1]
+
+
+def _can_be_flattened(X: Any) -> bool:
+    """Return whether samples have one shape and, unless they have views or are lazy, no missing entries."""
+    if isinstance(X, Views) or is_lazy(X):
+        return True
+    return not is_ragged(X) and bool(np.isfinite(np.sum(X, dtype=np.float64)) or np.isfinite(X).all())
+
+
+def _inner_splits(model: Any, seed: int, y: Array, groups: Array | None) -> list[Split]:
     """Return the splits that the reference is tuned on: the model's, so that both share what is computed on them."""
     if isinstance(model, TensorMarginClassifierCV) and isinstance(model.random_state, int | np.integer):
         return model.splits(y, groups)

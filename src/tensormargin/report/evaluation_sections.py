@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import Array
 from ..evaluation import reliability, roc
 from ..plots import plot_calibration, plot_permutations, plot_roc
-from ..statements import evaluation_lines, p_in_words, percent, units_in_words
+from ..statements import FLAT_EXPLAINED, GROUPS_EXPLAINED, evaluation_lines, p_in_words, percent, units_in_words
 from .page import Lead, Section, cell, table
 from .pictures import Picture, picture, pictures_of_intervals
 
@@ -23,7 +23,7 @@ _SQUARE = (4.3, 3.9)  # inches
 def interval_pictures(evaluation: Mapping[str, Any]) -> list[Picture]:
     """Return the figure of the first screen: the scores of the model and of the reference, with their intervals."""
     majority, name = evaluation["majority"], evaluation["score"]["name"]
-    rows = [(who, score, ends[0], ends[1]) for who, score, ends in _scores(evaluation)]
+    rows = [(who, score, ends[0], ends[1]) for who, score, ends, _ in _scores(evaluation)]
     return pictures_of_intervals(
         rows,
         f"{name.capitalize()} with 95 % intervals; the dashed line is always predicting {majority['label']}.",
@@ -43,6 +43,7 @@ def evaluation_lead(sentence: str, evaluation: Mapping[str, Any] | None) -> Lead
         f"{evaluation['score']['name']} on held-out samples",
         interval_in_words(evaluation["interval"], units_in_words(evaluation)),
         pictures[0] if pictures else None,
+        f"A {FLAT_EXPLAINED} is the reference." + (f" {GROUPS_EXPLAINED}" if evaluation["unit"] == "group" else ""),
     )
 
 
@@ -58,10 +59,7 @@ def comparison_section(evaluation: Mapping[str, Any] | None, chance: Mapping[str
     if evaluation is None:
         return None
     majority, name = evaluation["majority"], evaluation["score"]["name"]
-    parts = (evaluation, evaluation["reference"])
-    scores = [
-        (who, score, _both(part), ends) for (who, score, ends), part in zip(_scores(evaluation), parts, strict=True)
-    ]
+    scores = [(who, score, _both(part), ends) for who, score, ends, part in _scores(evaluation)]
     level = {"accuracy": majority.get("accuracy"), "balanced_accuracy": 1 / len(_tested_classes(evaluation))}
     scores.append((f"always {majority['label']}", majority["score"], _both(level), (None, None)))
     best = max(score for _, score, _, _ in scores)
@@ -80,12 +78,19 @@ def comparison_section(evaluation: Mapping[str, Any] | None, chance: Mapping[str
     return Section("Comparison", "comparison.html", content)
 
 
-def _scores(evaluation: Mapping[str, Any]) -> list[tuple[str, float, Sequence[float | None]]]:
-    reference = evaluation["reference"]
-    return [
-        ("this model", evaluation["score"]["value"], evaluation["interval"]),
-        (f"flat {reference['name']}", reference["score"], reference["interval"]),
-    ]
+def _scores(evaluation: Mapping[str, Any]) -> list[tuple[str, float, Sequence[float | None], Mapping[str, Any]]]:
+    """Return name, score, interval and facts of the model and of the references."""
+    ours = ("this model", evaluation["score"]["value"], evaluation["interval"], evaluation)
+    return [ours, *((who, part["score"], part["interval"], part) for who, part in _references(evaluation))]
+
+
+def _references(evaluation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the flat reference, or those on the samples as they are and on the chosen representation, with names."""
+    reference, matched = evaluation.get("reference") or {}, evaluation.get("matched")
+    name = f"flat {reference.get('name')}"
+    if not matched:
+        return [(name, reference)] if reference else []
+    return [(f"{name}, samples as they are", reference), (f"{name}, chosen representation", matched)]
 
 
 def _both(part: Mapping[str, Any]) -> list[float | None]:
@@ -141,9 +146,11 @@ def confusion_section(evaluation: Mapping[str, Any] | None, classes: Sequence[An
     for row in rows:
         counts[place[row["label"]], place[row["predicted"]]] += 1
     matrices = [_matrix(evaluation.get("name", "this model"), labels, counts)]
-    reference = evaluation.get("reference") or {}
-    if "confusion" in reference:
-        matrices.append(_matrix(f"flat {reference['name']}", evaluation["classes"], np.array(reference["confusion"])))
+    matrices += [
+        _matrix(who, evaluation["classes"], np.array(part["confusion"]))
+        for who, part in _references(evaluation)
+        if "confusion" in part
+    ]
     content = {
         "text": "Held-out predictions by true class (rows) and predicted class (columns); the share of each class that "
         "is found is its recall, their mean the balanced accuracy." + _times(evaluation),

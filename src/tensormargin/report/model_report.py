@@ -199,6 +199,7 @@ def chosen_section(
         for fold in folds
     ]
     content["score"] = about["evaluation"]["score"]["name"] if folds else ""
+    content["matched"] = bool(folds and about["evaluation"].get("matched"))
     return Section(heading, "chosen.html", content)
 
 

@@ -45,7 +45,7 @@ def table(columns: Sequence[str], rows: Sequence[tuple[bool, Sequence[Mapping[st
 
 @dataclass(frozen=True)
 class Lead:
-    """The first screen: a sentence, a number with its name and interval, and a figure.
+    """The first screen: a sentence, a number with its name and interval, a figure, and what its words mean.
 
     Examples
     --------
@@ -60,6 +60,7 @@ class Lead:
     what: str = ""
     interval: str = ""
     picture: Picture | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True)

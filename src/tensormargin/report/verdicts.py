@@ -21,9 +21,9 @@ def model_sentence(
     task = f"This model tells {_apart(classes)}"
     if evaluation is None:
         return f"{task}; it was not evaluated, so how well it does on new samples is not known."
-    versus_chance, versus_reference = _versus_chance(evaluation, chance), _versus_reference(evaluation)
+    versus_chance, versus_reference = _versus_chance(evaluation, chance), _versus_references(evaluation)
     if versus_chance and versus_reference:
-        joined = "but" if versus_chance.startswith("significantly") and "not" in versus_reference else "and"
+        joined = "but" if versus_chance.startswith("significantly") and versus_reference.startswith("not") else "and"
         return f"{task}: on held-out samples it is {versus_chance}, {joined} {versus_reference}."
     known = versus_chance or versus_reference
     said = f"on held-out samples it is {known}; " if known else ""
@@ -51,14 +51,29 @@ def _versus_chance(evaluation: Mapping[str, Any], chance: Mapping[str, Any] | No
     return f"{better} than always predicting {majority['label']} ({percent(majority['score'])} %)"
 
 
-def _versus_reference(evaluation: Mapping[str, Any]) -> str:
-    difference = evaluation["difference"]
-    against = f"a flat {evaluation['reference']['name']} ({percent(evaluation['reference']['score'])} %)"
+def _versus_references(evaluation: Mapping[str, Any]) -> str:
+    """Return how a score compares with the flat reference, on the samples and on the chosen representation."""
+    reference, matched = evaluation["reference"], evaluation.get("matched")
+    verdict, flat, score = (
+        _verdict(evaluation["difference"]),
+        f"a flat {reference['name']}",
+        percent(reference["score"]),
+    )
+    if not verdict:
+        return ""
+    if not matched:
+        return f"{verdict} {flat} ({score} %)"
+    again, first = _verdict(matched["difference"]), f"{verdict} {flat} on the samples as they are ({score} %)"
+    other = "or" if again == verdict else f", but {again} one"
+    return f"{first} {other} on the chosen representation ({percent(matched['score'])} %)".replace(" , ", ", ")
+
+
+def _verdict(difference: Mapping[str, Any]) -> str:
     if difference["low"] is None:
         return ""
     if not difference["significant"]:
-        return f"not significantly different from {against}"
-    return f"significantly {'better' if difference['difference'] > 0 else 'worse'} than {against}"
+        return "not significantly different from"
+    return f"significantly {'better' if difference['difference'] > 0 else 'worse'} than"
 
 
 def limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[str]:

@@ -9,6 +9,9 @@ from sklearn.pipeline import Pipeline
 from ..preparation import TensorScaler
 from .classifier import TensorMarginClassifierCV
 
+BEFORE = "before"
+"""Name of the step in front of all representations that a search chooses from."""
+
 _BESIDE_VIEWS = {"rule": "default", "decompositions": ("full", "cp"), "ranks": (1, 2)}
 """Parameters of a search whose alternatives have several views, all of a kind's representations side by side. These are
 chosen unless another one is better by more than chance allows. Of low-rank weights of single representations, CP of
@@ -56,7 +59,7 @@ def auto_model(
     before = parameters.pop("preparation", None)
     if kind == "plain" and shape is None:
         scaler = TensorScaler() if scaler is None else scaler
-        tried = [before, scaler if before is None else Pipeline([("before", before), ("scale", scaler)])]
+        tried = [before, scaler if before is None else Pipeline([(BEFORE, before), ("scale", scaler)])]
         return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **parameters})
     from .kinds import KINDS, alternatives, views_of  # imports all representations
 

@@ -16,6 +16,7 @@ from ..io import SampleSet
 from ..kernels import TensorKernel
 from ..preparation import TensorScaler, TensorUnion
 from ..representations import AnovaMask, BandPower, Connectome, Convolutions, Covariances, Smooth, Spectra
+from .auto import BEFORE
 
 Shape = tuple[int, ...]
 
@@ -195,7 +196,7 @@ def _suiting(names: Iterable[str], shape: Shape, linear: bool) -> list[str]:
 def _behind(before: Any, one: Any) -> Any:
     if before is None or one is None:
         return one if before is None else before
-    return Pipeline([("before", before), ("representation", one)])
+    return Pipeline([(BEFORE, before), ("representation", one)])
 
 
 def guess_kind(samples: SampleSet) -> tuple[str, str]:
