@@ -307,7 +307,7 @@ def test_a_reference_to_few_samples_is_said(store, tmp_path, monkeypatch):
     with fewer_models(max_iter=3, multi_class="ovr"):
         options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2, "--no-report")
         result = run("fit", store, "-o", tmp_path / "m.skops", *options)
-    assert "tuned alike on 18 samples, all that fit into memory, of the same training sets" in result.stdout
+    assert "tuned the same way on 18 samples, all that fit into memory, of the same training sets" in result.stdout
 
 
 def test_what_a_store_lacks_is_said(store, tmp_path, monkeypatch):

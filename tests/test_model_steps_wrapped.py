@@ -89,7 +89,7 @@ WRAPPED = {
 
 
 SAID = {
-    "grid": "GridSearchCV: 2 candidates by 2-fold cross-validation; chosen tensorscaler__per=",
+    "grid": "GridSearchCV: 2 candidates by 2-fold cross-validation; chosen tensorscaler__per ",
     "randomized": "RandomizedSearchCV: 2 candidates",
     "calibrated": "mean over its 2 classifiers",
     "isotonic": "CalibratedClassifierCV: probabilities calibrated by isotonic.",

@@ -29,7 +29,7 @@ from tensormargin.io import BadFileError, load_model, models, read_facts, save_m
 from tensormargin.io.archive_writer import write_archive
 from tensormargin.io.seals import seal
 from tensormargin.plots.files import check_map_path, save_map
-from tensormargin.preparation import Crop, Mask, Resize, Tensorize, TensorScaler
+from tensormargin.preparation import Crop, Mask, Resize, Tensorize, TensorScaler, describe_step
 from tensormargin.selection import TensorMarginClassifierCV
 
 pytestmark = pytest.mark.usefixtures("like_skops")
@@ -129,7 +129,7 @@ def test_a_pipeline_with_each_transformer_comes_back(step, last, binary, tmp_pat
     loaded = load_model(tmp_path / "model.skops")
     assert_same_model(loaded.model, model, X)
     np.testing.assert_array_equal(loaded.model[0].transform(X), model[0].transform(X))
-    assert loaded.facts["steps"] == [repr(model[0])]
+    assert loaded.facts["steps"] == [describe_step(model[0])]
     assert loaded.facts["sample_shape"] == [4, 5, 3]
 
 

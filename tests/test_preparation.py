@@ -554,7 +554,8 @@ def test_steps_say_what_they_do(X):
     assert TensorScaler(with_mean=False, with_std=False).words() == "samples were left as they are"
     assert Tensorize((-1,)).fit(X).words() == "samples were folded to 120"
     assert Crop(BRAIN, margin=1).fit(X).words() == (
-        "samples were cut to the smallest box that holds the given mask, with a margin of 1 (5 x 4 x 4)"
+        f"samples were cut to the smallest box that holds a mask of {BRAIN.sum()} of 120 voxels, with a margin of 1 "
+        "(5 x 4 x 4)"
     )
     assert Mask("bright").words() == "entries that are not bright over the training samples were set to zero"
     assert describe_step(TensorScaler(0)) == Recipe(scale="mode 1").words()[0] == TensorScaler(0).words()

@@ -128,7 +128,7 @@ def test_missing_entries_are_filled_in_by_the_model(how, folder, tmp_path):
         fitted = run("fit", "holes.npz", "--missing", how, "-o", tmp_path / "m.skops", *QUICK, cwd=folder)
     assert fitted.returncode == 0, fitted.stderr
     loaded = load_model(tmp_path / "m.skops")
-    assert loaded.facts["about"]["preparation"]["recipe"]["missing"] == repr(FILLED[how])
+    assert loaded.facts["about"]["preparation"]["recipe"]["missing"] == FILLED[how].brief()
     predicted = run("predict", tmp_path / "m.skops", "holes.npz", "-o", tmp_path / "p.csv", cwd=folder)
     assert "Accuracy" in predicted.stdout, predicted.stderr
     with np.load(folder / "holes.npz") as held:

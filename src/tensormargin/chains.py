@@ -94,8 +94,7 @@ def _held(estimator: Any) -> list[Any]:
 def _checked_classifier(model: Any) -> TensorMarginClassifier:
     if not isinstance(model, TensorMarginClassifier):
         raise TypeError(
-            f"a model must end in TensorMarginClassifier or TensorMarginClassifierCV; got {type(model).__name__}: "
-            f"{model!r}"
+            f"a model must end in TensorMarginClassifier or TensorMarginClassifierCV; got {type(model).__name__}"
         )
     check_is_fitted(model)
     return model

@@ -47,9 +47,7 @@ def view_shares(model: Any, X: Any, groups: Any = None) -> dict[str, FloatArray]
     classifier = classifier_of(model)
     samples = samples_for_classifier(model, X, groups)
     if not isinstance(classifier.coef_, dict) or not isinstance(samples, Views):
-        raise ValueError(
-            f"shares are those of several views; got a model of one tensor per sample, {classifier!r}. Fit it to Views"
-        )
+        raise ValueError("shares are those of several views; got a model of one tensor per sample. Fit it to Views")
     array = sample_array(classifier.checked(samples))
     assert isinstance(array, ViewArray)
     scores = {name: to_host(own) for name, own in array.view_scores(classifier.coef_, classifier.mean_scores_)}

@@ -10,7 +10,8 @@ from .formats.base import plain_rank
 from .intake import shape_in_words
 from .kernels import TensorKernel
 from .model_steps import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
-from .preparation import Composite, KeepsTensors
+from .preparation import describe_step
+from .preparation.confounds import listed
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
@@ -142,7 +143,9 @@ def describe_chosen(chosen: Mapping[str, Any], lam: str = "lambda", mu: str = "m
 
 
 def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
-    """Return sentences on data, preparation, model, choice, evaluation and software.
+    """Return the methods section of a paper: data, preparation, model, choice, evaluation, software.
+
+    One paragraph each, in full sentences.
 
     Examples
     --------
@@ -155,29 +158,39 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     lines = statements(clf, save_model(f"{folder}/model.skops", clf))
     >>> lines[0]
-    'Preparation: none.'
+    'The samples were classified as they are, without preparation.'
     """
     about = facts.get("about", {})
     lines = [_data(about.get("data")), _preparation(model), _model(model)]
     lines.insert(2, CONFOUNDS_WARNING if removed_confounds(model) else "")
-    lines += [_choice(model, about.get("search")), *describe_wrappers(model)]
+    lines += [_choice(model, about), *describe_wrappers(model)]
     lines += [_shares(model), _evaluation(about.get("evaluation")), _without_views(about), _chance(about.get("chance"))]
-    versions = facts["versions"]
-    lines.append("Software: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
+    lines.append(describe_software(facts["versions"]))
     return [line for line in lines if line]
+
+
+def describe_software(versions: Mapping[str, str]) -> str:
+    """Return a sentence with the versions of the software."""
+    names = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
+    said = [f"{names.get(name, name)} {version}" for name, version in versions.items()]
+    return f"The analysis was done with {listed(said)}."
 
 
 def _data(data: Mapping[str, Any] | None) -> str:
     if data is None:
         return ""
-    classes = ", ".join(f"{row['label']}: {row['count']}" for row in data["classes"])
-    shape = shape_in_words(data["sample_shape"])
-    groups = f", in {data['n_groups']} groups" if data["n_groups"] else ""
-    views = data.get("views", [])
-    lacking = ", ".join(f"{one['name']} in {one['n_missing']} samples" for one in views if one["n_missing"])
-    more = f" Missing views: {lacking}." if lacking else ""
-    what = f"{len(views)} views, {shape}" if views else shape
-    return f"Data: {data['n_samples']} samples of {what}{groups} ({classes}).{more}"
+    shape, views = shape_in_words(data["sample_shape"]), data.get("views", [])
+    what = f"{len(views)} views each, {shape}" if views else f"{shape} entries"
+    modes = f" (modes: {data['modes']})" if data.get("modes") else ""
+    kind = f", {data['kind']}" if data.get("kind") else ""
+    groups = f", from {data['n_groups']} groups" if data["n_groups"] else ""
+    classes = listed([f"{row['label']} ({row['count']} samples)" for row in data["classes"]])
+    lacking = [f"{one['name']} in {one['n_missing']} samples" for one in views if one["n_missing"]]
+    more = f" Views are missing: {listed(lacking)}." if lacking else ""
+    return (
+        f"The data ({data['source']}{kind}) are {data['n_samples']} samples of {what}{modes}{groups}. The classes are "
+        f"{classes}.{more}"
+    )
 
 
 def describe_steps(model: Any) -> list[str]:
@@ -185,25 +198,31 @@ def describe_steps(model: Any) -> list[str]:
     return [describe_step(step) for step in all_steps(model)]
 
 
-def describe_step(step: Any) -> str:
-    """Return a description of a transformer."""
-    return step.words() if isinstance(step, KeepsTensors | Composite) else repr(step)
-
-
 def _preparation(model: Any) -> str:
-    return f"Preparation: {'; '.join(describe_steps(model)) or 'none'}."
+    steps = describe_steps(model)
+    if not steps:
+        return "The samples were classified as they are, without preparation."
+    return f"Before classification, {'; then '.join(steps)}."
 
 
 def _model(model: Any) -> str:
     classifier = classifier_of(model)
     count = len(classifier.problems_)
     scheme = "one against one" if classifier.multi_class_ == "ovo" else "one against the rest"
-    several = "" if count == 1 else f" {count} binary problems ({scheme})."
-    weighted = f" Class weights: {classifier.class_weight}." if classifier.class_weight else ""
+    several = "" if count == 1 else f" The classes are told apart by {count} binary problems ({scheme})."
     return (
-        f"Model: large margin distribution classifier (SPMD-LRT family, Eq. 7) with {_article(model)}, "
-        f"{describe_strengths(classifier)}, tolerance {classifier.tol:g}.{several}{weighted}"
+        f"The classifier is a large margin distribution machine for tensors (SPMD-LRT family) with {_article(model)} "
+        f"and {describe_strengths(classifier)}, fitted to a tolerance of {classifier.tol:g}.{several}"
+        f"{_class_weights(classifier.class_weight)}"
     )
+
+
+def _class_weights(given: Any) -> str:
+    if not given:
+        return ""
+    if isinstance(given, str):
+        return " Classes were weighted inversely to their number of samples."
+    return f" Class weights were {listed([f'{weight:g} ({label})' for label, weight in given.items()])}."
 
 
 def _article(model: Any) -> str:
@@ -211,18 +230,43 @@ def _article(model: Any) -> str:
     return said if said.startswith("one ") else f"a {said}"
 
 
-def _choice(model: Any, search: Mapping[str, Any] | None) -> str:
+_SETTINGS = {
+    "decomposition": "forms of the weight",
+    "rank": "ranks",
+    "lam": "λ",
+    "mu1, mu2": "(μ1, μ2)",
+    "multi_class": "schemes for several classes",
+    "class_weight": "class weights",
+    "preparation": "representations of the samples",
+}
+"""What a search tries, as the methods section calls it."""
+
+_VALUES = {"None": "none", "full": "full", "cp": "CP", "tucker": "Tucker", "tt": "Tensor-Train"} | {
+    "ovo": "one against one",
+    "ovr": "one against the rest",
+}
+
+
+def _choice(model: Any, about: Mapping[str, Any]) -> str:
+    search = about.get("search")
     if search is None:
         return ""
-    tried = "; ".join(
-        f"{name}: {', '.join(_tried(value) for value in values)}" for name, values in search["tried"].items()
+    given = {name: [_VALUES.get(one, one) for one in values] for name, values in search["tried"].items()}
+    several = [f"{_SETTINGS.get(name, name)} ({'; '.join(own)})" for name, own in given.items() if len(own) > 1]
+    among = f", which differ in {listed(several)}" if several else ""
+    seed = (about.get("plan") or {}).get("seed")
+    drawn = "" if seed is None else f" (seed {seed})"
+    raced = (
+        f" {search['n_dropped']} models that were behind on the first folds were not fitted on all of them "
+        f"({search['n_fits']} fits in all)."
+        if search.get("n_dropped")
+        else ""
     )
-    rule = describe_rule(search_of(model))
-    raced = f" {search['n_dropped']} were dropped early ({search['n_fits']} fits)." if search.get("n_dropped") else ""
     stopped = f" The search ended early: {search['stopped']}." if search.get("stopped") else ""
     return (
-        f"Choice: {search['n_models']} models by {search['n_splits']}-fold cross-validation, {rule} taken ({tried}); "
-        f"refitted on all samples.{raced}{stopped}"
+        f"The model was selected by {search['n_splits']}-fold cross-validation{drawn} from {search['n_models']} "
+        f"models{among}. The rule was to take {describe_rule(search_of(model))}; the model was then refitted on all "
+        f"samples.{raced}{stopped}"
     )
 
 
@@ -242,7 +286,7 @@ def _describe_wrapper(wrapper: Any) -> str:
     if hasattr(wrapper, "cv_results_") and not hasattr(wrapper, "lowered_ranks_"):
         score = getattr(wrapper, "best_score_", None)
         scored = "" if score is None else f", with the validation score {score:.3g}"
-        chosen = ", ".join(f"{key}={value}" for key, value in wrapper.best_params_.items())
+        chosen = ", ".join(f"{key} {_parameter(value)}" for key, value in wrapper.best_params_.items())
         return (
             f"{name}: {len(wrapper.cv_results_['params'])} candidates by {wrapper.n_splits_}-fold cross-validation; "
             f"chosen {chosen}{scored}."
@@ -250,20 +294,21 @@ def _describe_wrapper(wrapper: Any) -> str:
     return ""
 
 
-def _tried(value: str) -> str:
-    return "none" if value == "None" else value
+def _parameter(value: Any) -> str:
+    return describe_step(value, brief=True) if hasattr(value, "get_params") else str(value)
 
 
 def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
     if evaluation is None:
-        return "Evaluation: none."
+        return "The model was not evaluated on held-out samples."
     score, reference = evaluation["score"], evaluation["reference"]
-    difference = evaluation["difference"]
     return (
-        f"Evaluation: nested, {evaluation['scheme']}, seed {evaluation['seed']}; {score['name']} of all held-out "
-        f"predictions {percent(score['value'])} %{_interval_in_words(evaluation)}; a {FLAT_EXPLAINED} with C chosen on "
-        f"{_training_sets(evaluation)}{_on_samples(evaluation)}: {percent(reference['score'])} %"
-        f"{_on_representation(evaluation)}; difference paired by {difference['unit']} ({difference['method']})."
+        f"The model was evaluated by nested cross-validation ({evaluation['scheme']}, seed {evaluation['seed']}): all "
+        "choices were made anew on each training set, and its test set was used for predictions only. The "
+        f"{score['name']} of all held-out predictions was {percent(score['value'])} %{_interval_in_words(evaluation)}. "
+        f"A {FLAT_EXPLAINED} with C chosen on {_training_sets(evaluation)}{_on_samples(evaluation)} reached "
+        f"{percent(reference['score'])} %{_on_representation(evaluation)}. "
+        f"{difference_in_words(evaluation['difference'])} Test of the difference: {evaluation['difference']['method']}."
     )
 
 
@@ -274,7 +319,7 @@ def _on_samples(evaluation: Mapping[str, Any]) -> str:
 
 def _on_representation(evaluation: Mapping[str, Any]) -> str:
     matched = evaluation.get("matched")
-    return f", on the representation chosen on each training set: {percent(matched['score'])} %" if matched else ""
+    return f" and, on the representation chosen on each training set, {percent(matched['score'])} %" if matched else ""
 
 
 def _interval_in_words(evaluation: Mapping[str, Any]) -> str:
@@ -296,8 +341,8 @@ def _shares(model: Any) -> str:
     shares = getattr(classifier_of(model), "view_shares_", None)
     if not shares:
         return ""
-    said = ", ".join(f"{name} {percent(float(own.mean()))} %" for name, own in shares.items())
-    return f"Contributions to the variance of the scores of the training samples: {said}."
+    said = [f"{name} {percent(float(own.mean()))} %" for name, own in shares.items()]
+    return f"The views contribute {listed(said)} to the variance of the scores of the training samples."
 
 
 def _without_views(about: Mapping[str, Any]) -> str:
@@ -306,16 +351,16 @@ def _without_views(about: Mapping[str, Any]) -> str:
     if not found:
         return ""
     name = about["evaluation"]["score"]["name"]
-    said = "; ".join(f"without {view} {percent(one['score'])} %" for view, one in found.items())
-    return f"The same evaluation without single views ({name}): {said}."
+    said = [f"{percent(one['score'])} % without {view}" for view, one in found.items()]
+    return f"In the same evaluation without single views, the {name} was {listed(said)}."
 
 
 def _chance(chance: Mapping[str, Any] | None) -> str:
     if chance is None:
         return ""
     return (
-        f"Permutation test of the {chance['score_name']}: {chance['n_permutations']} permutations of "
-        f"{chance['exchanged']}, all choices made anew for each, {p_in_words(chance['p_value'])}."
+        f"A permutation test of the {chance['score_name']} ({chance['n_permutations']} permutations of "
+        f"{chance['exchanged']}, all choices made anew for each) gave {p_in_words(chance['p_value'])}."
     )
 
 
@@ -358,7 +403,7 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
         _headline(evaluation),
         *([GROUPS_EXPLAINED] if evaluation["unit"] == "group" else []),
         *_beats_majority(evaluation),
-        f"A {FLAT_EXPLAINED}, tuned alike on {_training_sets(evaluation)}{_on_samples(evaluation)}: "
+        f"A {FLAT_EXPLAINED}, tuned the same way on {_training_sets(evaluation)}{_on_samples(evaluation)}: "
         f"{percent(reference['score'])} %; the majority class: {percent(majority['score'])} %. "
         f"{difference_in_words(evaluation['difference'])}",
         *([again + difference_in_words(matched["difference"])] if matched else []),
@@ -417,7 +462,7 @@ def _unusual_folds(evaluation: Mapping[str, Any]) -> list[str]:
         )
     if evaluation["n_untested"]:
         lines.append(
-            f"{evaluation['n_untested']} samples were in no test set: without them a training set would have lacked a "
+            f"{evaluation['n_untested']} samples were never tested: without them a training set would have lacked a "
             "class, or the splits leave them out."
         )
     return lines

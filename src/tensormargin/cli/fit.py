@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
@@ -246,13 +245,14 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
     from ..model_steps import all_steps, classifier_of
+    from ..preparation import TensorUnion, describe_step
     from ..statements import describe_chosen, describe_model, evaluation_lines
 
     classifier, search = classifier_of(fitted.model), fitted.about["search"]
     said = f"{describe_model(classifier, all_steps(fitted.model))}, {describe_chosen(search['best'])}"
-    preparation = search["best"].get("preparation") or ""
-    if preparation and not preparation.startswith("TensorUnion("):  # whose views have been named
-        said += f", after {shorten(preparation, 120, placeholder=' ...')}"
+    steps = [step for step in all_steps(fitted.model) if not isinstance(step, TensorUnion)]  # its views have been named
+    if steps:
+        said += f"; preparation: {', then '.join(describe_step(step, brief=True) for step in steps)}"
     click.echo(f"Chosen of {search['n_models']} models: {said}")
     if search["stopped"]:
         click.echo(f"Best so far: {search['stopped']}; --budget allows more")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from ..io.models import listed_shape
 from ..io.versions import software_versions
 from ..lazy_survey import survey
 from ..metadata import names_of
+from ..preparation import describe_step
+from ..preparation.steps import flat_steps
 from ..selection import TensorMarginClassifierCV
 from ..views import Views, missing_samples
 from .comparison import CompareRow, CompareSettings
@@ -149,7 +152,7 @@ def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
     pairs = zip(results["param_mu1"], results["param_mu2"], strict=True)
     tried["mu1, mu2"] = list(dict.fromkeys(f"({mu1:g}, {mu2:g})" for mu1, mu2 in pairs))
     if "param_preparation" in results:
-        tried["preparation"] = list(dict.fromkeys(str(value) for value in results["param_preparation"]))
+        tried["preparation"] = _preparations(results["param_preparation"])
     return {
         "tried": tried,
         "n_models": len(results["params"]),
@@ -160,6 +163,14 @@ def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
         "best": {name: _plain(value) for name, value in search.best_params_.items()},
         "best_score": search.best_score_,
     }
+
+
+def _preparations(tried: Sequence[Any]) -> list[str]:
+    """Return alternative preparations in a few words each, without the steps that all of them begin with."""
+    steps = [[describe_step(step, brief=True) for step in flat_steps([("", one)])] for one in tried]
+    shared = sum(1 for _ in takewhile(lambda own: len(set(own)) == 1, zip(*steps, strict=False)))
+    said = (", then ".join(own[shared:]) or "samples as they are" for own in steps)
+    return list(dict.fromkeys(said))
 
 
 def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[str, Any]:
@@ -282,11 +293,13 @@ def _all_plain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter's value as a JSON type."""
+    """Return a parameter's value as a JSON type; a transformer in a few words."""
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, dict):  # by view
         return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, np.generic):
+        return _plain(value.item())
     if isinstance(value, float):
         return _number(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else describe_step(value, brief=True)

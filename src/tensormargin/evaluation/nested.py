@@ -555,6 +555,6 @@ def _of_predicted(result: _Tested, y: Array) -> Array | float:
 
 def _scheme(cv: Any, folds: int, repeats: int, groups: Array | None) -> str:
     if not isinstance(cv, int):
-        return f"{folds} splits by {cv}"
+        return f"{folds} splits by {type(cv).__name__}"
     kind = "stratified folds" if groups is None else "folds that keep groups together"
     return f"{folds} {kind}" + (f", drawn {repeats} times" if repeats > 1 else "")

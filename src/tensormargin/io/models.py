@@ -28,7 +28,7 @@ from ..axes import AnyAxes, axes_facts, axes_from_facts, checked_any_axes
 from ..chains import chain_of, known_axes
 from ..estimators import to_device
 from ..kernels import TensorKernel
-from ..preparation.steps import is_masker
+from ..preparation.steps import describe_step, is_masker
 from .archive import OWN_CLASSES, OtherTypeError, brief, read_archive, read_member
 from .archive_writer import write_archive
 from .arrays import BadFileError
@@ -345,7 +345,12 @@ def _structure(model: Any, axes: AnyAxes) -> dict[str, Any]:
         known = remembered_shape(outer[0][1])
         shape = None if known is None else listed_shape(known)
     known = axes if shape is None else checked_any_axes(axes, shape)
-    return {"model": name, "steps": [repr(step) for step in steps], "sample_shape": shape, "axes": axes_facts(known)}
+    return {
+        "model": name,
+        "steps": [describe_step(step) for step in steps],
+        "sample_shape": shape,
+        "axes": axes_facts(known),
+    }
 
 
 def listed_shape(shape: Any) -> Any:

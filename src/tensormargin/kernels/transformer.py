@@ -307,6 +307,10 @@ class TensorKernel(KeepsTensors):
             f"{100 * self.approximation_error_:.2g} % of its trace left out)"
         )
 
+    def brief(self) -> str:
+        """Return the kernel in a few words."""
+        return self._name()
+
     def _name(self) -> str:
         return Function.words if callable(self.kernel) else KERNELS[self.kernel].words
 

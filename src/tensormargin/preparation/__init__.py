@@ -7,7 +7,7 @@ from .recipe import MaskImage, Recipe
 from .resizing import Resize, resize
 from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
-from .steps import with_mode_numbers
+from .steps import describe_step, with_mode_numbers
 from .union import Composite, TensorUnion, ViewTransformer
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Tensorize",
     "ViewTransformer",
     "checked_mode",
+    "describe_step",
     "resize",
     "takes_nan",
     "takes_ragged",

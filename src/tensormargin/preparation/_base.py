@@ -280,6 +280,10 @@ class KeepsTensors(TakesMetadata, ABC):
     def words(self) -> str:
         """Return a description as a sentence without the full stop; the transformer need not be fitted."""
 
+    def brief(self) -> str:
+        """Return a description in a few words, for lists of alternatives; by default `words`."""
+        return self.words()
+
     @abstractmethod
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         """Learn from samples of any library, including lazy ones; return the shape of the output samples."""

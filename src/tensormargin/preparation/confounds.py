@@ -214,6 +214,10 @@ class Deconfound(KeepsTensors):
         share = f" ({100 * self.explained_:.3g} % of the variance)" if hasattr(self, "explained_") else ""
         return f"what {listed(names)} {verb} linearly was removed from every entry{share}"
 
+    def brief(self) -> str:
+        """Return the confounds in a few words."""
+        return f"without {self.words().partition(' linearly')[0]}"
+
 
 class Crossed(NamedTuple):
     """Number of samples, means of rows and samples, their cross products, and the samples' squared deviations."""

@@ -172,7 +172,7 @@ class Recipe:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("mask", "crop"):
             given[name] = given[name].source if isinstance(given[name], MaskImage) else given[name]
-        given["missing"] = None if self.missing is None else repr(self.missing)
+        given["missing"] = None if self.missing is None else self.missing.brief()
         return given
 
     def outer(self, shape: Any = None) -> list[tuple[str, Any]]:

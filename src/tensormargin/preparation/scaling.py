@@ -154,6 +154,13 @@ class TensorScaler(CanBeUndone):
         whence = "within each group by itself" if self.by_group else "by statistics of the training samples"
         return f"{self._scaled()} {done} {whence}" if done else "samples were left as they are"
 
+    def brief(self) -> str:
+        """Return the scaling in a few words."""
+        if not (self.with_mean or self.with_std):
+            return self.words()
+        per = {"entry": "per entry", "global": "as a whole"}.get(str(self.per), f"per index of {self._modes()}")
+        return f"{'scaled' if self.with_std else 'centred'} {'within groups' if self.by_group else per}"
+
     def _numbered(self, value: Any, axes: Any, name: str) -> Any:
         return value if value in ("entry", "global") else super()._numbered(value, axes, name)
 
@@ -163,9 +170,12 @@ class TensorScaler(CanBeUndone):
             return "samples were, as a whole,"
         if self.per == "entry":
             return "every entry was"
-        modes = self.per if isinstance(self.per, tuple) else (self.per,)
+        return f"every index of {self._modes()} was"
+
+    def _modes(self) -> str:
+        modes: Any = self.per if isinstance(self.per, tuple) else (self.per,)
         which = " and ".join(mode if isinstance(mode, str) else str(int(mode) + 1) for mode in modes)
-        return f"every index of {'mode' if len(modes) == 1 else 'modes'} {which} was"
+        return f"{'mode' if len(modes) == 1 else 'modes'} {which}"
 
     def _averaged_axes(self, order: int) -> tuple[int, ...]:
         """Return the axes of X over which statistics are computed."""

@@ -86,6 +86,10 @@ class _HasMask(KeepsTensors):
 
     mask: Any
 
+    def _mask_in_words(self) -> str:
+        """Return the size of a mask that is not a rule."""
+        return f"a mask of {_counted(as_mask(self.mask))}"
+
     def __getstate__(self) -> Any:
         """Return the state with an image mask replaced by an array, which can be loaded without nibabel."""
         state = super().__getstate__()
@@ -148,7 +152,14 @@ class Mask(_HasMask, SetsToZero):
 
     def words(self) -> str:
         """Return a description of the masking."""
-        return f"entries {_outside(self.mask)} were set to zero"
+        if not isinstance(self.mask, str):
+            return f"what is outside of {self._mask_in_words()} was set to zero"
+        kept = f" ({_counted(self.mask_)} are left)" if hasattr(self, "mask_") else ""
+        return f"entries that are not {self.mask} over the training samples were set to zero{kept}"
+
+    def brief(self) -> str:
+        """Return the mask in a few words."""
+        return f"mask of {self.mask} entries" if isinstance(self.mask, str) else self._mask_in_words()[2:]
 
 
 class Crop(_HasMask, CanBeUndone):
@@ -219,15 +230,19 @@ class Crop(_HasMask, CanBeUndone):
         """Return a description of the cropping."""
         around = f", with a margin of {self.margin}" if self.margin else ""
         sizes = f" ({shape_in_words(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
-        return f"samples were cut to the smallest box that holds {_inside(self.mask)}{around}{sizes}"
+        inside = f"what is {self.mask} over the training samples" if isinstance(self.mask, str) else None
+        return f"samples were cut to the smallest box that holds {inside or self._mask_in_words()}{around}{sizes}"
+
+    def brief(self) -> str:
+        """Return the box in a few words."""
+        what = f"{self.mask} entries" if isinstance(self.mask, str) else self._mask_in_words()
+        return f"cropped to the box of {what}"
 
 
-def _inside(rule: Any) -> str:
-    return f"what is {rule} over the training samples" if isinstance(rule, str) else "the given mask"
-
-
-def _outside(rule: Any) -> str:
-    return f"that are not {rule} over the training samples" if isinstance(rule, str) else "outside of the given mask"
+def _counted(mask: Any) -> str:
+    """Return how many entries a mask keeps; those of three modes are called voxels."""
+    noun = "voxels" if mask.ndim == 3 else "entries"
+    return f"{int(to_host(mask).sum()):,} of {prod(mask.shape):,} {noun}"
 
 
 def _found_mask(X: Any, rule: Any) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from inspect import signature
 from typing import Any
 
 from sklearn.base import clone
@@ -35,6 +36,37 @@ def _thawed(step: Any) -> Any:
     while "sklearn.FrozenEstimator" in kind_names(step):
         step = step.estimator
     return step
+
+
+def describe_step(transformer: Any, brief: bool = False) -> str:
+    """Return what a transformer or pipeline does, in words: one clause per step, or only a few words (``brief``).
+
+    No parameter is shown as Python writes it, since a mask would be hundreds of lines.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tensormargin import Smooth, TensorScaler
+    >>> from tensormargin.preparation import describe_step
+    >>> describe_step(make_pipeline(TensorScaler(), Smooth(2.0)), brief=True)
+    'scaled per entry, then smoothed (width 2)'
+    """
+    steps = flat_steps([("", transformer)])
+    said = [_described(step, brief) for step in steps]
+    return (", then " if brief else "; ").join(said) or "samples as they are"
+
+
+def _described(step: Any, brief: bool) -> str:
+    if hasattr(step, "words"):
+        return str(step.brief() if brief else step.words())
+    kind = type(step)
+    given = step.get_params(deep=False) if hasattr(step, "get_params") else {}
+    usual = {name: one.default for name, one in signature(kind).parameters.items()} if given else {}
+    plain = {name: value for name, value in given.items() if isinstance(value, str | int | float)}
+    changed = ", ".join(f"{name} {value}" for name, value in plain.items() if value != usual.get(name))
+    package = kind.__module__.partition(".")[0].replace("sklearn", "scikit-learn")
+    said = kind.__name__ + (f" ({changed})" if changed else "")
+    return said if brief else f"{said} of {package} was applied"
 
 
 def is_sampler(step: Any) -> bool:

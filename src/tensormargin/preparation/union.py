@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -21,9 +21,19 @@ from ..axes import AnyAxes, Axes, checked_axes
 from ..metadata import Metadata
 from ..processes import worker_options
 from ..views import Views, is_views, missing_samples, shape_of, views_or_array, views_or_samples
-from ._base import KeepsTensors, TakesMetadata, takes_ragged
+from ._base import TakesMetadata, takes_ragged
 from ._passes import floating
-from .steps import axes_through, fit_transformed, flat_steps, is_masker, needed_metadata, number_modes, transformed
+from .confounds import listed
+from .steps import (
+    axes_through,
+    describe_step,
+    fit_transformed,
+    flat_steps,
+    is_masker,
+    needed_metadata,
+    number_modes,
+    transformed,
+)
 
 Members = list[tuple[str, Any]]
 
@@ -140,9 +150,9 @@ class Composite(TakesMetadata, _BaseComposition):
             if one not in (_KEPT, _DROPPED) and not (hasattr(one, "fit_transform") and hasattr(one, "transform"))
         ]
         if wrong:
-            raise ValueError(
-                f"every member must be a transformer, 'passthrough' or 'drop'; {wrong[0][0]!r} is {wrong[0][1]!r}"
-            )
+            name, one = wrong[0]
+            found = repr(one) if isinstance(one, str | int | float) else f"of type {type(one).__name__}"
+            raise ValueError(f"every member must be a transformer, 'passthrough' or 'drop'; {name!r} is {found}")
         self._validate_names([name for name, _ in self._named])
 
     def with_steps(self, change: Callable[[list[Any]], list[Any]]) -> Self:
@@ -186,6 +196,10 @@ class Composite(TakesMetadata, _BaseComposition):
     @abstractmethod
     def words(self) -> str:
         """Return a description as a sentence without the full stop."""
+
+    @abstractmethod
+    def brief(self) -> str:
+        """Return a description in a few words, for lists of alternatives."""
 
     @abstractmethod
     def _at_the_door(self, X: Any) -> Any:
@@ -291,8 +305,12 @@ class TensorUnion(Composite):
 
     def words(self) -> str:
         """Return a description of each view."""
-        said = "; ".join(f"{name} ({_member_in_words(member)})" for name, member in self.members)
+        said = "; ".join(f"{name} ({describe_step(member)})" for name, member in self.members)
         return f"each sample became the views {said}"
+
+    def brief(self) -> str:
+        """Return what the views are, in a few words."""
+        return f"{listed([name.replace('_', ' ') for name, _ in self._named])} side by side"
 
     def _at_the_door(self, X: Any) -> Any:
         first = (next(iter(flat_steps([(name, member)])), None) for name, member in self.members)
@@ -374,8 +392,14 @@ class ViewTransformer(Composite):
         """Return a description of what happens to each view."""
         kept = [(name, member) for name, member in self._named if member not in (_KEPT, _DROPPED)]
         fitted = dict(self.members)
-        said = [f"view {name}: {_member_in_words(fitted.get(name, member))}" for name, member in kept]
+        said = [f"view {name}: {describe_step(fitted.get(name, member))}" for name, member in kept]
         said += [f"view {name} was left out" for name, member in self._named if member == _DROPPED]
+        return "; ".join(said) or "views as they came"
+
+    def brief(self) -> str:
+        """Return what happens to each view, in a few words."""
+        changed = [(name, member) for name, member in self._named if member != _KEPT]
+        said = [f"{name} {'left out' if one == _DROPPED else describe_step(one, brief=True)}" for name, one in changed]
         return "; ".join(said) or "views as they came"
 
     def _at_the_door(self, X: Any) -> Any:
@@ -522,9 +546,3 @@ def _as_one(steps: Sequence[Any]) -> Any:
     if len(steps) < 2:
         return steps[0] if steps else _KEPT
     return Pipeline([(str(place), step) for place, step in enumerate(steps)])
-
-
-def _member_in_words(member: Any) -> str:
-    steps: Iterator[Any] = iter(flat_steps([("", member)]))
-    said = [step.words() if isinstance(step, KeepsTensors | Composite) else repr(step) for step in steps]
-    return "; ".join(said) or "as it came"

@@ -14,7 +14,7 @@ from ..io import BadFileError, SampleSet
 from ..io.archive import TEXT_BYTES
 from ..io.digests import check_sha256
 from ..methods import KERNEL_METHODS
-from ..statements import percent, points
+from ..statements import describe_software, percent, points
 from .brains import Display
 from .evaluation_sections import confusion_section, interval_in_words, predictions_section
 from .model_report import chosen_section, fitted_sections
@@ -287,7 +287,7 @@ def _statements(content: Mapping[str, Any]) -> list[str]:
         f"Evaluation: {settings['repeats']} random splits ({groups}), {settings['test_size']:.0%} of the samples for "
         f"the test, seed {settings['seed']}; lambda from {', '.join(map(str, settings['lam_grid']))}"
         f"{_widths(settings['methods'])} by {settings['folds']}-fold cross-validation on the training set.",
-        "Software: " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + ".",
+        describe_software(content["versions"]),
     ]
 
 

@@ -64,6 +64,10 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return super()._change(cast(X, floating(X)), metadata)
 
+    def brief(self) -> str:
+        """Return the mask in a few words."""
+        return f"the {100 * self.share:g} % of the entries that differ most between classes"
+
     def words(self) -> str:
         """Return a description of the mask."""
         return (

@@ -167,6 +167,11 @@ class BandPower(Representation):
         windows = f" of {self.n_windows} windows" if self.n_windows != 1 else ""
         return f"time was replaced by the {kind}{windows} in {count} frequency bands ({self.method}{spans})"
 
+    def brief(self) -> str:
+        """Return the bands in a few words."""
+        count = self.bands if isinstance(self.bands, Integral) else len(self.bands)
+        return f"{'log ' * bool(self.log)}power in {count} frequency bands"
+
 
 def _log_spaced(frequencies: FloatArray, count: int) -> list[Band]:
     """Return bands whose limits grow by about one factor, each with at least one frequency; without the constant."""

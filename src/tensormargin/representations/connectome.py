@@ -136,6 +136,10 @@ class Connectome(Representation):
         kind = "correlations, in the tangent space of their mean over the training samples," if self.tangent else kind
         return f"{what} were turned into symmetric matrices of {kind} between regions"
 
+    def brief(self) -> str:
+        """Return the matrices in a few words."""
+        return "tangent space of correlations" if self.tangent else "Fisher's z" if self.fisher else "connectivity"
+
 
 def _correlations(part: FloatArray) -> FloatArray:
     """Return the correlations of regions; those of a constant region are zero."""

@@ -191,7 +191,20 @@ class Convolutions(Representation):
         count = prod(self.sample_shape_out_) if hasattr(self, "sample_shape_out_") else f"about {self.n_features}"
         how = {"combine": "random combinations of channels", "each": "each channel"}
         whose = how.get(str(self.channels), f"{self.channels} random combinations of channels")
-        return f"time was replaced by {count} features of convolutions with {self.kernels} kernels of {whose}"
+        return (
+            f"{self._along()} was replaced by {count} features of convolutions with {self.kernels} kernels of {whose}"
+        )
+
+    def brief(self) -> str:
+        """Return the features in a few words."""
+        return "convolutions" if self.mode == -1 else f"convolutions along {self._along()}"
+
+    def _along(self) -> str:
+        """Return the mode in words, counted from 1 or, if the number of modes is not known, from the last one."""
+        if isinstance(self.mode, str):
+            return self.mode
+        number = self._axis if hasattr(self, "_axis") else self.mode + 1
+        return f"mode {number}" if number > 0 else "the last mode" if number == 0 else f"mode {-self.mode} from the end"
 
 
 def _fixed_kernels() -> FloatArray:

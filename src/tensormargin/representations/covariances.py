@@ -172,6 +172,10 @@ class Covariances(Representation):
         how = self.shrinkage if isinstance(self.shrinkage, str) else f"{self.shrinkage:g}"
         return f"samples were replaced by {kinds[self.metric]} of their channels{bands} (shrinkage {how})"
 
+    def brief(self) -> str:
+        """Return the covariances in a few words."""
+        return "covariances of channels" + ("" if self.bands is None else " in frequency bands")
+
 
 def pair_axis(channel: Axis, diagonal: bool = True) -> Axis:
     """Return the axis of the upper triangle of a matrix of channels: "Cz, Pz" for each pair."""

@@ -154,6 +154,10 @@ class Impute(Representation):
     def _axes_out(self, axes: Axes) -> Any:
         return {"samples": axes, "missing": axes} if self.mask else axes
 
+    def brief(self) -> str:
+        """Return how entries were filled in, in a few words."""
+        return f"missing entries filled in{' and marked' if self.mask else ''} ({self.method})"
+
     def words(self) -> str:
         """Return a description of how entries were filled in."""
         how = {

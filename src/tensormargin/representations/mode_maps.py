@@ -14,6 +14,7 @@ from ..axes import Axes, Axis
 from ..metadata import NO_METADATA, Metadata
 from ..preparation import KeepsTensors, TensorScaler
 from ..preparation._passes import reduced, statistics, widest
+from ..preparation.confounds import listed
 from ..preparation.resizing import apply_matrices
 from ..waiting import computed
 from .base import LearnsFromLabels, added
@@ -59,7 +60,7 @@ class MapsModes(KeepsTensors):
         given = self.mode if isinstance(self.mode, tuple | list) else (self.mode,)
         modes = [mode if isinstance(mode, str) else mode + 1 for mode in getattr(self, "modes_", given)]
         names = ["the last mode" if mode == 0 else f"mode {mode}" for mode in modes]
-        return " and ".join(names)
+        return listed(names)
 
     def _axes_out(self, axes: Axes) -> Axes:
         along = dict(zip(self.modes_, self.matrices_, strict=True))
@@ -184,6 +185,10 @@ class Smooth(MapsModes):
         widths = self.width if isinstance(self.width, tuple | list) else (self.width,)
         kind = "Gaussian" if self.method == "gaussian" else "(I + width^2 L)^(-1/2)"
         return f"samples were smoothed along {self._along()} ({kind}, width {' and '.join(f'{w:g}' for w in widths)})"
+
+    def brief(self) -> str:
+        """Return the smoothing in a few words."""
+        return f"smoothed ({self.words().rpartition(', ')[2]}"
 
 
 def _gaussian(size: int, width: float) -> FloatArray:

@@ -129,6 +129,12 @@ class Spectra(Representation):
             done.append(f"{what} (Savitzky-Golay, window {self.window}, degree {self.degree})")
         return f"spectra were {' and '.join(done) or 'left as they are'}"
 
+    def brief(self) -> str:
+        """Return the corrections in a few words."""
+        done = [] if self.scatter is None else [str(self.scatter).upper()]
+        done += [] if self.window is None else ["derivatives" if self.derivative else "smoothed"]
+        return " and ".join(done) or self.words()
+
 
 def _standardised(spectra: FloatArray) -> FloatArray:
     """Return spectra of mean 0 and standard deviation 1; constant ones become zero."""

@@ -53,7 +53,7 @@ def accuracy_against_size(one: TableResults) -> Any:
             axes.errorbar([c.size for c in cells], [c.accuracy for c in cells], spread, capsize=2, **style)
     lowest = min(paper.get_ylim()[0], same_scale.get_ylim()[0])
     highest = max(paper.get_ylim()[1], same_scale.get_ylim()[1])
-    titles = ("as the paper reports", "measured here, all methods tuned alike", "the same, enlarged")
+    titles = ("as the paper reports", "measured here, all methods tuned the same way", "the same, enlarged")
     for axes, title in zip((paper, same_scale, enlarged), titles, strict=True):
         _against_size(axes, one, title)
         if axes is not enlarged:
