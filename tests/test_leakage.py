@@ -14,13 +14,22 @@ from sklearn.datasets import load_digits
 from tensormargin import (
     LeakageWarning,
     SampleSet,
+    TensorMarginClassifier,
     TensorMarginClassifierCV,
+    Views,
     leakage,
     nested_evaluation,
     permutation_test,
 )
-from tensormargin.evaluation import CompareSettings, FitPlan, compare, data_facts, fit_and_evaluate
-from tensormargin.leakage import describe_duplicates, duplicate_samples, warn_of_duplicates
+from tensormargin.evaluation import (
+    CompareSettings,
+    FitPlan,
+    compare,
+    data_facts,
+    evaluate_without_views,
+    fit_and_evaluate,
+)
+from tensormargin.leakage import content_ranks, describe_duplicates, duplicate_samples, warn_of_duplicates
 
 
 def by_comparison(X):
@@ -159,3 +168,73 @@ def test_the_facts_of_the_samples_have_the_warning(copied):
     with pytest.warns(LeakageWarning, match="in other groups"):
         about = fit_and_evaluate(split, plan).about
     assert about["data"]["warnings"] == data_facts(split)["warnings"] != []
+
+
+def sparse_samples(n=60, side=30):
+    """Return samples that are zero but for a few entries, all of which the first comparison misses."""
+    rng, y = np.random.default_rng(0), np.arange(n) % 2
+    X = np.zeros((n, side, side))
+    X[:, 5:9, 2:5] = rng.standard_normal((n, 4, 3)) + y[:, None, None]
+    probed = np.linspace(0, side * side - 1, 64).astype(int)
+    X.reshape(n, -1)[:, probed] = 0.0
+    return X, y
+
+
+@pytest.mark.parametrize("where", ["numpy", "dask", "views"])
+def test_sparse_samples_that_differ_are_no_copies(where):
+    import dask.array as da
+
+    X, _ = sparse_samples()
+    X[7] = X[40]
+    given = {"numpy": X, "dask": da.from_array(X, chunks=(20, 30, 30)), "views": Views(a=X, b=np.ones((60, 2)))}[where]
+    ranks = content_ranks(given)
+    assert len(np.unique(ranks)) == 59
+    assert ranks[7] == ranks[40]
+    np.testing.assert_array_equal(content_ranks(given[::-1])[::-1], ranks)
+
+
+def test_sparse_samples_on_a_device_that_differ_are_no_copies(put):
+    assert len(np.unique(content_ranks(put(sparse_samples()[0].astype(np.float32))))) == 60
+
+
+def test_sparse_samples_have_probabilities():
+    X, y = sparse_samples()
+    clf = TensorMarginClassifier("cp", 1, probability=True, random_state=0).fit(X, y)
+    assert np.std(clf.predict_proba(X)[:, 1]) > 0.2
+
+
+def test_a_search_keeps_copies_together_and_warns():
+    rng = np.random.default_rng(0)
+    X = np.tile(rng.standard_normal((60, 5, 6)), (2, 1, 1))
+    y = np.tile(np.arange(60) % 2, 2)
+    search = TensorMarginClassifierCV(("full",), lams=(10.0,), mus=(0.0,), random_state=0)
+    with pytest.warns(LeakageWarning, match="60 of 120 samples are exact copies .*search keep copies together") as told:
+        search.fit(X, y)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert search.best_score_ < 0.75
+    for train, test in search.splits(y, X=X):
+        assert not set(train % 60) & set(test % 60)
+        assert len(train) + len(test) == 120
+    same = search.splits(y, X=np.arange(120.0)[:, None, None])  # no copies: stratified folds as ever
+    for (_, one), (_, other) in zip(search.splits(y), same, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_copies_are_separated_where_a_class_has_nothing_else():
+    X, y = np.zeros((20, 3, 4)), np.arange(20) % 2
+    with pytest.warns(LeakageWarning, match="19 of 20 samples are exact copies"):
+        search = TensorMarginClassifierCV(("full",), lams=(1.0,), mus=(0.0,), cv=4, random_state=0).fit(X, y)
+    assert search.n_splits_ == 4
+
+
+def test_copies_are_those_of_the_samples_that_were_given():
+    X, y = low_rank_classes(0, 30, (3, 4), 3.0)
+    views = Views(signal=X, sex=(np.arange(30) % 3 == 0).astype(float))
+    result = evaluate_without_views(SEARCH, views, y, cv=2)  # a warning would be an error
+    assert set(result.without) == {"signal", "sex"}
+    copied = Views(signal=np.concatenate([X, X[:1]]), sex=np.append(views["sex"], views["sex"][0]))
+    with pytest.warns(LeakageWarning) as told:
+        evaluate_without_views(SEARCH, copied, np.append(y, y[0]), cv=2)
+    assert all("1 of 31 samples are exact copies" in str(one.message) for one in told)
+    assert copied.contents is None

@@ -264,6 +264,7 @@ def test_what_cannot_be_exchanged_is_named(recorder):
         np.testing.assert_array_equal(labels[:12], 0)
 
 
+@pytest.mark.filterwarnings("ignore:the groups determine the labels")
 @pytest.mark.parametrize(
     ("groups", "labels", "smallest"),
     [
@@ -296,3 +297,13 @@ def test_labels_and_groups_of_pandas_are_taken_by_position():
         found = permutation_test(model, X, own_labels, own_groups, **options)
         assert found.score == expected.score
         np.testing.assert_array_equal(found.permuted, expected.permuted)
+
+
+def test_side_by_side_both_evaluations_give_the_same_number_by_default():
+    X, y = low_rank_classes(0, 50, (4, 5), 0.6)
+    y = np.where(np.arange(50) < 10, -1, y)
+    for scoring in (None, "balanced_accuracy"):
+        search = TensorMarginClassifierCV(ranks=(1, 2), lams=(1.0,), mus=(0.0, 1.0), cv=3, scoring=scoring)
+        nested = nested_evaluation(search, X, y)
+        assert permutation_test(search, X, y, n_permutations=1).score == pytest.approx(nested.interval.score)
+        assert search.random_state is None

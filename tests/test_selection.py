@@ -1092,7 +1092,7 @@ class TestScorersThatAskForProbabilities:
     def test_weights_reach_calibration_and_score(self, digits):
         X, y = digits
         useless = np.arange(150) % 3 == 0
-        X = np.where(useless[:, None, None], 1e3, X)
+        X = np.where(useless[:, None, None], 1e3 + X, X)
         splits = list(StratifiedKFold(3).split(X, y))
         weighted = search(scoring="neg_log_loss", cv=splits).fit(X, y, sample_weight=np.where(useless, 0.0, 1.0))
         place = np.cumsum(~useless) - 1

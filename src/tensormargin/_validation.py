@@ -89,7 +89,7 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
             reject_partly_finite(name, checked[name])
     if finite and not any(map(is_lazy, checked.values())):  # the others are read when they are needed
         reject_without_views({name: missing_samples(array) for name, array in checked.items()}, len(X))
-    return Views(checked)
+    return X.replaced(checked)
 
 
 def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged: bool = False) -> tuple[Any, Array]:

@@ -73,8 +73,12 @@ def _of_chunk(part: Array) -> Survey:
     if not part.size:
         return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64))
     rows = np.ascontiguousarray(part).reshape(len(part), -1)
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
-    return Survey(*_finite_range(rows), np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2))
+    return Survey(*_finite_range(rows), np.frombuffer(b"".join(map(digest, rows)), np.uint64).reshape(-1, 2))
+
+
+def digest(sample: Array) -> bytes:
+    """Return a checksum of a sample: of its entries in C order."""
+    return hashlib.blake2b(sample.tobytes(), digest_size=16).digest()
 
 
 def _finite_range(rows: Array) -> tuple[float, float]:

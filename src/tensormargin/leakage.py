@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -15,11 +14,12 @@ from ._namespace import as_array, dtype_of, is_foreign, is_lazy, like, namespace
 from ._typing import Array
 from ._validation import checked_groups, chunked_along_samples
 from .intake import is_ragged
-from .lazy_survey import survey
+from .lazy_survey import digest, survey
 from .views import Views, views_or_samples
 
 _PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them
 _BYTES_AT_ONCE = 2**26
+_TESTS_NOTHING = "where a copy is in the training set, a test sample tests nothing"
 
 
 class LeakageWarning(UserWarning):
@@ -66,55 +66,66 @@ def duplicate_samples(X: Any) -> list[Array]:
     [[1, 3]]
     """
     X = views_or_samples(X, ragged=True)
-    if isinstance(X, Views):
-        return _same_rows(range(len(X)), zip(*(_first_copies(array) for array in X.values()), strict=True))
-    X = as_array(X)
-    if prod(X.shape) == 0:
+    X = X if isinstance(X, Views) else as_array(X)
+    if not isinstance(X, Views) and prod(X.shape) == 0:
         return []
-    if is_lazy(X):
-        digests = survey(chunked_along_samples(X)).digests
-        return _same_rows(range(len(digests)), map(tuple, digests.tolist()))
-    if is_ragged(X):
-        return _same_rows(range(len(X)), map(_ragged_key, X))
-    _, alike, counts = np.unique(_probe_keys(X), return_inverse=True, return_counts=True)
-    alike = alike.ravel()
-    rows = np.flatnonzero(counts[alike] > 1)
-    keys: Iterable[Hashable] = iter(alike[rows].tolist()) if prod(X.shape[1:]) <= _PROBES else _digests(X, rows)
-    return _same_rows(rows.tolist(), keys)
-
-
-def _first_copies(X: Any) -> list[int]:
-    """Return for each sample the first row that it is a copy of, its own row for most."""
-    rows = np.arange(int(X.shape[0]))
-    for same in duplicate_samples(X):
-        rows[same] = same[0]
-    return rows.tolist()
-
-
-def _same_rows(rows: Iterable[int], keys: Iterable[Hashable]) -> list[Array]:
-    """Return the sets of rows that have the same key, at least two in each."""
-    same: dict[Hashable, list[int]] = defaultdict(list)
-    for row, key in zip(rows, keys, strict=True):
-        same[key].append(row)
-    return [np.array(own) for own in same.values() if len(own) > 1]
+    same: dict[int, list[int]] = defaultdict(list)
+    for row, content in enumerate(content_ranks(X).tolist()):
+        same[content].append(row)
+    return [np.array(rows) for rows in same.values() if len(rows) > 1]
 
 
 def content_ranks(X: Any) -> Array:
-    """Return an integer per sample that depends on its entries, not on its position, and is equal for copies.
+    """Return an integer per sample that depends on its entries, not on its position, and is equal for copies only.
 
-    Only a few entries are compared, so different samples may share an integer. A Dask array is not read: the row
-    numbers are returned.
+    Parameters
+    ----------
+    X : array of any library of shape (n_samples, I_1, ..., I_M), vector of arrays of different lengths, or Views
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Integers from 0. Whether some samples come once or several times does not change the order of the others.
     """
+    if isinstance(X, Views) and X.contents is not None:
+        return X.contents
     if isinstance(X, Views):
-        ranks = np.stack([content_ranks(array) for array in X.values()])
-        return np.unique(ranks, axis=1, return_inverse=True)[1].ravel()
+        return _ranks(np.stack([content_ranks(array) for array in X.values()], axis=1))
     if is_lazy(X):
-        return np.arange(X.shape[0])
-    return np.unique(_probe_keys(X), return_inverse=True)[1].ravel()
+        return _ranks(survey(chunked_along_samples(X)).digests)
+    if is_ragged(X):
+        return _ranks(np.array([f"{one.shape} {one.dtype} {digest.hex()}" for one, digest in _with_digests(X)]))
+    _, alike, counts = np.unique(_probe_keys(X), return_inverse=True, return_counts=True)
+    alike = alike.ravel()
+    rows = np.flatnonzero(counts[alike] > 1)
+    if not len(rows) or prod(X.shape[1:]) <= _PROBES:
+        return alike
+    digests = np.zeros((len(alike), 3), np.uint64)
+    digests[:, 0] = alike
+    digests[rows, 1:] = np.frombuffer(b"".join(sample_digests(X, rows)), np.uint64).reshape(-1, 2)
+    return _ranks(digests)
 
 
-def describe_duplicates(X: Any, groups: Any = None) -> str | None:
-    """Return a message about duplicates that a split may separate, with a remedy; None if there are none."""
+def _ranks(keys: Array) -> Array:
+    """Return the rank of each row among the distinct rows."""
+    return np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+
+
+def _with_digests(X: Array) -> Iterator[tuple[Array, bytes]]:
+    return zip(X, sample_digests(X), strict=True)
+
+
+def copies_in(X: Any) -> Array | None:
+    """Return the `content_ranks` of samples if some are copies of others, otherwise None."""
+    contents = content_ranks(X)
+    return contents if contents.max(initial=-1) + 1 < len(contents) else None
+
+
+def describe_duplicates(X: Any, groups: Any = None, kept: bool = False) -> str | None:
+    """Return a message about duplicates that a split may separate, with a remedy; None if there are none.
+
+    ``kept`` says that the caller's own splits keep them together.
+    """
     found = duplicate_samples(X)
     groups = checked_groups(X, groups)
     if groups is not None:
@@ -128,15 +139,16 @@ def describe_duplicates(X: Any, groups: Any = None) -> str | None:
     else:
         where = "other samples"
         remedy = "Leave them out, or keep them together with groups=... (command line: --groups)"
+    danger = "the folds of the search keep copies together, other splits may not" if kept else _TESTS_NOTHING
     return (
         f"{copies} of {len(X)} samples are exact copies of {where} (such as {first} and {second}, counted from 0): "
-        f"where a copy is in the training set, a test sample tests nothing. {remedy}"
+        f"{danger}. {remedy}"
     )
 
 
-def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3) -> None:
+def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3, kept: bool = False) -> None:
     """Issue a `LeakageWarning` if a train-test split may separate copies of a sample."""
-    said = describe_duplicates(X, groups)
+    said = describe_duplicates(X, groups, kept)
     if said is not None:
         warnings.warn(said, LeakageWarning, stacklevel=stacklevel)
 
@@ -154,18 +166,13 @@ def _probe_keys(X: Any) -> Array:
     return probes.view(np.dtype((np.void, probes.dtype.itemsize * probes.shape[1])))
 
 
-def _digests(X: Any, rows: Array) -> Iterator[bytes]:
-    """Yield a checksum of each of the given samples."""
-    per_sample = prod(X.shape[1:]) * dtype_of(X).itemsize
-    step = max(1, _BYTES_AT_ONCE // per_sample)
+def sample_digests(X: Any, rows: Array | None = None) -> Iterator[bytes]:
+    """Yield a checksum of 16 bytes of each sample, or of the given ones: of its entries in C order, in their dtype."""
+    rows = np.arange(len(X)) if rows is None else rows
+    if is_lazy(X):
+        yield from map(bytes, survey(chunked_along_samples(X)).digests[rows])
+        return
+    step = 1 if is_ragged(X) else max(1, _BYTES_AT_ONCE // (prod(X.shape[1:]) * dtype_of(X).itemsize))
     for start in range(0, len(rows), step):
-        part = to_host(rows_of(X, rows[start : start + step]))
-        yield from map(_digest, np.ascontiguousarray(part).reshape(len(part), -1))
-
-
-def _digest(sample: Array) -> bytes:
-    return hashlib.blake2b(sample.tobytes(), digest_size=16).digest()
-
-
-def _ragged_key(sample: Array) -> Hashable:
-    return sample.shape, sample.dtype, _digest(sample)
+        part = rows_of(X, rows[start : start + step])
+        yield from map(digest, part if is_ragged(X) else to_host(part))

@@ -17,6 +17,9 @@ from .waiting import computed
 Shapes = dict[str, tuple[int, ...]]
 """Shape of one sample in each view."""
 
+COVARIATES = "covariates"
+"""Name of the view that holds one column per covariate."""
+
 _BYTES_AT_ONCE = 2**24
 
 
@@ -46,6 +49,9 @@ class Views:
     nbytes : int
     sample_axes : dict of str to tuple of Axis, or None
         Names, units and coordinates of the modes of views that were given as xarray DataArrays or data frames.
+    contents : ndarray of shape (n_samples,) or None
+        Equal for copies of a sample, where that is known from more views than these: without one of them, samples may
+        agree that are no copies.
 
     Examples
     --------
@@ -69,6 +75,7 @@ class Views:
             raise ValueError(f"the name of a view must be text; got {wrong[0]!r}. Pass {{'eeg': A}} or eeg=A")
         self._arrays = {name: _one_view(name, array) for name, array in given.items()}
         self.sample_axes: dict[str, Axes] | None = _axes_of_views(given)
+        self.contents: Array | None = None
         lengths = {name: int(array.shape[0]) for name, array in self._arrays.items()}
         if len(set(lengths.values())) > 1:
             said = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
@@ -112,13 +119,14 @@ class Views:
             key = key[0]
         if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
             self._check_names(key)
-            return self._with({name: self._arrays[name] for name in key})
+            return self.replaced({name: self._arrays[name] for name in key})
         rows = key if isinstance(key, slice) else _row_numbers(key, len(self))
-        return self._with({name: _rows_at(array, rows) for name, array in self._arrays.items()})
+        return self.replaced({name: _rows_at(array, rows) for name, array in self._arrays.items()}, rows)
 
-    def _with(self, arrays: Mapping[str, Any]) -> Views:
-        """Return some of the views, or of their samples, with the axes that are known."""
+    def replaced(self, arrays: Mapping[str, Any], rows: Array | slice = slice(None)) -> Views:
+        """Return other arrays for some of the views, or for these rows, with what is known of axes and copies."""
         views = Views(arrays)
+        views.contents = None if self.contents is None else self.contents[rows]
         known = {name: own for name, own in (self.sample_axes or {}).items() if name in arrays}
         views.sample_axes = known or None
         return views

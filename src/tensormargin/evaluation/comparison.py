@@ -21,8 +21,8 @@ from .._typing import Array
 from .._validation import checked_labels
 from ..checkpoints import Checkpoint, Units, run_units, units_of
 from ..estimators import TensorMarginClassifier
+from ..giveaways import warn_of_leakage
 from ..intake import as_samples
-from ..leakage import warn_of_duplicates
 from ..margins import MarginReport, margin_report
 from ..metadata import Metadata
 from ..methods import KERNEL_METHODS, METHODS, check_methods
@@ -164,7 +164,7 @@ def compare(
     X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))
     y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
     check_metadata_for("compare", settings.preparation, metadata)
-    warn_of_duplicates(X, metadata.groups)
+    warn_of_leakage(X, y, metadata.groups)
     splits = comparison_splits(y, settings, metadata.groups)
     return _Comparison(X, y, metadata, splits, settings).rows(n_jobs, progress, checkpoint)
 

@@ -15,6 +15,7 @@ from sklearn.metrics import balanced_accuracy_score
 from .._typing import Array
 from ..checkpoints import Checkpoint
 from ..cluster import take
+from ..leakage import LeakageWarning
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator, metadata_for_last_step, samples_for_last_step
 from ..progress import Progress
@@ -79,6 +80,7 @@ def predict_held_out(
     own, other = metadata.rows(split.train), metadata.rows(split.test)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", LeakageWarning)  # the evaluation has warned
         taken = signature(last_estimator(model).fit).parameters
         extras = {"progress": progress, "checkpoint": checkpoint}
         extras = {name: value for name, value in extras.items() if value is not None and name in taken}
@@ -89,10 +91,28 @@ def predict_held_out(
     return HeldOut(last, samples_for_last_step(fitted, X_train, own), test, predicted)
 
 
-def check_score(name: str) -> None:
-    """Raise ValueError for an unknown score."""
+def seeded(model: Any, seed: int) -> Any:
+    """Return an unfitted copy of a model in which every ``random_state`` of None is the seed.
+
+    Two evaluations of the same model with the same seed then give the same numbers.
+    """
+    model = clone(model)
+    missing = {
+        name: seed
+        for name, value in model.get_params().items()
+        if name.rpartition("__")[2] == "random_state" and value is None
+    }
+    return model.set_params(**missing) if missing else model
+
+
+def checked_score(model: Any, name: str | None) -> str:
+    """Return a score, by default balanced accuracy if the model uses it as ``scoring``, otherwise accuracy."""
+    if name is None:
+        balanced = getattr(last_estimator(model), "scoring", None) == "balanced_accuracy"
+        return "balanced_accuracy" if balanced else "accuracy"
     if name not in SCORES:
         raise ValueError(f"score must be one of {', '.join(SCORES)}; got {name!r}")
+    return name
 
 
 def pooled_score(name: str, y: Array, predicted: Array) -> float:

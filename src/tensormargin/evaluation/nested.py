@@ -18,8 +18,9 @@ from .._namespace import is_lazy
 from .._typing import Array, FloatArray
 from .._validation import checked_labels
 from ..checkpoints import Checkpoint, Units, units_of
+from ..giveaways import warn_of_leakage
 from ..intake import is_ragged
-from ..leakage import warn_of_duplicates
+from ..leakage import copies_in
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator, metadata_for_last_step, predicted_labels
 from ..notebooks import facts_table
@@ -33,7 +34,7 @@ from ..selection.splits import Split
 from ..views import Views, views_or_array, views_or_samples
 from .choice import Tuned, tuned_behind
 from .contenders import contender
-from .held_out import HeldOut, OuterSplit, check_score, outer_splits, pooled_score, predict_held_out
+from .held_out import HeldOut, OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded
 from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval
 from .lazy_reference import lazy_reference
 
@@ -281,6 +282,7 @@ def nested_evaluation(
     repeats : int, default=1
         Number of times the cross-validation is repeated with new folds.
     seed : int, default=0
+        Used for the folds, and for what is random in a model without a ``random_state``.
     progress : callable, optional
         Called as ``progress(done, total, text)``.
     score : {"accuracy", "balanced_accuracy"}, optional
@@ -307,9 +309,8 @@ def nested_evaluation(
     X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
     y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
     groups = metadata.groups
-    warn_of_duplicates(X, groups)
-    score = _score_of(model) if score is None else score
-    check_score(score)
+    warn_of_leakage(X, y, groups)
+    score, model = checked_score(model, score), seeded(model, seed)
     splits = outer_splits(cv, y, groups, repeats, seed)
     for split in splits:  # raise before any work if a training set is too small to choose on
         _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
@@ -341,10 +342,6 @@ def nested_evaluation(
         probabilities=None if np.isnan(probabilities).all() else probabilities,
         matched_predicted=matched_predicted if any(fold.matched_chosen for fold in folds) else None,
     )
-
-
-def _score_of(model: Any) -> str:
-    return "balanced_accuracy" if getattr(last_estimator(model), "scoring", None) == "balanced_accuracy" else "accuracy"
 
 
 def _alternatives(search: Any) -> Sequence[Any]:
@@ -499,7 +496,7 @@ def _tuned_flat(
         splits_for = partial(_inner_splits, model, seed)
         if is_lazy(X):
             return lazy_reference(flat, preparation, X, y, metadata, splits_for, score, seed)
-        splits, n_jobs = splits_for(y, metadata.groups), getattr(model, "n_jobs", None)
+        splits, n_jobs = splits_for(y, metadata.groups, X), getattr(model, "n_jobs", None)
         chosen = tuned_behind(flat, preparation, X, y, splits, n_jobs, score, metadata)
         fit_model(chosen.estimator, X, y, metadata)
     return chosen
@@ -526,11 +523,11 @@ def _can_be_flattened(X: Any) -> bool:
     return not is_ragged(X) and bool(np.isfinite(np.sum(X, dtype=np.float64)) or np.isfinite(X).all())
 
 
-def _inner_splits(model: Any, seed: int, y: Array, groups: Array | None) -> list[Split]:
+def _inner_splits(model: Any, seed: int, y: Array, groups: Array | None, X: Any = None) -> list[Split]:
     """Return the splits that the reference is tuned on: the model's, so that both share what is computed on them."""
     if isinstance(model, TensorMarginClassifierCV) and isinstance(model.random_state, int | np.integer):
-        return model.splits(y, groups)
-    return splits_of(5, y, groups, seed)
+        return model.splits(y, groups, X)
+    return splits_of(5, y, groups, seed, None if X is None else copies_in(X))
 
 
 def _probabilities(held_out: HeldOut, classes: Array, metadata: Metadata) -> Array | float:

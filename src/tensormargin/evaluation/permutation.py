@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, lgamma
+from math import exp
 from typing import Any
 
 import numpy as np
 from joblib import delayed
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import Array
 from .._validation import checked_labels
 from ..checkpoints import Checkpoint, run_units, units_of
-from ..leakage import warn_of_duplicates
+from ..giveaways import log_arrangements, warn_of_leakage
 from ..metadata import Metadata
 from ..notebooks import facts_table
 from ..preparation import takes_ragged
@@ -23,7 +22,7 @@ from ..progress import Progress
 from ..samples import loaded_if_small
 from ..statements import percent
 from ..views import views_or_array, views_or_samples
-from .held_out import check_score, outer_splits, pooled_score, predict_held_out
+from .held_out import checked_score, outer_splits, pooled_score, predict_held_out, seeded
 
 
 @dataclass(frozen=True)
@@ -89,19 +88,19 @@ def permutation_test(
     cv: Any = 5,
     n_permutations: int = 200,
     n_jobs: int | None = None,
-    random_state: int | np.random.RandomState | None = None,
+    random_state: int | np.random.RandomState | None = 0,
     progress: Progress | None = None,
     repeats: int = 1,
-    score: str = "accuracy",
+    score: str | None = None,
     checkpoint: Checkpoint | None = None,
     confounds: Any = None,
 ) -> PermutationTest:
     """Test whether a model's held-out score is above chance.
 
-    The score pools all held-out predictions, as in `nested_evaluation`; with the same integer as its ``seed`` and as
-    ``random_state`` here, both give the same score. Labels are permuted between samples. With groups they are permuted
-    within each group that has several labels (fMRI runs). Groups with a single label each (recordings of a patient)
-    exchange their labels as a whole, since permuting within them would change nothing.
+    The score pools all held-out predictions. It is that of `nested_evaluation` with the same integer as its ``seed``
+    and as ``random_state`` here, which is the default. Labels are permuted between samples. With groups they are
+    permuted within each group that has several labels (fMRI runs). Groups with a single label each (recordings of a
+    patient) exchange their labels as a whole, since permuting within them would change nothing.
 
     Parameters
     ----------
@@ -115,13 +114,14 @@ def permutation_test(
     n_permutations : int, default=200
     n_jobs : int, optional
         Number of permutations to run in parallel.
-    random_state : int, RandomState or None
-        Controls the permutations and the folds.
+    random_state : int, RandomState or None, default=0
+        Controls the permutations and the folds, and what is random in a model without a ``random_state``.
     progress : callable, optional
         Called as ``progress(done, total, text)``.
     repeats : int, default=1
         Number of times the cross-validation is repeated with new folds for every score.
-    score : {"accuracy", "balanced_accuracy"}, default="accuracy"
+    score : {"accuracy", "balanced_accuracy"}, optional
+        By default balanced accuracy if the model uses it as ``scoring``, otherwise accuracy.
     checkpoint : Checkpoint, optional
         Keeps the scores of finished permutations, so that an interrupted test can be resumed.
     confounds : array-like of shape (n_samples, n_confounds), optional
@@ -138,15 +138,15 @@ def permutation_test(
     """
     X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
     y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
-    warn_of_duplicates(X, metadata.groups)
     check_classification_targets(y)
-    check_score(score)
+    warn_of_leakage(X, y, metadata.groups)
+    score = checked_score(model, score)
     if n_permutations < 1:
         raise ValueError(f"n_permutations must be at least 1; got {n_permutations}")
     rng = check_random_state(random_state)
     seed = int(random_state) if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
     exchange = _Exchange(y, metadata.groups)
-    model = clone(model)  # fitted attributes need not be sent with every job
+    model = seeded(model, seed)  # unfitted: fitted attributes need not be sent with every job
     labels = [y, *(exchange.permuted(rng) for _ in range(n_permutations))]
     jobs = {
         str(number): delayed(_score)(model, X, one, metadata, cv, repeats, seed, score)
@@ -212,7 +212,7 @@ class _Exchange:
     def n_arrangements(self) -> float:
         """Number of distinct arrangements of the labels; infinite beyond exp(100)."""
         parts = [self._y[own] for own in self._mixed] + [self._label_of_group[self._whole]]
-        logarithm = sum(_log_arrangements(part) for part in parts)
+        logarithm = sum(map(log_arrangements, parts))
         return exp(logarithm) if logarithm < 100 else float("inf")
 
     def permuted(self, rng: np.random.RandomState) -> Array:
@@ -225,12 +225,6 @@ class _Exchange:
         moved = np.isin(self._of_group, self._whole)
         permuted[moved] = of_groups[self._of_group[moved]]
         return permuted
-
-
-def _log_arrangements(labels: Array) -> float:
-    """Return the logarithm of the number of distinct arrangements, a multinomial coefficient."""
-    counts = np.unique(labels, return_counts=True)[1].tolist()
-    return lgamma(len(labels) + 1) - sum(lgamma(count + 1) for count in counts)
 
 
 def _score(model: Any, X: Array, y: Array, metadata: Metadata, cv: Any, repeats: int, seed: int, score: str) -> float:

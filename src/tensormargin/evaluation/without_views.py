@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from ..leakage import content_ranks
 from ..notebooks import facts_table
 from ..progress import EqualStages, Progress
 from ..views import is_views, views_or_samples
@@ -117,12 +118,16 @@ def evaluate_without_views(
     """
     if not is_views(X) or len((X := views_or_samples(X)).names) < 2:
         raise ValueError("views are left out one at a time, so there must be two or more; pass Views of several arrays")
+    contents = content_ranks(X)  # copies are copies of the samples that were given, not of what is left of them
     names = X.names if whole is not None else (None, *X.names)
     stages = EqualStages(progress, len(names))
     found = {}
     for number, name in enumerate(names):
         told = stages.begin(number, "all views" if name is None else f"without {name}")
-        part, own = (X, model) if name is None else (X.without(name), without_view(model, name))
+        part, own = X, model
+        if name is not None:
+            part, own = X.without(name), without_view(model, name)
+            part.contents = contents
         found[name] = nested_evaluation(own, part, y, groups, progress=told, **settings)
         stages.end()
     whole = whole or found.pop(None)

@@ -23,6 +23,8 @@ from .labels import LABELS
 from .tables import read_table
 
 _NAMES = ("trial_type", *LABELS, "event", "condition", "value")  # of the column of labels, the first one that is there
+IN_TIME = "around events"
+"""In the kind of samples that were cut from a recording, in the order of time."""
 _NONE = ("", "n/a", "na", "nan")
 
 
@@ -50,6 +52,11 @@ class Events:
 
     def __len__(self) -> int:
         return len(self.onset)
+
+    @property
+    def around(self) -> str:
+        """How samples are cut, in words; `IN_TIME` unless the events are not in the order of time."""
+        return IN_TIME if np.all(np.diff(self.onset) >= 0) else "around events that are not in order"
 
     def take(self, rows: Array) -> Events:
         """Return some of the events."""

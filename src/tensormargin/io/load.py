@@ -14,6 +14,7 @@ import numpy as np
 from .._typing import Array
 from .._validation import text_or_numbers
 from ..axes import Axes, axes_of, axes_of_volume, checked_any_axes
+from ..giveaways import blocks_in_time, describe_giveaways, describe_order
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
 from ..metadata import checked_confounds, names_of
@@ -37,7 +38,7 @@ from .covariates import Coding
 from .described import as_table, in_one_line
 from .digests import check_sha256
 from .dimensions import likely_labels, sample_axis
-from .events import WHOLE, Window, checked_window, chosen, mean_volumes, read_events
+from .events import IN_TIME, WHOLE, Window, checked_window, chosen, mean_volumes, read_events
 from .grouping import grouping_in_names, unused_grouping
 from .images import (
     Stack,
@@ -487,7 +488,8 @@ def _from_several(paths: Sequence[str | Path], **given: Any) -> SampleSet:
 def leakage_warnings(samples: SampleSet) -> tuple[str, ...]:
     """Return all signs of leakage between training and test sets, each with its remedy.
 
-    Besides the warnings of `load_samples` these are duplicates among the samples; the search reads some of the samples.
+    Besides the warnings of `load_samples` these are duplicates among the samples, and covariates, views, groups or an
+    order in time that determine the labels; the samples are read.
 
     Examples
     --------
@@ -498,8 +500,12 @@ def leakage_warnings(samples: SampleSet) -> tuple[str, ...]:
     >>> len(leakage_warnings(samples))
     1
     """
-    copies = describe_duplicates(samples.data, samples.groups)
-    return samples.warnings if copies is None else (*samples.warnings, f"{samples.source}: {copies}")
+    found = [describe_duplicates(samples.data, samples.groups)]
+    if samples.target is not None:
+        found += describe_giveaways(samples.data, samples.target, samples.groups, samples.axes)
+    if samples.target is not None and samples.kind.endswith(IN_TIME):
+        found.append(describe_order(samples.target, samples.groups if samples.files is None else samples.files))
+    return (*samples.warnings, *(f"{samples.source}: {text}" for text in found if text))
 
 
 def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
@@ -507,8 +513,23 @@ def _with_warnings(found: SampleSet, use_groups: bool) -> SampleSet:
     if not use_groups or found.groups is not None:
         return replace(found, warnings=())
     names = grouping_in_names(found.names or ())
-    said = (*found.warnings, *(() if names is None else (f"{found.source}: {names}",)))
+    said = (*found.warnings, *(f"{found.source}: {text}" for text in (names, _blocks(found)) if text))
     return replace(found, warnings=said[:1])
+
+
+def _blocks(found: SampleSet) -> str | None:
+    """Return a warning if the labels of a recording without groups come in blocks, several for some class."""
+    if found.target is None or not ("4-D NIfTI" in found.kind or found.kind.endswith(IN_TIME)):
+        return None
+    blocks = blocks_in_time(found.target)
+    if blocks <= len(np.unique(found.target)):
+        return None
+    return (
+        f"the labels come in {blocks} blocks of consecutive samples, and there are no groups: neighbours in time are "
+        "alike, so that samples of one block in the training set and in the test set inflate accuracy. Name the run or "
+        "block of each sample with groups=... (command line: --groups), or pass groups=False (--no-groups) if the "
+        "samples are independent"
+    )
 
 
 def _read(path: Path, asked: _Asked) -> tuple[SampleSet, Axes | None]:
@@ -862,7 +883,7 @@ def _around_events(path: Path, found: SampleSet, asked: _Asked) -> SampleSet:
         target=own.target,
         groups=own.groups,
         confounds=own.confounds,
-        kind="4-D NIfTI, means around events",
+        kind=f"4-D NIfTI, means {events.around}",
         notes=(*found.notes, *notes, *more),
         warnings=_unused(asked.events, own.others),
     )

@@ -468,7 +468,7 @@ def epochs_of(path: Path, recording: Recording, cutting: Cutting, rules: FileRul
         data=data,
         axes=(*recording.axes[:-1], milliseconds(times)),
         sfreq=sfreq,
-        kind=f"{recording.kind}, cut around events",
+        kind=f"{recording.kind}, cut {events.around}",
         columns=events.take(rows).columns,
         label=events.label,
         events=None,

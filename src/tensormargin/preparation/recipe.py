@@ -16,7 +16,7 @@ from .._typing import Array
 from ..axes import AnyAxes, mode_number
 from ..intake import shape_in_words, shape_of_samples
 from ..metadata import Metadata
-from ..views import shape_of
+from ..views import COVARIATES, shape_of
 from .confounds import Deconfound
 from .lengths import EqualLength
 from .resizing import Resize
@@ -25,9 +25,6 @@ from .shaping import Crop, Mask, Tensorize
 from .steps import fit_transformed, needed_metadata
 from .union import ViewTransformer
 from .wording import in_options
-
-COVARIATES = "covariates"
-"""Name of the view that holds one column per covariate."""
 
 _NAME = r"[1-9]\d*|[^\W\d][\w -]*"
 _LENGTH = re.compile(

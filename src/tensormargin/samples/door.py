@@ -294,7 +294,7 @@ def loaded_if_small(X: Any, finite: bool = False) -> Any:
     if sum(array.nbytes for array in lazy) > most:
         return X
     if isinstance(X, Views):
-        return Views({name: in_chunks_here(array) if is_lazy(array) else array for name, array in X.items()})
+        return X.replaced({name: in_chunks_here(array) if is_lazy(array) else array for name, array in X.items()})
     loaded = in_chunks_here(X)
     if finite and not all_finite(loaded):
         raise ValueError(f"{NOT_FINITE}{where_not_finite(X)}")

@@ -35,6 +35,7 @@ from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
 from ..estimators.notebook import NotebookMixin
 from ..formats import FORMATS
+from ..leakage import copies_in, warn_of_duplicates
 from ..metadata import Metadata
 from ..model_steps import check_metadata_for
 from ..multiclass import problem_classes
@@ -307,7 +308,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         for one in training.preparations:
             check_metadata_for("fit", one, metadata)
         rng = check_random_state(self.random_state)
-        splits, n_once = repeated_splits(self.cv, y, metadata.groups, _first_draw(rng))
+        warn_of_duplicates(X, metadata.groups, 5, kept=metadata.groups is None and self._makes_folds)
+        splits, n_once = self._repeated_splits(y, metadata.groups, X, rng)
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = shape_of(X)
@@ -334,13 +336,25 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         self.calibration_ = calibrate(left_out, codes[rows], of_rows, len(classes), best.multi_class)
         return self
 
-    def splits(self, y: Array, groups: Array | None = None) -> list[Split]:
+    def splits(self, y: Array, groups: Array | None = None, X: Any = None) -> list[Split]:
         """Return the splits of a search in samples with these labels, which hold out each sample once.
 
-        They are those of the last `fit` only if ``random_state`` is a number.
+        They are those of the last `fit` only if ``random_state`` is a number. If the samples are given, copies among
+        them stay together, as in a search.
         """
-        splits, n_once = repeated_splits(self.cv, y, groups, _first_draw(check_random_state(self.random_state)))
+        splits, n_once = self._repeated_splits(y, groups, X, check_random_state(self.random_state))
         return splits[:n_once]
+
+    def _repeated_splits(
+        self, y: Array, groups: Array | None, X: Any, rng: np.random.RandomState
+    ) -> tuple[list[Split], int]:
+        alone = X is not None and groups is None and self._makes_folds
+        return repeated_splits(self.cv, y, groups, _first_draw(rng), copies_in(X) if alone else None)
+
+    @property
+    def _makes_folds(self) -> bool:
+        """Whether the folds are those of this class, not the user's own splits."""
+        return self.cv is None or isinstance(self.cv, Integral)
 
     def _settings(self, runner: SearchRunner) -> tuple[Any, ...]:
         """Return everything beside the samples that determines the scores of the candidates."""

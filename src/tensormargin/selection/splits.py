@@ -16,19 +16,21 @@ _FOLDS = 5  # by default
 _ORDERS = 10  # shuffles to try before dropping a fold whose training set lacks a class
 
 
-def repeated_splits(cv: Any, y: Array, groups: Array | None, random_state: int) -> tuple[list[Split], int]:
+def repeated_splits(
+    cv: Any, y: Array, groups: Array | None, random_state: int, contents: Array | None = None
+) -> tuple[list[Split], int]:
     """Return the splits of a search, and the number of the first ones that hold out each sample once.
 
     If classes are too small for the requested number of folds, the folds are repeated with other shuffles until there
     are at least as many splits: two or three tiny test sets say too little about many candidates.
     """
-    splits = splits_of(cv, y, groups, random_state)
+    splits = splits_of(cv, y, groups, random_state, contents)
     n_once, wanted = len(splits), _n_folds(cv) or 0
     known = {test.tobytes() for _, test in splits}
     for repeat in range(1, _ORDERS):
         if len(splits) >= wanted:
             break
-        for train, test in splits_of(cv, y, groups, (random_state + _ORDERS * repeat) % 2**32):
+        for train, test in splits_of(cv, y, groups, (random_state + _ORDERS * repeat) % 2**32, contents):
             if test.tobytes() not in known:  # few groups can be divided in few ways
                 known.add(test.tobytes())
                 splits.append((train, test))
@@ -42,11 +44,12 @@ def _n_folds(cv: Any) -> int | None:
     return int(cv) if isinstance(cv, int | np.integer) else None
 
 
-def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> list[Split]:
+def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, contents: Array | None = None) -> list[Split]:
     """Return the splits of a cross-validation.
 
-    An integer ``cv`` means shuffled stratified folds, which keep groups together if there are any. There are at most as
-    many folds as the smallest class has samples (groups).
+    An integer ``cv`` means shuffled stratified folds, which keep groups together if there are any, otherwise samples of
+    one class with equal ``contents``, that is, copies (`tensormargin.leakage.copies_in`). There are at most as many
+    folds as the smallest class has samples (groups). Copies are separated if a class has nothing else.
 
     Examples
     --------
@@ -69,8 +72,23 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int) -> lis
             f"{smallest}. Leave that class out, or bring more {kind}"
         )
     if groups is None:
+        distinct = None if contents is None else _distinct(y, contents)
+        if distinct is not None:
+            first, which = distinct
+            splits = splits_of(cv, y[first], None, random_state)
+            return [(np.flatnonzero(np.isin(which, a)), np.flatnonzero(np.isin(which, b))) for a, b in splits]
         return list(StratifiedKFold(folds, shuffle=True, random_state=random_state).split(rows, y))
     return _group_splits(folds, y, groups, random_state)
+
+
+def _distinct(y: Array, contents: Array) -> tuple[Array, Array] | None:
+    """Return the first of each set of copies in one class, and the number of the set of each sample.
+
+    None if a class has only one such set, which cannot be in training and test sets.
+    """
+    pairs = np.column_stack([np.unique(y, return_inverse=True)[1], contents])
+    _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    return (first, which.ravel()) if _smallest_class(y[first], None) > 1 else None
 
 
 def _smallest_class(y: Array, groups: Array | None) -> int:
