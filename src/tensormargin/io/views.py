@@ -13,9 +13,8 @@ import numpy as np
 from .._namespace import dtype_of, is_lazy
 from .._typing import Array
 from ..axes import Axis
-from ..preparation.recipe import COVARIATES
 from ..readers.rules import BadFileError, FileRules, listed, parsed_bytes, quoted
-from ..views import Views
+from ..views import COVARIATES, Views
 from .arrays import container_kind, open_arrays
 from .covariates import Coding
 from .labels import GROUPS, LABELS, PATHS, clean, from_text

@@ -14,9 +14,8 @@ from ..intake import shape_in_words
 from ..io import SampleSet
 from ..model_steps import axes_of_view_maps, classifier_of, problem_names
 from ..patterns import ViewMaps, view_maps
-from ..preparation.recipe import COVARIATES
 from ..statements import describe_view, difference_in_words, percent, points, short_number
-from ..views import missing_samples
+from ..views import COVARIATES, missing_samples
 from .brains import affine_of
 from .maps import map_content
 from .page import Section, cell, table
