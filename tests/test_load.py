@@ -631,7 +631,8 @@ def test_four_dimensional_nifti(ending, tmp_path):
 
 def test_nifti_of_other_dimensions_or_types(tmp_path):
     save_volume(tmp_path / "three.nii", np.ones((2, 3, 4), np.float32))
-    refused(tmp_path / "three.nii", "four axes", "(2, 3, 4)", "subfolder", need_labels=False)
+    assert load_samples(tmp_path / "three.nii", need_labels=False).data.shape == (1, 2, 3, 4)  # one sample
+    refused(tmp_path / "three.nii", "no labels", "--labels-from")
     class_folder(tmp_path / "classes", "nii", save_volume, np.ones((1, 2, 3, 4, 5), np.float32), "a")
     refused(tmp_path / "classes", "0.nii", "4 axes", "(2, 3, 4, 5)", "--labels-from")
     save_volume(tmp_path / "complex.nii", np.ones((2, 3, 4, 5), np.complex64))

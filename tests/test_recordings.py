@@ -255,7 +255,10 @@ def test_continuous_eeglab_is_cut_around_its_events(tmp_path):
     assert "1 of 6 events were left out" in long.notes[0]
     refused(path, "no events middle", "left (3)", events="middle", tmin=0, tmax=0.1)
     refused(path, "lasts 2 s", tmin=5, tmax=6)
-    refused(path, "says that its sampling frequency is 100 Hz", tmin=0, tmax=1, sfreq=50)
+    slower = load_samples(path, tmin=-0.1, tmax=0.28, sfreq=50)  # the option overrides the file, also for its events
+    np.testing.assert_array_equal(slower.data, found.data)
+    assert slower.sfreq == 50
+    assert "states a sampling frequency of 100 Hz; 50 is used" in slower.notes[-1]
 
 
 def test_epochs_are_cropped_and_chosen(tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 from .estimators import TensorMarginClassifier
 from .formats.base import plain_rank
 from .intake import shape_in_words
+from .io.loading import describe_loading
 from .kernels import TensorKernel
 from .model_steps import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
 from .preparation import describe_step
@@ -161,8 +162,8 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     'The samples were classified as they are, without preparation.'
     """
     about = facts.get("about", {})
-    lines = [_data(about.get("data")), _preparation(model), _model(model)]
-    lines.insert(2, CONFOUNDS_WARNING if removed_confounds(model) else "")
+    lines = [_data(about.get("data")), _loading(about.get("loading")), _preparation(model), _model(model)]
+    lines.insert(3, CONFOUNDS_WARNING if removed_confounds(model) else "")
     lines += [_choice(model, about), *describe_wrappers(model)]
     lines += [_shares(model), _evaluation(about.get("evaluation")), _without_views(about), _chance(about.get("chance"))]
     lines.append(describe_software(facts["versions"]))
@@ -191,6 +192,11 @@ def _data(data: Mapping[str, Any] | None) -> str:
         f"The data ({data['source']}{kind}) are {data['n_samples']} samples of {what}{modes}{groups}. The classes are "
         f"{classes}.{more}"
     )
+
+
+def _loading(loading: Mapping[str, Any] | None) -> str:
+    words = describe_loading({name: value for name, value in (loading or {}).items() if name != "kind"})
+    return f"They were made from the files as follows: {words}." if words else ""
 
 
 def describe_steps(model: Any) -> list[str]:

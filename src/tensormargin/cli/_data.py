@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ._options import names
+from ._options import blaming, names
 
 if TYPE_CHECKING:
     from ..axes import AnyAxes
-    from ..io import KnownViews, SampleSet
+    from ..io import KnownViews, ModelFile, SampleSet
     from ..preparation import Recipe
 
 FORMATS = """
@@ -27,7 +27,7 @@ DATA is one of
   array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
   epochs.set  epochs-epo.fif  trials.mat          epochs of EEGLAB, MNE and FieldTrip; labels are the names of events
   recording.set  recording.vhdr  recording.fif    cut around events with --tmin and --tmax (--events names some)
-  bold.nii.gz  series.npy                         the same with --events events.tsv and --tr or --sfreq
+  bold.nii.gz  series.npz                         the same with --events events.tsv (and --tr or --sfreq)
   study/                                          BIDS: NIfTI files sub-01_... and participants.tsv (--labels COLUMN)
   folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
   table.csv  table.tsv                            columns path, label and optionally group
@@ -56,9 +56,7 @@ DATA_SETS = (
 )
 
 _VIEWS = ("view", "covariates", "covariate_columns")
-_RULES = ("max_bytes", "allow_external", "fill_missing", "sha256")
-_EVENTS = ("events", "tmin", "tmax", "tr", "delay", "detrend")
-_FOR_FILES = ("samples", "labels", "groups", "labels_from", "axis", "size", "confounds", "sha256", *_VIEWS, *_EVENTS)
+_FOR_ALL = ("max_bytes", "allow_external", "fill_missing")  # options that a public data set and a scene may have
 
 
 class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
@@ -86,7 +84,7 @@ _LOADING = (
     click.option("--groups", metavar="NAME", help="Array or column with the groups (subject, run), kept together."),
     click.option("--no-groups", is_flag=True, help="Ignore groups, even if there is an array or column of that name."),
     click.option("--labels-from", type=click.Path(path_type=Path), help="File with the labels and optionally groups."),
-    click.option("--axis", type=int, default=0, show_default=True, help="Sample axis of the array."),
+    click.option("--axis", type=int, help="Sample axis of the array. [default: 0]"),
     click.option(
         "--confounds",
         metavar="NAMES",
@@ -119,10 +117,17 @@ _LOADING = (
     ),
     click.option("--tmin", type=float, metavar="SECONDS", help="Begin of a sample, from the onset of its event."),
     click.option("--tmax", type=float, metavar="SECONDS", help="End of a sample; by default that of its event."),
-    click.option("--sfreq", type=float, metavar="HZ", help="Sampling frequency of series, if the file does not say."),
-    click.option("--tr", type=float, metavar="SECONDS", help="Repetition time of a 4-D NIfTI file that is cut."),
     click.option(
-        "--delay", type=float, default=0.0, metavar="SECONDS", help="Added to all onsets: about 5 for blood flow."
+        "--sfreq", type=float, metavar="HZ", help="Sampling frequency of series; by default what the file states."
+    ),
+    click.option(
+        "--tr",
+        type=float,
+        metavar="SECONDS",
+        help="Repetition time of a 4-D NIfTI file that is cut; by default that of its header.",
+    ),
+    click.option(
+        "--delay", type=float, metavar="SECONDS", help="Added to all onsets: about 5 s for the haemodynamic response."
     ),
     click.option(
         "--detrend",
@@ -182,8 +187,7 @@ _PREPARING = (
 
 def loading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `load_samples` to a command, passed as one dictionary ``loading``."""
-    parts = ("samples", "labels", "groups", "no_groups", "labels_from", "axis", "confounds", "size", "modes", "sfreq")
-    return _gathered(command, _LOADING, "loading", (*parts, *_VIEWS, *_EVENTS, *_RULES))
+    return _gathered(command, _LOADING, "loading")
 
 
 def data_argument(required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -193,18 +197,19 @@ def data_argument(required: bool = True) -> Callable[[Callable[..., Any]], Calla
 
 def preparing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a `Recipe` to a command, passed as one dictionary ``preparing``."""
-    parts = ("length", "scale", "by_group", "missing", "mask", "crop", "resize", "tensorize")
-    return _gathered(command, _PREPARING, "preparing", parts)
+    return _gathered(command, _PREPARING, "preparing")
 
 
-def _gathered(command: Callable[..., Any], options: Any, name: str, parts: tuple[str, ...]) -> Callable[..., Any]:
+def _gathered(command: Callable[..., Any], options: Any, name: str) -> Callable[..., Any]:
     @wraps(command)
     def wrapped(**given: Any) -> Any:
         gathered = {part: given.pop(part) for part in parts}
         return command(**{name: gathered}, **given)
 
+    before = len(getattr(wrapped, "__click_params__", ()))
     for option in reversed(options):
         wrapped = option(wrapped)
+    parts = [str(parameter.name) for parameter in vars(wrapped)["__click_params__"][before:]]
     return wrapped
 
 
@@ -214,18 +219,33 @@ def load(
     need_labels: bool = True,
     ragged: bool = False,
     in_parts: bool = False,
-    known: KnownViews | None = None,
     missing: bool = False,
+    like: ModelFile | None = None,
 ) -> SampleSet:
     """Return the samples that the options describe; leakage warnings are left to `leakage_said`.
 
     The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
-    that would fill the memory are left in their files. ``known`` are the views of a fitted model. With ``missing``,
-    entries may be NaN, which the model fills in.
+    that would fill the memory are left in their files. With ``missing``, entries may be NaN, which the model fills in.
+    Samples for a fitted model are made ``like`` those that it was fitted to, and notes are printed.
     """
     paths = (path,) if isinstance(path, Path) else tuple(path)
-    found = _loaded(paths, loading, need_labels, ragged, in_parts, known, missing)
+    found = _loaded(paths, loading, need_labels, ragged, in_parts, missing, like)
+    for note in found.notes if like is not None and not isinstance(found.sample_shape, dict) else ():
+        click.echo(f"Note: {note}", err=True)
     return _with_modes(found, loading["modes"]) if loading.get("modes") else found
+
+
+def load_for(
+    path: Path, model: ModelFile, data: Sequence[Path], loading: dict[str, Any], need_labels: bool
+) -> SampleSet:
+    """Return samples for the fitted model of a file, made like those that it was fitted to; see `load`."""
+    from ..predictions import confounds_needed
+    from ..preparation import takes_nan, takes_ragged
+
+    with blaming(path):
+        loading["confounds"] = loading["confounds"] or confounds_needed(model.model)
+        ragged, missing = takes_ragged(model.model), takes_nan(model.model)
+    return load(data, loading, need_labels, ragged, in_parts=True, missing=missing, like=model)
 
 
 def _loaded(
@@ -234,8 +254,8 @@ def _loaded(
     need_labels: bool,
     ragged: bool,
     in_parts: bool,
-    known: KnownViews | None,
     missing: bool,
+    like: ModelFile | None,
 ) -> SampleSet:
     if len(paths) == 1 and not paths[0].exists():
         return _of_catalogue(paths[0], loading)
@@ -247,7 +267,9 @@ def _loaded(
         if options["groups"] is not None:
             raise ValueError("--groups and --no-groups contradict each other; leave one out")
         options["groups"] = False
+    options["like"] = like
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
+        known = _known_views(like)
         lazy: Literal["auto", False] = "auto" if in_parts else False
         if known is not None or several_views(loading):
             if missing:
@@ -262,15 +284,21 @@ def _loaded(
         return load_samples(one_or_more, **options, need_labels=need_labels, ragged=ragged, lazy=lazy, missing=entries)
 
 
+def _known_views(model: ModelFile | None) -> KnownViews | None:
+    from ..io import known_views
+
+    return None if model is None else known_views(model)
+
+
 def _with_modes(samples: SampleSet, described: Sequence[str]) -> SampleSet:
     """Return the samples with the axes that --modes gives."""
     from ..axes import parsed_axes
 
-    shape = samples.sample_shape
+    shape, made = samples.sample_shape, {**samples.loading, "modes": True}
     if not isinstance(shape, dict):
         if len(described) > 1:
             raise ValueError(f"--modes is given once, for one tensor per sample; got {len(described)} of them")
-        return replace(samples, axes=parsed_axes(described[0], shape))
+        return replace(samples, axes=parsed_axes(described[0], shape), loading=made)
     axes = dict(samples.axes) if isinstance(samples.axes, Mapping) else {}
     for text in described:
         view, colon, modes = text.partition(":")
@@ -279,7 +307,7 @@ def _with_modes(samples: SampleSet, described: Sequence[str]) -> SampleSet:
                 f"--modes names a view first, VIEW:..., if there are several: {', '.join(shape)}; got {text!r}"
             )
         axes[view] = parsed_axes(modes, shape[view])
-    return replace(samples, axes=axes)
+    return replace(samples, axes=axes, loading=made)
 
 
 def several_views(loading: dict[str, Any]) -> bool:
@@ -367,18 +395,25 @@ def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
     from ..io import SampleSet
 
     name = str(path)
-    given = [f"--{option.replace('_', '-')}" for option in _FOR_FILES if loading.get(option) not in (None, 0, ())]
-    if given:
-        raise ValueError(
-            f"{', '.join(given)}: for files only, and {name} is a public data set. Leave it out, or make a file of the "
-            f"data set with `tensormargin data fetch {name}`"
-        )
+    why = f"for files only, and {name} is a public data set. Leave it out, or make a file of the data set with "
+    refuse_given(loading, (*_FOR_ALL, "no_groups", "modes", "sfreq"), f"{why}`tensormargin data fetch {name}`")
     bunch = load_by_name(name)
     groups = None if loading["no_groups"] else bunch.get("groups")
     entry = CATALOGUE[name]
     kind = f"public data set ({entry.source})"
     known = {"field": entry.kind, "sfreq": entry.sfreq, "axes": bunch.get("axes")}
     return SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, (), **known)
+
+
+def refuse_given(loading: dict[str, Any], allowed: Sequence[str], why: str) -> None:
+    """Raise ValueError for options of loading that were given and are not allowed here."""
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name, value in loading.items()
+        if name not in allowed and value not in (None, ()) and value is not False
+    ]
+    if given:
+        raise ValueError(f"{', '.join(given)}: {why}")
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:

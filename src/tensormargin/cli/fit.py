@@ -52,7 +52,7 @@ Examples:
   tensormargin fit scans/ -o scans.skops --auto --mask brain.nii.gz     voxels outside of the mask are set to 0
   tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
   tensormargin fit sub-1.set sub-2.set sub-3.set --groups file --auto -o eeg.skops
-  tensormargin fit bold.nii.gz --events events.tsv --tr 2 --delay 5 --detrend 2 -o bold.skops
+  tensormargin fit bold.nii.gz --events events.tsv --delay 5 --detrend 2 -o bold.skops
   tensormargin fit gestures/ -o gestures.skops --length resample    .npy files of channels x time, any duration
   tensormargin fit faces.npz -o faces.skops --decomposition tucker --rank 8x8
   tensormargin fit eeg.npz --view fmri.nii.gz --covariates people.csv -o both.skops    several tensors per person

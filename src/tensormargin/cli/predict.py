@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, data_argument, load, loading_options, view_files, warn_of_axes
+from ._data import FORMATS, data_argument, load_for, loading_options, refuse_given, view_files, warn_of_axes
 from ._maps import write_maps
 from ._options import blaming, check_outputs, json_option, model_sha256_option, print_json, refusals
 from .patches import check_scene, classify, scene_options
@@ -22,10 +22,13 @@ _PREDICT_EXAMPLES = f"""
 Examples:
   tensormargin predict eeg.skops new.npz -o predictions.csv
   tensormargin predict scans.skops scans/new/ -o predictions.csv --json
+  tensormargin predict line.skops picture.png -o predictions.csv               one image, resized as by `fit --size`
+  tensormargin predict bold.skops new.nii.gz --events new.tsv -o predictions.csv
   tensormargin predict eeg.skops monday.npz tuesday.npz -o predictions.csv     one column says which file
   tensormargin predict pines.skops scene.hdr --scene map.png    the class of every pixel, as an image
   tensormargin predict both.skops new.npz --view fmri=new.nii.gz --covariates new.csv -o predictions.csv
 
+DATA is made into samples as it was for the fit: --size, --delay, ... need not be given again.
 Labels in DATA are optional; if there are any, they are added to the file and the accuracy is printed.
 """
 
@@ -65,9 +68,8 @@ def predict_command(
     the probability (for models without probabilities, the score) of every class. Text that a spreadsheet would take for
     a formula (=, +, - or @ in front, unless it is a number) gets an apostrophe in front.
     """
-    from ..io import known_views, load_model
-    from ..predictions import agreement, confounds_needed, predictions_of, write_predictions
-    from ..preparation import takes_nan, takes_ragged
+    from ..io import load_model
+    from ..predictions import agreement, predictions_of, write_predictions
 
     with refusals(ValueError):
         files = check_scene(picture, out, truth, len(data))
@@ -82,14 +84,12 @@ def predict_command(
                 "names": class_names,
             }
             rules = {name: loading[name] for name in ("max_bytes", "allow_external")}
+            refuse_given(loading, tuple(rules), "for files of samples, and DATA is a scene (--scene). Leave it out")
             with blaming(model):
                 classified = classify(loaded.model, loaded.facts["classes"], data[0], files, {**options, **rules})
             _print_scene(*classified, files, as_json)
             return
-        with blaming(model):
-            loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-            ragged, known, missing = takes_ragged(loaded.model), known_views(loaded), takes_nan(loaded.model)
-        samples = load(data, loading, need_labels=False, ragged=ragged, in_parts=True, known=known, missing=missing)
+        samples = load_for(model, loaded, data, loading, need_labels=False)
         with blaming(model):
             rows = predictions_of(loaded.model, samples, loaded.axes)
             warn_of_axes(samples, loaded.axes)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ._data import FORMATS, check_data, data_argument, load, loading_options, view_files, warn_of_axes
+from ._data import FORMATS, check_data, data_argument, load_for, loading_options, view_files, warn_of_axes
 from ._maps import display_of, display_options
 from ._options import blaming, check_outputs, json_option, model_sha256_option, refusals, say_written
 
@@ -66,19 +66,13 @@ def _report_model(
     display: tuple[Path | None, bool],
     model_sha256: str | None,
 ) -> None:
-    from ..io import known_views, load_model
-    from ..predictions import check_samples_fit, confounds_needed
-    from ..preparation import takes_nan, takes_ragged
+    from ..io import load_model
+    from ..predictions import check_samples_fit
     from ..report import model_page, write_page
 
     check_data(*data)
     loaded = load_model(source, model_sha256)
-    with blaming(source):
-        loading["confounds"] = loading["confounds"] or confounds_needed(loaded.model)
-        ragged, known, missing = takes_ragged(loaded.model), known_views(loaded), takes_nan(loaded.model)
-    samples = None
-    if data:
-        samples = load(data, loading, ragged=ragged, in_parts=True, known=known, missing=missing)
+    samples = load_for(source, loaded, data, loading, need_labels=True) if data else None
     with blaming(source):
         if samples is not None:
             check_samples_fit(loaded.model, samples, loaded.axes)

@@ -125,6 +125,7 @@ def fit_and_evaluate(
         "chance": None if test is None else permutation_facts(test, SCORES[plan.score]),
         "without_views": None if without is None else without_views_facts(without),
         "affine": _listed(samples.affine),
+        "loading": dict(samples.loading),
     }
     return FittedModel(model, about)
 

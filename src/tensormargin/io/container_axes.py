@@ -21,6 +21,7 @@ _VECTORS = {
     "wavelength": ("wavelengths", "wavelength"),
     "frequency": ("freqs", "frequencies"),
 }
+_RATES = ("sfreq", "fs", "srate", "fsample", "sampling_rate", "sample_rate", "samplingrate", "sampling_frequency")
 _UNITS = {"s": "s", "ms": "ms", "us": "us", "nm": "nm", "um": "um", "hz": "Hz"}  # endings such as that of times_ms
 
 
@@ -64,6 +65,22 @@ def axes_in_container(held: Mapping[str, Stored], name: str, axis: int, taken: C
         return FoundAxes(checked_axes(found, sizes), notes)
     except ValueError:  # texts that are too long
         return FoundAxes(None, ())
+
+
+def sampling_rate(held: Mapping[str, Stored]) -> float | None:
+    """Return the sampling frequency in Hz that a container states: a number such as sfreq, or a vector of times."""
+    for array, stored in held.items():
+        own = array.rpartition("/")[2]
+        kind, unit = _meaning(own)
+        if own.lower() in _RATES and stored.is_numeric and prod(stored.shape) == 1:
+            rate = float(stored.read().ravel()[0])
+            if np.isfinite(rate) and rate > 0:
+                return rate
+        elif kind == "time" and (values := _vector(stored, prod(stored.shape))) is not None:
+            rate = _axis("time", stored.unit or unit, values).sfreq or 0.0
+            if rate > 0:
+                return rate
+    return None
 
 
 def _stated(held: Mapping[str, Stored], name: str, place: int) -> Axis:

@@ -82,7 +82,12 @@ WHOLE = Window()
 
 
 def checked_window(
-    tmin: float | None, tmax: float | None, delay: float, detrend: int | None, tr: float | None, sfreq: float | None
+    tmin: float | None,
+    tmax: float | None,
+    delay: float | None,
+    detrend: int | None,
+    tr: float | None,
+    sfreq: float | None,
 ) -> Window:
     """Return the window; raise ValueError if its numbers make no sense."""
     named = {"tmin": tmin, "tmax": tmax, "delay": delay, "tr": tr, "sfreq": sfreq}
@@ -99,7 +104,7 @@ def checked_window(
         )
     if detrend is not None and detrend < 0:
         raise ValueError(f"detrend (command line: --detrend) must be the degree of a polynomial, from 0; got {detrend}")
-    return Window(tmin, tmax, float(delay), detrend)
+    return Window(tmin, tmax, float(delay or 0.0), detrend)
 
 
 def read_events(path: Path, rules: FileRules) -> Events:

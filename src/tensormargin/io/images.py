@@ -281,13 +281,19 @@ def read_nifti(path: Path, rules: FileRules) -> tuple[Array, Array]:
 
 def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:
     """Return the shape of a NIfTI file, without axes of length 1 after the third."""
-    shape, _ = _from_nifti(path, "read_header", rules)
+    shape = _from_nifti(path, "read_header", rules)[0]
     return tuple(shape[:3]) if all(size == 1 for size in shape[3:]) else tuple(shape)
+
+
+def nifti_tr(path: Path, rules: FileRules) -> float | None:
+    """Return the repetition time in seconds that the header of a 4-D NIfTI file states; None if it is not plausible."""
+    found: float | None = _from_nifti(path, "read_header", rules)[2]
+    return found
 
 
 def lazy_nifti(path: Path, chunks: Chunks, rules: FileRules, missing: Missing = False) -> tuple[Any, Array]:
     """Return the values of a NIfTI file as a Dask array with chunks along the last axis, and its affine."""
-    shape, affine = _from_nifti(path, "read_header", rules)
+    shape, affine, _ = _from_nifti(path, "read_header", rules)
     read = partial(_read_volumes, path.resolve(), len(shape), rules, missing)
     dtype = np.dtype(np.float32)
     per = samples_per_chunk(chunks, dtype.itemsize * prod(shape[:-1]))

@@ -15,6 +15,7 @@ from .._validation import text_or_numbers
 from ..readers.rules import DEFAULT_RULES, BadFileError, FileRules, listed, quoted
 from .arrays import Stored, open_arrays
 from .grouping import unit_of
+from .loading import DoesNotApplyError
 from .tables import Table, is_list, read_table
 
 PATHS = ("path", "file", "filename")
@@ -34,9 +35,10 @@ def choose_entry(
     """Return the wanted name, or the first usual name that is present in upper or lower case, or None."""
     if wanted is not None:
         if wanted not in held:
-            raise BadFileError(
+            raise DoesNotApplyError(
                 f"{path}: has no {quoted(wanted)!r}; it holds {describe(held)}: give one of them as {option}=... "
-                f"(command line: --{option})"
+                f"(command line: --{option})",
+                option,
             )
         return wanted
     lower = {name.lower(): name for name in held}

@@ -33,7 +33,7 @@ from ..readers.rules import (
 from ..views import Shapes, shape_of
 from .arrays import Missing, Stored, check_samples, container_endings, container_kind, open_arrays
 from .bids import columns_of, groups_of, is_bids, labels_of, list_bids, participants_of
-from .container_axes import axes_in_container
+from .container_axes import axes_in_container, sampling_rate
 from .covariates import Coding
 from .described import as_table, in_one_line
 from .digests import check_sha256
@@ -49,6 +49,7 @@ from .images import (
     list_folder,
     must_be_read_whole,
     nifti_shape,
+    nifti_tr,
     read_nifti,
     read_stack,
     stack_bytes,
@@ -76,6 +77,18 @@ from .labels import (
     rows_by_path,
 )
 from .lazy import Chunks, check_dask, chunks_for, lazy_container, samples_per_chunk, stays_in_files
+from .loading import (
+    NOTHING_KNOWN,
+    TABLE,
+    WINDOW,
+    DoesNotApplyError,
+    Known,
+    contradictions,
+    defaults_from,
+    describe_loading,
+    known_from,
+    loading_facts,
+)
 from .modes import stored_axes
 from .recordings import (
     Cutting,
@@ -139,6 +152,9 @@ class SampleSet:
         Names, units and coordinates of the modes, as far as the source states them; a dictionary for several views.
     files : ndarray of shape (n_samples,) or None
         The file of each sample, if they come from several.
+    loading : mapping
+        How the samples were made: the options that were given, and under "stated" what the file states (``tr``,
+        ``sfreq``), as JSON types. `save_model` keeps it, and ``load_samples(path, like=...)`` repeats it.
 
     Examples
     --------
@@ -170,8 +186,10 @@ class SampleSet:
     sfreq: float | None = None
     axes: Axes | Mapping[str, Axes | None] | None = None
     files: Array | None = None
+    loading: Mapping[str, Any] = None  # type: ignore[assignment]  # becomes a dictionary
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "loading", dict(self.loading or {}))
         object.__setattr__(self, "confounds", checked_confounds(self.data, self.confounds))
         object.__setattr__(self, "axes", checked_any_axes(self.axes, self.sample_shape))
         for name in ("target", "groups"):
@@ -238,12 +256,13 @@ class _Asked:
     ragged: bool = False
     other_labels: str | None = None
     missing: Missing = False
-    events: Path | tuple[str, ...] | None = None
+    events: Path | tuple[str, ...] | Literal[True] | None = None
     window: Window = WHOLE
     sfreq: float | None = None
     tr: float | None = None
     confounds: tuple[str, ...] = ()
     rules: FileRules = DEFAULT_RULES
+    known: Known = NOTHING_KNOWN
 
     @property
     def cutting(self) -> Cutting:
@@ -258,7 +277,7 @@ def load_samples(
     labels: str | None = None,
     groups: str | bool | None = None,
     labels_from: Any = None,
-    axis: int = 0,
+    axis: int | None = None,
     size: Sequence[int] | None = None,
     need_labels: bool = True,
     lazy: bool | Literal["auto"] = False,
@@ -277,8 +296,9 @@ def load_samples(
     tmax: float | None = None,
     sfreq: float | None = None,
     tr: float | None = None,
-    delay: float = 0.0,
+    delay: float | None = None,
     detrend: int | None = None,
+    like: Any = None,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
 
@@ -323,7 +343,8 @@ def load_samples(
     size : sequence of int, optional
         Resize every image or volume file to this size, given without the colour axis.
     need_labels : bool, default=True
-        Whether missing labels are an error. If False, files may also be in the folder itself.
+        Whether missing labels are an error. If False, files may also be in the folder itself, and one file may be one
+        sample: an image, a 3-D NIfTI file; with ``like`` also an array or recording of the shape of one sample.
     lazy : bool or "auto", default=False
         Leave the samples in their files: ``data`` is a Dask array with chunks along the samples, each of which is read
         and checked for NaN by the task that needs it. All processes of a cluster must see the files under the same
@@ -369,13 +390,19 @@ def load_samples(
         The part around each event, in seconds. Without ``tmax`` it is as long as the event. Of epochs, the part that is
         kept.
     sfreq : float, optional
-        Sampling frequency in Hz along the last mode, for files that do not state it.
+        Sampling frequency in Hz along the last mode. By default what the file states: a recording, a number named
+        sfreq, fs, srate, ... in a container, or regular times.
     tr : float, optional
-        Repetition time of a 4-D NIfTI file in seconds. A sample is the mean of the volumes in the window of an event.
+        Repetition time of a 4-D NIfTI file in seconds, by default that of its header. A sample is the mean of the
+        volumes in the window of an event.
     delay : float, default=0.0
         Seconds to add to all onsets, such as 5 for a haemodynamic response.
     detrend : int, optional
         Degree of the polynomial over time to remove from a continuous recording before it is cut: the file is one run.
+    like : ModelFile or SampleSet, optional
+        Make the samples as those of a model (`load_model`) or of another set were made. Options given here override
+        its ``loading``, which ``notes`` say, and what does not apply to this kind of file is left out. A table of
+        events belongs to one recording, so ``events`` must be given again.
 
     Returns
     -------
@@ -402,10 +429,61 @@ def load_samples(
     """
     given = {name: value for name, value in locals().items() if name != "path"}  # the arguments, for each of several
     several = _several_files(path, allow_external)
+    if like is not None and groups is None and like.loading.get("groups") == FILE:
+        given["groups"] = FILE
+        several = several or [Path(str(path))]
     if several is not None or not isinstance(path, str | Path):
         return _from_several(several or [], **given)
+    del given["like"]
+    found = _load_one(path, given) if like is None else _load_like(path, given, like)
+    for text in found.warnings if need_labels else ():
+        warnings.warn(text, LeakageWarning, stacklevel=2)
+    return found
+
+
+def _load_like(path: str | Path, given: dict[str, Any], like: Any) -> SampleSet:
+    """Return samples made as others were; remembered options that do not apply to this file are left out."""
+    known = known_from(like)
+    remembered, without = defaults_from(known, given), dict[str, Any]()
+    while True:
+        try:
+            found = _load_one(path, {**given, **remembered}, known)
+            break
+        except DoesNotApplyError as error:
+            lost = [name for name in error.options if name in remembered]
+            if not lost:
+                raise
+            without |= {name: remembered.pop(name) for name in lost}
+    if known.loading.get("modes") and found.axes is None and known.fits(found.sample_shape):
+        found = replace(found, axes=like.axes)
+    given_again = [name for name, value in given.items() if value is not None and name not in remembered]
+    notes = contradictions(known, found.loading, given_again)
+    silent = ("groups",) if found.target is not None else ("groups", "labels")
+    left_out = describe_loading({name: value for name, value in without.items() if name not in silent})
+    if left_out:
+        notes.append(f"does not apply to this file, so it was left out: {left_out}")
+    return replace(found, notes=(*found.notes, *(f"{path}: {note}" for note in notes)))
+
+
+def _load_one(path: str | Path, given: Mapping[str, Any], known: Known = NOTHING_KNOWN) -> SampleSet:
+    """Return the samples of one file or folder; ``given`` are the arguments of `load_samples`."""
     source = Path(path)
     check_text(source, str(source))
+    asked, second = _asked(source, given, known)
+    found, axes = _read(source, asked)
+    found = replace(found, source=str(path), **_sampling(source, found, asked))
+    found = found if second is None else _with_labels(source, found, second)
+    found = _with_warnings(_samples_first(source, found, second, asked, axes), use_groups=given["groups"] is not False)
+    found = replace(found, axes=_axes_of(source, found, axes, given["mode_names"], given["mode_values"]))
+    found = _with_confounds(source, found, asked.confounds, second, asked.rules) if asked.confounds else found
+    made = {**given, "kind": found.kind, "events": asked.events, "size": asked.size, "confounds": asked.confounds}
+    stated = {"stated": dict(found.loading)} if found.loading else {}
+    return replace(found, loading={**loading_facts(made), **stated})
+
+
+def _asked(source: Path, given: Mapping[str, Any], known: Known) -> tuple[_Asked, Labels | None]:
+    """Return the checked arguments of `load_samples`, and the labels of a separate file."""
+    lazy, groups, ragged = given["lazy"], given["groups"], given["ragged"]
     if lazy is True:
         check_dask(source)
     elif lazy not in (False, "auto"):
@@ -414,41 +492,47 @@ def load_samples(
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
     if lazy is True and ragged:
         raise ValueError("lazy samples must have one shape; got lazy=True and ragged=True. Leave one of them out")
-    window = checked_window(tmin, tmax, delay, detrend, tr, sfreq)
-    rules = FileRules(parsed_bytes(max_bytes), allow_external, fill_missing)
-    if sha256 is not None:
-        check_sha256(source, sha256)
+    window = checked_window(*(given[name] for name in (*WINDOW, *("tr", "sfreq"))))
+    rules = FileRules(parsed_bytes(given["max_bytes"]), given["allow_external"], given["fill_missing"])
+    if given["sha256"] is not None:
+        check_sha256(source, given["sha256"])
+    confounds = given["confounds"]
     named = (confounds,) if isinstance(confounds, str) else tuple(confounds or ())
-    second = None if labels_from is None else read_labels(labels_from, labels, groups, named, rules)
+    second = None
+    if given["labels_from"] is not None:
+        second = read_labels(given["labels_from"], given["labels"], groups, named, rules)
+    same = {name: given[name] for name in ("samples", "chunks", "ragged", "missing", "sfreq", "tr")}
     asked = _Asked(
-        samples=samples,
-        labels=None if second else labels,
+        **same,
+        labels=None if second else given["labels"],
         groups=None if second and second.groups is not None else groups,
-        axis=axis,
-        size=None if size is None else tuple(size),
-        need_labels=need_labels and second is None,
-        flat=not need_labels or second is not None,
+        axis=given["axis"] or 0,
+        size=None if given["size"] is None else tuple(given["size"]),
+        need_labels=given["need_labels"] and second is None,
+        flat=not given["need_labels"] or second is not None,
         lazy=lazy if not ragged else False,
-        chunks=chunks,
-        ragged=ragged,
         other_labels=None if second is None else second.name,
-        missing=missing,
-        events=parsed_events(events),
+        events=parsed_events(given["events"]),
         window=window,
-        sfreq=sfreq,
-        tr=tr,
         confounds=named,
         rules=rules,
+        known=known,
     )
-    found, axes = _read(source, asked)
-    found = replace(found, source=str(path), sfreq=found.sfreq or sfreq)
-    found = found if second is None else _with_labels(source, found, second)
-    found = _with_warnings(_samples_first(source, found, second, asked, axes), use_groups=groups is not False)
-    found = replace(found, axes=_axes_of(source, found, axes, mode_names, mode_values))
-    found = _with_confounds(source, found, named, second, rules) if named else found
-    for text in found.warnings if need_labels else ():
-        warnings.warn(text, LeakageWarning, stacklevel=2)
-    return found
+    return asked, second
+
+
+def _sampling(path: Path, found: SampleSet, asked: _Asked) -> dict[str, Any]:
+    """Return the sampling frequency, and notes and facts on what the file states of it and of the repetition time."""
+    stated = dict(found.loading) if found.sfreq is None else {**found.loading, "sfreq": found.sfreq}
+    notes = list(found.notes)
+    for name, words in (("tr", "a repetition time of {:g} s"), ("sfreq", "a sampling frequency of {:g} Hz")):
+        own, given = stated.get(name), getattr(asked, name)
+        if own is not None and given is not None:
+            del stated[name]
+            if abs(own / given - 1) > 1e-3:
+                notes.append(f"{path.name}: states {words.format(own)}; {given:g} is used, as {name} (--{name}) says")
+    sfreq = found.sfreq if asked.sfreq is None else asked.sfreq
+    return {"sfreq": sfreq, "notes": tuple(notes), "loading": stated}
 
 
 def _several_files(path: Any, allow_external: bool) -> Sequence[str | Path] | None:
@@ -468,7 +552,7 @@ def _from_several(paths: Sequence[str | Path], **given: Any) -> SampleSet:
     if not paths:
         raise BadFileError("no file was given; give at least one")
     by_file = given["groups"] == FILE
-    options = given | {"groups": None if by_file else given["groups"]}
+    options = given | {"groups": False if by_file else given["groups"]}
     if len(paths) == 1 and not by_file:
         return load_samples(paths[0], **options)
     for name in ("sha256", "labels_from", "events"):
@@ -549,7 +633,10 @@ def _from_files(path: Path, asked: _Asked) -> SampleSet:
         return _from_bids(path, asked) if is_bids(path) else _from_folder(path, asked)
     if is_table(path):
         return _from_table(path, asked)
-    if path.suffix.lower() in (*SCENES, ".tif", ".tiff"):
+    may_be_scene = path.suffix.lower() in (*SCENES, ".tif", ".tiff") and not asked.known.are_images
+    if asked.flat and file_words(path.name) is not None and not may_be_scene:
+        return _from_one_file(path, asked)
+    if may_be_scene or file_words(path.name) is not None:
         raise BadFileError(
             f"{path}: is one image or scene, not samples; cut a scene into samples with `tensormargin patches` "
             "(Python: load_scene and Patches), and put images of one sample each into one folder per class"
@@ -563,6 +650,12 @@ def _from_files(path: Path, asked: _Asked) -> SampleSet:
 def _from_recording(path: Path, recording: Recording, asked: _Asked) -> SampleSet:
     """Return epochs with the labels and groups among their columns."""
     _refuse(path, asked, ("axis", "size", "tr"), "the samples of a recording are its epochs, channels by times")
+    if recording.events is not None and _is_one_epoch(recording, asked):
+        recording = replace(recording, data=recording.data[None], kind=f"{recording.kind}, one epoch", events=None)
+    elif asked.events is TABLE:
+        if recording.events is not None:
+            raise _needs_table(path, TABLE)
+        raise DoesNotApplyError(f"{path}: is cut into epochs already, without a table of events", "events")
     made = epochs_of(path, recording, asked.cutting, asked.rules)
     found = _chosen(path, made.columns, made.label, asked)
     data, notes = _whole_recording(path, made, asked)
@@ -573,6 +666,12 @@ def _from_recording(path: Path, recording: Recording, asked: _Asked) -> SampleSe
         sfreq=made.sfreq,
         axes=made.axes,
     )
+
+
+def _is_one_epoch(recording: Recording, asked: _Asked) -> bool:
+    """Return whether a recording without events to cut it at is one sample of a model that was fitted to epochs."""
+    alone = asked.flat and asked.events is None and asked.window == WHOLE
+    return alone and not asked.known.are_cut and asked.known.fits(recording.data.shape)
 
 
 def _chosen(path: Path, columns: Mapping[str, Array], usual: str | None, asked: _Asked) -> Chosen:
@@ -610,8 +709,13 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, Ax
         if recording is not None:
             return _with_places(_from_recording(path, recording, asked))
         name, label_name = _samples_and_labels(path, held, asked)
+        rate = sampling_rate(held)
         not_groups = (label_name, asked.other_labels)
-        target = None if label_name is None else clean(path, held[label_name].read(), "labels")
+        target = None if label_name is None else clean(path, np.atleast_1d(held[label_name].read()), "labels")
+        if asked.flat and asked.known.is_one(held[name].shape):
+            _refuse(path, asked, ("groups",), "the array is one sample")
+            one = np.expand_dims(held[name].read(), asked.axis)
+            return SampleSet(one, target, None, None, None, "", f"{kind}, one sample", (), sfreq=rate), None
         groups = groups_in_container(path, held, asked.groups, not_groups)
         axis = sample_axis(held[name], asked.axis)
         data, notes = _samples_in(path, name, held[name], replace(asked, axis=axis))
@@ -620,7 +724,7 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, Ax
         if axis != asked.axis:  # by its name
             data = np.moveaxis(data, axis, asked.axis)
         axes, said = _axes_in(path, held, name, axis, not_groups)
-        return SampleSet(data, target, groups, None, None, "", kind, (*notes, *said), unused), axes
+        return SampleSet(data, target, groups, None, None, "", kind, (*notes, *said), unused, sfreq=rate), axes
 
 
 def _axes_in(
@@ -667,7 +771,9 @@ def _recording_in(path: Path, held: Mapping[str, Stored], asked: _Asked) -> Reco
         _refuse(path, asked, ("window", "tr"), "arrays are cut around events=... (command line: --events) only")
         return None
     name = choose_entry(path, held, asked.samples, _SAMPLES, "samples") or str(_likely_samples(path, held))
-    return continuous(path, name, held[name].read(), asked.sfreq)
+    if asked.events is TABLE and (len(held[name].shape) != 2 or asked.known.fits(held[name].shape[1:])):
+        raise DoesNotApplyError(f"{path}: holds samples that are cut already, or no series", "events")
+    return continuous(path, name, held[name].read(), sampling_rate(held))
 
 
 def _unused(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[str, ...]:
@@ -724,6 +830,14 @@ def _from_folder(path: Path, asked: _Asked) -> SampleSet:
     return SampleSet(stack.data, target, None, listing.names, stack.affine, "", kind, (*listing.notes, *stack.notes))
 
 
+def _from_one_file(path: Path, asked: _Asked) -> SampleSet:
+    """Return the one sample that an image or a volume is."""
+    _refuse(path, asked, ("samples", "labels", "groups", "axis"), "a file of one sample has no arrays or columns")
+    stack = _stacked(path.parent, [path.name], asked)
+    kind = str(file_words(path.name)).removesuffix("s")
+    return SampleSet(stack.data, None, None, [path.name], stack.affine, "", kind, tuple(stack.notes))
+
+
 def _from_bids(path: Path, asked: _Asked) -> SampleSet:
     _refuse(path, asked, ("axis",), "volumes are along the last axis of NIfTI files, or one file each")
     files = list_bids(path, asked.samples, asked.rules)
@@ -735,7 +849,7 @@ def _from_bids(path: Path, asked: _Asked) -> SampleSet:
         runs, lengths = _runs(path, files.names, asked)
         names = [name for name, length in zip(files.names, lengths, strict=True) for _ in range(length)]
     kept = np.arange(len(names))
-    if asked.need_labels:
+    if asked.need_labels or asked.labels is not None:
         kept, target = labels_of(path, participants_of(path, asked.rules), names, asked.labels)
         if len(kept) < len(names):
             notes.append(f"{len(names) - len(kept)} samples of participants without a label were left out")
@@ -845,6 +959,8 @@ def _check_digests(path: Path, table: Table, paths: str) -> None:
 
 def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
     why = "the samples of a 4-D NIfTI file are along its last axis, and it has no names; convert it to .npz"
+    if asked.flat and asked.events in (None, TABLE) and len(nifti_shape(path, asked.rules)) == 3:
+        return _from_one_file(path, replace(asked, events=None))
     _refuse(path, asked, ("samples", "axis", "size"), why)
     if asked.events is None:
         _refuse(path, asked, ("labels", "groups"), why)
@@ -868,14 +984,18 @@ def _from_nifti(path: Path, asked: _Asked) -> SampleSet:
 
 def _around_events(path: Path, found: SampleSet, asked: _Asked) -> SampleSet:
     """Return one volume per event: the mean of those in its window."""
-    if not isinstance(asked.events, Path) or asked.tr is None:
+    if not isinstance(asked.events, Path):
+        raise _needs_table(path, asked.events)
+    stated = nifti_tr(path, asked.rules)
+    tr = stated if asked.tr is None else asked.tr
+    if tr is None:
         raise BadFileError(
-            f"{path}: needs a table of events, events=... (command line: --events), and the repetition time tr=... "
-            "(--tr), in seconds; a NIfTI file has neither that can be relied on"
+            f"{path}: needs the repetition time, which its header does not state plausibly; give it as tr=... (command "
+            "line: --tr), in seconds"
         )
     check_samples(path, found.data, "the recording", asked.missing)
     events, notes = chosen(read_events(asked.events, asked.rules), None, asked.labels)
-    data, rows, more = mean_volumes(path, found.data, asked.tr, events, asked.window)
+    data, rows, more = mean_volumes(path, found.data, tr, events, asked.window)
     own = _chosen(asked.events, events.take(rows).columns, events.label, asked)
     return replace(
         found,
@@ -886,6 +1006,16 @@ def _around_events(path: Path, found: SampleSet, asked: _Asked) -> SampleSet:
         kind=f"4-D NIfTI, means {events.around}",
         notes=(*found.notes, *notes, *more),
         warnings=_unused(asked.events, own.others),
+        loading={} if stated is None else {"tr": stated},
+    )
+
+
+def _needs_table(path: Path, events: Any) -> BadFileError:
+    why = "the samples of the model were cut around the events of a table, so those of this recording are needed, too"
+    said = why if events is TABLE else f"names of events, {listed(events)}, are for recordings that hold events"
+    return BadFileError(
+        f"{path}: needs a table of events, with onset, duration (in seconds) and trial_type, as events=... (command "
+        f"line: --events TABLE); {said}"
     )
 
 
@@ -901,7 +1031,8 @@ def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None
         given = getattr(asked, option)
         if given is not False and given != getattr(_Asked, option):
             said = _WINDOW if option == "window" else f"{option}={given!r} (command line: --{option})"
-            raise BadFileError(f"{path}: {said} is of no use here: {why}")
+            names = WINDOW if option == "window" else (option,)
+            raise DoesNotApplyError(f"{path}: {said} is of no use here: {why}", *names)
 
 
 def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:

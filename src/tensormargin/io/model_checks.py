@@ -18,6 +18,7 @@ from ..preparation import Crop, Deconfound, Resize, Tensorize, TensorScaler
 from ..preparation.shaping import SetsToZero
 from ..readers.rules import listed
 from .archive import CLASSES
+from .loading import checked_loading
 
 # What may be NaN or infinite: scores of candidates that were dropped, progress, and shares of a variance of zero.
 _MAY_BE_ANYTHING = frozenset({"cv_results_", "history_", "objective_", "view_shares_", "explained_variance_ratio_"})
@@ -43,6 +44,7 @@ def check_facts(facts: Mapping[str, Any], model: Any) -> None:
         if not isinstance(facts.get(name), kinds):
             raise ValueError(f"its metadata {name!r} must be {kinds[0].__name__}, got {_kind(facts.get(name))}")
     axes_from_facts(facts.get("axes"), facts["sample_shape"])
+    checked_loading(facts["about"].get("loading") or {})
     held = [label.item() if hasattr(label, "item") else label for label in getattr(model, "classes_", [])]
     if facts["classes"] != held:
         raise ValueError(f"its metadata name the classes {_some(facts['classes'])}, the model has {_some(held)}")

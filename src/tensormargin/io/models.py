@@ -34,6 +34,8 @@ from .archive_writer import write_archive
 from .arrays import BadFileError
 from .atomic import replacing
 from .digests import check_sha256
+from .load import SampleSet
+from .loading import checked_loading
 from .model_checks import check_facts, check_model
 from .seals import is_sealed, seal
 from .versions import software_versions
@@ -95,10 +97,14 @@ class ModelFile:
         `save_model`.
     axes : tuple of Axis, dictionary of them, or None
         Names, units and coordinates of the modes of the samples.
+    loading : dict
+        How the samples were made from files; ``load_samples(path, like=file)`` makes others in the same way. Empty if
+        it is not known.
 
     Examples
     --------
     >>> import tempfile
+    >>> import numpy as np
     >>> from tensormargin import TensorMarginClassifier, load_model, save_model
     >>> from tensormargin.datasets import make_low_rank_classes
     >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
@@ -107,6 +113,20 @@ class ModelFile:
     ...     file = load_model(f"{folder}/model.skops")
     >>> type(file.model).__name__, file.facts["classes"]
     ('TensorMarginClassifier', [-1, 1])
+
+    New samples are made like those of the fit, here from another axis of an array:
+
+    >>> from tensormargin import load_samples
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/old.npz", X=np.moveaxis(data.data, 0, 2), y=data.target)
+    ...     np.savez(f"{folder}/new.npz", X=np.moveaxis(data.data[:3], 0, 2))
+    ...     old = load_samples(f"{folder}/old.npz", axis=2)
+    ...     clf = TensorMarginClassifier("cp", 1).fit(old.data, old.target)
+    ...     facts = save_model(f"{folder}/model.skops", clf, samples=old)
+    ...     file = load_model(f"{folder}/model.skops")
+    ...     new = load_samples(f"{folder}/new.npz", like=file, need_labels=False)
+    >>> file.loading, new.data.shape
+    ({'kind': 'NumPy archive', 'axis': 2}, (3, 4, 5))
     """
 
     model: Any
@@ -115,11 +135,25 @@ class ModelFile:
     @property
     def axes(self) -> AnyAxes:
         """Names, units and coordinates of the modes of the samples; None if they are unknown."""
-        return axes_from_facts(self.facts.get("axes"), self.facts.get("sample_shape"))
+        return axes_from_facts(self.facts.get("axes"), self.sample_shape)
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """How the samples of the model were made from files; empty if it is not known."""
+        return checked_loading(self.facts["about"].get("loading") or {})
+
+    @property
+    def sample_shape(self) -> Any:
+        """Shape of a sample as a list, a dictionary of them for several views; None if it is not known."""
+        return self.facts.get("sample_shape")
 
 
 def save_model(
-    path: str | Path, model: Any, about: Mapping[str, Any] | None = None, axes: AnyAxes = None
+    path: str | Path,
+    model: Any,
+    about: Mapping[str, Any] | None = None,
+    axes: AnyAxes = None,
+    samples: SampleSet | None = None,
 ) -> dict[str, Any]:
     """Save a fitted model atomically.
 
@@ -137,6 +171,8 @@ def save_model(
     axes : tuple of Axis, or dictionary of them for several views, optional
         Names, units and coordinates of the modes of the samples (`SampleSet.axes`); by default those that the model
         was fitted to, if these were an xarray DataArray or a data frame.
+    samples : SampleSet, optional
+        The samples that the model was fitted to, for their axes and for how they were made (`ModelFile.loading`).
 
     Returns
     -------
@@ -164,6 +200,9 @@ def save_model(
     model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
     model = _without_distributions(model)
     check_model(model)
+    if samples is not None:
+        about = {"loading": dict(samples.loading), **(about or {})}
+        axes = samples.axes if axes is None else axes
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

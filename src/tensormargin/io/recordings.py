@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ..readers.rules import (
 )
 from .arrays import Stored, plain_numbers
 from .events import Events, Window, chosen, counts_in_words, cut_series, read_events, rows_named
+from .loading import TABLE, DoesNotApplyError
 from .tables import is_list
 
 EVENT = "event"
@@ -396,8 +397,9 @@ class Cutting:
 
     Attributes
     ----------
-    events : Path, tuple of str or None
-        A table of events, or the names of those to take; None for all that the recording has.
+    events : Path, tuple of str, True or None
+        A table of events, or the names of those to take; None for all that the recording has, and True for a table
+        that is still to be given.
     window : Window
     sfreq : float or None
         Sampling frequency in Hz, for series that do not state it.
@@ -405,7 +407,7 @@ class Cutting:
         The column that names the events, if it is given.
     """
 
-    events: Path | tuple[str, ...] | None
+    events: Path | tuple[str, ...] | Literal[True] | None
     window: Window
     sfreq: float | None
     label: str | None
@@ -416,10 +418,10 @@ class Cutting:
         return self.events if isinstance(self.events, tuple) else None
 
 
-def parsed_events(events: Any) -> Path | tuple[str, ...] | None:
+def parsed_events(events: Any) -> Path | tuple[str, ...] | Literal[True] | None:
     """Return the path of a table of events, or names of events, given as a list or separated by commas."""
-    if events is None:
-        return None
+    if events is None or events is TABLE:
+        return events
     if isinstance(events, str | Path):
         path = Path(events)
         if path.exists() or isinstance(events, Path) or is_list(path):
@@ -438,19 +440,14 @@ def parsed_events(events: Any) -> Path | tuple[str, ...] | None:
 
 def epochs_of(path: Path, recording: Recording, cutting: Cutting, rules: FileRules) -> Recording:
     """Return a recording as epochs: cut around events, or, if it is in epochs already, those asked for."""
-    if recording.sfreq is not None and cutting.sfreq is not None and abs(recording.sfreq / cutting.sfreq - 1) > 1e-3:
-        raise BadFileError(
-            f"{path}: says that its sampling frequency is {recording.sfreq:g} Hz; got sfreq={cutting.sfreq:g} (command "
-            "line: --sfreq). Leave it out"
-        )
     if recording.events is None:
         return _some_epochs(path, recording, cutting)
-    sfreq = recording.sfreq or cutting.sfreq
+    sfreq = cutting.sfreq or recording.sfreq
     if sfreq is None:
         raise BadFileError(
             f"{path}: does not state its sampling frequency; give it as sfreq=... (command line: --sfreq), in Hz"
         )
-    events = read_events(cutting.events, rules) if isinstance(cutting.events, Path) else recording.events
+    events = read_events(cutting.events, rules) if isinstance(cutting.events, Path) else _own_events(recording, sfreq)
     if not len(events):
         raise BadFileError(
             f"{path}: is a continuous recording without events; give a table with onsets (in seconds) and labels as "
@@ -467,13 +464,19 @@ def epochs_of(path: Path, recording: Recording, cutting: Cutting, rules: FileRul
         recording,
         data=data,
         axes=(*recording.axes[:-1], milliseconds(times)),
-        sfreq=sfreq,
         kind=f"{recording.kind}, cut {events.around}",
         columns=events.take(rows).columns,
         label=events.label,
         events=None,
         notes=(*recording.notes, *notes, *more),
     )
+
+
+def _own_events(recording: Recording, sfreq: float) -> Events:
+    """Return the events of a recording, at the times that they have at another sampling frequency."""
+    events, stretch = recording.events, (recording.sfreq or sfreq) / sfreq
+    assert events is not None
+    return replace(events, onset=events.onset * stretch, duration=events.duration * stretch)
 
 
 def _names_of(events: Events) -> Array:
@@ -484,9 +487,10 @@ def _some_epochs(path: Path, recording: Recording, cutting: Cutting) -> Recordin
     """Return the epochs with certain events, and the part of them within the window."""
     window = cutting.window
     if isinstance(cutting.events, Path) or window.delay or window.detrend is not None:
-        raise BadFileError(
+        raise DoesNotApplyError(
             f"{path}: is cut into epochs already; a table of events (command line: --events), --delay and --detrend "
-            "are for continuous recordings. Leave them out"
+            "are for continuous recordings. Leave them out",
+            *("delay", "detrend"),
         )
     if cutting.names is not None:
         column = cutting.label or recording.label

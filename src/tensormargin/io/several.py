@@ -45,7 +45,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
     Parameters
     ----------
     parts : sequence of SampleSet
-        At least two.
+        At least one.
     by_file : bool
         Whether the file of a sample is its group.
     """
@@ -58,6 +58,8 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         affine is not None and not all(np.allclose(part.affine, affine) for part in parts)
     ):
         notes.append(f"the files have different affines; that of {first.source} is used")
+    kinds = ", ".join(dict.fromkeys(part.kind for part in parts))
+    kind = kinds if len(parts) == 1 else f"{len(parts)} files: {kinds}"
     names = [name for part in parts for name in part.names or map(str, range(len(part.data)))]
     return replace(
         first,
@@ -67,14 +69,15 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         names=None if all(part.names is None for part in parts) else names,
         affine=affine,
         source=first.source if len(parts) == 1 else f"{first.source} and {len(parts) - 1} more",
-        kind=f"{len(parts)} files: {', '.join(dict.fromkeys(part.kind for part in parts))}",
+        kind=kind,
         notes=tuple(dict.fromkeys(notes)),
         warnings=() if groups is not None else _warnings(parts),
         confounds=_confounds(parts),
         sfreq=_common(parts, "sfreq"),
         field=_common(parts, "field"),
         axes=_axes(parts),
-        files=files,
+        files=None if len(parts) == 1 else files,
+        loading={**first.loading, "kind": kind, **({"groups": FILE} if by_file else {})},
     )
 
 

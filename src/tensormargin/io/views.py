@@ -338,6 +338,8 @@ def _other_file(
 ) -> tuple[_Part, list[str]]:
     """Return a view from another file, with its samples in the order of the first file's."""
     passed = {key: options[key] for key in ("size", "lazy", "chunks", *_RULES) if key in options}
+    if passed.get("size") is None and options.get("like") is not None:
+        passed["size"] = options["like"].loading.get("size")
     is_container = container_kind(file) is not None
     if is_container or not (file.is_dir() or is_table(file)):
         passed.pop("size", None)
@@ -423,6 +425,7 @@ def _joined(
             name: (array if is_lazy(array) else from_array(array)).rechunk({0: chunks})
             for name, array in arrays.items()
         }
+    covariates = {} if coding is None else {"covariates": [name for name, _ in coding.columns]}
     return replace(
         main,
         data=Views(arrays),
@@ -433,4 +436,5 @@ def _joined(
         notes=tuple(dict.fromkeys(notes)),
         coding=coding,
         sources={part.name: part.source for part in parts},
+        loading={**main.loading, "views": [part.name for part in parts], **covariates},
     )

@@ -18,19 +18,34 @@ from .rules import BadFileError, FileRules, quoted, shape_of_part
 _TYPES = {348: nibabel.Nifti1Image, 540: nibabel.Nifti2Image}  # by the size of the header, which comes first
 _COPIES = 3  # of the values while they are scaled
 _DRAINED = 2**20
+_TIME_UNITS = 0b111000  # the bits of xyzt_units that tell the unit of time
+_SECONDS = {0: 1.0, 8: 1.0, 16: 1e-3, 24: 1e-6}  # by these bits; a unit that is not stated is taken for seconds
+_SHORTEST, _LONGEST = 0.01, 60.0  # repetition times, in seconds
 
 
 class Header(NamedTuple):
-    """Shape and affine of a NIfTI file."""
+    """Shape, affine and repetition time in seconds (None if it is not plausible) of a NIfTI file."""
 
     shape: tuple[int, ...]
     affine: Array
+    tr: float | None
 
 
 def read_header(path: Path, rules: FileRules) -> Header:
-    """Return shape and affine."""
+    """Return shape, affine and repetition time."""
     with _opened(path) as (image, _):
-        return Header(tuple(map(int, image.shape)), np.asarray(image.affine, np.float64))
+        affine = np.asarray(image.affine, np.float64)
+        return Header(tuple(map(int, image.shape)), affine, _repetition_time(image.header))
+
+
+def _repetition_time(header: Any) -> float | None:
+    """Return the time between volumes in seconds; None if a header says none, or what programs write by default."""
+    if len(header.get_zooms()) < 4:
+        return None
+    stated, code = float(header["pixdim"][4]), int(header["xyzt_units"]) & _TIME_UNITS
+    is_default = stated == 1.0 and code == 0
+    seconds = float(f"{stated * _SECONDS.get(code, 0.0):.6g}")
+    return seconds if _SHORTEST <= seconds <= _LONGEST and not is_default else None
 
 
 def read_volume(path: Path, where: tuple[slice, ...], rules: FileRules) -> tuple[Array, Array]:
