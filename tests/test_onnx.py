@@ -172,13 +172,20 @@ def scored(n_classes: int, scheme: str):
     return st.lists(row, min_size=1, max_size=4).map(lambda rows: np.array(rows, np.float32))
 
 
-@given(st.data(), st.integers(2, 6), st.sampled_from(["ovo", "ovr"]), st.sampled_from([0.0, 0.25]))
-def test_decisions_and_probabilities_from_any_scores(data, n_classes, scheme, offset):
+@given(
+    st.data(),
+    st.integers(2, 6),
+    st.sampled_from(["ovo", "ovr"]),
+    st.sampled_from([0.0, 0.25]),
+    st.sampled_from([(), (3.0, 0.02)]),  # older files have neither power nor share
+)
+def test_decisions_and_probabilities_from_any_scores(data, n_classes, scheme, offset, of_classes):
     from tensormargin.onnx_export.decisions import decide, probabilities
     from tensormargin.onnx_export.graph import Graph
 
     scores = data.draw(scored(n_classes, scheme))
-    calibration = np.column_stack([np.linspace(0.5, 2, scores.shape[1]), np.full(scores.shape[1], offset)])
+    same = [np.full(scores.shape[1], number) for number in (offset, *(of_classes if n_classes > 2 else ()))]
+    calibration = np.column_stack([np.linspace(0.5, 2, scores.shape[1]), *same])
     graph = Graph(scores.shape[1:])
     decisions, predicted = decide(graph, graph.samples, n_classes, scheme)
     found = probabilities(graph, graph.samples, predicted, calibration, n_classes, scheme)

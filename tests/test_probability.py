@@ -149,3 +149,71 @@ class TestWhatIsSaidOfThem:
         assert describe_strengths(TensorMarginClassifier(lam=10)) == "λ = 10, μ1 = 1, μ2 = 1 (scale-free)"
         paper = describe_strengths(TensorMarginClassifier(mu1=0, mu2=2, scale_free=False))
         assert paper.startswith("λ = 1, μ1 = 0, μ2 = 2 (as in the paper")
+
+
+def expected_calibration_error(probabilities, codes):
+    """Return the mean distance between the greatest probability and the share that is right, over ten bins."""
+    top, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == codes
+    bins = np.minimum((10 * top).astype(int), 9)
+    return np.abs(np.bincount(bins, top - right)).sum() / len(codes)
+
+
+@pytest.fixture(scope="module")
+def many():
+    images, labels = load_digits(return_X_y=True)
+    rows = np.random.RandomState(0).permutation(len(labels))[:1200]
+    return images[rows].reshape(-1, 8, 8), labels[rows]
+
+
+@pytest.fixture(scope="module", params=["ovo", "ovr", "search"])
+def fitted(many, request):
+    X, y = many
+    if request.param == "search":
+        clf = TensorMarginClassifierCV(("cp",), (2,), (1,), (1,), multi_class="ovo", tol=1e-2, random_state=0)
+    else:
+        clf = TensorMarginClassifier("cp", 2, multi_class=request.param, probability=True, tol=1e-2, random_state=0)
+    return clf.fit(X[:400], y[:400])
+
+
+PAIRS = ((0, 1), (0, 2), (1, 2))
+
+
+class TestManyClasses:
+    def test_are_calibrated(self, fitted, many):
+        """Sigmoids alone are 18 and 10 points off here."""
+        X, y = many[0][400:], many[1][400:]
+        assert expected_calibration_error(fitted.predict_proba(X), y) < 0.05
+        scheme = getattr(fitted, "classifier_", fitted).multi_class
+        alone = class_probabilities(fitted.binary_scores(X), fitted.calibration_[:, :2], scheme)
+        assert expected_calibration_error(alone, y) > 0.08
+
+    def test_power_and_share_leave_the_order_of_classes(self, fitted, many):
+        X = many[0][400:]
+        scheme = getattr(fitted, "classifier_", fitted).multi_class
+        scores = fitted.binary_scores(X)
+        flat = np.column_stack(
+            [fitted.calibration_[:, :2], np.ones(len(fitted.calibration_)), np.zeros_like(scores[0])]
+        )
+        np.testing.assert_array_equal(
+            fitted.predict_proba(X).argmax(axis=1), class_probabilities(scores, flat, scheme).argmax(axis=1)
+        )
+
+    @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+    def test_hold_out_samples_that_are_all_right_give_no_certainty(self, scheme):
+        codes = np.repeat(np.arange(3), 10)
+        signs = np.where(codes[:, None] == np.arange(3), 5.0, -5.0)
+        scores = signs if scheme == "ovr" else np.column_stack([signs[:, j] - signs[:, i] for i, j in PAIRS])
+        calibration = calibrate(scores, codes, None, 3, scheme)
+        top = class_probabilities(scores, calibration, scheme).max(axis=1)
+        assert np.all((top > 0.9) & (top < 1 - 1 / 100))
+
+    @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+    @pytest.mark.parametrize("scale", [0.0, 1e-300, 1.0, 1e300])
+    def test_scores_of_any_size_give_probabilities(self, scheme, scale):
+        rng = np.random.RandomState(0)
+        scores, codes = scale * rng.standard_normal((20, 3)), rng.randint(0, 3, 20)
+        for weights in (None, np.zeros(20)):
+            calibration = calibrate(scores, codes, weights, 3, scheme)
+            found = class_probabilities(scores, calibration, scheme)
+            assert np.isfinite(found).all()
+            np.testing.assert_allclose(found.sum(axis=1), 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit, softmax
 from scipy.stats import chi2
 
@@ -22,10 +23,17 @@ _STEPS = 100
 _CHANGE_AT_CHANCE = float(chi2.ppf(0.95, 1))
 _HALVINGS = 40
 _LARGEST = 1e300  # arguments are clipped to it, since differences of infinities are undefined
+_FARTHEST = 1e6  # differences of logits beyond it mean the same
+_BOUNDS = ((-7.0, 5.0), (-12.0, 3.0))  # of the logarithm of a power and the log-odds of a share
+_PRECISELY = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 500}
 
 
 def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int, scheme: str) -> FloatArray:
     """Return the slope and offset of each binary problem, fitted to the scores of held-out samples.
+
+    With more than two classes, a power of the class probabilities is fitted to the same scores (`fit_power`). Without
+    it they are far too even: most of the problems that a sample takes part in are about other classes, and each is
+    calibrated on few samples (docs/method.md has the measurements).
 
     Parameters
     ----------
@@ -39,13 +47,18 @@ def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int
 
     Returns
     -------
-    ndarray of shape (n_problems, 2)
+    ndarray of shape (n_problems, 2), or (n_problems, 4) for more than two classes
+        Slopes and offsets; then the power and the share of `fit_power`, which are the same for all problems.
     """
     counts = np.ones(len(codes)) if weights is None else counted(weights)
     problems = binary_problems(codes, n_classes, scheme)
     rows = [slice(None) if problem.rows is None else problem.rows for problem in problems]
     sigmoids = [(scores[own, k], problems[k].signs, counts[own]) for k, own in enumerate(rows)]
-    return np.array([fit_needed_sigmoid(*one) for one in sigmoids], np.float64)
+    calibration = np.array([fit_needed_sigmoid(*one) for one in sigmoids], np.float64)
+    if n_classes == 2:
+        return calibration
+    of_classes = fit_power(_logits(_arguments(scores, calibration.T), scheme), codes, counts)
+    return np.column_stack([calibration, np.tile(of_classes, (len(calibration), 1))])
 
 
 def counted(weights: Array) -> FloatArray:
@@ -101,6 +114,31 @@ def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True)
     centre, spread = _centre_and_spread(scores, counts)
     slope, shift = _most_likely((scores - centre) / spread, targets, counts)
     return slope / spread, shift - slope * (centre / spread)
+
+
+def fit_power(logits: FloatArray, codes: Array, counts: FloatArray) -> tuple[float, float]:
+    """Return t and e of ``P(class k) = (1 - e) softmax(t logits)_k + e / n_classes``, by maximum likelihood.
+
+    The share e takes samples that all problems are wrong about, which would otherwise make all probabilities more
+    even. So that both are finite if all samples are classified correctly, two more samples count, one of each kind, and
+    ``log t`` has a standard normal prior: with twenty samples neither is felt.
+    """
+    n_classes = logits.shape[1]
+    centred = np.maximum(logits - logits.max(axis=1, keepdims=True), -_FARTHEST)
+    own = (np.arange(len(codes)), codes)
+
+    def loss(point: FloatArray) -> tuple[float, FloatArray]:
+        power, share = np.exp(point[0]), expit(point[1])
+        softened = softmax(power * centred, axis=1)
+        likelihood = (1 - share) * softened[own] + share / n_classes
+        slope = softened[own] * (centred[own] - np.sum(softened * centred, axis=1))
+        by_power = (counts / likelihood) @ slope * (1 - share) * power - point[0]
+        by_share = (counts / likelihood) @ (1 / n_classes - softened[own]) * share * (1 - share) + 1 - 2 * share
+        value = counts @ np.log(likelihood) + np.log(share) + np.log1p(-share) - point[0] ** 2 / 2
+        return -float(value), -np.array([by_power, by_share])
+
+    found = minimize(loss, [0.0, -3.0], jac=True, method="L-BFGS-B", bounds=_BOUNDS, options=_PRECISELY)
+    return float(np.exp(found.x[0])), float(expit(found.x[1]))
 
 
 def _smoothed_targets(positive: Array, counts: Array) -> FloatArray:
@@ -180,19 +218,30 @@ def class_probabilities(scores: Array, calibration: Array, scheme: str) -> Float
     Parameters
     ----------
     scores : ndarray of shape (n_samples, n_problems)
-    calibration : ndarray of shape (n_problems, 2)
-        Slope and offset of each binary problem.
+    calibration : ndarray of shape (n_problems, 2) or (n_problems, 4)
+        As `calibrate` returns it; models of several classes in older files have slopes and offsets only.
     scheme : {"ovo", "ovr"}
     """
-    arguments = _arguments(scores, calibration.T)
+    arguments = _arguments(scores, calibration[:, :2].T)
     if arguments.shape[1] == 1:
         return expit(np.hstack([-arguments, arguments]))
-    # One-vs-rest: the sigmoids over their sum, computed with logarithms since they may all underflow to zero.
-    probabilities = softmax(log_expit(arguments), axis=1) if scheme == "ovr" else couple(_pairwise(expit(arguments)))
+    if calibration.shape[1] > 2:
+        power, share = calibration[0, 2:]
+        probabilities = softmax(power * _logits(arguments, scheme), axis=1)
+        probabilities = (1 - share) * probabilities + share / probabilities.shape[1]
+    elif scheme == "ovr":  # the sigmoids over their sum, with logarithms since they may all underflow to zero
+        probabilities = softmax(log_expit(arguments), axis=1)
+    else:
+        probabilities = couple(_pairwise(expit(arguments)))
     if calibration[:, 1].any():  # an offset moves the decision on purpose
         return probabilities
     n_classes = probabilities.shape[1]
     return _most_probable_is(predicted_codes(combine_scores(scores, n_classes, scheme)), probabilities)
+
+
+def _logits(arguments: FloatArray, scheme: str) -> FloatArray:
+    """Return numbers of each class that become probabilities by `softmax`, before they are multiplied by the power."""
+    return arguments if scheme == "ovr" else np.log(np.maximum(couple(_pairwise(expit(arguments))), CERTAIN))
 
 
 def logarithms(probabilities: FloatArray) -> FloatArray:

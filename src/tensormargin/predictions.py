@@ -48,11 +48,14 @@ class Predictions:
     columns : dict of str to ndarray
         "file" of samples from several files, "label" and "group" if known, then "probability of CLASS" for each class,
         or "score of CLASS" for a model without probabilities.
+    made_by : str or None
+        How the probabilities were made, see `probabilities_from`.
     """
 
     names: list[str]
     predicted: Array
     columns: dict[str, Array]
+    made_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,8 @@ def predictions_of(model: Any, samples: SampleSet, axes: AnyAxes = None) -> Pred
     predicted, strengths = last.predict(ready, **more), _strengths(last, ready, more)
     if is_lazy(ready):
         predicted, strengths = computed(predicted, strengths)  # together, so that chunks are read once
-    return Predictions(names, np.asarray(predicted), columns | _by_class(last, np.asarray(strengths)))
+    columns |= _by_class(last, np.asarray(strengths))
+    return Predictions(names, np.asarray(predicted), columns, probabilities_from(last))
 
 
 def _numbered(samples: SampleSet) -> list[str]:
@@ -215,6 +219,22 @@ def _strengths(last: Any, X: Array, more: dict[str, Any]) -> Any:
     """Return probabilities, or scores if the model has none."""
     method = last.predict_proba if hasattr(last, "predict_proba") else last.decision_function
     return method(X, **more)
+
+
+def probabilities_from(last: Any) -> str | None:
+    """Return how the probabilities of a model's last estimator were made; None for a model without probabilities."""
+    if not hasattr(last, "predict_proba"):
+        return None
+    calibration = getattr(last, "calibration_", None)
+    if calibration is None:
+        return f"predict_proba of {type(last).__name__}"
+    n_problems, n_columns = calibration.shape
+    pairs = getattr(last, "classifier_", last).multi_class_ == "ovo"
+    what = f"sigmoids of {n_problems} " + ("pairs, coupled" if pairs else "classes against the rest, normalised")
+    what = "sigmoid of the score" if n_problems == 1 else what
+    sharpened = f", to the power {calibration[0, 2]:.3g}" if n_columns > 2 else ""
+    folds = getattr(last, "n_splits_", None)
+    return f"{what}{sharpened}; cross-validated{'' if folds is None else f' in {folds} folds'}"
 
 
 def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
@@ -277,7 +297,7 @@ def agreement_on_scene(predicted: Array, scene: Scene, classes: Sequence[Any]) -
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:
-    """Write a CSV file with one row per sample, atomically.
+    """Write a CSV file with one row per sample, atomically. The last column says how the probabilities were made.
 
     Text that a spreadsheet would take for a formula gets an apostrophe in front, see `neutral`. Line breaks in labels
     are quoted, and read back by `csv.reader` if the file is opened with ``newline=""``.
@@ -288,12 +308,15 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
     before = [name for name in ("file",) if name in predictions.columns]
     known = [name for name in ("label", "group") if name in predictions.columns]
     others = [name for name in predictions.columns if name not in (*before, *known)]
-    rows = [[*before, "sample", *known, "predicted", *others]]
+    last = [] if predictions.made_by is None else [("probabilities from", predictions.made_by)]
+    rows = [[*before, "sample", *known, "predicted", *others, *(name for name, _ in last)]]
     for row, name in enumerate(predictions.names):
         file = [predictions.columns[column][row] for column in before]
         given = [predictions.columns[column][row] for column in known]
         strengths = [f"{predictions.columns[column][row]:.6g}" for column in others]
-        rows.append([*map(neutral, (*file, name, *given, predictions.predicted[row])), *strengths])
+        rows.append(
+            [*map(neutral, (*file, name, *given, predictions.predicted[row])), *strengths, *(text for _, text in last)]
+        )
     for cells in rows:  # by default, a carriage return alone is not quoted before Python 3.13
         (quoted if any("\r" in one for one in cells) else plain).writerow(cells)
     with (

@@ -64,9 +64,10 @@ def predict_command(
 ) -> None:
     """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
-    The CSV file has one row per sample: its name or number (of several files, the file first), the predicted class, and
-    the probability (for models without probabilities, the score) of every class. Text that a spreadsheet would take for
-    a formula (=, +, - or @ in front, unless it is a number) gets an apostrophe in front.
+    The CSV file has one row per sample: its name or number (of several files, the file first), the predicted class,
+    the probability (for models without probabilities, the score) of every class, and how the probabilities were made.
+    Text that a spreadsheet would take for a formula (=, +, - or @ in front, unless it is a number) gets an apostrophe
+    in front.
     """
     from ..io import load_model
     from ..predictions import agreement, predictions_of, write_predictions
@@ -102,10 +103,13 @@ def predict_command(
             "n_samples": len(rows.predicted),
             **found.facts,
             "predicted": counts,
+            "probabilities_from": rows.made_by,
         }
         print_json(content)
         return
     click.echo(f"Wrote {files[0]}: {len(rows.predicted)} predictions")
+    if rows.made_by is not None:
+        click.echo(f"Probabilities: {rows.made_by}")
     for line in found.lines(f"the labels that came with {samples.source}"):
         click.echo(line)
 

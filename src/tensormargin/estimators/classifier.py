@@ -112,8 +112,11 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         classes the first is ``"rest"``.
     rank_ : int, tuple of int or None
         The rank of the weights; None for "full".
-    calibration_ : ndarray of shape (n_problems, 2)
-        Slope and offset of the sigmoid of each binary problem, if ``probability``.
+    calibration_ : ndarray of shape (n_problems, 2), or (n_problems, 4) for more than two classes
+        If ``probability``: slope and offset of the sigmoid of each binary problem; then the power and the share that
+        turn them into probabilities of several classes, equal in all rows (`predict_proba`).
+    n_splits_ : int
+        Number of folds that the probabilities were calibrated on.
     n_iter_ : int
         Number of sweeps, the maximum over the binary problems.
     history_ : dict, or a list of dicts for several binary problems

@@ -44,7 +44,7 @@ class WithProbabilities:
 
 
 def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
-    """Set ``calibration_``, the sigmoids fitted to the scores of held-out samples."""
+    """Set ``calibration_``, the sigmoids fitted to the scores of held-out samples, and ``n_splits_``."""
     from .many_fits import fit_many  # not above: it imports the classifier, which imports this module
 
     X, weights = training.array.X, training.weights
@@ -61,6 +61,7 @@ def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
     )
     rows = np.concatenate(tests)
     calibration = calibrate(scores, codes[rows], weights[rows], len(classes), classifier.multi_class)
+    classifier.n_splits_ = len(tests)
     classifier.calibration_ = training.array.kept(calibration)
 
 

@@ -176,12 +176,16 @@ def _arrays(part: Any) -> Iterator[Array]:
 
 
 def _check_calibration(model: Any, n_problems: int | None = None) -> None:
-    """Raise ValueError if the calibration of a classifier or a search is not one slope and offset per problem."""
+    """Raise ValueError if the calibration of a classifier or a search is not what each of its problems needs.
+
+    That is a slope and an offset, and with several classes a power and a share, which older files lack.
+    """
     if not hasattr(model, "calibration_"):
         return
     if n_problems is None:
         n_problems = len(problem_classes(model.classes_, model.classifier_.multi_class_))
-    _need(model, "calibration_", model.calibration_, (n_problems, 2))
+    columns = 4 if n_problems > 1 and np.shape(model.calibration_)[1:] == (4,) else 2
+    _need(model, "calibration_", model.calibration_, (n_problems, columns))
 
 
 def _check_search(search: Any) -> None:

@@ -58,15 +58,21 @@ def _pair_places(n_classes: int) -> Array:
 
 def probabilities(graph: Graph, scores: str, predicted: str, calibration: Array, n_classes: int, scheme: str) -> str:
     """Return the name of the class probabilities, of shape (n_samples, n_classes)."""
-    slopes, offsets = np.asarray(calibration, np.float64).T
+    slopes, offsets, *of_classes = np.asarray(calibration, np.float64).T
     arguments = graph.add("Add", graph.add("Mul", scores, slopes), offsets)
     negative = graph.add("Neg", arguments)
     if n_classes == 2:
         return graph.add("Sigmoid", graph.add("Concat", negative, arguments, axis=1))
-    if scheme == "ovr":
+    coupled = None if scheme == "ovr" else _coupled(graph, arguments, negative, n_classes)
+    if of_classes:
+        power, share = (column[0] for column in of_classes)
+        logits = arguments if coupled is None else graph.add("Log", graph.add("Max", coupled, CERTAIN))
+        softened = graph.add("Softmax", graph.add("Mul", logits, power), axis=1)
+        found = graph.add("Add", graph.add("Mul", softened, 1 - share), share / n_classes)
+    elif coupled is None:  # models in older files
         found = graph.add("Softmax", graph.add("Neg", graph.add("Softplus", negative)), axis=1)
     else:
-        found = _coupled(graph, arguments, negative, n_classes)
+        found = coupled
     return found if offsets.any() else _most_probable_is(graph, predicted, found, n_classes)
 
 

@@ -160,8 +160,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         Why the search ended early; empty if it did not.
     lowered_ranks_ : list of tuple
         Decomposition, requested rank and used rank, wherever samples were too small for the requested rank.
-    calibration_ : ndarray of shape (n_problems, 2)
-        Slope and offset of each binary problem's sigmoid.
+    calibration_ : ndarray of shape (n_problems, 2), or (n_problems, 4) for more than two classes
+        As in `TensorMarginClassifier`.
     classes_, n_features_in_, sample_shape_ : as in `TensorMarginClassifier`
     n_splits_ : int
     refit_time_ : float
@@ -514,13 +514,16 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         """Return class probabilities, one column per class.
 
         The score of each binary problem is mapped by a sigmoid (Platt 1999) fitted to the scores of held-out samples,
-        weighted by ``sample_weight``. One-vs-one problems are coupled by the method of Wu, Lin and Weng (2004),
-        one-vs-rest ones normalised. With few samples the probabilities are rough.
+        weighted by ``sample_weight``. Of more than two classes, one-vs-one sigmoids are coupled by the method of Wu,
+        Lin and Weng (2004), one-vs-rest ones normalised (the softmax of their arguments). Both are then raised to a
+        power t and mixed with a share e of equal probabilities, fitted to the same held-out samples: otherwise
+        probabilities of many classes are far too even (docs/method.md). With few samples they are rough.
 
         The sigmoid has an offset if the held-out scores require one (a likelihood-ratio test at 5 %), mostly because of
         class weights or a rare class. Then the most probable class is not always the one that `predict` returns: with
         ``class_weight="balanced"`` a sample may be assigned to a rare class although another one is more probable.
-        Without offsets (the second column of ``calibration_`` is zero) the two always agree.
+        Without offsets (the second column of ``calibration_`` is zero) the two always agree. Power and share never
+        change which class is the most probable one.
         """
         return self._calibrated("predict_proba", X, Metadata(groups, confounds))
 
