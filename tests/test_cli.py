@@ -230,7 +230,15 @@ def test_report_with_and_without_samples(brain_model, tmp_path):
     assert "<h2>Margins</h2>" not in alone
     assert "activation pattern" in full
     for text in (alone, full):
-        for heading in ("Data", "Comparison", "Chosen model", "Convergence", "Weight map", "Factors", "Methods"):
+        for heading in (
+            "Data",
+            "Comparison",
+            "Chosen model",
+            "Convergence",
+            "Pattern and weight",
+            "Factors",
+            "Methods",
+        ):
             assert f"<h2>{heading}</h2>" in text
 
 
@@ -256,7 +264,7 @@ def test_compare_writes_a_page_and_report_makes_it_again(tmp_path):
     assert ("<h2>Winner: SVM</h2>" in page, "<h2>Winner" in again) == (True, False)  # JSON has no model
     first = [text[: text.index('<section id="what-this')].split("<nav")[0] for text in (page, again)]
     assert first[0] == first[1]
-    for heading in ("Weight map", "Factors", "Margins", "Confusion matrix", "Predictions"):
+    for heading in ("Pattern and weight", "Factors", "Margins", "Confusion matrix", "Predictions"):
         assert f"<h2>{heading}</h2>" in page
     content = json.loads(out)
     assert [row["method"] for row in content["summary"]] == ["SVM", "LinearSVC", "CP-PLSR", "majority class"]
@@ -317,7 +325,7 @@ def test_eeg_from_the_catalogue_to_a_page(data_folder, tmp_path):
     assert "the majority class: 63.9 %" in out
     with Image.open(tmp_path / "w.png") as image:
         assert image.size[0] > 300
-    assert "<h2>Weight map</h2>" in (tmp_path / "eeg.html").read_text()
+    assert "<h2>Pattern and weight</h2>" in (tmp_path / "eeg.html").read_text()
 
 
 # ------------------------------------------------------------------------------------------------------------ bad files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import zipfile
 
 import nibabel
 import numpy as np
@@ -13,18 +14,25 @@ from PIL import Image
 from sklearn.pipeline import make_pipeline
 
 from tensormargin import (
+    Convolutions,
+    Covariances,
     Crop,
     Mask,
+    NotAffineError,
     Tensorize,
+    TensorKernel,
     TensorMarginClassifier,
     TensorScaler,
     TensorUnion,
     Views,
     ViewTransformer,
     activation_pattern,
+    affine_form,
     cluster_table,
+    load_model,
     save_model,
 )
+from tensormargin.io import BadFileError
 from tensormargin.model_steps import problem_names, used_entries
 
 SHAPE = (6, 5, 4)
@@ -53,6 +61,7 @@ def scans(tmp_path_factory):
     """Return a folder with a 4D image of two classes, its labels, and a mask around both places."""
     folder = tmp_path_factory.mktemp("scans")
     X, y = planted("face", "house")
+    X[y == "house", 3, 3, 2] += 4.0  # a neighbour: clusters of one voxel are not listed
     X += np.linspace(0, 3, len(y))[:, None, None, None]  # what all voxels share, so that scores vary with all of them
     nibabel.save(nibabel.Nifti1Image(np.moveaxis(X, 0, -1).astype(np.float32), AFFINE), folder / "scans.nii.gz")
     (folder / "labels.csv").write_text("label\n" + "\n".join(y))
@@ -183,3 +192,133 @@ def test_long_names_of_classes_are_in_a_header_extension(tmp_path):
     assert header.extensions[0].get_content().decode() == said
     assert header["descrip"].item().decode()[:-3] == said[: len(header["descrip"].item().decode()) - 3]
     assert header["descrip"].item().endswith(b"...")
+
+
+class TestPatternsInModelFiles:
+    def test_are_those_of_the_fit(self, scans, tmp_path):
+        options = ("--labels-from", scans / "labels.csv", "--mask", scans / "mask.nii.gz", *PLAIN, "--no-report")
+        files = ("-o", tmp_path / "m.skops", "--pattern-map", tmp_path / "fit.nii.gz")
+        written("fit", scans / "scans.nii.gz", *options, *files)
+        told = written("inspect", tmp_path / "m.skops", "--pattern-map", tmp_path / "again.nii.gz")
+        assert "Activation pattern, which may be interpreted: --pattern-map FILE" in told.stdout
+        first, again = (nibabel.load(tmp_path / f"{name}.nii.gz") for name in ("fit", "again"))
+        np.testing.assert_array_equal(first.get_fdata(), again.get_fdata())
+        np.testing.assert_array_equal(again.affine, AFFINE)
+        assert again.header["descrip"].item() == b"positive: house against face"
+        written("report", tmp_path / "m.skops", "-o", tmp_path / "alone.html")
+        page = (tmp_path / "alone.html").read_text()
+        assert "<h2>Pattern and weight</h2>" in page
+        assert re.search(r'"kinds": \["activation pattern", "weight"\]', page)
+        assert "Clusters of the activation pattern, house against face: positive: house against face" in page
+
+    def test_of_several_views(self, tmp_path):
+        X, y = planted("face", "house")
+        views = Views(scan=X, slice=X[:, :, 1])
+        model = make_pipeline(ViewTransformer({"scan": TensorScaler()}), TensorMarginClassifier("cp", 1)).fit(views, y)
+        patterns = activation_pattern(model, views, y)
+        save_model(tmp_path / "m.skops", model, patterns=patterns)
+        written("inspect", tmp_path / "m.skops", "--pattern-map", tmp_path / "p.npy")
+        for name in views:
+            np.testing.assert_allclose(np.load(tmp_path / f"p-{name}.npy"), patterns[name][0], rtol=1e-6)
+        written("report", tmp_path / "m.skops", "-o", tmp_path / "alone.html")
+        assert (tmp_path / "alone.html").read_text().count('"kinds": ["activation pattern", "weight"]') == 2
+
+    def test_can_be_missing(self, tmp_path):
+        X, y = planted("face", "house")
+        save_model(tmp_path / "m.skops", TensorMarginClassifier("cp", 1).fit(X, y))
+        done = run("inspect", tmp_path / "m.skops", "--pattern-map", tmp_path / "p.npy")
+        assert done.returncode == 2
+        assert "holds no activation pattern" in said(done)
+        assert "tensormargin report MODEL DATA" in said(done)
+        assert not (tmp_path / "p.npy").exists()
+
+    def test_are_not_kept_if_they_are_too_large(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tensormargin.io.models._MOST_PATTERN_ENTRIES", 119)
+        X, y = planted("face", "house")
+        model = TensorMarginClassifier("cp", 1).fit(X, y)
+        save_model(tmp_path / "m.skops", model, patterns=activation_pattern(model, X, y))
+        assert load_model(tmp_path / "m.skops").patterns is None
+
+    @pytest.mark.parametrize("wrong", [np.full((1, 2), np.nan), np.zeros((2, 3)), np.zeros(3)])
+    def test_are_checked(self, tmp_path, wrong):
+        X, y = planted("face", "house")
+        save_model(tmp_path / "m.skops", TensorMarginClassifier("cp", 1).fit(X, y), patterns=wrong)
+        with pytest.raises(BadFileError, match="pattern '' must be finite numbers"):
+            load_model(tmp_path / "m.skops")
+
+    def test_cannot_be_changed(self, tmp_path):
+        X, y = planted("face", "house")
+        model = TensorMarginClassifier("cp", 1).fit(X, y)
+        save_model(tmp_path / "m.skops", model, patterns=activation_pattern(model, X, y))
+        with zipfile.ZipFile(tmp_path / "m.skops") as archive:
+            place = archive.getinfo("pattern-0.npy").header_offset + 200
+        content = bytearray((tmp_path / "m.skops").read_bytes())
+        content[place] ^= 1
+        (tmp_path / "m.skops").write_bytes(content)
+        with pytest.raises(BadFileError, match="SHA-256"):
+            load_model(tmp_path / "m.skops")
+
+
+def said(done):
+    return " ".join(done.stderr.split())
+
+
+@pytest.fixture
+def series():
+    y = np.repeat(["a", "b"], 15)
+    X = np.random.default_rng(1).normal(size=(30, 3, 40))
+    X[y == "b", 0] *= 2.0
+    return X, y
+
+
+class TestFeatures:
+    """Kernels, convolutions and covariances are no picture of the samples."""
+
+    @pytest.mark.parametrize(
+        ("step", "name"), [(Convolutions(n_features=200), "Convolutions"), (Covariances(), "Covariances")]
+    )
+    def test_are_not_written_as_maps(self, series, tmp_path, step, name):
+        X, y = series
+        model = make_pipeline(step, TensorMarginClassifier("full")).fit(X, y)
+        save_model(tmp_path / "m.skops", model, patterns=activation_pattern(model, X, y))
+        for option in ("--weight-map", "--pattern-map"):
+            done = run("inspect", tmp_path / "m.skops", option, tmp_path / "map.nii.gz")
+            assert done.returncode == 2
+            assert re.search(rf"on \d+ features that {name} makes, which are no picture of the samples", said(done))
+            assert "--linear" in said(done)
+        assert not (tmp_path / "map.nii.gz").exists()
+        written("report", tmp_path / "m.skops", "-o", tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text()
+        assert "data-viewer" not in page.partition("<script")[0]
+        assert "no picture of the samples" in page
+        with pytest.raises(NotAffineError, match="--linear"):
+            affine_form(model)
+
+    def test_of_kernels_name_the_remedy(self, series, tmp_path):
+        X, y = series
+        model = make_pipeline(TensorKernel("rbf"), TensorMarginClassifier("full")).fit(X, y)
+        save_model(tmp_path / "m.skops", model)
+        for arguments in (("inspect", "--weight-map", tmp_path / "w.png"), ("export", "-o", tmp_path / "m.onnx")):
+            done = run(arguments[0], tmp_path / "m.skops", *arguments[1:])
+            assert done.returncode == 2
+            assert "--linear" in said(done)
+            assert "NotAffineError" not in said(done)
+
+    def test_among_views_are_named_with_their_share(self, series, tmp_path):
+        X, y = series
+        union = TensorUnion([("raw", "passthrough"), ("conv", Convolutions(n_features=200)), ("rbf", TensorKernel())])
+        model = make_pipeline(union, TensorMarginClassifier("full")).fit(X, y)
+        pattern = activation_pattern(model, X, y)
+        save_model(tmp_path / "m.skops", model, patterns=pattern)
+        files = ("--weight-map", tmp_path / "w.npy", "--pattern-map", tmp_path / "p.npy")
+        done = written("inspect", tmp_path / "m.skops", *files)
+        shares = {name: f"{100 * float(own.mean()):.1f}" for name, own in model[-1].view_shares_.items()}
+        made = {"conv": "Convolutions", "rbf": "TensorKernel"}
+        named = ", ".join(f"{name} ({step}, {shares[name]} % of the score)" for name, step in made.items())
+        assert f"No picture of the samples, so not in the maps: {named}" in done.stdout
+        assert sorted(path.name for path in tmp_path.glob("*.npy")) == ["p.npy", "w-raw.npy"]
+        np.testing.assert_allclose(np.load(tmp_path / "p.npy"), pattern[0], rtol=1e-6)
+        written("report", tmp_path / "m.skops", "-o", tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text()
+        assert page.count("data-maps>") == 2  # the pattern on the samples, and the view that is them
+        assert f"has {shares['conv']} % of the score. Features of Convolutions are no picture" in page

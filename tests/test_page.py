@@ -358,7 +358,7 @@ def test_a_comparison_ends_with_its_winner(compared):
     headings = [section.heading for section in page.sections]
     assert headings[0] == "Comparison"
     assert f"Winner: {winner.method}" in headings
-    assert {"Margins", "Weight map", "Factors", "Confusion matrix", "Predictions"} <= set(headings)
+    assert {"Margins", "Pattern and weight", "Factors", "Confusion matrix", "Predictions"} <= set(headings)
     summary = {one["method"]: one["accuracy"] for one in content["summary"]}
     assert summary[winner.method] == max(summary[name] for name in ("SVM", "STuM"))
     assert winner.model.predict(samples.data).shape == samples.labels.shape

@@ -68,7 +68,7 @@ def text_of(html):
 
 def test_the_page_has_every_section_and_the_nested_estimate(fitted, html):
     facts, text = fitted[2], text_of(html)
-    sections = ("Data", "Comparison", "Chosen model", "Margins", "Convergence", "Weight map", "Factors")
+    sections = ("Data", "Comparison", "Chosen model", "Margins", "Convergence", "Pattern and weight", "Factors")
     for heading in (*sections, "Confusion matrix", "Predictions", "Methods"):
         assert heading in text
     evaluation = facts["about"]["evaluation"]
@@ -342,7 +342,7 @@ def test_a_click_moves_all_cuts_there(browser, page):
 
     opened(browser, page)
     canvas = find(browser, "[data-cuts] canvas")[0]
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", canvas)
     ActionChains(browser).move_to_element_with_offset(canvas, -canvas.size["width"] // 2 + 4, 0).click().perform()
     assert int(find(browser, "input[data-mode='2']")[0].get_attribute("value")) == 0
 

@@ -239,7 +239,7 @@ class TestWorkflow:
         page = model_page(model, facts, samples)
         headings = [section.heading for section in page.sections]
         assert {"Views", "View eeg", "View fmri", "View covariates"} <= set(headings)
-        assert not {"Weight map", "Factors"} & set(headings)
+        assert not {"Weight map", "Pattern and weight", "Factors"} & set(headings)
         text = re.sub(r"<[^>]*>", " ", render(page))
         assert "1 samples lack it" in text
         assert "sex=f" in text

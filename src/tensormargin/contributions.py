@@ -8,7 +8,7 @@ import numpy as np
 
 from ._namespace import to_host
 from ._typing import FloatArray
-from .model_steps import classifier_of, samples_for_classifier
+from .model_steps import classifier_of, feature_views, samples_for_classifier
 from .samples import sample_array, shares_of_variance
 from .samples.views import ViewArray
 from .views import Views
@@ -54,3 +54,15 @@ def view_shares(model: Any, X: Any, groups: Any = None) -> dict[str, FloatArray]
     stacked = np.stack([own.astype(np.float64) for own in scores.values()], axis=-1)
     shares = shares_of_variance(stacked, np.full(len(stacked), 1.0 / len(stacked)))
     return {name: shares[:, place] for place, name in enumerate(scores)}
+
+
+def features_in_words(model: Any) -> str:
+    """Return the views of a model that are no picture of its samples, with their shares of the score; "" if none."""
+    classifier, features = classifier_of(model), feature_views(model)
+    shares = classifier.view_shares_ if isinstance(classifier.coef_, dict) else {}
+    said = [
+        f"{name} ({features[name]}, {100 * float(own.mean()):.1f} % of the score)"
+        for name, own in shares.items()
+        if name in features and np.any(classifier.view_scale_[name])
+    ]
+    return f"No picture of the samples, so not in the maps: {', '.join(said)}" if said else ""

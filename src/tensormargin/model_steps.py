@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from .affine import sample_shape as sample_shape
 from .axes import AnyAxes, Axes
 from .chains import Chain, chain_of, every_step, known_axes, scales_by_group, without_confounds
 from .estimators import TensorMarginClassifier, to_device
-from .kernels import TensorKernel
 from .metadata import Metadata, check_needs
 from .preparation import Composite, Crop, Deconfound, Tensorize, TensorScaler, ViewTransformer, takes_ragged
 from .preparation.shaping import SetsToZero
@@ -38,7 +38,7 @@ from .preparation.steps import (
     needed_metadata,
     through,
 )
-from .pull_backs import NotAffineError, painted, volumes
+from .pull_backs import LINEAR, NotAffineError, painted, volumes
 from .views import views_or_array, views_or_samples
 
 
@@ -346,10 +346,10 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
     Scores are ``<map, Z> + constant``: the steps of the model are undone on the weight (`affine_form`). Group-wise
     scaling, the equalising of different lengths and steps that are not linear (band power, covariances) cannot be
     undone; the map then refers to the samples after that step. If views were made by such steps (`TensorUnion`), there
-    is one map per view, of the views as the classifier gets them but those of kernels. `Deconfound` leaves the weight
-    as it is: scores also have a linear function of the confounds. After a nilearn masker it refers to the images
-    returned by the masker's `inverse_transform`. For a CalibratedClassifierCV with several models, the map is the mean
-    over them.
+    is one map per view, of the views as the classifier gets them but those that are features (`feature_views`).
+    `Deconfound` leaves the weight as it is: scores also have a linear function of the confounds. After a nilearn masker
+    it refers to the images returned by the masker's `inverse_transform`. For a CalibratedClassifierCV with several
+    models, the map is the mean over them.
 
     Parameters
     ----------
@@ -381,7 +381,11 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
         classifier, steps = chain_of(model).classifier, chain_of(model).steps
         if classifier is None or not isinstance(classifier.coef_, dict):
             raise
-        return {name: own for name, own in classifier.coef_.items() if name not in _kernel_views(steps)}
+        features = _features(steps)
+        shown = {name: own for name, own in classifier.coef_.items() if name not in features}
+        if not shown:
+            raise
+        return shown
 
 
 def maps_on_samples(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
@@ -400,16 +404,38 @@ def maps_on_samples(model: Any, sample_shape: Sequence[int] | None = None) -> An
     return maps.astype(dtype_of(chain.classifier.coef_), copy=False)
 
 
-def _kernel_views(steps: Sequence[Any]) -> set[str]:
-    """Return the views that are features of kernels, which no map can show."""
-    return {
-        view
-        for step in steps
-        if isinstance(step, Composite)
-        for name, member in step.members
-        if any(isinstance(one, TensorKernel) for one in flat_steps([(name, member)]))
-        for view in step.views_[name].values()
-    }
+def feature_views(model: Any) -> dict[str, str]:
+    """Return the views that are features (of kernels, convolutions, covariances) and no picture of the samples.
+
+    The values are the names of the steps that make them; the only view of a model of one tensor is "".
+    """
+    return _features(chain_of(model).steps)
+
+
+def _features(steps: Sequence[Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for step in steps:
+        if isinstance(step, Composite):
+            for name, member in step.transformers_:
+                before = found.get(name if isinstance(step, ViewTransformer) else "")
+                own = _features(flat_steps([(name, member)]))
+                made = {outer: own.get(inner, own.get("", before)) for inner, outer in step.views_[name].items()}
+                found.update({outer: what for outer, what in made.items() if what is not None})
+        elif getattr(step, "makes_features", False):
+            found[""] = type(step).__name__
+    return found
+
+
+def check_picture(model: Any) -> None:
+    """Raise NotAffineError if maps of a model, weight and pattern, would be no picture of its samples but features."""
+    steps = chain_of(model).steps
+    features = _features(steps[: _map_space(steps)])
+    if "" in features and not _several_views(model):
+        size = prod(classifier_of(model).sample_shape_)
+        raise NotAffineError(
+            f"there is no map of this model: its weight is on {size} features that {features['']} makes, which are no "
+            f"picture of the samples. {LINEAR}"
+        )
 
 
 def problem_names(model: Any) -> list[str]:

@@ -13,6 +13,7 @@ from ._validation import checked_labels
 from .estimators import TensorMarginClassifier
 from .metadata import Metadata
 from .model_steps import (
+    check_picture,
     classifier_of,
     maps_on_samples,
     original_samples,
@@ -97,6 +98,20 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
     return patterns
 
 
+def pattern_of(model: Any, samples: Any, stored: Any = None) -> Any:
+    """Return the stored activation patterns of a model, or those on a `SampleSet`.
+
+    They are None without labels, and if they are no picture of the samples (`check_picture`).
+    """
+    try:
+        check_picture(model)
+    except NotAffineError:
+        return None
+    if stored is not None or samples is None or samples.target is None:
+        return stored
+    return activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
+
+
 class ViewMaps(NamedTuple):
     """The weights of several views, their activation patterns, and the samples that both refer to.
 
@@ -105,11 +120,14 @@ class ViewMaps(NamedTuple):
     weights, patterns : dict of str to ndarray of shape (n_problems, I_1, ..., I_M)
         ``patterns`` is None without samples.
     samples : Views or None
+    on_samples : bool
+        Whether all of them are on the original samples, not on the views as the classifier gets them.
     """
 
     weights: dict[str, Array]
     patterns: dict[str, FloatArray] | None
     samples: Views | None
+    on_samples: bool
 
 
 def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, confounds: Any = None) -> ViewMaps:
@@ -132,15 +150,15 @@ def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, conf
         weights = None
     if isinstance(weights, dict) and weights.keys() == classifier.coef_.keys():
         if X is None:
-            return ViewMaps(weights, None, None)
+            return ViewMaps(weights, None, None, True)
         pattern = activation_pattern(model, X, y, groups, confounds)
         shown = samples_for_map(model, original_samples(model, X), Metadata(groups, confounds))
-        return ViewMaps(weights, pattern, shown)
+        return ViewMaps(weights, pattern, shown, True)
     weights = {name: to_host(own) for name, own in classifier.coef_.items()}
     if X is None:
-        return ViewMaps(weights, None, None)
+        return ViewMaps(weights, None, None, False)
     shown = samples_for_classifier(model, X, Metadata(groups, confounds))
-    return ViewMaps(weights, activation_pattern(classifier, shown, y), shown)
+    return ViewMaps(weights, activation_pattern(classifier, shown, y), shown, False)
 
 
 def _pattern(shown: Any, loadings: Array, used: Array | None) -> FloatArray:

@@ -30,6 +30,10 @@ _MAGNITUDES = (1e-3, 1.0, 1e3, 1e6)  # of random samples: clipping or a logarith
 _ROUNDING, _SINGLE_ROUNDING = 1e-9, 1e-4  # of a score, relative to the sum of its absolute terms
 
 
+LINEAR = "Fit again with --linear (linear=True of auto_model), which tries only what is linear in the samples"
+"""What to do if there is neither a weight on the samples nor an export."""
+
+
 class NotAffineError(TypeError):
     """Raised if a step of a model is not affine, or if there is no rule to pull a weight back through it.
 
@@ -168,7 +172,7 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
     if step.maps_after:
         raise NotAffineError(
             f"cannot take a weight back through {type(step).__name__}: what it returns is not linear in the samples. "
-            "tensormargin.weight_maps has the weight on what it returns"
+            f"tensormargin.weight_maps has the weight on what it returns. {LINEAR}"
         )
     if None in step.sample_shape_in_:
         raise NotAffineError(
@@ -190,7 +194,7 @@ def _through_kernel(step: TensorKernel, weights: Array) -> tuple[Array, Array]:
     try:
         return step.pull_back(weights), np.zeros(len(weights))
     except TypeError as error:
-        raise NotAffineError(str(error)) from error
+        raise NotAffineError(f"{error}. {LINEAR}") from error
 
 
 register_pull_back(TensorKernel, _through_kernel)

@@ -16,10 +16,14 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def map_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --weight-map and --pattern-map to a command."""
+    """Add --pattern-map and --weight-map to a command."""
     for option in (
-        click.option("--pattern-map", type=_FILE, help="Write the activation pattern (Haufe et al. 2014), too."),
-        click.option("--weight-map", type=_FILE, help="Write the weight: .nii, .nii.gz, .npy, .png or .csv."),
+        click.option("--weight-map", type=_FILE, help="Write the weight, which only says how classes are told apart."),
+        click.option(
+            "--pattern-map",
+            type=_FILE,
+            help="Write the activation pattern, which may be interpreted: .nii, .nii.gz, .npy, .png or .csv.",
+        ),
     ):
         command = option(command)
     return command
@@ -81,32 +85,34 @@ def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
 
 def write_maps(
     model: Any,
-    samples: SampleSet | None,
+    patterns: Any,
     weight_map: Path | None,
     pattern_map: Path | None,
     affine: Any,
     axes: AnyAxes = None,
 ) -> list[Path]:
-    """Write the requested maps and return their paths.
+    """Write the requested maps, patterns first, and return their paths.
 
     Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
     views to one file each. ``axes`` are those of the samples.
     """
-    from ..model_steps import axes_of_maps, weight_maps
+    from ..model_steps import axes_of_maps, check_picture, weight_maps
 
     written = []
     if weight_map is None and pattern_map is None:
         return []
+    check_picture(model)
     modes = axes_of_maps(model, axes)
+    if pattern_map is not None:
+        if patterns is None:
+            raise ValueError(
+                "this model file holds no activation pattern: it was written by an earlier version or without samples, "
+                "or the pattern has too many entries. Fit again with --pattern-map, or see it in the report: "
+                "tensormargin report MODEL DATA -o report.html"
+            )
+        written += _save(pattern_map, patterns, model, "pattern", affine, modes)
     if weight_map is not None:
         written += _save(weight_map, weight_maps(model), model, "weight", affine, modes)
-    if pattern_map is not None:
-        from ..patterns import activation_pattern
-
-        if samples is None:
-            raise ValueError("--pattern-map needs the samples; give DATA")
-        pattern = activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
-        written += _save(pattern_map, pattern, model, "pattern", affine, modes)
     return written
 
 

@@ -105,10 +105,11 @@ def blaming(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         from ..io import BadFileError
+        from ..pull_backs import NotAffineError
 
         if isinstance(error, BadFileError) or str(path) in str(error):
             raise
-        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        words = str(error) if isinstance(error, ValueError | NotAffineError) else f"{type(error).__name__}: {error}"
         raise BadFileError(f"{path}: cannot be used ({words[:_WORDS]})") from error
 
 

@@ -222,8 +222,8 @@ def fit_command(
             ready()
             fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
             with all_or_none():
-                _write(fitted, samples, out, page, display)
-                maps = write_maps(fitted.model, samples, weight_map, pattern_map, samples.affine, samples.axes)
+                patterns = _write(fitted, samples, out, page, display)
+                maps = write_maps(fitted.model, patterns, weight_map, pattern_map, samples.affine, samples.axes)
         if checkpoint is not None:
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]
@@ -233,14 +233,18 @@ def fit_command(
         _print(fitted, samples, written)
 
 
-def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None, display: Any) -> None:
+def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None, display: Any) -> Any:
+    """Write the model and its report; return its activation patterns."""
     from ..io import save_model
+    from ..patterns import pattern_of
 
-    facts = save_model(out, fitted.model, fitted.about, samples.axes)
+    patterns = pattern_of(fitted.model, samples)
+    facts = save_model(out, fitted.model, fitted.about, samples.axes, patterns=patterns)
     if page is not None:
         from ..report import model_page, write_page
 
-        write_page(page, model_page(fitted.model, facts, samples, display))
+        write_page(page, model_page(fitted.model, facts, samples, display, patterns))
+    return patterns
 
 
 def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:

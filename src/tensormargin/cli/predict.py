@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._data import FORMATS, data_argument, load_for, loading_options, refuse_given, view_files, warn_of_axes
-from ._maps import write_maps
+from ._maps import map_options, write_maps
 from ._options import blaming, check_outputs, json_option, model_sha256_option, print_json, refusals
 from .patches import check_scene, classify, scene_options
 
@@ -127,29 +127,29 @@ _INSPECT_EXAMPLES = """
 \b
 Examples:
   tensormargin inspect eeg.skops
-  tensormargin inspect scans.skops --weight-map weight.nii.gz    for any brain image viewer
+  tensormargin inspect scans.skops --pattern-map pattern.nii.gz  what may be interpreted, for any brain image viewer
+  tensormargin inspect scans.skops --weight-map weight.nii.gz
 """
 
 
 @click.command("inspect", epilog=_INSPECT_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "--weight-map",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Weight map: .nii, .nii.gz, .npy, .png or .csv.",
-)
+@map_options
 @model_sha256_option
 @json_option
-def inspect_command(model: Path, weight_map: Path | None, model_sha256: str | None, as_json: bool) -> None:
+def inspect_command(
+    model: Path, pattern_map: Path | None, weight_map: Path | None, model_sha256: str | None, as_json: bool
+) -> None:
     """Describe a MODEL file: classes, weight, preparation, evaluation, versions, digest."""
     from ..io import all_or_none, load_model, sha256_of
 
     with refusals(ValueError, TypeError):
-        check_outputs((model,), (weight_map,))
+        check_outputs((model,), (pattern_map, weight_map))
         loaded = load_model(model, model_sha256)
         digest = sha256_of(model)
         with blaming(model), all_or_none():
-            maps = write_maps(loaded.model, None, weight_map, None, loaded.facts["about"].get("affine"), loaded.axes)
+            affine = loaded.facts["about"].get("affine")
+            maps = write_maps(loaded.model, loaded.patterns, weight_map, pattern_map, affine, loaded.axes)
             lines = [] if as_json else _description(model, loaded)
     if as_json:
         print_json({**loaded.facts, "sha256": digest})
@@ -162,16 +162,20 @@ def inspect_command(model: Path, weight_map: Path | None, model_sha256: str | No
 
 def _description(path: Path, loaded: ModelFile) -> list[str]:
     from ..axes import axes_in_words
+    from ..contributions import features_in_words
     from ..intake import shape_in_words
     from ..readers.rules import listed
     from ..statements import evaluation_lines, statements
 
     facts, about = loaded.facts, loaded.facts["about"]
     classes = listed([str(label) for label in facts["classes"]])
+    features = features_in_words(loaded.model)
     return [
         f"{path}: {facts['model']}, saved {facts['created']}",
         f"Takes samples of {shape_in_words(facts['sample_shape'])}; classes: {classes}",
         *([] if loaded.axes is None else [f"Modes: {axes_in_words(loaded.axes)}"]),
         *evaluation_lines(about.get("evaluation"), about.get("chance")),
         *statements(loaded.model, facts),
+        *([features] if features else []),
+        *([] if loaded.patterns is None else ["Activation pattern, which may be interpreted: --pattern-map FILE"]),
     ]

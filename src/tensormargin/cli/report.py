@@ -79,4 +79,5 @@ def _report_model(
             warn_of_axes(samples, loaded.axes)
     shown = display_of(samples, loaded.facts, *display)
     with blaming(source):
-        write_page(out, model_page(loaded.model, loaded.facts, samples, shown))
+        stored = loaded.patterns if samples is None else None
+        write_page(out, model_page(loaded.model, loaded.facts, samples, shown, stored))

@@ -197,13 +197,14 @@ def _check_for_skops(path: Path, archive: zipfile.ZipFile, schema: Any) -> None:
     """Raise an error if an array is damaged or one of `CLASSES` has another loader, whatever else the archive holds."""
     for name in archive.namelist():
         if name.endswith(".npy"):
-            _read_array(path, archive, name)
+            read_array(path, archive, name)
     for node in _nodes(schema):
         if _name(node) in CLASSES and node["__loader__"] != "ObjectNode":
             raise ValueError(f"{_name(node)} is stored as {node['__loader__']}, must be ObjectNode")
 
 
-def _read_array(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
+def read_array(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
+    """Return a member with an array, which holds no objects."""
     npy_header(path, archive, archive.getinfo(name))  # before NumPy allocates what the header says
     with archive.open(name) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
@@ -299,7 +300,7 @@ def _array(reader: _Reader, node: dict[str, Any]) -> Build:
     name = _name(node)
     if _field(node, "type", str) == "json":
         return _objects(reader, node)
-    array = _read_array(reader.path, reader.archive, _field(node, "file", str))
+    array = read_array(reader.path, reader.archive, _field(node, "file", str))
     if name == "numpy.ndarray":
         return lambda: array
     if array.shape != () or array.dtype.type is not _SCALARS[name]:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,13 +24,14 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
+from .._typing import Array
 from ..affine import remembered_shape, sample_shape
 from ..axes import AnyAxes, axes_facts, axes_from_facts, checked_any_axes
 from ..chains import chain_of, known_axes
 from ..estimators import to_device
 from ..kernels import TensorKernel
 from ..preparation.steps import describe_step, is_masker
-from .archive import OWN_CLASSES, OtherTypeError, brief, read_archive, read_member
+from .archive import OWN_CLASSES, OtherTypeError, brief, read_archive, read_array, read_member
 from .archive_writer import write_archive
 from .arrays import BadFileError
 from .atomic import replacing
@@ -48,6 +50,8 @@ Earlier formats can still be read. In format 2 the calibration of a search has a
 """
 _SEALED = 3  # first format with a seal
 FACTS = "tensormargin.json"
+_PATTERN = "pattern-{}.npy"  # member with the activation patterns of a view, counted from 0
+_MOST_PATTERN_ENTRIES = 2**24  # of all patterns: 64 MiB
 
 # Types that a model may contain besides those that skops trusts by default. All others are rejected, except those of
 # `public_types`, whose state is restored without running anything from the file.
@@ -100,6 +104,8 @@ class ModelFile:
     loading : dict
         How the samples were made from files; ``load_samples(path, like=file)`` makes others in the same way. Empty if
         it is not known.
+    patterns : ndarray of float32, dictionary of them for several views, or None
+        The activation patterns that were saved with the model.
 
     Examples
     --------
@@ -131,6 +137,7 @@ class ModelFile:
 
     model: Any
     facts: Mapping[str, Any]
+    patterns: Any = None
 
     @property
     def axes(self) -> AnyAxes:
@@ -154,6 +161,7 @@ def save_model(
     about: Mapping[str, Any] | None = None,
     axes: AnyAxes = None,
     samples: SampleSet | None = None,
+    patterns: Any = None,
 ) -> dict[str, Any]:
     """Save a fitted model atomically.
 
@@ -173,6 +181,9 @@ def save_model(
         was fitted to, if these were an xarray DataArray or a data frame.
     samples : SampleSet, optional
         The samples that the model was fitted to, for their axes and for how they were made (`ModelFile.loading`).
+    patterns : array-like, or dictionary of them for several views, optional
+        Activation patterns to store with the model, as `activation_pattern` returns them: ``inspect --pattern-map``
+        and the report show them without the samples. They are stored as float32, up to 2**24 entries.
 
     Returns
     -------
@@ -211,6 +222,9 @@ def save_model(
         "classes": _plain(getattr(model, "classes_", [])),
         "about": dict(about or {}),
     }
+    kept = _kept_patterns(patterns)
+    if kept:
+        facts["patterns"] = list(kept)
     text = json.dumps(facts, indent=1, allow_nan=False)
     with replacing(path) as temporary:
         try:
@@ -219,6 +233,10 @@ def save_model(
             _write_with_skops(temporary, model)
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
+            for place, values in enumerate(kept.values()):
+                buffer = BytesIO()
+                np.save(buffer, values, allow_pickle=False)
+                archive.writestr(_PATTERN.format(place), buffer.getbuffer(), zipfile.ZIP_DEFLATED)
         seal(temporary)
     return dict(json.loads(text))
 
@@ -282,6 +300,7 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
     try:
         check_model(model)
         check_facts(facts, model)
+        patterns = _read_patterns(Path(path), facts, model)
     # The attributes of an object in a file can be anything.
     except Exception as error:
         raise BadFileError(f"{path}: is not loaded, {brief(error)}; fit the model again, or save it again") from error
@@ -289,7 +308,27 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
         warnings.warn(
             f"{path} was saved with {_versions(facts)}; fit it again with the versions at hand to be sure", stacklevel=2
         )
-    return ModelFile(model, MappingProxyType(facts))
+    return ModelFile(model, MappingProxyType(facts), patterns)
+
+
+def _kept_patterns(patterns: Any) -> dict[str, Array]:
+    """Return patterns as they are stored, by view ("" for the only one); none if there are too many of them."""
+    views = patterns if isinstance(patterns, Mapping) else {} if patterns is None else {"": patterns}
+    kept = {name: np.ascontiguousarray(own, np.float32) for name, own in views.items()}
+    return kept if sum(own.size for own in kept.values()) <= _MOST_PATTERN_ENTRIES else {}
+
+
+def _read_patterns(path: Path, facts: Mapping[str, Any], model: Any) -> Any:
+    """Return the patterns in a file, one per binary problem of the model; None if there are none."""
+    names = facts.get("patterns") or []
+    with zipfile.ZipFile(path) as archive:
+        found = {name: read_array(path, archive, _PATTERN.format(place)) for place, name in enumerate(names)}
+    classifier = chain_of(model).classifier if found else None
+    for name, own in found.items():
+        wrong = own.dtype != np.float32 or own.ndim < 2 or not np.isfinite(own).all()
+        if wrong or (classifier is not None and len(own) != len(classifier.problems_)):
+            raise ValueError(f"its pattern {name!r} must be finite numbers of float32, one map per binary problem")
+    return found.get("", found or None)
 
 
 def _read_with_skops(path: str | Path) -> Callable[[], Any]:

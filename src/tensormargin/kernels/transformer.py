@@ -295,6 +295,11 @@ class TensorKernel(KeepsTensors):
             "samples, so there is no weight on the samples themselves"
         )
 
+    @property
+    def makes_features(self) -> bool:
+        """Whether the transformed samples are features, which no map can show."""
+        return True
+
     def words(self) -> str:
         """Return a description of the kernel and its features."""
         name = self._name()

@@ -175,6 +175,11 @@ class KeepsTensors(TakesMetadata, ABC):
         """Whether weight maps are drawn on the transformed samples, as no weight can be pulled back to the input."""
         return False
 
+    @property
+    def makes_features(self) -> bool:
+        """Whether the transformed samples are features, of a kernel for example, which no map can show."""
+        return False
+
     def axes_out(self, axes: Axes | None = None) -> Any:
         """Return names, units and coordinates of the modes of the transformed samples, as far as they are known.
 

@@ -117,7 +117,7 @@ def _maps(found: ModelMaps, shape: tuple[int, ...]) -> tuple[str, Array, dict[st
     if isinstance(maps, dict | NotAffineError) or maps.shape[1:] != shape:
         return None
     if found.patterns is None or found.samples is None:
-        return "weight", maps, {}
+        return "weight" if found.patterns is None else "activation pattern", maps, {}
     target = found.samples.labels
     own = {str(label): np.flatnonzero(target == label) for label in np.unique(target)}
     means = {name: to_host(np.mean(rows_of(found.seen, rows), axis=0, dtype=np.float64)) for name, rows in own.items()}

@@ -9,8 +9,8 @@ from typing import Any
 from ..affine import NotAffineError
 from ..io import SampleSet
 from ..metadata import Metadata
-from ..model_steps import samples_for_map, weight_maps
-from ..patterns import activation_pattern
+from ..model_steps import check_picture, samples_for_map, weight_maps
+from ..patterns import pattern_of
 
 
 @dataclass(frozen=True)
@@ -21,27 +21,28 @@ class ModelMaps:
     ----------
     model : estimator
     samples : SampleSet or None
-        The samples that it was fitted to; there is no pattern without them.
+        The samples that it was fitted to.
+    stored : ndarray, dictionary of them or None
+        Activation patterns that are already known, such as those in the file of the model.
     """
 
     model: Any
     samples: SampleSet | None
+    stored: Any = None
 
     @cached_property
     def weights(self) -> Any:
         """Maps of the weight, with the binary problems first (a dictionary for views); an error if there are none."""
         try:
+            check_picture(self.model)
             return weight_maps(self.model, None if self.samples is None else self.samples.data.shape[1:])
         except NotAffineError as error:
             return error
 
     @cached_property
     def patterns(self) -> Any:
-        """Activation patterns, with the binary problems first (a dictionary for views); None without labels."""
-        samples = self.samples
-        if samples is None or samples.target is None:
-            return None
-        return activation_pattern(self.model, samples.data, samples.target, samples.groups, samples.confounds)
+        """Activation patterns, with the binary problems first (a dictionary for views); None if there are none."""
+        return pattern_of(self.model, self.samples, self.stored)
 
     @cached_property
     def seen(self) -> Any:

@@ -11,15 +11,16 @@ import numpy as np
 from .._typing import Array
 from ..affine import NotAffineError
 from ..axes import AnyAxes, axes_from_facts
+from ..contributions import features_in_words
 from ..evaluation import data_facts
 from ..io import SampleSet
-from ..kernels import TensorKernel
 from ..margins import MarginReport, margin_report
 from ..model_steps import (
     AveragedClassifier,
     all_steps,
     classifier_of,
     confounds_by_view,
+    feature_views,
     problem_names,
     sample_shape,
     search_of,
@@ -65,7 +66,11 @@ _MOST_PICTURES = 6
 
 
 def model_page(
-    model: Any, facts: Mapping[str, Any], samples: SampleSet | None = None, display: Display | None = None
+    model: Any,
+    facts: Mapping[str, Any],
+    samples: SampleSet | None = None,
+    display: Display | None = None,
+    patterns: Any = None,
 ) -> Page:
     """Return the report page of a fitted model.
 
@@ -78,6 +83,8 @@ def model_page(
         The training samples, used for margins and activation patterns.
     display : Display, optional
         How maps that are volumes are shown: over an anatomical image (`read_anatomy`), left on the left or right.
+    patterns : array-like or dictionary of them, optional
+        Activation patterns of the training samples (`ModelFile.patterns`); otherwise computed if there are samples.
 
     Examples
     --------
@@ -96,7 +103,7 @@ def model_page(
     evaluation, chance, classes = about.get("evaluation"), about.get("chance"), facts["classes"]
     axes = axes_from_facts(facts.get("axes"), facts.get("sample_shape"))
     axes = axes if axes is not None or samples is None else samples.axes
-    fitted = fitted_sections(model, about, samples, axes, display)
+    fitted = fitted_sections(model, about, samples, axes, display, patterns)
     with_maps = any(section.content.get("maps") for section in fitted)
     sections = [
         comparison_section(evaluation, chance),
@@ -128,18 +135,19 @@ def fitted_sections(
     samples: SampleSet | None,
     axes: AnyAxes = None,
     display: Display | None = None,
+    patterns: Any = None,
 ) -> list[Section]:
     """Return the sections about a fitted model itself: its views, maps, factors, margins and convergence.
 
-    ``axes`` are those of the samples; ``display`` says how volumes are shown.
+    ``axes`` are those of the samples; ``display`` says how volumes are shown; ``patterns`` are as in `model_page`.
     """
     margins = _margins(model, samples)
     whose = _whose(about.get("data"), samples)
     hardest = _hardest(margins, len(problem_names(model)))
-    maps = ModelMaps(model, samples)
+    maps = ModelMaps(model, samples, patterns)
     sections = [
         views_overview(model, about),
-        *view_sections(model, about, samples, hardest, whose, axes),
+        *view_sections(maps, about, hardest, whose, axes),
         _maps(maps, about, whose, axes, display),
         field_section(maps, hardest, axes),
         _factors(model, hardest, axes),
@@ -367,7 +375,7 @@ def _convergence(model: Any) -> Section | None:
 
 
 def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | None:
-    if any(isinstance(step, TensorKernel) for step in all_steps(model)):  # one number per feature of a kernel
+    if "" in feature_views(model):  # one number per feature of a kernel, of convolutions, ...
         return None
     if isinstance(classifier_of(model).coef_, dict):  # in the sections of the views
         return None
@@ -387,32 +395,37 @@ def _maps(
         missing = f"There is no map of the weight: {found.weights}."
     elif isinstance(found.weights, dict):  # views that steps have made, which have sections of their own
         missing = "There is one weight per view, shown with it."
-        if samples is None:
+        if found.patterns is None:
             return None
-    else:
-        maps["weight"] = found.weights
     if found.patterns is not None:
         if isinstance(found.patterns, dict):  # after a step that cannot be undone, such as scaling by group
             return None
         maps["activation pattern"] = found.patterns
-        background = np.asarray(np.mean(found.seen, axis=0, dtype=np.float64))
+        background = None if samples is None else np.asarray(np.mean(found.seen, axis=0, dtype=np.float64))
+    if not missing:
+        maps["weight"] = found.weights
     if not maps:
         return Section("Weight map", "pictures.html", {"text": missing, "pictures": []})
-    names, count = problem_names(model), n_shown(model, maps)
-    text = f"{missing} ".lstrip() + (
-        "The weight says how the classes are told apart, not where they differ: entries may only cancel noise. The "
-        "activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
-        "interpreted."
-    )
-    if background is not None:
-        text += f" Here it is of {whose}."
-    else:
-        text += " It needs the samples: tensormargin report MODEL DATA."
-    if count < len(names):
-        text += f" Shown: the first {count} of {len(names)} binary problems."
+    text = f"{missing} ".lstrip() + _words_on_maps(model, maps, whose)
     affine = _affine_of_maps(model, about, samples, maps)
     content = map_content(model, maps, background, axes_of_figures(model, axes), affine, display)
-    return Section("Weight map", "maps.html", {"text": text, "maps": content})
+    heading = "Pattern and weight" if "activation pattern" in maps else "Weight map"
+    return Section(heading, "maps.html", {"text": text, "maps": content})
+
+
+def _words_on_maps(model: Any, maps: Mapping[str, Array], whose: str) -> str:
+    names, count, features = problem_names(model), n_shown(model, maps), features_in_words(model)
+    parts = [
+        "The activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
+        "interpreted. The weight says how the classes are told apart, not where they differ: entries may only cancel "
+        "noise. Positive values speak for the class that is named first.",
+        f"The pattern is of {whose}."
+        if "activation pattern" in maps
+        else "The pattern needs the samples: tensormargin report MODEL DATA.",
+        f"Shown: the first {count} of {len(names)} binary problems." if count < len(names) else "",
+        f"{features}." if features else "",
+    ]
+    return " ".join(part for part in parts if part)
 
 
 def _affine_of_maps(model: Any, about: Mapping[str, Any], samples: SampleSet | None, maps: Mapping[str, Array]) -> Any:

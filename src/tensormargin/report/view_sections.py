@@ -11,13 +11,13 @@ from .._namespace import rows_of, to_host
 from .._typing import Array
 from ..axes import AnyAxes, Axes
 from ..intake import shape_in_words
-from ..io import SampleSet
-from ..model_steps import axes_of_view_maps, classifier_of, problem_names
+from ..model_steps import axes_of_view_maps, classifier_of, feature_views, problem_names
 from ..patterns import ViewMaps, view_maps
 from ..statements import describe_view, difference_in_words, percent, points, short_number
 from ..views import COVARIATES, missing_samples
 from .brains import affine_of
 from .maps import map_content
+from .model_maps import ModelMaps
 from .page import Section, cell, table
 from .pictures import factor_pictures
 
@@ -25,9 +25,8 @@ _LONGEST_TABLE = 200  # entries of a view that are listed
 
 
 def view_sections(
-    model: Any,
+    known: ModelMaps,
     about: Mapping[str, Any],
-    samples: SampleSet | None,
     problems: Sequence[int],
     whose: str,
     axes: AnyAxes = None,
@@ -36,7 +35,9 @@ def view_sections(
 
     Parameters
     ----------
-    model, about, samples
+    known : ModelMaps
+        The model, with its samples or patterns if there are some.
+    about : mapping
         See `model_page`.
     problems : sequence of int
         The binary problems whose factors are drawn.
@@ -45,15 +46,16 @@ def view_sections(
     axes : tuple of Axis, dictionary of them, or None
         Names, units and coordinates of the modes of the samples.
     """
+    model, samples = known.model, known.samples
     classifier = classifier_of(model)
     if not isinstance(classifier.coef_, dict):
         return []
-    with_labels = samples is not None and samples.target is not None
-    found = (
-        view_maps(model, samples.data, samples.target, samples.groups, samples.confounds)
-        if samples is not None and with_labels
-        else view_maps(model)
-    )
+    if samples is not None and samples.target is not None:
+        found = view_maps(model, samples.data, samples.target, samples.groups, samples.confounds)
+    else:
+        found = view_maps(model)
+        if _shapes(known.patterns) == _shapes(found.weights):
+            found = found._replace(patterns=known.patterns)
     modes = axes_of_view_maps(model, axes)
     sections = []
     for name in classifier.coef_:
@@ -138,14 +140,18 @@ def _one_view(
     if not np.any(classifier.view_scale_[name]):
         text = "The search has left this view out: without it the validation score was better, or as good."
         return {"text": text, "maps": None, "tables": [], "pictures": []}
-    kinds = {"weight": maps.weights[name]}
-    background = None
-    if maps.patterns is not None and maps.samples is not None:
-        kinds["activation pattern"] = maps.patterns[name]
-        background = _mean_sample(maps.samples[name])
     described = describe_view(classifier, name)
     text = f"{described[0].upper()}{described[1:]}."
-    text += f" The activation pattern, which may be interpreted, is of {whose}." if background is not None else ""
+    made = None if maps.on_samples else feature_views(model).get(name)
+    if made is not None:
+        share = percent(float(classifier.view_shares_[name].mean()))
+        text += f" It has {share} % of the score. Features of {made} are no picture of the samples, so there is no map."
+        return {"text": text, "maps": None, "tables": [], "pictures": []}
+    kinds = {} if maps.patterns is None else {"activation pattern": maps.patterns[name]}
+    kinds["weight"] = maps.weights[name]
+    background = None if maps.samples is None else _mean_sample(maps.samples[name])
+    if maps.patterns is not None:
+        text += f" The activation pattern, which may be interpreted, is of {whose}."
     entries = _entries(about, name, kinds["weight"])
     content: dict[str, Any] = {"text": text, "maps": None, "tables": [], "pictures": []}
     if entries:
@@ -155,6 +161,11 @@ def _one_view(
     if len(classifier.sample_shape_[name]) > 1:
         content["pictures"] = _factors(model, name, problems, axes)
     return content
+
+
+def _shapes(maps: Any) -> Any:
+    """Return the shapes of maps by view; None if they are not by view."""
+    return {name: own.shape for name, own in maps.items()} if isinstance(maps, Mapping) else None
 
 
 def _mean_sample(array: Any) -> Array:

@@ -129,6 +129,11 @@ class Connectome(Representation):
         region = region if region.name else Axis("region", region.unit, region.values)
         return (pair_axis(region, self.tangent),) if self.vectorize else (region, region)
 
+    @property
+    def makes_features(self) -> bool:
+        """Whether the transformed samples are features, which no map can show."""
+        return self.vectorize
+
     def words(self) -> str:
         """Return a description of the matrices."""
         what = {"series": "series", "matrix": "matrices", "triangle": "vectors"}[self.source]

@@ -186,6 +186,11 @@ class Convolutions(Representation):
         dilation = Axis("dilation", "", to_host(self.dilations_).astype(np.float64))
         return (*in_front, Axis("kernel"), dilation, Axis("threshold"))
 
+    @property
+    def makes_features(self) -> bool:
+        """Whether the transformed samples are features, which no map can show."""
+        return True
+
     def words(self) -> str:
         """Return a description of the features."""
         count = prod(self.sample_shape_out_) if hasattr(self, "sample_shape_out_") else f"about {self.n_features}"

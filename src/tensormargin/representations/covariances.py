@@ -161,6 +161,11 @@ class Covariances(Representation):
             return pair
         return (*pair, band_axis(checked_bands(self.bands, self.sfreq), True))
 
+    @property
+    def makes_features(self) -> bool:
+        """Whether the transformed samples are features, which no map can show."""
+        return True
+
     def words(self) -> str:
         """Return a description of the covariances."""
         kinds = {
