@@ -348,3 +348,21 @@ def test_options_of_later_versions_are_left_out(tmp_path):
     model = TensorMarginClassifier("cp", 1).fit(X, np.arange(8) % 2)
     save_model(tmp_path / "m.skops", model, {"loading": {"axis": 1, "later": 3}})
     assert load_model(tmp_path / "m.skops").loading == {"axis": 1}
+
+
+@pytest.mark.parametrize("table", ["participant_id\tsex\nsub-01\tn/a\nsub-02\tf\n", None])
+def test_participants_without_a_remembered_label_are_predicted(table, tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(1, 13):
+        for folder in ("old", "new") if number < 3 else ("old",):
+            path = tmp_path / folder / f"sub-{number:02}" / "anat" / f"sub-{number:02}_T1w.nii.gz"
+            path.parent.mkdir(parents=True)
+            volume = rng.standard_normal(SHAPE).astype(np.float32) + 3 * (number % 2)
+            nibabel.save(nibabel.Nifti1Image(volume, np.eye(4)), path)
+    lines = [f"sub-{number:02}\t{'fm'[number % 2]}" for number in range(1, 13)]
+    (tmp_path / "old" / "participants.tsv").write_text("\n".join(["participant_id\tsex", *lines]))
+    model = fitted(tmp_path / "m.skops", tmp_path / "old", "--labels", "sex")
+    if table is not None:
+        (tmp_path / "new" / "participants.tsv").write_text(table)
+    done("predict", model, tmp_path / "new", "-o", tmp_path / "p.csv")
+    assert [row["predicted"] for row in rows_of(tmp_path / "p.csv")] == ["m", "f"]

@@ -715,7 +715,7 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, Ax
         if asked.flat and asked.known.is_one(held[name].shape):
             _refuse(path, asked, ("groups",), "the array is one sample")
             one = np.expand_dims(held[name].read(), asked.axis)
-            return SampleSet(one, target, None, None, None, "", f"{kind}, one sample", (), sfreq=rate), None
+            return SampleSet(one, target, None, [path.name], None, "", f"{kind}, one sample", (), sfreq=rate), None
         groups = groups_in_container(path, held, asked.groups, not_groups)
         axis = sample_axis(held[name], asked.axis)
         data, notes = _samples_in(path, name, held[name], replace(asked, axis=axis))
@@ -850,7 +850,7 @@ def _from_bids(path: Path, asked: _Asked) -> SampleSet:
         names = [name for name, length in zip(files.names, lengths, strict=True) for _ in range(length)]
     kept = np.arange(len(names))
     if asked.need_labels or asked.labels is not None:
-        kept, target = labels_of(path, participants_of(path, asked.rules), names, asked.labels)
+        kept, target = _bids_labels(path, names, asked)
         if len(kept) < len(names):
             notes.append(f"{len(names) - len(kept)} samples of participants without a label were left out")
     whole = runs is not None and len(kept) < len(names)
@@ -860,6 +860,18 @@ def _from_bids(path: Path, asked: _Asked) -> SampleSet:
     shown = names if runs is None else [f"{name}:{place}" for name, place in _numbered(names)]
     kind = f"BIDS data set ({files.kind})"
     return SampleSet(stack.data, target, groups, shown, stack.affine, "", kind, (*notes, *stack.notes))
+
+
+def _bids_labels(path: Path, names: Sequence[str], asked: _Asked) -> tuple[Array, Array | None]:
+    """Return the samples that have a label, and the labels; all samples, if only a model remembers the column."""
+    optional = not asked.need_labels and asked.labels == asked.known.loading.get("labels")
+    try:
+        kept, target = labels_of(path, participants_of(path, asked.rules), names, asked.labels)
+    except BadFileError:
+        if not optional:
+            raise
+        return np.arange(len(names)), None
+    return (np.arange(len(names)), None) if optional and len(kept) < len(names) else (kept, target)
 
 
 def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
