@@ -1,7 +1,7 @@
 """Volumes in space: orientation and millimetres from an affine, and resampling to another grid.
 
-An affine maps voxel indices to millimetres: x to the right, y to the front, z up. Nothing here changes samples or
-models: volumes are only turned for display.
+An affine maps voxel indices to millimetres: x to the right, y to the front, z up. Samples and models keep the
+orientation of their first file: volumes are turned for display, and other files are turned to that orientation.
 """
 
 from __future__ import annotations
@@ -93,6 +93,36 @@ class Orientation:
     def voxel_size(self) -> FloatArray:
         """Size of a voxel along x, y and z in mm."""
         return np.asarray(np.linalg.norm(self.affine[:3, :3], axis=0))
+
+
+def turned_to(values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, FloatArray]:
+    """Return volumes with their modes in the order and direction of another affine, and their new affine.
+
+    Modes are exchanged and flipped, so no value changes; grids that are oblique to each other stay so.
+
+    Parameters
+    ----------
+    values : array
+        Its three modes of space begin with the mode ``first``; samples may come before, times behind.
+    affine, reference : array-like of shape (4, 4)
+        Of the values, and of a volume in the orientation that they shall have.
+    first : int, default=0
+    """
+    shape = tuple(int(size) for size in values.shape[first : first + 3])
+    own, other = Orientation.of(affine, shape), Orientation.of(reference, shape)
+    if (own.order, own.flipped) == (other.order, other.flipped):
+        return values, np.asarray(affine, np.float64)
+    source = tuple(first + own.order[other.order.index(mode)] for mode in range(3))
+    moved = np.moveaxis(values, source, range(first, first + 3))
+    turn, steps = np.zeros((4, 4)), [slice(None)] * values.ndim
+    turn[3, 3] = 1.0
+    for mode in range(3):
+        world = other.order.index(mode)
+        flip = own.flipped[world] != other.flipped[world]
+        steps[first + mode] = slice(None, None, -1 if flip else 1)
+        turn[own.order[world], mode] = -1 if flip else 1
+        turn[own.order[world], 3] = shape[own.order[world]] - 1 if flip else 0
+    return moved[tuple(steps)], checked_affine(affine) @ turn
 
 
 def millimetres(affine: Any, indices: Any) -> FloatArray:

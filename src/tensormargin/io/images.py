@@ -23,9 +23,11 @@ from ..readers.rules import (
     check_inside,
     check_regular,
     check_text,
+    listed,
     parsing,
     require_package,
 )
+from ..space import turned_to
 from .arrays import ONLY, Missing, check_samples, plain_numbers, read_arrays
 from .lazy import Chunks, along, lazily, samples_per_chunk
 
@@ -83,7 +85,8 @@ def read_stack(
         Whether the samples may differ in the length of a mode; they are then a vector of arrays.
     rules : FileRules, optional
     """
-    files = _read_each(folder, names, size, rules)
+    turned: list[str] = []
+    files = _read_each(folder, names, size, rules, turned=turned)
     first, affine = next(files)
     rules.admit(folder, len(names) * first.nbytes, f"its {len(names)} samples of shape {first.shape}", stored=-1)
     data = np.empty((len(names), *first.shape), first.dtype)
@@ -101,10 +104,34 @@ def read_stack(
     notes = []
     if data.dtype != first.dtype:
         notes.append(f"the files hold numbers of different types, all of which became {data.dtype}")
+    if turned:
+        notes.append(turned_note(turned, names[0]))
     if elsewhere:
         count = _count(len(elsewhere), "file")
         notes.append(f"{count} with another affine than {names[0]}, whose affine is used, e.g. {elsewhere[0]}")
     return Stack(data, affine, notes)
+
+
+def turned_note(turned: Sequence[str], first: str) -> str:
+    """Return which files were turned to the orientation of the first one, in words."""
+    has, was = ("has", "was") if len(turned) == 1 else ("have", "were")
+    return f"{listed(turned, 4)} {has} another orientation than {first}, and {was} turned to its"
+
+
+def oriented(path: Path, values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, Any]:
+    """Return the volumes of a file turned to the orientation of another affine; raise `BadFileError` if they cannot be.
+
+    ``first`` is the first of the three modes of space.
+    """
+    if np.allclose(affine, reference):
+        return values, affine
+    try:
+        return turned_to(values, affine, reference, first)
+    except ValueError as error:
+        raise BadFileError(
+            f"{path}: its orientation cannot be compared with that of the other volumes: {error}. Correct the affine, "
+            "or write the files again in one orientation"
+        ) from error
 
 
 def _read_ragged(folder: Path, names: Sequence[str], known: list[Array], rest: Iterator[_Sample]) -> Stack:
@@ -148,9 +175,9 @@ def lazy_stack(
     """
     first, affine = next(_read_each(folder, names[:1], size, rules))
     folder = folder.resolve()
-    read = partial(_read_alike, folder, size, rules, missing, folder / names[0], first.shape, first.dtype)
+    read = partial(_read_alike, folder, size, rules, missing, folder / names[0], first.shape, first.dtype, affine)
     per = samples_per_chunk(chunks, first.nbytes, at_most=_FILES_AT_ONCE)
-    notes = [f"the affine is that of {names[0]}; those of the other files were not compared"]
+    notes = [f"the affine is that of {names[0]}; files in another orientation are turned to its when they are read"]
     data = lazily(read, np.array(names, object), (len(names), *first.shape), first.dtype, per)
     return Stack(data, affine, [] if affine is None or len(names) == 1 else notes)
 
@@ -163,11 +190,12 @@ def _read_alike(
     first_path: Path,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
+    affine: Array | None,
     names: Sequence[str],
 ) -> Array:
     """Return the samples of some files, which must have the shape and type of the first one."""
     data = np.empty((len(names), *shape), dtype)
-    files = _read_each(folder, list(names), size, rules)
+    files = _read_each(folder, list(names), size, rules, affine)
     for position, (name, (sample, _)) in enumerate(zip(names, files, strict=True)):
         _check_shape(first_path, shape, folder / name, sample.shape)
         if not np.can_cast(sample.dtype, dtype):
@@ -202,8 +230,19 @@ _Sample = tuple[Array, Array | None]
 """The sample of a file, and its affine if it has one."""
 
 
-def _read_each(folder: Path, names: Sequence[str], size: Sequence[int] | None, rules: FileRules) -> Iterator[_Sample]:
-    """Yield the samples of files, resized if asked for, with their affines."""
+def _read_each(
+    folder: Path,
+    names: Sequence[str],
+    size: Sequence[int] | None,
+    rules: FileRules,
+    reference: Array | None = None,
+    turned: list[str] | None = None,
+) -> Iterator[_Sample]:
+    """Yield the samples of files, resized if asked for, with their affines.
+
+    Volumes are turned to the orientation of the ``reference``, by default that of the first of them; the names of those
+    that had another one are added to ``turned``.
+    """
     done = 0
     while done < len(names):
         in_other_process = _native_files(folder, names[done:])
@@ -214,6 +253,10 @@ def _read_each(folder: Path, names: Sequence[str], size: Sequence[int] | None, r
         for name, (sample, affine) in zip(names[done:], found, strict=False):
             if file_words(name) == "NIfTI volumes":
                 sample = _volume(folder / name, sample)
+                stored, reference = sample, affine if reference is None else reference
+                sample, affine = oriented(folder / name, stored, affine, reference)
+                if turned is not None and sample is not stored:
+                    turned.append(name)
             yield (sample, affine) if size is None else _resized(folder / name, sample, affine, size, rules)
         done += len(found)
 
@@ -277,6 +320,15 @@ def _volume(path: Path, values: Array) -> Array:
 def read_nifti(path: Path, rules: FileRules) -> tuple[Array, Array]:
     """Return the values of a NIfTI file (float32, scaled according to its header) and its affine."""
     return _read_part(path, (), rules)
+
+
+def turned_shape(path: Path, reference: Path, rules: FileRules) -> tuple[int, ...]:
+    """Return the shape that the volumes of a NIfTI file have in the orientation of another one."""
+    shape, affine, _ = _from_nifti(path, "read_header", rules)
+    _, other, _ = _from_nifti(reference, "read_header", rules)
+    if len(shape) < 3:
+        return tuple(shape)
+    return tuple(oriented(path, np.broadcast_to(0, shape), affine, other)[0].shape)
 
 
 def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:

@@ -50,9 +50,12 @@ from .images import (
     must_be_read_whole,
     nifti_shape,
     nifti_tr,
+    oriented,
     read_nifti,
     read_stack,
     stack_bytes,
+    turned_note,
+    turned_shape,
     words_for,
 )
 from .labels import (
@@ -101,7 +104,7 @@ from .recordings import (
     read_recording,
     recording_endings,
 )
-from .several import FILE, files_in, joined
+from .several import FILE, files_in, joined, turned_like
 from .tables import Table, is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")
@@ -456,6 +459,7 @@ def _load_like(path: str | Path, given: dict[str, Any], like: Any) -> SampleSet:
             without |= {name: remembered.pop(name) for name in lost}
     if known.loading.get("modes") and found.axes is None and known.fits(found.sample_shape):
         found = replace(found, axes=like.axes)
+    found = turned_like(found, _known_affine(like), "the model's samples")
     given_again = [name for name, value in given.items() if value is not None and name not in remembered]
     notes = contradictions(known, found.loading, given_again)
     silent = ("groups",) if found.target is not None else ("groups", "labels")
@@ -463,6 +467,11 @@ def _load_like(path: str | Path, given: dict[str, Any], like: Any) -> SampleSet:
     if left_out:
         notes.append(f"does not apply to this file, so it was left out: {left_out}")
     return replace(found, notes=(*found.notes, *(f"{path}: {note}" for note in notes)))
+
+
+def _known_affine(like: Any) -> Any:
+    """Return the affine of the samples of a model file, or of other samples."""
+    return like.affine if isinstance(like, SampleSet) else like.facts.get("about", {}).get("affine")
 
 
 def _load_one(path: str | Path, given: Mapping[str, Any], known: Known = NOTHING_KNOWN) -> SampleSet:
@@ -886,7 +895,7 @@ def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
 
 def _runs(folder: Path, names: Sequence[str], asked: _Asked) -> tuple[Stack, list[int]]:
     """Return the volumes of runs, one after the other, and the number of volumes of each."""
-    shapes = [nifti_shape(folder / name, asked.rules) for name in names]
+    shapes = [turned_shape(folder / name, folder / names[0], asked.rules) for name in names]
     for name, shape in zip(names, shapes, strict=True):
         if shape[:3] != shapes[0][:3] or len(shape) != 4:
             raise BadFileError(
@@ -897,13 +906,16 @@ def _runs(folder: Path, names: Sequence[str], asked: _Asked) -> tuple[Stack, lis
     lazily = stays_in_files(folder, asked.lazy, n_bytes, True)
     if not lazily:
         asked.rules.admit(folder, n_bytes, f"its {len(names)} runs of volumes", stored=-1)
-    volumes, affine, notes = [], None, []
+    volumes, affine, notes, turned = [], None, [], []
     for name in names:
         data, own = _volumes(folder / name, asked, lazily)
         affine = own if affine is None else affine
+        stored, (data, own) = data, oriented(folder / name, data, own, affine)
+        turned += [] if data is stored else [name]
         if not np.allclose(affine, own):
             notes = [f"affines differ between runs, and that of {names[0]} is used, e.g. {name} has another"]
         volumes.append(np.moveaxis(data, -1, 0))
+    notes += [turned_note(turned, names[0])] if turned else []
     if lazily:
         from dask.array import concatenate
 

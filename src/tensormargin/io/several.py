@@ -11,12 +11,12 @@ import numpy as np
 
 from .._namespace import is_lazy
 from .._typing import Array
-from ..axes import Axes, Axis
+from ..axes import Axes, Axis, axes_of_volume
 from ..intake import is_ragged, shape_in_words, vector_of
 from ..metadata import names_of
 from ..readers.rules import BadFileError, FileRules, check_inside, check_text, listed
 from .arrays import container_kind
-from .images import file_words
+from .images import file_words, oriented
 from .recordings import is_recording
 
 if TYPE_CHECKING:
@@ -39,6 +39,25 @@ def files_in(folder: Path, rules: FileRules) -> list[Path]:
     return found
 
 
+def turned_like(samples: SampleSet, affine: Any, of: str) -> SampleSet:
+    """Return volumes in the orientation of an affine, with a note if they had another one.
+
+    Samples without an affine, or of several views, are returned as they are; ``of`` names what has the other affine.
+    """
+    shape = samples.sample_shape
+    if affine is None or samples.affine is None or isinstance(affine, Mapping) or isinstance(samples.affine, Mapping):
+        return samples
+    if isinstance(shape, Mapping) or len(shape) < 3 or None in shape:
+        return samples
+    path = Path(samples.source)
+    data, own = oriented(path, samples.data, np.asarray(samples.affine), np.asarray(affine, np.float64), first=1)
+    if data is samples.data:
+        return samples
+    notes = (*samples.notes, f"{samples.source} has another orientation than {of}, and was turned to it")
+    axes = None if samples.axes is None else axes_of_volume(own, data.shape[1:])
+    return replace(samples, data=data, affine=own, notes=notes, axes=axes)
+
+
 def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
     """Return the samples of several files, one after the other.
 
@@ -50,6 +69,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         Whether the file of a sample is its group.
     """
     first = parts[0]
+    parts = [first, *(turned_like(part, first.affine, first.source) for part in parts[1:])]
     files = np.repeat([part.source for part in parts], [len(part.data) for part in parts])
     groups = files if by_file else _labels(parts, "groups")
     notes = [note for part in parts for note in part.notes]
