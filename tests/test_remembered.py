@@ -122,7 +122,9 @@ def test_options_given_again_override_and_say_so(bold, tmp_path):
     file, events, model = bold
     score, said = accuracy(model, file, "--events", events, "--delay", "0", out=tmp_path / "p.csv")
     assert score < 0.9
-    assert said == f"Note: {file}: now onsets delayed by 0 s; the model was fitted with onsets delayed by 5 s\n"
+    note, warning = said.splitlines()
+    assert note == f"Note: {file}: now onsets delayed by 0 s; the model was fitted with onsets delayed by 5 s"
+    assert "33 of 33 samples are unlike all training samples" in warning
     _, said = accuracy(model, file, "--events", events, "--tr", "2.5", out=tmp_path / "p.csv")
     assert "bold.nii: states a repetition time of 2 s; 2.5 is used" in said
     assert "now repetition time 2.5 s; the model was fitted with repetition time 2 s" in said

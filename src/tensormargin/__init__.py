@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from .representations import Xdawn as Xdawn
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV
     from .selection import auto_model as auto_model
+    from .training_record import TrainingRecord as TrainingRecord
     from .views import Views as Views
 
 _HOMES = {
@@ -130,6 +131,7 @@ _HOMES = {
     "Patches": ".representations",
     "TensorMarginClassifierCV": ".selection",
     "auto_model": ".selection",
+    "TrainingRecord": ".training_record",
     "Views": ".views",
 }
 

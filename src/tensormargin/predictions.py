@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ._namespace import is_lazy
 from ._typing import Array
 from .axes import AnyAxes, contradictions
 from .io import BadFileError, SampleSet, Scene, replacing
@@ -31,8 +30,12 @@ from .preparation import takes_nan, takes_ragged
 from .progress import Progress
 from .readers.rules import listed
 from .representations import Patches
+from .training_record import ComparedSamples, OtherScale, Summary, TrainingRecord, joined_summaries, summary_parts
+from .views import Views
 from .waiting import computed
 
+_FEW = 20  # samples that show whether a model depends on their scale
+_PIXELS = 500  # of a scene that its scale is determined from
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet executes
 
 
@@ -47,15 +50,18 @@ class Predictions:
     predicted : ndarray of shape (n_samples,)
     columns : dict of str to ndarray
         "file" of samples from several files, "label" and "group" if known, then "probability of CLASS" for each class,
-        or "score of CLASS" for a model without probabilities.
+        or "score of CLASS" for a model without probabilities, and what `ComparedSamples` says.
     made_by : str or None
         How the probabilities were made, see `probabilities_from`.
+    compared : ComparedSamples or None
+        How the samples compare with those of the fit; None if the model file has no record of them.
     """
 
     names: list[str]
     predicted: Array
     columns: dict[str, Array]
     made_by: str | None = None
+    compared: ComparedSamples | None = None
 
 
 @dataclass(frozen=True)
@@ -70,11 +76,17 @@ class Agreement:
         Number of samples with a label that the model knows.
     unknown : dict of str to int
         Number of samples by label that it does not know.
+    new_accuracy : float or None
+        Accuracy on those that were not used in the fit.
+    n_new : int or None
+        Number of those; None if it is not known.
     """
 
     accuracy: float | None
     n_known: int
     unknown: dict[str, int]
+    new_accuracy: float | None = None
+    n_new: int | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -84,6 +96,8 @@ class Agreement:
             "n_known": self.n_known,
             "n_unknown": sum(self.unknown.values()),
             "unknown_labels": list(self.unknown),
+            "accuracy_on_new": self.new_accuracy,
+            "n_new": self.n_new,
         }
 
     def lines(self, which: str, what: str = "samples") -> list[str]:
@@ -100,23 +114,33 @@ class Agreement:
         if self.accuracy is None:
             return [f"No accuracy: the labels {labels} are none of the model's classes"] if labels else []
         share = f"{100 * self.accuracy:.2f} %"
-        if not labels:
-            return [f"Accuracy on {which}: {share}"]
-        n_unknown = sum(self.unknown.values())
-        return [
-            f"Accuracy on {self.n_known} {what} of known classes: {share}; {n_unknown} {what} of classes the model "
-            f"does not know ({labels}) left out"
-        ]
+        said = f"Accuracy on {which}: {share}"
+        if labels:
+            n_unknown = sum(self.unknown.values())
+            said = (
+                f"Accuracy on {self.n_known} {what} of known classes: {share}; {n_unknown} {what} of classes the model "
+                f"does not know ({labels}) left out"
+            )
+        if self.new_accuracy is None or self.n_new == self.n_known:
+            return [said]
+        return [said, f"Accuracy on the {self.n_new} of them not used in the fit: {100 * self.new_accuracy:.2f} %"]
 
 
-def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any]) -> Agreement:
-    """Return how predictions agree with labels, which are compared as text."""
+def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], used: Array | None = None) -> Agreement:
+    """Return how predictions agree with labels, compared as text; ``used`` says which were used in the fit."""
     if labels is None:
         return Agreement(None, 0, {})
-    given, found = labels.astype(str), predicted.astype(str)
-    known = np.isin(given, [str(label) for label in classes])
-    accuracy = float((given == found)[known].mean()) if known.any() else None
-    return Agreement(accuracy, int(known.sum()), dict(sorted(Counter(given[~known].tolist()).items())))
+    given = labels.astype(str)
+    right, known = given == predicted.astype(str), np.isin(given, [str(label) for label in classes])
+    unknown = dict(sorted(Counter(given[~known].tolist()).items()))
+    if used is None:
+        return Agreement(_share(right[known]), int(known.sum()), unknown)
+    new = known & ~used
+    return Agreement(_share(right[known]), int(known.sum()), unknown, _share(right[new]), int(new.sum()))
+
+
+def _share(right: Array) -> float | None:
+    return float(right.mean()) if right.size else None
 
 
 def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> None:
@@ -186,8 +210,26 @@ def confounds_needed(model: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for step in steps for name in step.names_))
 
 
-def predictions_of(model: Any, samples: SampleSet, axes: AnyAxes = None) -> Predictions:
-    """Return the predictions; raise `BadFileError` if the samples do not fit the model; see `check_samples_fit`."""
+def predictions_of(
+    model: Any,
+    samples: SampleSet,
+    axes: AnyAxes = None,
+    record: TrainingRecord | None = None,
+    any_scale: bool = False,
+) -> Predictions:
+    """Return the predictions; raise `BadFileError` if the samples do not fit the model; see `check_samples_fit`.
+
+    Parameters
+    ----------
+    model : estimator
+    samples : SampleSet
+    axes : tuple of Axis, or dictionary of them, optional
+        Those of the training samples.
+    record : TrainingRecord, optional
+        Of the training samples, which the new ones are compared with.
+    any_scale : bool
+        Whether to accept samples of another scale.
+    """
     check_samples_fit(model, samples, axes)
     last = last_estimator(model)
     metadata = Metadata(samples.groups, samples.confounds)
@@ -196,11 +238,75 @@ def predictions_of(model: Any, samples: SampleSet, axes: AnyAxes = None) -> Pred
     columns = {name: values for name, values in known if values is not None}
     names = samples.names or _numbered(samples)
     more = metadata_for_last_step(model, metadata)
-    predicted, strengths = last.predict(ready, **more), _strengths(last, ready, more)
-    if is_lazy(ready):
-        predicted, strengths = computed(predicted, strengths)  # together, so that chunks are read once
+    answers = (
+        last.predict(ready, **more),
+        _strengths(last, ready, more),
+        _scores(last, ready, more) if record else None,
+    )
+    parts = {} if record is None else summary_parts(samples.data, record.grids)
+    # together, so that chunks of a Dask array are read once
+    predicted, strengths, scores, *described = computed(*answers, *(part for own in parts.values() for part in own))
     columns |= _by_class(last, np.asarray(strengths))
-    return Predictions(names, np.asarray(predicted), columns, probabilities_from(last))
+    made_by = probabilities_from(last)
+    if record is None:
+        return Predictions(names, np.asarray(predicted), columns, made_by)
+    found = joined_summaries({name: [described.pop(0) for _ in own] for name, own in parts.items()})
+    compared = record.compare_summaries(found, scores)
+    if compared.other_scale is not None and not any_scale:
+        compared = _of_one_scale(model, samples, compared.other_scale, record, found, scores)
+    return Predictions(names, np.asarray(predicted), columns | _compared_columns(compared), made_by, compared)
+
+
+def training_record(model: Any, samples: SampleSet) -> TrainingRecord:
+    """Return the record of the samples that a model was fitted to."""
+    metadata = Metadata(samples.groups, samples.confounds)
+    ready, more = samples_for_last_step(model, samples.data, metadata), metadata_for_last_step(model, metadata)
+    (scores,) = computed(_scores(last_estimator(model), ready, more))
+    return TrainingRecord.of(samples.data, samples.groups, scores, samples.unit)
+
+
+def _scores(last: Any, X: Array, more: dict[str, Any]) -> Any:
+    """Return the scores, None if the model has none."""
+    return last.decision_function(X, **more) if hasattr(last, "decision_function") else None
+
+
+def _compared_columns(compared: ComparedSamples) -> dict[str, Array]:
+    """Return which samples were used in the fit, and which are unlike them, in words."""
+    unlike = np.where(compared.far, np.where(compared.beyond, "entries and score", "entries"), "score")
+    columns = {"unlike training": np.where(compared.unlike, unlike, "no")}
+    return columns if compared.used is None else {"used in fit": np.where(compared.used, "yes", "no"), **columns}
+
+
+def _of_one_scale(
+    model: Any,
+    samples: SampleSet,
+    other: OtherScale,
+    record: TrainingRecord,
+    found: Mapping[str, Summary],
+    scores: Any,
+) -> ComparedSamples:
+    """Return the comparison without regard to the scale, if the model has none; raise `BadFileError` if it has one."""
+    if not _is_scale_free(model, samples, other):
+        unit = (samples.unit or {}).get(other.view) if isinstance(samples.unit, Mapping) else samples.unit
+        stated = f" (in {unit})" if unit else ""
+        raise BadFileError(
+            f"{samples.source}{stated}: samples must have the scale of the training samples; {other.message}. "
+            f"{'Multiply' if other.factor < 1 else 'Divide'} them by about {max(other.factor, 1 / other.factor):.2g}, "
+            "or give --any-scale to predict them as they are"
+        )
+    one = found[other.view]
+    scaled = one._replace(scale=one.scale / other.factor, moments=one.moments / other.factor)
+    return record.compare_summaries({**found, other.view: scaled}, scores)
+
+
+def _is_scale_free(model: Any, samples: SampleSet, other: OtherScale) -> bool:
+    """Return whether some samples get the same answers on the scale of the training samples."""
+    few, X = slice(0, _FEW), samples.data[:_FEW]
+    groups, confounds = (None if own is None else own[few] for own in (samples.groups, samples.confounds))
+    given = replace(samples, data=X, target=None, groups=groups, names=None, confounds=confounds, files=None)
+    scaled = Views({**dict(X.items()), other.view: X[other.view] / other.factor}) if other.view else X / other.factor
+    first, second = (predictions_of(model, one).columns for one in (given, replace(given, data=scaled)))
+    return all(np.allclose(first[name], second[name], 1e-3, 1e-6) for name in first if " of " in name)
 
 
 def _numbered(samples: SampleSet) -> list[str]:
@@ -259,6 +365,17 @@ def classified_scene(model: Any, scene: Scene, progress: Progress | None = None)
     -------
     ndarray of shape (rows, columns)
     """
+    return scene_predictions(model, scene, progress)[0]
+
+
+def scene_predictions(
+    model: Any,
+    scene: Scene,
+    progress: Progress | None = None,
+    record: TrainingRecord | None = None,
+    any_scale: bool = False,
+) -> tuple[Array, ComparedSamples | None]:
+    """Return the predicted class of every pixel, and how all pixels compare with the training samples."""
     shape, bands = sample_shape(model), scene.data.shape[2]
     square = isinstance(shape, tuple) and len(shape) == 3 and shape[0] == shape[1] and shape[0] % 2 == 1
     if shape != (bands,) and (not square or shape[2] != bands):
@@ -268,18 +385,30 @@ def classified_scene(model: Any, scene: Scene, progress: Progress | None = None)
         )
     patches = Patches(1 if len(shape) == 1 else shape[0])
     positions = patches.places(scene.data.shape).positions
+
+    def predictions(where: Array) -> Iterator[tuple[slice, Predictions]]:
+        for rows, piece in patches.pieces(scene.data, where):
+            samples = piece.reshape(len(piece), *shape)
+            check_samples(scene.source, samples, "the scene", missing="entries" if takes_nan(model) else False)
+            one = SampleSet(samples, None, None, None, None, scene.source, scene.kind, ())
+            yield rows, predictions_of(model, one, None, record, any_scale or where is positions)
+
+    if record is not None and not any_scale:  # of the whole scene, of which a few rows may be dark
+        spread = positions[:: max(1, len(positions) // _PIXELS)]
+        for _ in predictions(spread):
+            pass
     found = np.empty(len(positions), np.result_type(np.asarray(classifier_of(model).classes_)))
-    for where, piece in patches.pieces(scene.data, positions):
-        samples = piece.reshape(len(piece), *shape)
-        check_samples(scene.source, samples, "the scene", missing="entries" if takes_nan(model) else False)
-        one = SampleSet(samples, None, None, None, None, scene.source, scene.kind, ())
-        found[where] = predictions_of(model, one).predicted
+    compared = []
+    for rows, one in predictions(positions):
+        found[rows] = one.predicted
+        compared.append(one.compared)
         if progress is not None:
-            progress(where.stop, len(positions), "pixels")
-    return found.reshape(scene.data.shape[:2])
+            progress(rows.stop, len(positions), "pixels")
+    known = [one for one in compared if one is not None]
+    return found.reshape(scene.data.shape[:2]), ComparedSamples.joined(known) if known else None
 
 
-def agreement_on_scene(predicted: Array, scene: Scene, classes: Sequence[Any]) -> Agreement:
+def agreement_on_scene(predicted: Array, scene: Scene, classes: Sequence[Any], used: Array | None = None) -> Agreement:
     """Return how predictions agree with the ground truth, on the pixels that have a class.
 
     Raise `BadFileError` if none of its classes is one of the model's.
@@ -287,7 +416,8 @@ def agreement_on_scene(predicted: Array, scene: Scene, classes: Sequence[Any]) -
     if scene.truth is None:
         return agreement(predicted, None, classes)
     marked = scene.truth != scene.background
-    found = agreement(predicted[marked], scene.truth[marked], classes)
+    known = None if used is None else used.reshape(marked.shape)[marked]
+    found = agreement(predicted[marked], scene.truth[marked], classes, known)
     if found.unknown and not found.n_known:
         raise BadFileError(
             f"{scene.source}: the classes of the ground truth must be those of the model, {listed(map(str, classes))}; "
@@ -313,7 +443,7 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
     for row, name in enumerate(predictions.names):
         file = [predictions.columns[column][row] for column in before]
         given = [predictions.columns[column][row] for column in known]
-        strengths = [f"{predictions.columns[column][row]:.6g}" for column in others]
+        strengths = [_cell(predictions.columns[column][row]) for column in others]
         rows.append(
             [*map(neutral, (*file, name, *given, predictions.predicted[row])), *strengths, *(text for _, text in last)]
         )
@@ -324,6 +454,10 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as to,
     ):
         to.write(text.getvalue())
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def neutral(value: Any) -> str:

@@ -228,7 +228,9 @@ def fit_command(
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]
     if as_json:
-        print_json({**fitted.about, "written": [str(path) for path in written]})
+        from ..training_record import short_facts
+
+        print_json({**short_facts(fitted.about), "written": [str(path) for path in written]})
     else:
         _print(fitted, samples, written)
 

@@ -14,8 +14,9 @@ from ._running import progress_bar
 
 if TYPE_CHECKING:
     from .._typing import Array
-    from ..io import Scene
+    from ..io import ModelFile, Scene
     from ..predictions import Agreement
+    from ..training_record import ComparedSamples
 
 _EXAMPLES = """
 \b
@@ -202,8 +203,8 @@ def check_scene(picture: Path | None, out: Path | None, truth: Path | None, n_fi
 
 
 def classify(
-    model: Any, classes: list[Any], data: Path, files: list[Path], options: dict[str, Any]
-) -> tuple[int, Agreement]:
+    loaded: ModelFile, data: Path, files: list[Path], options: dict[str, Any], any_scale: bool
+) -> tuple[int, Agreement, ComparedSamples | None]:
     """Write the classes of all pixels of a scene as an image and as an array.
 
     Returns
@@ -211,16 +212,19 @@ def classify(
     n_pixels : int
     found : Agreement
         With the ground truth.
+    compared : ComparedSamples or None
+        With the training samples.
     """
     from ..io import all_or_none, load_scene
     from ..plots import save_scene
-    from ..predictions import agreement_on_scene, classified_scene
+    from ..predictions import agreement_on_scene, scene_predictions
 
     scene = load_scene(data, **options)
     with progress_bar() as show:
-        predicted = classified_scene(model, scene, show)
-    found = agreement_on_scene(predicted, scene, classes)
+        predicted, compared = scene_predictions(loaded.model, scene, show, loaded.training, any_scale)
+    used = None if compared is None else compared.used
+    found = agreement_on_scene(predicted, scene, loaded.facts["classes"], used)
     with all_or_none():
         for path in files:
             save_scene(path, predicted, scene.truth, background=scene.background)
-    return int(predicted.size), found
+    return int(predicted.size), found, compared

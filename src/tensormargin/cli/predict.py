@@ -15,6 +15,7 @@ from .patches import check_scene, classify, scene_options
 if TYPE_CHECKING:
     from ..io import ModelFile
     from ..predictions import Agreement
+    from ..training_record import ComparedSamples
 
 _PREDICT_EXAMPLES = f"""
 {FORMATS}
@@ -44,6 +45,7 @@ Labels in DATA are optional; if there are any, they are added to the file and th
     help="DATA is a scene: write the class of every pixel as this image (.png), and as an array (.npy).",
 )
 @click.option("--truth", type=click.Path(path_type=Path), help="Ground truth of the scene, drawn beside it.")
+@click.option("--any-scale", is_flag=True, help="Predict samples of another scale (unit) than those of the fit, too.")
 @scene_options
 @loading_options
 @model_sha256_option
@@ -54,6 +56,7 @@ def predict_command(
     out: Path | None,
     picture: Path | None,
     truth: Path | None,
+    any_scale: bool,
     cube: str | None,
     truth_name: str | None,
     background: int,
@@ -65,9 +68,10 @@ def predict_command(
     """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
     The CSV file has one row per sample: its name or number (of several files, the file first), the predicted class,
-    the probability (for models without probabilities, the score) of every class, and how the probabilities were made.
-    Text that a spreadsheet would take for a formula (=, +, - or @ in front, unless it is a number) gets an apostrophe
-    in front.
+    the probability (for models without probabilities, the score) of every class, how the probabilities were made,
+    whether the sample was used in the fit, and whether it is unlike all training samples, in its entries or in its
+    score. Text that a spreadsheet would take for a formula (=, +, - or @ in front, unless it is a number) gets an
+    apostrophe in front.
     """
     from ..io import load_model
     from ..predictions import agreement, predictions_of, write_predictions
@@ -87,21 +91,24 @@ def predict_command(
             rules = {name: loading[name] for name in ("max_bytes", "allow_external")}
             refuse_given(loading, tuple(rules), "for files of samples, and DATA is a scene (--scene). Leave it out")
             with blaming(model):
-                classified = classify(loaded.model, loaded.facts["classes"], data[0], files, {**options, **rules})
+                classified = classify(loaded, data[0], files, {**options, **rules}, any_scale)
             _print_scene(*classified, files, as_json)
             return
         samples = load_for(model, loaded, data, loading, need_labels=False)
         with blaming(model):
-            rows = predictions_of(loaded.model, samples, loaded.axes)
+            rows = predictions_of(loaded.model, samples, loaded.axes, loaded.training, any_scale)
             warn_of_axes(samples, loaded.axes)
-            found = agreement(rows.predicted, samples.target, loaded.facts["classes"])
+            used = None if rows.compared is None else rows.compared.used
+            found = agreement(rows.predicted, samples.target, loaded.facts["classes"], used)
         write_predictions(files[0], rows)
+    _warn_of_samples(rows.compared, "samples", rows.names)
     if as_json:
         counts = {str(label): int((rows.predicted == label).sum()) for label in loaded.facts["classes"]}
         content = {
             "out": str(files[0]),
             "n_samples": len(rows.predicted),
             **found.facts,
+            **({} if rows.compared is None else rows.compared.facts),
             "predicted": counts,
             "probabilities_from": rows.made_by,
         }
@@ -110,16 +117,30 @@ def predict_command(
     click.echo(f"Wrote {files[0]}: {len(rows.predicted)} predictions")
     if rows.made_by is not None:
         click.echo(f"Probabilities: {rows.made_by}")
-    for line in found.lines(f"the labels that came with {samples.source}"):
-        click.echo(line)
+    _print_agreement(found, rows.compared, "samples", f"the labels that came with {samples.source}")
 
 
-def _print_scene(n_pixels: int, found: Agreement, files: list[Path], as_json: bool) -> None:
+def _print_scene(
+    n_pixels: int, found: Agreement, compared: ComparedSamples | None, files: list[Path], as_json: bool
+) -> None:
+    _warn_of_samples(compared, "pixels")
     if as_json:
-        print_json({"n_samples": n_pixels, **found.facts, "written": [str(path) for path in files]})
+        more = {} if compared is None else compared.facts
+        print_json({"n_samples": n_pixels, **found.facts, **more, "written": [str(path) for path in files]})
         return
     click.echo(f"Wrote {', '.join(map(str, files))}: {n_pixels} pixels")
-    for line in found.lines("the pixels with a class, which may include those of the fit", "pixels"):
+    _print_agreement(found, compared, "pixels", "the pixels with a class, which may include those of the fit")
+
+
+def _warn_of_samples(compared: ComparedSamples | None, what: str, names: list[str] | None = None) -> None:
+    warning = None if compared is None else compared.warning(what, names)
+    if warning is not None:
+        click.echo(f"Warning: {warning}", err=True)
+
+
+def _print_agreement(found: Agreement, compared: ComparedSamples | None, what: str, which: str) -> None:
+    used = None if compared is None else compared.sentence(what)
+    for line in (*([] if used is None else [used]), *found.lines(which, what)):
         click.echo(line)
 
 
@@ -142,6 +163,7 @@ def inspect_command(
 ) -> None:
     """Describe a MODEL file: classes, weight, preparation, evaluation, versions, digest."""
     from ..io import all_or_none, load_model, sha256_of
+    from ..training_record import short_facts
 
     with refusals(ValueError, TypeError):
         check_outputs((model,), (pattern_map, weight_map))
@@ -152,7 +174,7 @@ def inspect_command(
             maps = write_maps(loaded.model, loaded.patterns, weight_map, pattern_map, affine, loaded.axes)
             lines = [] if as_json else _description(model, loaded)
     if as_json:
-        print_json({**loaded.facts, "sha256": digest})
+        print_json({**loaded.facts, "about": short_facts(loaded.facts["about"]), "sha256": digest})
         return
     for line in [*lines, f"SHA-256 of the file: {digest}"]:
         click.echo(line)

@@ -11,6 +11,7 @@ from ..checkpoints import Checkpoint
 from ..io import SampleSet
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator
+from ..predictions import training_record
 from ..preparation import Recipe
 from ..progress import Progress, stage_progress
 from ..views import Views
@@ -126,6 +127,7 @@ def fit_and_evaluate(
         "without_views": None if without is None else without_views_facts(without),
         "affine": _listed(samples.affine),
         "loading": dict(samples.loading),
+        "training": dict(training_record(model, samples).facts),
     }
     return FittedModel(model, about)
 

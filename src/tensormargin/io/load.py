@@ -158,6 +158,8 @@ class SampleSet:
     loading : mapping
         How the samples were made: the options that were given, and under "stated" what the file states (``tr``,
         ``sfreq``), as JSON types. `save_model` keeps it, and ``load_samples(path, like=...)`` repeats it.
+    unit : str or None
+        Unit of the entries, if the source states it; a dictionary for several views.
 
     Examples
     --------
@@ -190,6 +192,7 @@ class SampleSet:
     axes: Axes | Mapping[str, Axes | None] | None = None
     files: Array | None = None
     loading: Mapping[str, Any] = None  # type: ignore[assignment]  # becomes a dictionary
+    unit: str | Mapping[str, str | None] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loading", dict(self.loading or {}))
@@ -674,6 +677,7 @@ def _from_recording(path: Path, recording: Recording, asked: _Asked) -> SampleSe
         field=made.field,
         sfreq=made.sfreq,
         axes=made.axes,
+        unit=made.unit or None,
     )
 
 
@@ -733,7 +737,8 @@ def _from_container(path: Path, kind: str, asked: _Asked) -> tuple[SampleSet, Ax
         if axis != asked.axis:  # by its name
             data = np.moveaxis(data, axis, asked.axis)
         axes, said = _axes_in(path, held, name, axis, not_groups)
-        return SampleSet(data, target, groups, None, None, "", kind, (*notes, *said), unused, sfreq=rate), axes
+        found = SampleSet(data, target, groups, None, None, "", kind, (*notes, *said), unused, sfreq=rate)
+        return replace(found, unit=held[name].unit or None), axes
 
 
 def _axes_in(

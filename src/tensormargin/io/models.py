@@ -31,6 +31,7 @@ from ..chains import chain_of, known_axes
 from ..estimators import to_device
 from ..kernels import TensorKernel
 from ..preparation.steps import describe_step, is_masker
+from ..training_record import TrainingRecord
 from .archive import OWN_CLASSES, OtherTypeError, brief, read_archive, read_array, read_member
 from .archive_writer import write_archive
 from .arrays import BadFileError
@@ -106,6 +107,8 @@ class ModelFile:
         it is not known.
     patterns : ndarray of float32, dictionary of them for several views, or None
         The activation patterns that were saved with the model.
+    training : TrainingRecord or None
+        What the file keeps of the training samples.
 
     Examples
     --------
@@ -154,6 +157,12 @@ class ModelFile:
         """Shape of a sample as a list, a dictionary of them for several views; None if it is not known."""
         return self.facts.get("sample_shape")
 
+    @property
+    def training(self) -> TrainingRecord | None:
+        """The record of the training samples; None if the file has none."""
+        facts = self.facts["about"].get("training")
+        return None if facts is None else TrainingRecord(facts)
+
 
 def save_model(
     path: str | Path,
@@ -162,6 +171,7 @@ def save_model(
     axes: AnyAxes = None,
     samples: SampleSet | None = None,
     patterns: Any = None,
+    training: TrainingRecord | None = None,
 ) -> dict[str, Any]:
     """Save a fitted model atomically.
 
@@ -180,10 +190,14 @@ def save_model(
         Names, units and coordinates of the modes of the samples (`SampleSet.axes`); by default those that the model
         was fitted to, if these were an xarray DataArray or a data frame.
     samples : SampleSet, optional
-        The samples that the model was fitted to, for their axes and for how they were made (`ModelFile.loading`).
+        The samples that the model was fitted to, for their axes, for how they were made (`ModelFile.loading`), and for
+        a record of them, without scores.
     patterns : array-like, or dictionary of them for several views, optional
         Activation patterns to store with the model, as `activation_pattern` returns them: ``inspect --pattern-map``
         and the report show them without the samples. They are stored as float32, up to 2**24 entries.
+    training : TrainingRecord, optional
+        Record of the training samples, stored as "training" in ``about``: `predict` then says which samples were used
+        in the fit, and which are unlike all of these.
 
     Returns
     -------
@@ -206,6 +220,15 @@ def save_model(
     ...     facts = save_model(f"{folder}/model.skops", clf, about={"study": "noise"})
     ...     load_model(f"{folder}/model.skops").facts["about"]
     {'study': 'noise'}
+
+    With a record of the training samples:
+
+    >>> from tensormargin import TrainingRecord
+    >>> record = TrainingRecord.of(data.data, scores=clf.decision_function(data.data))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = save_model(f"{folder}/model.skops", clf, training=record)
+    ...     load_model(f"{folder}/model.skops").training.compare(data.data[:3]).used
+    array([ True,  True,  True])
     """
     check_is_fitted(model)
     model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
@@ -214,13 +237,15 @@ def save_model(
     if samples is not None:
         about = {"loading": dict(samples.loading), **(about or {})}
         axes = samples.axes if axes is None else axes
+        if training is None and "training" not in about:
+            training = TrainingRecord.of(samples.data, samples.groups, unit=samples.unit)
     facts = {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": software_versions(),
         **_structure(model, axes),
         "classes": _plain(getattr(model, "classes_", [])),
-        "about": dict(about or {}),
+        "about": {**(about or {}), **({} if training is None else {"training": training.facts})},
     }
     kept = _kept_patterns(patterns)
     if kept:

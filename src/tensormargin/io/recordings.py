@@ -41,6 +41,7 @@ _EEGLAB = ("data", "srate", "nbchan", "trials", "pnts")
 _FIELDTRIP = ("trial", "powspctrm")  # with label, and time or freq
 _MODES = {"chan": ("channel", ""), "freq": ("frequency", "Hz"), "time": ("time", "ms")}
 _BREAKS = ("boundary", "new segment", "bad", "edge")  # how marks begin that are no events
+_EEGLAB_UNIT = "µV"  # by convention
 _FIF = (".fif", ".fif.gz")
 _BRAINVISION = (".vhdr",)
 
@@ -68,6 +69,8 @@ class Recording:
     field : str or None
         The kind of samples that it gives: "eeg".
     notes : tuple of str
+    unit : str
+        Of the entries; empty if it is not known.
     """
 
     data: Any
@@ -79,6 +82,7 @@ class Recording:
     events: Events | None = None
     field: str | None = "eeg"
     notes: tuple[str, ...] = ()
+    unit: str = ""
 
 
 def milliseconds(seconds: Any) -> Axis:
@@ -105,7 +109,7 @@ def read_recording(path: Path, rules: FileRules) -> Recording:
     remedy = "save it again with MNE" if is_fif else "export it again; .vhdr, .vmrk and .eeg belong together"
     with parsing(path, words, remedy):
         found = call(f".recordings.{'read_fif' if is_fif else 'read_brainvision'}", path, rules)
-        return _from_mne(path, found, "MNE" if is_fif else "BrainVision")
+        return replace(_from_mne(path, found, "MNE" if is_fif else "BrainVision"), unit=found["unit"])
 
 
 def _from_mne(path: Path, found: Mapping[str, Any], maker: str) -> Recording:
@@ -154,7 +158,8 @@ def find_recording(path: Path, held: Mapping[str, Stored], wanted: str | None, r
             f"{path}: has several recordings, {several}; name one of them: samples=... (command line: --samples)"
         )
     for prefix, reader in readers.items():
-        return reader(path, _Fields(path, held, prefix), rules)
+        found = reader(path, _Fields(path, held, prefix), rules)
+        return replace(found, unit=_EEGLAB_UNIT) if reader is _eeglab else found
     return None
 
 

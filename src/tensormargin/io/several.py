@@ -98,6 +98,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         axes=_axes(parts),
         files=None if len(parts) == 1 else files,
         loading={**first.loading, "kind": kind, **({"groups": FILE} if by_file else {})},
+        unit=_common(parts, "unit"),
     )
 
 

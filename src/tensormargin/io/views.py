@@ -132,7 +132,7 @@ def load_views(
     main = parts[0]
     ids = _main_ids(path, main, options.get("labels_from"), rules)
     made = [
-        _Part(name, part.data, str(path), part.kind, part.affine, part.axes)
+        _Part(name, part.data, str(path), part.kind, part.affine, part.axes, part.unit)
         for name, part in zip(names, parts, strict=False)
     ]
     notes = list(main.notes)
@@ -162,6 +162,7 @@ class _Part:
     kind: str
     affine: Array | None = None
     axes: Any = None
+    unit: Any = None
 
 
 def _rules(options: Mapping[str, Any]) -> FileRules:
@@ -359,7 +360,7 @@ def _other_file(
             f"{'by order' if 'by order' in said else 'by sample id'}; put the samples into the same order, or give "
             "both files sample ids"
         )
-    part = _Part(name, _at(found.data, rows), str(file), found.kind, found.affine, found.axes)
+    part = _Part(name, _at(found.data, rows), str(file), found.kind, found.affine, found.axes, found.unit)
     return part, [*found.notes, said]
 
 
@@ -437,4 +438,5 @@ def _joined(
         coding=coding,
         sources={part.name: part.source for part in parts},
         loading={**main.loading, "views": [part.name for part in parts], **covariates},
+        unit={part.name: part.unit for part in parts if part.unit is not None} or None,
     )

@@ -17,6 +17,7 @@ _LIBRARY_BYTES = 2**25  # of MNE itself, whose import also takes time
 _COPIES = 3  # of the values while MNE picks and scales them
 _FILES = re.compile(r"^\s*(?:data|marker)file\s*[=:]\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 _FOLLOWERS = ("mne.epochs", "mne.io.fiff.raw")  # modules that follow names of further files
+_UNITS = {"eeg": "V", "seeg": "V", "ecog": "V", "dbs": "V", "mag": "T", "grad": "T/m"}
 
 
 def read_fif(path: Path, rules: FileRules) -> dict[str, Any]:
@@ -84,7 +85,14 @@ def _picked(path: Path, source: Any, length: int, rules: FileRules) -> tuple[lis
         "sfreq": float(source.info["sfreq"]),
         "bad": [name for name in data if name in source.info["bads"]],
         "others": others,
+        "unit": _unit([kinds[name] for name in good]),
     }
+
+
+def _unit(kinds: list[str]) -> str:
+    """Return the unit that MNE has for channels of some kinds, empty if there are several."""
+    units = {_UNITS.get(kind, "") for kind in kinds}
+    return units.pop() if len(units) == 1 else ""
 
 
 def _epochs(path: Path, epochs: Any, rules: FileRules) -> dict[str, Any]:
