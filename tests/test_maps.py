@@ -9,7 +9,7 @@ import zipfile
 import nibabel
 import numpy as np
 import pytest
-from conftest import run
+from conftest import opened, run
 from PIL import Image
 from sklearn.pipeline import make_pipeline
 
@@ -34,6 +34,7 @@ from tensormargin import (
 )
 from tensormargin.io import BadFileError
 from tensormargin.model_steps import problem_names, used_entries
+from tensormargin.report.volumes import three_digits
 
 SHAPE = (6, 5, 4)
 PLACES = {"face": (1, 1, 1), "house": (4, 3, 2), "shoe": (2, 3, 1)}
@@ -322,3 +323,32 @@ class TestFeatures:
         page = (tmp_path / "page.html").read_text()
         assert page.count("data-maps>") == 2  # the pattern on the samples, and the view that is them
         assert f"has {shares['conv']} % of the score. Features of Convolutions are no picture" in page
+
+
+def test_three_digits_are_those_of_the_numbers():
+    rng = np.random.default_rng(0)
+    sizes = np.concatenate([10.0 ** rng.uniform(-30, 3, 5000), [999.4, 999.6, 1e-5, 1000.0, 1.0]])
+    values = sizes * rng.choice([-1, 1], len(sizes))
+    codes, lowest = three_digits(values)
+    half = (codes.astype(int) - 1) // 2
+    found = (100.0 + half % 900) * 10.0 ** (lowest + half // 900 - 2) * np.where(codes % 2, 1, -1)
+    assert [f"{one:.2e}" for one in found] == [f"{one:.2e}" for one in values]
+    assert not three_digits(np.zeros((2, 3)))[0].any()
+
+
+def test_the_value_at_the_crosshair_is_that_of_the_file(browser, scans, tmp_path):
+    labels = ("--labels-from", scans / "labels.csv", "--mask", scans / "mask.nii.gz")
+    files = ("-o", tmp_path / "m.skops", "--pattern-map", tmp_path / "p.nii.gz", "--report", tmp_path / "m.html")
+    written("fit", scans / "scans.nii.gz", *labels, *PLAIN, *files)
+    values = nibabel.load(tmp_path / "p.nii.gz").get_fdata()
+    opened(browser, tmp_path / "m.html")
+    for place in np.ndindex(*SHAPE):
+        text = browser.execute_script(
+            "for (const [mode, index] of arguments[0].entries()) {"
+            "  const input = document.querySelector(`input[data-mode='${mode}']`);"
+            "  input.value = index; input.dispatchEvent(new Event('input'));"
+            "} return document.querySelector('[data-value]').textContent",
+            list(place),
+        )
+        assert f"voxel ({', '.join(map(str, place))})" in text
+        assert f"{float(text.split()[0]):.2e}" == f"{values[place]:.2e}"

@@ -1,4 +1,4 @@
-"""Maps for the interactive viewer of the page, packed into one byte per entry."""
+"""Maps for the interactive viewer of the page, packed into two bytes per entry."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
+from .._typing import Array, FloatArray
 
 LONGEST_MODE = 128
 """Longer modes are reduced to this size, to keep the page small enough to send."""
+_POWERS = 36  # of ten that a code of two bytes can tell apart
 
 
 def packed_map(values: Array, name: str) -> dict[str, Any]:
@@ -19,26 +20,42 @@ def packed_map(values: Array, name: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        "shape" and "bytes" (base64, from -127 to 127) of the displayed map; "largest" is the value of 127. "edges"
-        holds, for each mode of reduced size, the first index of each displayed entry, followed by the original size;
-        None for other modes. "peak" is the entry of largest absolute value with its original indices, "start" the
-        indices of the displayed entry that contains it.
+        "shape" and "codes" (base64) of the displayed map, with its values to the three digits that the page shows, see
+        `three_digits`; "lowest" is the power of ten of the smallest ones and "largest" the largest absolute value.
+        "edges" holds, for each mode of reduced size, the first index of each displayed entry, followed by the original
+        size; None for other modes. "peak" is the entry of largest absolute value with its original indices, "start"
+        the indices of the displayed entry that contains it.
     """
     values = np.nan_to_num(np.asarray(values, np.float64))
     edges = [_edges(size) for size in values.shape]
     shown = _block_means(values, edges)
     peak = np.unravel_index(np.argmax(np.abs(values)), values.shape)
-    largest = float(np.abs(shown).max(initial=0.0))
-    whole = np.round(shown / (largest or 1.0) * 127).astype(np.int8)
+    codes, lowest = three_digits(shown)
     return {
         "name": name,
-        "shape": list(whole.shape),
-        "largest": largest,
-        "bytes": base64.b64encode(whole.tobytes()).decode(),
+        "shape": list(shown.shape),
+        "largest": float(np.abs(shown).max(initial=0.0)),
+        "lowest": lowest,
+        "codes": base64.b64encode(codes.astype("<u2").tobytes()).decode(),
         "edges": [None if len(own) > size else own.tolist() for own, size in zip(edges, values.shape, strict=True)],
         "start": [int(np.searchsorted(own, at, side="right")) - 1 for own, at in zip(edges, peak, strict=True)],
         "peak": {"at": [int(at) for at in peak], "value": float(values[peak])},
     }
+
+
+def three_digits(values: FloatArray) -> tuple[Array, int]:
+    """Return finite numbers to three significant digits, as whole numbers below 2**16, and the lowest power of ten.
+
+    A number d.dd * 10**(lowest + k) is 1 + 2 * (900 * k + ddd - 100), plus 1 if it is negative. Zero is 0, and so are
+    numbers that are smaller than the largest one by 36 powers of ten.
+    """
+    sizes = np.abs(values)
+    with np.errstate(divide="ignore"):
+        powers = np.maximum(np.floor(np.log10(sizes)), -290)
+    lowest = int(powers.max(initial=-290)) - _POWERS + 1
+    digits = np.rint(sizes / 10.0 ** (powers - 2))  # 1000 is the code of 1.00 at the next power
+    codes = 1 + 2 * (900 * (powers - lowest) + digits - 100) + (values < 0)
+    return np.where((digits >= 100) & (powers >= lowest), codes, 0).astype(np.uint16), lowest
 
 
 def packed_background(values: Array) -> str:

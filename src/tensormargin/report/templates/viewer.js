@@ -3,6 +3,17 @@ function bytesOf(text, Kind) {
   return new Kind(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 }
 
+// Numbers of three digits: 0, or 1 + 2 * (900 * power + digits - 100), plus 1 if negative.
+function numbersOf(text, lowest) {
+  const bytes = bytesOf(text, Uint8Array);
+  return Float64Array.from({ length: bytes.length / 2 }, (_, place) => {
+    const code = bytes[2 * place] + 256 * bytes[2 * place + 1] - 1;
+    if (code < 0) return 0;
+    const half = Math.floor(code / 2);
+    return Number(`${code % 2 ? "-" : ""}${100 + (half % 900)}e${lowest + Math.floor(half / 900) - 2}`);
+  });
+}
+
 // Blue to white to red.
 function colourOf(share) {
   const strength = Math.min(1, Math.abs(share));
@@ -46,7 +57,7 @@ class Viewer {
 
   read() {
     this.map = this.content.problems[this.problem].maps[this.kind];
-    this.values = bytesOf(this.map.bytes, Int8Array);
+    this.values = numbersOf(this.map.codes, this.map.lowest);
     this.shape = this.map.shape;
     this.strides = this.shape.map((_, mode) => this.shape.slice(mode + 1).reduce((a, b) => a * b, 1));
   }
@@ -200,7 +211,7 @@ class Viewer {
   draw() {
     for (const cut of this.cuts) this.drawCut(cut);
     this.drawScale();
-    const value = (this.values[this.offset(this.at)] / 127) * this.map.largest;
+    const value = this.values[this.offset(this.at)];
     const names = this.at.map((place, mode) => this.indices(mode, place));
     const isMean = this.at.some((place, mode) => { const [first, last] = this.range(mode, place); return first < last; });
     const mean = isMean ? "mean " : "";
@@ -234,7 +245,7 @@ class Viewer {
         if (row !== null) at[row] = this.space ? canvas.height - 1 - i : i;
         at[column] = mirrored ? canvas.width - 1 - j : j;
         const offset = this.offset(at);
-        const share = this.values[offset] / 127;
+        const share = this.values[offset] / (this.map.largest || 1);
         const [red, green, blue] = colour(share);
         let cover = Math.abs(share) < threshold ? 0 : opacity;
         if (over) cover *= Math.min(1, Math.abs(share) * 4);
