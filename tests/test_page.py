@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import fewer_models, low_rank_classes, opened, prefer
+from conftest import fewer_models, low_rank_classes, opened, prefer, run
 from PIL import Image
 from sklearn.metrics import roc_auc_score
 
@@ -26,8 +26,8 @@ from tensormargin.evaluation import (
     roc,
 )
 from tensormargin.io import SampleSet, load_model, save_model
-from tensormargin.plots import plot_calibration, plot_roc
-from tensormargin.report import Page, comparison_page, model_page, model_report, render, write_page
+from tensormargin.plots import plot_calibration, plot_ranks, plot_roc, plot_search
+from tensormargin.report import Lead, Page, comparison_page, model_page, model_report, render, write_page
 from tensormargin.report.evaluation_sections import (
     comparison_section,
     confusion_section,
@@ -456,6 +456,123 @@ def test_figures_fill_the_card_and_stay_legible(browser, reports, width):
             assert found["wide"]  # nine classes do not fit
         if kind == "eeg":
             assert found["ratios"] == [pytest.approx(3 / 8, abs=0.05)]  # as its 8 x 3 entries, not square
+
+
+MATRICES = """
+    return [...document.querySelectorAll('.confusion')].filter((one) => one.checkVisibility()).map((one) => {
+        const table = one.getBoundingClientRect(), box = one.parentElement.getBoundingClientRect();
+        const cell = one.tBodies[0].rows[0].cells[0].getBoundingClientRect();
+        return [table.width - box.width, box.left, box.right, cell.right - box.left, one.scrollHeight];
+    });
+"""
+
+
+@pytest.fixture(scope="module")
+def pictures(folder):
+    """Return the report that `fit` writes of a folder of pictures with 15 classes."""
+    rng = np.random.default_rng(0)
+    for number in range(60):
+        own = folder / "pictures" / f"person {number % 15}"
+        own.mkdir(parents=True, exist_ok=True)
+        values = rng.integers(0, 40, (6, 5)) + 14 * (number % 15)
+        Image.fromarray(values.astype(np.uint8)).save(own / f"{number}.png")
+    with fewer_models("TensorMarginClassifierCV", lams=(1.0,)):
+        options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2)
+        done = run("fit", folder / "pictures", "-o", folder / "pictures.skops", *options)
+    assert done.returncode == 0, done.stderr
+    return folder / "pictures.html"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("n_classes", [2, 4, 15, 40])
+def test_confusion_matrices_fit(browser, pictures, folder, n_classes, width):
+    path = pictures
+    if n_classes != 15:
+        names = [f"activity {k}" for k in range(n_classes)]
+        rows = [{"label": one, "predicted": one} for one in names]
+        counts = np.eye(n_classes, dtype=int).tolist()
+        parts = {name: {"name": "LinearSVC", "confusion": counts} for name in ("reference", "matched")}
+        section = confusion_section({"samples": rows, "repeats": 1, "classes": names, **parts}, names)
+        path = folder / f"confusion {n_classes}.html"
+        write_page(path, Page("x", Lead("x"), "", {"tensormargin": "0"}, [section]))
+    opened(browser, path, width)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    found = browser.execute_script(MATRICES)
+    assert len(found) == (3 if n_classes < 6 else 1)  # those of the references are folded
+    for too_wide, left, right, label, height in found:
+        assert 0 <= left < right <= width
+        if width == 1280 or n_classes < 6:
+            assert too_wide <= 1
+        assert label < 0.5 * (right - left)
+        assert height < 1100
+    if width == 390 and n_classes > 6:  # the names of the rows stay while the counts scroll
+        browser.execute_script("document.querySelector('.confusion').parentElement.scrollLeft = 100")
+        assert (
+            browser.execute_script(
+                "const box = document.querySelector('.confusion').parentElement, cell = box.querySelector('tbody th');"
+                "return Math.abs(cell.getBoundingClientRect().left - box.getBoundingClientRect().left)"
+            )
+            < 2
+        )
+
+
+def test_six_screens_before_anything_is_opened(browser, reports, pictures):
+    for path in (*(reports(kind)[4] for kind in KINDS), pictures):
+        opened(browser, path, 1280)
+        assert browser.execute_script("return document.documentElement.scrollHeight") <= 6 * 900
+    opened(browser, reports("views")[4], 1280)
+    headings = (
+        "return [...document.querySelectorAll('section h2')].map((one) => [one.textContent, !!one.closest('details')])"
+    )
+    found = browser.execute_script(headings)
+    assert [name for name, _ in found[:3]] == ["Comparison", "Confusion matrix", "Views"]
+    assert {"View eeg", "View age", "Convergence", "Predictions"} <= {name for name, folded in found if folded}
+    assert ["What this does not show", False] in found
+    shown = "return document.querySelector('#view-eeg img').checkVisibility()"
+    assert not browser.execute_script(shown)
+    browser.find_element("css selector", "#view-eeg summary").send_keys("\n")  # by keyboard
+    assert browser.execute_script(shown)
+    browser.find_element("css selector", "nav a[href='#convergence']").click()
+    assert browser.execute_script("return document.querySelector('#convergence details').open")
+    browser.find_element("css selector", "[data-unfold]").click()
+    assert browser.execute_script("return document.querySelectorAll('section > details:not([open])').length") == 0
+
+
+def test_folded_sections_are_printed(browser, reports):
+    opened(browser, reports("views")[4], 1280)
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert browser.execute_script("return document.querySelectorAll('details:not([open])').length") == 0
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert browser.execute_script("return document.querySelectorAll('section > details[open]').length") == 0
+
+
+def test_words_are_explained_on_the_first_screen(reports):
+    for kind in ("patches", "eeg"):
+        html = reports(kind)[4].read_text(encoding="utf-8")
+        header = html[html.index("<header>") : html.index("</header>")]
+        assert "LinearSVC (a linear support vector machine that takes each sample as one long vector)" in header
+        assert ("A group is all samples of one person" in header) == (kind == "patches")
+
+
+def test_dropped_candidates_are_not_drawn_and_ties_are_called_ties():
+    results = {
+        "param_decomposition": ["cp"] * 4,
+        "param_rank": [1] * 4,
+        "param_lam": [0.1, 1.0, 10.0, 100.0],
+        "mean_test_score": [0.9, 0.9, 0.8, 0.2],
+        "std_test_score": [0.0] * 4,
+        "n_parameters": [3] * 4,
+        "dropped": ["", "", "", "after 1 of 5 splits"],
+    }
+    ax = plot_search(results, chosen=1)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [0.1, 1.0, 10.0])
+    assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "taken: 0.900,\ntied with 1 other"
+    np.testing.assert_array_equal(plot_ranks(results).lines[0].get_ydata(), [0.9])
+    evaluation = {**EVALUATION, "repeats": 1, "scheme": "2 folds", "folds": [], "n_untested": 0}
+    evaluation["difference"] = {**EVALUATION["difference"], "method": "x", "p_value": 1.0, "unit": "group"}
+    evaluation["reference"] = {"name": "LinearSVC", "score": 0.8, "interval": [0.7, 0.9]}
+    rows = comparison_section(evaluation, None).tables[0]["rows"]
+    assert [row["cells"][0]["text"] for row in rows] == ["this model (tied)", "flat LinearSVC (tied)", "always a"]
 
 
 def test_figures_of_a_dark_page_have_light_lines(reports):

@@ -58,7 +58,7 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
     ----------
     results : dict
         ``cv_results_`` of a scikit-learn search over "decomposition", "lam" and optionally "rank", "mu1" and others.
-        Candidates with a NaN score are left out.
+        Candidates with a NaN score, and those that a race has dropped, are left out.
     chosen : int, optional
         Index of the selected candidate, ``best_index_``, which is then marked instead of the best one.
     ax : Axes, optional
@@ -98,11 +98,11 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
     marked: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": DARK, "ls": "none", "markersize": 12}
     if chosen is None:
         lines += ax.plot(best.lam, best.score, "o", **marked)
-        labels.append(f"best: {best.score:.3f} ± {best.error:.3f}")
+        labels.append(f"best: {best.score:.3f} ± {best.error:.3f}{_tied(candidates, best.score)}")
     else:
         lam, score = float(results["param_lam"][chosen]), float(results["mean_test_score"][chosen])
         lines += ax.plot(lam, score, "o", **marked)
-        labels.append(f"taken: {score:.3f}")
+        labels.append(f"taken: {score:.3f}{_tied(candidates, score)}")
     ax.set_xscale("log")
     ax.set_xlabel("λ")
     ax.set_ylabel("cross-validated score")
@@ -272,6 +272,12 @@ def _best(candidates: Iterable[_Candidate]) -> _Candidate:
     return max(candidates, key=lambda one: (round(one.score, 12), -one.n_parameters))
 
 
+def _tied(candidates: Iterable[_Candidate], score: float) -> str:
+    """Return with how many other candidates one of this score is tied, for a legend."""
+    others = sum(round(one.score, 12) == round(score, 12) for one in candidates) - 1
+    return f",\ntied with {others} other{'s' if others > 1 else ''}" if others > 0 else ""
+
+
 def _best_of_each(candidates: list[_Candidate], key: Callable[[_Candidate], Any]) -> list[_Candidate]:
     """Return the best candidate for every value of the key, sorted by that value."""
     return [_best(group) for _, group in groupby(sorted(candidates, key=key), key=key)]
@@ -297,7 +303,12 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
     ranks, sizes = results.get("param_rank", [None] * len(errors)), results.get("n_parameters", [0] * len(errors))
     names, lams, scores = (results[key] for key in ("param_decomposition", "param_lam", "mean_test_score"))
     columns = zip(names, ranks, lams, scores, errors, sizes, strict=True)
-    found = [_candidate(*column) for column in columns if np.isfinite(column[3])]
+    dropped = results.get("dropped", [""] * len(errors))  # scored on some of the splits only
+    found = [
+        _candidate(*column)
+        for column, reason in zip(columns, dropped, strict=True)
+        if np.isfinite(column[3]) and not reason
+    ]
     if not found:
         raise ValueError("results holds no candidate with a score: every fit of the search has failed")
     return found

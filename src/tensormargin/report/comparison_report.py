@@ -17,7 +17,7 @@ from ..methods import KERNEL_METHODS
 from ..statements import describe_software, percent, points
 from .brains import Display
 from .evaluation_sections import confusion_section, interval_in_words, predictions_section
-from .model_report import chosen_section, fitted_sections
+from .model_report import chosen_section, data_section, fitted_sections
 from .page import Lead, Page, Section, cell, table
 from .pictures import Picture, pictures_of_intervals
 from .verdicts import comparison_limits
@@ -71,9 +71,15 @@ def comparison_page(
     sections = [
         Section("Comparison", "comparison.html", _table(content)),
         Section("What this does not show", "list.html", {"lines": comparison_limits(content, with_maps)}),
-        Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])}),
+        data_section(data),
         *about,
-        Section("Methods", "methods.html", {"statements": _statements(content), "settings": _settings(content)}),
+        Section(
+            "Methods",
+            "methods.html",
+            {"statements": _statements(content), "settings": _settings(content)},
+            folded=True,
+            gist="text for a paper, settings and versions",
+        ),
     ]
     title = f"{Path(data['source']).name}: {len(settings['methods'])} methods compared"
     return Page(title, _lead(content), content["created"], content["versions"], sections)
@@ -113,13 +119,21 @@ def _lead(content: Mapping[str, Any]) -> Lead:
     units = f"{data['n_groups']} groups" if data["n_groups"] else f"{data['n_samples']} samples"
     pictures = _pictures(summaries)
     return Lead(
-        f"Of {len(summaries) - 1} methods, {best['method']} has the best accuracy on held-out samples. "
+        f"Of {len(summaries) - 1} methods, {_best_in_words(summaries, best)} on held-out samples. "
         + " ".join(differences_in_words(content["differences"])),
         f"{percent(best['accuracy'])} %",
         f"accuracy of {best['method']} on held-out samples",
         interval_in_words([best["accuracy_low"], best["accuracy_high"]], units),
         pictures[0] if pictures else None,
     )
+
+
+def _best_in_words(summaries: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> str:
+    """Return which method has the best accuracy, or that several are tied."""
+    tied = [one["method"] for one in summaries if one["accuracy"] == best["accuracy"] and one is not best]
+    if not tied:
+        return f"{best['method']} has the best accuracy"
+    return f"{best['method']} is tied with {', '.join(tied)} at the highest accuracy"
 
 
 def _pictures(summaries: Sequence[Mapping[str, Any]]) -> list[Picture]:

@@ -18,6 +18,8 @@ _MOST_ROWS = 20_000
 _FEWEST_FOR_CURVES = 20  # predictions; the curves of fewer are steps of one sample each
 _SURE = 0.02  # a smaller difference between the mean probability and the accuracy is not worth a word
 _SQUARE = (4.3, 3.9)  # inches
+_MOST_BESIDE = 6  # classes of confusion matrices that are drawn beside each other
+_WIDEST_HEAD = 14  # letters in the head of such a matrix; names that need more stand upright
 
 
 def interval_pictures(evaluation: Mapping[str, Any]) -> list[Picture]:
@@ -63,8 +65,16 @@ def comparison_section(evaluation: Mapping[str, Any] | None, chance: Mapping[str
     level = {"accuracy": majority.get("accuracy"), "balanced_accuracy": 1 / len(_tested_classes(evaluation))}
     scores.append((f"always {majority['label']}", majority["score"], _both(level), (None, None)))
     best = max(score for _, score, _, _ in scores)
+    tied = sum(score == best for _, score, _, _ in scores) > 1
     rows = [
-        (score == best, [cell(who), *(cell(percent(one), one) for one in both), cell(_ends(ends), ends[0] or 0)])
+        (
+            score == best,
+            [
+                cell(f"{who} (tied)" if tied and score == best else who),
+                *(cell(percent(one), one) for one in both),
+                cell(_ends(ends), ends[0] or 0),
+            ],
+        )
         for who, score, both, ends in scores
     ]
     content = {
@@ -155,6 +165,7 @@ def confusion_section(evaluation: Mapping[str, Any] | None, classes: Sequence[An
         "text": "Held-out predictions by true class (rows) and predicted class (columns); the share of each class that "
         "is found is its recall, their mean the balanced accuracy." + _times(evaluation),
         "matrices": matrices,
+        "most_beside": _MOST_BESIDE,
     }
     return Section("Confusion matrix", "confusion.html", content)
 
@@ -175,7 +186,9 @@ def in_order(labels: set[Any], classes: Sequence[Any]) -> list[Any]:
 def _matrix(name: str, labels: Sequence[Any], counts: Array) -> dict[str, Any]:
     recalls = [counts[k, k] / counts[k].sum() for k in range(len(labels)) if counts[k].sum()]
     rows = [_confusion_row(label, counts[number], number) for number, label in enumerate(labels)]
-    return {"name": name, "labels": labels, "rows": rows, "balanced": float(np.mean(recalls)) if recalls else None}
+    upright = len(labels) > _MOST_BESIDE or sum(max(len(str(label)), 3) for label in labels) > _WIDEST_HEAD
+    balanced = float(np.mean(recalls)) if recalls else None
+    return {"name": name, "labels": labels, "rows": rows, "balanced": balanced, "upright": upright}
 
 
 def _confusion_row(label: Any, counts: Array, number: int) -> dict[str, Any]:
@@ -208,7 +221,8 @@ def curves_section(evaluation: Mapping[str, Any] | None, classes: Sequence[Any])
         f"class that it predicts a probability of {percent(mean)} % on average and is right in {percent(right)} %: it "
         f"is {verdict}."
     )
-    return Section("ROC and calibration", "figures.html", {"text": text, "pictures": pictures})
+    gist = f"the model is {verdict}"
+    return Section("ROC and calibration", "figures.html", {"text": text, "pictures": pictures}, folded=True, gist=gist)
 
 
 def _roc_curves(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> dict[str, Any]:
@@ -305,7 +319,7 @@ def predictions_section(evaluation: Mapping[str, Any] | None) -> Section | None:
         "repeated": evaluation["repeats"] > 1,
         "probable": any(row.get("probability") is not None for row in rows),
     }
-    return Section("Predictions", "samples.html", content)
+    return Section("Predictions", "samples.html", content, folded=True, gist=f"{len(rows)}, {wrong} of them wrong")
 
 
 def _ends(ends: Sequence[float | None]) -> str:

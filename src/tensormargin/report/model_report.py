@@ -63,6 +63,7 @@ from .verdicts import limits, model_sentence
 from .view_sections import view_sections, views_overview
 
 _MOST_PICTURES = 6
+_FEW_CLASSES = 6  # that are listed in the section of the data at once
 
 
 def model_page(
@@ -108,12 +109,13 @@ def model_page(
     sections = [
         comparison_section(evaluation, chance),
         confusion_section(evaluation, classes),
-        curves_section(evaluation, classes),
+        *(section for section in fitted if not section.folded),
         Section("What this does not show", "list.html", {"lines": limits(model, about, with_maps)}),
-        _data(about.get("data")),
         chosen_section(model, about),
+        data_section(about["data"]) if about.get("data") else None,
         _confounds(model),
-        *fitted,
+        curves_section(evaluation, classes),
+        *(section for section in fitted if section.folded),
         predictions_section(evaluation),
         _methods(model, facts),
     ]
@@ -137,7 +139,7 @@ def fitted_sections(
     display: Display | None = None,
     patterns: Any = None,
 ) -> list[Section]:
-    """Return the sections about a fitted model itself: its views, maps, factors, margins and convergence.
+    """Return the sections about a fitted model itself: maps and views, then, folded, what they are made of.
 
     ``axes`` are those of the samples; ``display`` says how volumes are shown; ``patterns`` are as in `model_page`.
     """
@@ -146,10 +148,10 @@ def fitted_sections(
     hardest = _hardest(margins, len(problem_names(model)))
     maps = ModelMaps(model, samples, patterns)
     sections = [
+        field_section(maps, hardest, axes),
+        _maps(maps, about, whose, axes, display),
         views_overview(model, about),
         *view_sections(maps, about, hardest, whose, axes),
-        _maps(maps, about, whose, axes, display),
-        field_section(maps, hardest, axes),
         _factors(model, hardest, axes),
         _pictures_of_margins(model, margins, hardest, whose),
         _convergence(model),
@@ -157,10 +159,16 @@ def fitted_sections(
     return [section for section in sections if section is not None]
 
 
-def _data(data: Mapping[str, Any] | None) -> Section | None:
-    if data is None:
-        return None
-    return Section("Data", "data.html", {"data": data, "largest": max(row["count"] for row in data["classes"])})
+def data_section(data: Mapping[str, Any]) -> Section:
+    """Return the source, shape and classes of the samples; folded for many classes, unless there are warnings."""
+    classes = data["classes"]
+    return Section(
+        "Data",
+        "data.html",
+        {"data": data, "largest": max(row["count"] for row in classes)},
+        folded=len(classes) > _FEW_CLASSES and not data.get("warnings"),
+        gist=f"{data['n_samples']} samples of {len(classes)} classes",
+    )
 
 
 def chosen_section(
@@ -188,14 +196,14 @@ def chosen_section(
         instead = f" The one to trust is {percent(evaluated['score']['value'])} %, above." if evaluated else ""
         content["reasons"] += [
             f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
-            f"{describe_rule(search)}. There it scored {percent(search.best_score_)} %; such a number, "
-            f"chosen among many, is optimistic on average.{instead}"
+            f"{describe_rule(search)}. There it scored {percent(search.best_score_)} %{_tied_in_words(search)}; such a "
+            f"number, chosen among many, is optimistic on average.{instead}"
         ]
         dropped = sum(map(bool, results.get("dropped", ())))
         if dropped:
             content["reasons"].append(
-                f"{dropped} of the models were dropped after some of the folds, since others were better there; their "
-                "scores in the pictures are means over these folds only."
+                f"{dropped} of the models were dropped after some of the folds, since others were better there. The "
+                "figures do not show them."
             )
         lowered = [f"{name} {asked} to {used}" for name, asked, used in getattr(search, "lowered_ranks_", [])]
         if lowered:
@@ -238,7 +246,7 @@ def _pictures_of_search(search: Any) -> list[Picture]:
     results, pictures = search.cv_results_, []
     if any(isinstance(lam, str) for lam in results["param_lam"]):  # "1*scale": before version 0.1
         return []
-    scored = np.isfinite(np.asarray(results["mean_test_score"], float))  # a search may end before all have a score
+    scored = _raced_to_the_end(results)
     lams, ranks = (np.array([str(one) for one in results[f"param_{name}"]])[scored] for name in ("lam", "rank"))
     chosen = {name: value for name, value in search.best_params_.items() if name != "preparation"}
     selected = f"{_choice_in_words(chosen)}, with {percent(search.best_score_)} %"
@@ -252,8 +260,22 @@ def _pictures_of_search(search: Any) -> list[Picture]:
 
 
 def _score_range(results: Mapping[str, Any]) -> str:
-    scores = np.asarray(results["mean_test_score"], float)
-    return f"{percent(float(np.nanmin(scores)))} to {percent(float(np.nanmax(scores)))} %"
+    scores = np.asarray(results["mean_test_score"], float)[_raced_to_the_end(results)]
+    return f"{percent(float(scores.min()))} to {percent(float(scores.max()))} %"
+
+
+def _raced_to_the_end(results: Mapping[str, Any]) -> Array:
+    """Return which candidates have a score on all folds: a race drops some, and a search may end before others."""
+    scored = np.isfinite(np.asarray(results["mean_test_score"], float))
+    return scored & ~np.array([bool(reason) for reason in results.get("dropped", [""] * len(scored))])
+
+
+def _tied_in_words(search: Any) -> str:
+    """Return with how many other models of a search the selected one is tied."""
+    results = search.cv_results_
+    scores = np.round(np.asarray(results["mean_test_score"], float), 12)
+    tied = int(np.sum(_raced_to_the_end(results) & (scores == scores[search.best_index_]))) - 1
+    return f", tied with {tied} other{'s' if tied > 1 else ''}" if tied > 0 else ""
 
 
 def _choice_in_words(chosen: Mapping[str, Any]) -> str:
@@ -338,7 +360,8 @@ def _pictures_of_margins(
         f"Margins m = t (⟨W, Z⟩ + b) of {whose}. At most variance / (variance + mean²) of them can be wrong (Cantelli; "
         "Theorem 1 of the paper)."
     )
-    return Section("Margins", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
+    content = {"text": text + _note(model, problems), "pictures": pictures}
+    return Section("Margins", "pictures.html", content, folded=True, gist=f"of {whose}")
 
 
 def _margins_in_words(report: MarginReport) -> str:
@@ -371,7 +394,8 @@ def _convergence(model: Any) -> Section | None:
     )
     drawn = picture(plot_convergence, model, problem=slowest, caption=caption, alt=alt)
     shown = {"group": "convergence", "name": names[slowest], "pictures": [drawn]}
-    return Section("Convergence", "pictures.html", {"text": text, "pictures": [shown]})
+    gist = f"{max(sweeps)} sweeps" if max(sweeps) > 1 else "one sweep"
+    return Section("Convergence", "pictures.html", {"text": text, "pictures": [shown]}, folded=True, gist=gist)
 
 
 def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | None:
@@ -381,7 +405,8 @@ def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | No
         return None
     pictures = _several(model, problems, "factors", lambda k: factor_pictures(model, k, axes=axes))
     text = "The weight taken apart: one curve for each component along each mode (of the samples after preparation)."
-    return Section("Factors", "pictures.html", {"text": text + _note(model, problems), "pictures": pictures})
+    content = {"text": text + _note(model, problems), "pictures": pictures}
+    return Section("Factors", "pictures.html", content, folded=True, gist="of the weight, along each mode")
 
 
 def _maps(
@@ -441,4 +466,4 @@ def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
     settings = [(name, str(value)) for name, value in plan.items() if name not in hidden]
     settings += [(f"version of {name}", value) for name, value in facts["versions"].items()]
     content = {"statements": statements(model, facts), "settings": [("saved", facts["created"]), *settings]}
-    return Section("Methods", "methods.html", content)
+    return Section("Methods", "methods.html", content, folded=True, gist="text for a paper, settings and versions")

@@ -15,11 +15,16 @@ from .pictures import Picture
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: its heading, its template, and the content of that template."""
+    """A section of the page: its heading, its template, and the content of that template.
+
+    A section that is folded shows its heading and its ``gist``, a few words, until it is opened or printed.
+    """
 
     heading: str
     template: str
     content: Mapping[str, Any]
+    folded: bool = False
+    gist: str = ""
 
     @property
     def anchor(self) -> str:

@@ -60,7 +60,9 @@ def view_sections(
     sections = []
     for name in classifier.coef_:
         content = _one_view(model, about, name, found, problems, whose, axes, modes[name])
-        sections.append(Section(f"View {name}", "view.html", content))
+        share = float(classifier.view_shares_[name].mean())
+        gist = f"{describe_view(classifier, name)}, {percent(share)} % of the score"
+        sections.append(Section(f"View {name}", "view.html", content, folded=True, gist=gist))
     return sections
 
 

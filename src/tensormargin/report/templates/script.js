@@ -63,27 +63,50 @@ for (const select of document.querySelectorAll("select[data-shows]")) {
   });
 }
 
-// Tables wider than the screen scroll by touch, mouse and keyboard, and say so.
+// Tables wider than the screen scroll by touch, mouse and keyboard, and say so above them, in a box of their own: the
+// table may be a cell of a grid.
+for (const box of document.querySelectorAll(".scroll")) {
+  const hint = Object.assign(document.createElement("p"), { className: "hint", hidden: true });
+  hint.textContent = "Scroll sideways for more columns →";
+  const frame = document.createElement("div");
+  box.replaceWith(frame);
+  frame.append(hint, box);
+}
 function markWide() {
   for (const box of document.querySelectorAll(".scroll")) {
     const wide = box.scrollWidth > box.clientWidth + 1;
     box.classList.toggle("overflows", wide);
     if (wide || box.classList.contains("tall")) box.tabIndex = 0;
     else box.removeAttribute("tabindex");
-    let hint = box.previousElementSibling;
-    if (!hint || !hint.classList.contains("hint")) {
-      if (!wide) continue;
-      hint = document.createElement("p");
-      hint.className = "hint";
-      hint.textContent = "Scroll sideways for more columns →";
-      box.before(hint);
-    }
-    hint.hidden = !wide;
+    box.previousElementSibling.hidden = !wide;
   }
 }
 markWide();
 window.addEventListener("resize", markWide);
 document.addEventListener("toggle", markWide, true);
-window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => { one.open = true; }));
+
+// Folded sections open when they are linked to, by the button, and for printing.
+const folded = [...document.querySelectorAll("section > details")];
+function openLinked() {
+  const linked = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (linked && linked.firstElementChild.matches("details")) linked.firstElementChild.open = true;
+}
+openLinked();
+window.addEventListener("hashchange", openLinked);
+document.querySelectorAll("nav a").forEach((one) => one.addEventListener("click", () => setTimeout(openLinked)));
+for (const button of document.querySelectorAll("[data-unfold]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const open = folded.some((one) => !one.open);
+    folded.forEach((one) => { one.open = open; });
+    button.textContent = open ? "Close all" : "Open all";
+  });
+}
+let closed = [];
+window.addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll("details:not([open])")];
+  closed.forEach((one) => { one.open = true; });
+});
+window.addEventListener("afterprint", () => closed.forEach((one) => { one.open = false; }));
 
 {% include "viewer.js" %}
