@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import run
+from conftest import fewer_models, run
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -16,10 +16,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import (
     EqualLength,
+    Impute,
     TensorMarginClassifier,
     TensorMarginClassifierCV,
     TensorScaler,
     activation_pattern,
+    auto_model,
     load_model,
     load_samples,
     margin_report,
@@ -197,8 +199,8 @@ def test_samples_that_cannot_be_made_equal_are_refused():
         EqualLength().fit([np.ones((2, 3)), np.ones((2, 0))])
     with pytest.raises(ValueError, match=r"sample 1 is <U1"):
         EqualLength().fit([np.ones(3), np.array(["a", "b"])])
-    with pytest.raises(ValueError, match=r"NaN or infinity.*the first is sample 1"):
-        EqualLength().fit([np.ones(3), np.array([1, np.nan])])
+    with pytest.raises(ValueError, match=r"sample 1 has infinity.*Replace it by NaN"):
+        EqualLength().fit([np.ones(3), np.array([1, np.inf])])
     step = EqualLength().fit(SAMPLES)
     with pytest.raises(ValueError, match=r"shape seen in fit, \(3, any\); got \(2, any\)"):
         step.transform([sample[:2] for sample in SAMPLES])
@@ -379,3 +381,104 @@ def test_shrinking_averages():
     noise = [np.tile([1.0, -1.0], 32)[None], np.tile([1.0, -1.0], 16)[None]]
     changed = EqualLength(8).fit_transform(noise)
     assert np.abs(changed[:, :, 1:-1]).max() < 1e-12
+
+
+# ---- missing entries ----
+
+
+def padded(n=24, holes=False):
+    """Return samples of different lengths that are padded with NaN, their labels and their lengths."""
+    rng = np.random.default_rng(0)
+    y, lengths = np.arange(n) % 2, rng.integers(30, 41, n)
+    lengths[0] = 40
+    X = np.sin(np.arange(40) / (3.0 + 2 * y[:, None]))[:, None] + 0.1 * rng.standard_normal((n, 3, 40))
+    for sample, length in zip(X, lengths, strict=True):
+        sample[:, length:] = np.nan
+    if holes:
+        X[5, 1, 10:14] = np.nan
+    return X, y, lengths
+
+
+def cut(X, lengths):
+    return [sample[:, :length] for sample, length in zip(X, lengths, strict=True)]
+
+
+@pytest.mark.parametrize("method", ["resample", "constant", "edge", "mean"])
+def test_padding_with_nan_is_that_of_shorter_samples(method):
+    X, _, lengths = padded()
+    step = EqualLength(method=method).fit(X)
+    expected = EqualLength(method=method).fit(cut(X, lengths))
+    assert step.length_ == expected.length_
+    assert step.sample_shape_in_ == (3, None)
+    np.testing.assert_array_equal(step.transform(X), expected.transform(cut(X, lengths)))
+    np.testing.assert_array_equal(step.transform(X[:1, :, :20]), expected.transform(X[:1, :, :20]))
+
+
+def test_entries_within_samples_stay_missing_where_nothing_is_known():
+    X, _, lengths = padded(holes=True)
+    for samples in (X, cut(X, lengths)):
+        missing = np.isnan(EqualLength().fit_transform(samples))
+        assert 0 < missing.sum() <= 4
+        assert missing[5, 1].sum() == missing.sum()
+    assert not np.isnan(EqualLength(10).fit_transform(X)).any()  # averages of what is known
+    assert np.isnan(EqualLength(60, method="mean").fit_transform(X)).sum() == 4
+    empty = X.copy()
+    empty[2] = np.nan
+    with pytest.raises(ValueError, match=r"all those of sample 2 are NaN. Leave it out"):
+        EqualLength().fit(empty)
+
+
+def test_missing_entries_in_samples_of_different_lengths_are_filled_in_behind():
+    X, y, lengths = padded(holes=True)
+    search = auto_model(
+        "series",
+        (3, 36),
+        preparation=make_pipeline(EqualLength(36), Impute("interpolate")),
+        linear=True,
+        decompositions=("full",),
+        lams=(1,),
+        mus=(0,),
+        cv=2,
+    )
+    assert search.fit(X, y).score(cut(X, lengths), y) > 0.9
+    with pytest.raises(ValueError, match=r"NaN or infinity.*Impute\(\).*sample 5\)"):
+        TensorMarginClassifierCV(preparation=make_pipeline(EqualLength(), TensorScaler()), cv=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"Put tensormargin.preparation.EqualLength"):
+        Impute().fit(cut(X, lengths))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [TensorMarginClassifier(), TensorMarginClassifierCV(cv=2), TensorScaler(), auto_model("series", (3, 40))],
+    ids=["classifier", "search", "transformer", "auto"],
+)
+def test_nan_is_named_with_a_remedy_wherever_samples_enter(model):
+    X, y, _ = padded()
+    with pytest.raises(ValueError, match=r"tensormargin.Impute\(\).*first is sample 1; .*tensormargin.EqualLength\(\)"):
+        model.fit(X, y)
+    whole = np.nan_to_num(X)
+    whole[7, 2, 3] = np.nan
+    with pytest.raises(ValueError, match=r"tensormargin.Impute\(\).*\(the first is sample 7\)"):
+        model.fit(whole, y)
+
+
+def test_nan_on_the_command_line_is_padding_or_is_filled_in(tmp_path):
+    X, y, _ = padded()
+    np.savez(tmp_path / "padded.npz", X=X, y=y)
+    X, y, _ = padded(holes=True)
+    np.savez(tmp_path / "holes.npz", X=X, y=y)
+    quick = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0")
+    with fewer_models():
+        refused = run("fit", "padded.npz", *quick, "-o", "m.skops", cwd=tmp_path)
+        assert "NaN at the end of shorter samples is padding: --length resample" in refused.stderr
+        done = run("fit", "padded.npz", "--length", "resample", *quick, "-o", "a.skops", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        refused = run("fit", "holes.npz", "--length", "resample", *quick, "-o", "m.skops", cwd=tmp_path)
+        assert "(command line: --missing) (the first is sample 5)" in refused.stderr
+        options = ("--length", "resample", "--missing", "interpolate")
+        done = run("fit", "holes.npz", *options, *quick, "-o", "b.skops", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    for name in ("a", "b"):
+        done = run("predict", f"{name}.skops", "padded.npz", "-o", f"{name}.csv", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len((tmp_path / f"{name}.csv").read_text().splitlines()) >= len(y)

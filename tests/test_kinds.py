@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from tensormargin import (
+    Axis,
     Convolutions,
     Covariances,
     TensorMarginClassifier,
@@ -38,7 +39,7 @@ from tensormargin.preparation import Crop, Recipe
 from tensormargin.preparation.sharing import Sharing, shared
 from tensormargin.selection.candidates import select_candidate
 from tensormargin.selection.grid import candidates, default_of, side_by_side
-from tensormargin.selection.kinds import KINDS, WAYS, alternatives, guess_kind, views_of
+from tensormargin.selection.kinds import KINDS, WAYS, alternatives, guess_kind, time_mode, views_of
 
 SHAPES = (
     *((1,), (2,), (8,), (9,), (12,), (13,)),
@@ -139,7 +140,14 @@ class TestGuess:
             *(((6, 100), "series"), ((3, 9), "series"), ((20, 3, 32), "series")),
             *(((28, 28), "image"), ((64, 32), "image"), ((30, 40, 20), "volume")),
             *(((5, 5, 200), "spectra"), ((13, 13, 26), "spectra")),
-            *(((7,), "plain"), ((100,), "plain"), ((76, 7), "plain"), ((8, 8), "plain"), ((1, 1), "plain")),
+            *(
+                ((7,), "plain"),
+                ((100,), "plain"),
+                ((76, 7), "series"),
+                ((20, 7), "plain"),
+                ((8, 8), "plain"),
+                ((1, 1), "plain"),
+            ),
             *(((2, 2, 2, 2), "plain"), ((3, 3, 3), "plain")),
         ],
         ids=str,
@@ -187,17 +195,54 @@ class TestGuess:
                 Image.fromarray(np.full((4, 30), level + number, np.uint8)).save(tmp_path / name / f"{number}.png")
         assert guess_kind(load_samples(tmp_path)) == ("image", "they come from image files")
 
-    def test_views_lengths_and_lazy_arrays_are_plain(self):
+    def test_views_and_lazy_arrays_are_plain_and_different_lengths_series(self):
         X = np.random.default_rng(0).normal(size=(4, 6, 100))
         assert guess_kind(sample_set(Views(a=X, b=X))) == ("plain", "there are several views")
         ragged = np.empty(4, object)
         ragged[:] = [X[k, :, : 50 + k] for k in range(4)]
-        assert guess_kind(sample_set(ragged)) == ("plain", "they have different lengths")
+        assert guess_kind(sample_set(ragged)) == ("series", "they have different lengths")
         dask = pytest.importorskip("dask.array", reason="needs Dask: pip install 'tensormargin[dask]'")
         assert guess_kind(sample_set(dask.from_array(X)))[0] == "plain"
 
+    @pytest.mark.parametrize(
+        ("shape", "names", "mode"),
+        [
+            ((6, 100), ("channel", "time"), 1),
+            ((100, 6), ("time", "channel"), 0),
+            ((10, 12), ("time", "channel"), 0),
+            ((100, 6), None, 0),
+            ((64, 30), None, 1),
+            ((100, 6), ("channel", "time"), 1),
+            ((3, 50, 4), ("channel", "time", "band"), 1),
+        ],
+    )
+    def test_the_mode_of_time(self, shape, names, mode):
+        axes = None if names is None else tuple(Axis(name) for name in names)
+        samples = sample_set(np.random.default_rng(0).normal(size=(4, *shape)), axes=axes)
+        assert time_mode(samples, shape) == mode
+        plan, said = with_kind(samples, FitPlan(auto=True))
+        if plan.kind == "series":
+            assert plan.time == mode
+            assert (f"mode {mode + 1} is taken for time, which --modes changes" in said) == (mode < len(shape) - 1)
+
+    def test_samples_of_different_lengths_with_time_first(self):
+        ragged = np.empty(6, object)
+        ragged[:] = [np.random.default_rng(k).normal(size=(40 + k, 3)) for k in range(6)]
+        plan, _ = with_kind(sample_set(ragged), FitPlan(auto=True, recipe=Recipe(length="resample mode 1")))
+        assert (plan.kind, plan.time, plan.shape) == ("series", 0, (42, 3))
+        with pytest.raises(ValueError, match=r"give them one with length \(--length\)"):
+            with_kind(sample_set(ragged), FitPlan(auto=True))
+
 
 class TestAutoModel:
+    def test_time_first_gives_the_model_of_time_last(self):
+        X, y = low_rank_classes(0, 30, (3, 40), 1.0)
+        few = {"decompositions": ("full",), "lams": (1,), "mus": (0,), "cv": 2, "linear": True}
+        one = auto_model("series", (3, 40), **few).fit(X, y)
+        other = auto_model("series", (40, 3), time=0, **few).fit(X.swapaxes(1, 2), y)
+        np.testing.assert_allclose(other.decision_function(X.swapaxes(1, 2)), one.decision_function(X), rtol=1e-6)
+        np.testing.assert_allclose(other.coef_, one.coef_.swapaxes(1, 2), rtol=1e-6, atol=1e-9)
+
     def test_unknown_kinds_and_missing_shapes_are_refused(self):
         with pytest.raises(ValueError, match=r"kind must be one of series, eeg, .*; got 'ecg'"):
             auto_model("ecg", (3, 40))

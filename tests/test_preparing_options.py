@@ -174,7 +174,6 @@ def test_the_message_says_how_many_and_where(tmp_path):
 def test_what_cannot_be_combined_with_missing_entries(folder, tmp_path):
     command = ("fit", "holes.npz", "-o", tmp_path / "m.skops", "--missing")
     for options, said in (
-        (("mean", "--length", "resample"), "--length) and missing (--missing) cannot be combined"),
         (("mask", "--by-group"), "leave one out"),
         (("mask", "--auto", "--kind", "series"), "leave out --kind"),
         (("mean", "--view", "b=plain.npz"), "--missing is for one file of samples"),

@@ -309,14 +309,14 @@ class TestTuckerBlocks:
 
 class TestMissingValues:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    @pytest.mark.parametrize(("value", "message"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")])
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
     @pytest.mark.parametrize("n_classes", [2, 3])
-    def test_the_first_pass_over_large_samples_finds_them(self, dtype, value, message, n_classes, monkeypatch):
+    def test_the_first_pass_over_large_samples_finds_them(self, dtype, value, n_classes, monkeypatch):
         monkeypatch.setattr(tuning, "LOOKED_THROUGH_BYTES", 0)
         monkeypatch.setattr(tuning, "MANY_ENTRIES", 0)
         X = np.random.RandomState(0).standard_normal((60, 5, 6)).astype(dtype)
         X[17, 2, 3] = value
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=r"contains NaN or infinity.*tensormargin.Impute\(\).*sample 17"):
             TensorMarginClassifier("cp").fit(X, np.arange(60) % n_classes)
 
     def test_a_sample_of_weight_zero_is_looked_at_as_well(self, monkeypatch):

@@ -24,7 +24,10 @@ from .views import (
     views_or_samples,
 )
 
-NOT_FINITE = "Input X contains NaN or infinity; leave those samples out, or impute such entries first"
+NOT_FINITE = (
+    "Input X contains NaN or infinity; leave those samples out, or impute such entries first, with "
+    "tensormargin.Impute() (command line: --missing)"
+)
 """Error message for samples with entries or statistics that are not finite."""
 
 
@@ -51,7 +54,8 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
     X = as_samples(X, ragged)
     if is_lazy(X) or is_foreign(X) or is_ragged(X):
         return _checked_as_it_is(estimator, X, reset, finite)
-    return validate_data(estimator, X, dtype="numeric", allow_nd=True, ensure_all_finite=finite, reset=reset)
+    X = validate_data(estimator, X, dtype="numeric", allow_nd=True, ensure_all_finite=False, reset=reset)
+    return _finite(X) if finite else X
 
 
 def _checked_as_it_is(estimator: Any, X: Any, reset: bool, finite: bool) -> Any:
@@ -103,10 +107,8 @@ def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged
         X, labels = _checked_as_it_is(estimator, X, True, finite), _check_y(labels, estimator=estimator)
         check_consistent_length(X, labels)
         return X, labels
-    checked: tuple[Any, Array] = validate_data(
-        estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=finite
-    )
-    return checked
+    X, labels = validate_data(estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=False)
+    return _finite(X) if finite else X, labels
 
 
 def compare_axes(estimator: Any, X: Any, reset: bool) -> None:
@@ -180,15 +182,16 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
         return _views_as_fitted(estimator, X, shape)
     X = as_samples(X, ragged=None in shape)
     if is_ragged(X):
-        X = _checked_ragged(estimator, X, reset=False, finite=True)
+        X = _checked_ragged(estimator, X, reset=False, finite=finite)
     elif len(shape) == 1 and None not in shape:  # scikit-learn's message about features fits vectors only
         X = checked_samples(estimator, X, reset=False, finite=finite)
     elif is_lazy(X) or is_foreign(X):
         X = _stays_itself(X, finite)
     else:
         X = check_array(
-            X, dtype="numeric", allow_nd=True, estimator=estimator, ensure_2d=False, ensure_all_finite=finite
+            X, dtype="numeric", allow_nd=True, estimator=estimator, ensure_2d=False, ensure_all_finite=False
         )
+        X = _finite(X) if finite else X
     found = shape_of_samples(X)
     if len(found) != len(shape) or any(size not in (None, own) for size, own in zip(shape, found, strict=True)):
         raise ValueError(
@@ -368,9 +371,23 @@ def _stays_itself(X: Any, finite: bool = True) -> Any:
     if is_lazy(X):
         return chunked_along_samples(X)
     X = detached(X)
-    if finite and not all_finite(X):
-        raise ValueError(NOT_FINITE)
+    return _finite(X) if finite else X
+
+
+def _finite(X: Any) -> Any:
+    """Return X, or raise ValueError with its first sample that has NaN or infinity."""
+    reject_not_finite(X)
     return X
+
+
+def reject_not_finite(X: Any) -> None:
+    """Raise ValueError with the first sample of an array that has NaN or infinity, if there is one."""
+    if not all_finite(X):
+        xp = namespace(X)
+        first = int(to_host(xp.any(xp.reshape(~xp.isfinite(X), (X.shape[0], -1)), axis=1)).argmax())
+        padded = bool(np.isnan(to_host(X[first, ...])[..., -1]).all())
+        shorter = "; if NaN pads shorter samples, put tensormargin.EqualLength() first (--length)" if padded else ""
+        raise ValueError(f"{NOT_FINITE} (the first is sample {first}{shorter})")
 
 
 def _reject_no_numbers(X: Any) -> None:

@@ -25,7 +25,7 @@ from .axes import AnyAxes, Axes
 from .chains import Chain, chain_of, every_step, known_axes, scales_by_group, without_confounds
 from .estimators import TensorMarginClassifier, to_device
 from .metadata import Metadata, check_needs
-from .preparation import Composite, Crop, Deconfound, Tensorize, TensorScaler, ViewTransformer, takes_ragged
+from .preparation import Composite, Crop, Deconfound, MoveMode, Tensorize, TensorScaler, ViewTransformer, takes_ragged
 from .preparation.shaping import SetsToZero
 from .preparation.steps import (
     axes_through,
@@ -225,7 +225,7 @@ def _used_before(steps: Sequence[Any], used: Any) -> Any:
     for step in reversed(steps):
         if isinstance(step, Composite):
             used = _used_by_members(step, used or {})
-        elif isinstance(step, SetsToZero | Crop | Tensorize):
+        elif isinstance(step, SetsToZero | Crop | Tensorize | MoveMode):
             own = to_device(step)
             used = own.pull_back(np.ones(own.sample_shape_out_, bool) if used is None else used)
         elif not isinstance(step, TensorScaler | Deconfound):  # it may make one entry out of many

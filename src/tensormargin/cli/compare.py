@@ -140,8 +140,7 @@ def compare_command(
                 preparation=recipe.inner(),
             )
             _check_missing(recipe, settings.methods, METHODS)
-            missing = recipe.missing is not None
-            samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None, missing=missing)
+            samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None, missing=recipe.takes_missing)
             recipe = recipe.numbered(samples.axes, samples.sample_shape)
             settings = replace(settings, preparation=recipe.inner())
             recipe.check_masks(samples.sample_shape, samples.affine)

@@ -209,7 +209,7 @@ def fit_command(
             without_views=without_views,
         )
         recipe = plan.recipe
-        samples = load(data, loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.missing is not None)
+        samples = load(data, loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.takes_missing)
         plan, said = with_kind(samples, plan)
         check_maps(samples, weight_map, pattern_map)
         display = None if no_report else display_of(samples, {}, background, radiological)

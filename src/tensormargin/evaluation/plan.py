@@ -15,8 +15,10 @@ from ..metadata import Metadata
 from ..preparation import Recipe
 from ..preparation.steps import fit_transformed
 from ..selection import TensorMarginClassifierCV, auto_model
-from ..selection.kinds import KINDS, guess_kind, sampling_frequency
+from ..selection.kinds import KINDS, guess_kind, sampling_frequency, time_mode
 from ..views import Views
+
+_ALONG_TIME = ("series", "eeg")  # kinds whose representations go along time
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class FitPlan:
         Sampling frequency in Hz, for frequency bands; by default that of the samples, if they have one.
     shape : tuple of int or None
         Shape of a sample after the recipe's steps, which `with_kind` finds out.
+    time : int
+        The mode of time of series, counted from 0, which `with_kind` finds out; -1 for the last.
     linear : bool
         Try only representations that are linear in the samples, so that the model has a map on the samples.
     decomposition, rank : str, int or tuple or None
@@ -72,6 +76,7 @@ class FitPlan:
     kind: str = "auto"
     sfreq: float | None = None
     shape: tuple[int, ...] | None = None
+    time: int = -1
     linear: bool = False
     decomposition: str = "tucker"
     rank: int | tuple[int, ...] | None = None
@@ -135,7 +140,7 @@ class FitPlan:
         if self.rule is not None:
             common["rule"] = self.rule
         if self.tries_representations:
-            search = auto_model(self.kind, self.shape, self.sfreq, linear=self.linear, **common)
+            search = auto_model(self.kind, self.shape, self.sfreq, linear=self.linear, time=self.time, **common)
         elif self.auto and self.recipe.scale == "none":
             search = auto_model(scaler=self.recipe.scaler(shape), **common)
         elif self.auto:  # the scaling was chosen by hand
@@ -180,12 +185,18 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         return replace(plan, kind=kind), ""
     if kind == "plain" and (shape is None or is_lazy(samples.data)):
         return replace(plan, kind=kind), ""
-    sfreq = samples.sfreq if plan.sfreq is None else plan.sfreq
+    if shape is None or None in shape:
+        raise ValueError("the samples differ in length; give them one with length (--length)")
     said = _said(plan, samples, kind, why)
-    if sfreq is None and shape is not None and shape[-1] == samples.data.shape[-1]:
-        sfreq = sampling_frequency(samples)
+    time = time_mode(samples, shape) if kind in _ALONG_TIME else -1
+    if time not in (-1, len(shape) - 1):
+        said += f"; their mode {time + 1} is taken for time, which --modes changes"
+    given: Any = samples.sample_shape
+    sfreq = plan.sfreq or (None if given[time] is None else samples.sfreq)  # resampled series have none in common
+    if sfreq is None and shape[time] == given[time]:
+        sfreq = sampling_frequency(samples, time)
         said += "" if sfreq is None else f"; sampled at {sfreq:g} Hz, as the axis of time says"
-    return replace(plan, kind=kind, sfreq=sfreq, shape=shape), said
+    return replace(plan, kind=kind, sfreq=sfreq, shape=shape, time=time), said
 
 
 def _said(plan: FitPlan, samples: SampleSet, kind: str, why: str) -> str:

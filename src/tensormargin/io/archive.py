@@ -34,6 +34,7 @@ OWN_CLASSES = frozenset(
         "tensormargin.preparation.scaling.TensorScaler",
         "tensormargin.preparation.shaping.Crop",
         "tensormargin.preparation.shaping.Mask",
+        "tensormargin.preparation.shaping.MoveMode",
         "tensormargin.preparation.shaping.Tensorize",
         "tensormargin.preparation.union.TensorUnion",
         "tensormargin.preparation.union.ViewTransformer",

@@ -44,7 +44,8 @@ _ENTRIES_AT_ONCE = 2**20  # entries that are tested for NaN at once: one megabyt
 _CRC_BYTES = 2**20
 _FILL_IN = (
     "Leave those samples out, or let the model fill such entries in: --missing mean, interpolate, em or mask (Python: "
-    'load with missing="entries" and put Impute first)'
+    'load with missing="entries" and put Impute first). NaN at the end of shorter samples is padding: --length '
+    "resample (EqualLength)"
 )
 _REPLACE = "Replace infinity by NaN or by a number, or leave those samples out"
 

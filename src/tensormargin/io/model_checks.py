@@ -14,7 +14,7 @@ from ..axes import axes_from_facts
 from ..estimators import TensorMarginClassifier
 from ..formats import FORMATS
 from ..multiclass import problem_classes
-from ..preparation import Crop, Deconfound, Resize, Tensorize, TensorScaler
+from ..preparation import Crop, Deconfound, MoveMode, Resize, Tensorize, TensorScaler
 from ..preparation.shaping import SetsToZero
 from ..readers.rules import listed
 from .archive import CLASSES
@@ -238,6 +238,13 @@ def _check_tensorize(step: Any) -> None:
         raise ValueError(f"{where} must have as many entries as samples of shape {before}, got {after}")
 
 
+def _check_move(step: Any) -> None:
+    before, place = tuple(step.sample_shape_in_), step._from
+    if not isinstance(place, int) or not 0 <= place < len(before):
+        raise ValueError(f"{_where(step, '_from')} must be one of {len(before)} modes, got {place!r}")
+    _need_shape_out(step, (*before[:place], *before[place + 1 :], before[place]))
+
+
 def _check_matrices(step: Any, modes: Any) -> None:
     """Raise ValueError unless there is a matrix for each mode, from its size before to its size after."""
     before, after = step.sample_shape_in_, step.sample_shape_out_
@@ -301,6 +308,7 @@ _SHAPES: Mapping[type, Callable[[Any], None]] = {
     Crop: _check_crop,
     Resize: _check_resizing,
     Tensorize: _check_tensorize,
+    MoveMode: _check_move,
     Deconfound: _check_confounds,
 }
 

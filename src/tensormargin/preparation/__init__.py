@@ -6,7 +6,7 @@ from .lengths import EqualLength
 from .recipe import MaskImage, Recipe
 from .resizing import Resize, resize
 from .scaling import TensorScaler
-from .shaping import Crop, Mask, Tensorize
+from .shaping import Crop, Mask, MoveMode, Tensorize
 from .steps import describe_step, with_mode_numbers
 from .union import Composite, TensorUnion, ViewTransformer
 
@@ -18,6 +18,7 @@ __all__ = [
     "KeepsTensors",
     "Mask",
     "MaskImage",
+    "MoveMode",
     "Recipe",
     "Resize",
     "TensorScaler",

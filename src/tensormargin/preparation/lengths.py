@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._namespace import as_array, cast, dtype_of, namespace
+from .._namespace import as_array, cast, dtype_of, is_foreign, is_lazy, like, namespace, to_host
 from .._typing import Array
-from .._validation import checked_samples, samples_as_fitted
+from .._validation import all_finite, checked_samples, samples_as_fitted
 from ..axes import Axes
-from ..intake import Shape, as_samples, is_ragged
+from ..intake import Shape, as_samples, is_ragged, shape_of_samples, vector_of
 from ..metadata import NO_METADATA, Metadata
 from ._base import KeepsTensors
 from ._passes import floating
@@ -25,6 +25,9 @@ class EqualLength(KeepsTensors):
 
     Takes a list, object array, Series or nested data frame of arrays that differ in the length of one mode, as well as
     ordinary arrays. It must be the first step, since no other transformer takes such samples.
+
+    NaN in all entries at the end of a sample is padding: the sample counts as shorter. Other entries that are NaN stay
+    so where nothing is known around them; put `Impute` behind this step to fill them in.
 
     Parameters
     ----------
@@ -57,9 +60,13 @@ class EqualLength(KeepsTensors):
     >>> recordings = [np.ones((3, 90)), np.ones((3, 110)), np.ones((3, 100))]
     >>> EqualLength().fit_transform(recordings).shape
     (3, 3, 100)
+    >>> padded = np.array([[[1.0, 2.0, 3.0]], [[1.0, 2.0, np.nan]]])
+    >>> EqualLength(method="edge").fit_transform(padded)[1]
+    array([[1., 2., 2.]])
     """
 
     _takes_ragged: ClassVar[bool] = True
+    _takes_nan: ClassVar[bool] = True
 
     def __init__(
         self, length: int | None = None, method: str = "resample", value: float = 0.0, mode: int | str = -1
@@ -71,8 +78,9 @@ class EqualLength(KeepsTensors):
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self._check_parameters()
-        shape = self.sample_shape_in_
-        mode = self._place(shape)
+        mode = self._place(self.sample_shape_in_)
+        X = _without_padding(X, mode + 1)
+        shape = self.sample_shape_in_ = shape_of_samples(X)
         others = [place for place, size in enumerate(shape) if size is None and place != mode]
         if others:
             raise ValueError(
@@ -100,11 +108,12 @@ class EqualLength(KeepsTensors):
         shape = self.sample_shape_in_
         is_table = not isinstance(X, list | tuple) and not is_ragged(as_samples(X, ragged=True))
         if is_table and len(shape) == 1 and None not in shape:
-            return checked_samples(self, X, reset=False)
+            return checked_samples(self, X, reset=False, finite=False)
         mode = self._place(shape)
-        return samples_as_fitted(self, X, (*shape[:mode], None, *shape[mode + 1 :]))
+        return samples_as_fitted(self, X, (*shape[:mode], None, *shape[mode + 1 :]), finite=False)
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        given, X = X, _without_padding(X, self._place(self.sample_shape_in_) + 1)
         if not is_ragged(X):
             return self._equalised(X)
         dtype = np.result_type(*{sample.dtype for sample in X})
@@ -115,7 +124,7 @@ class EqualLength(KeepsTensors):
             part = self._equalised(np.stack([X[row] for row in rows]).astype(dtype, copy=False))
             changed = np.empty((len(X), *part.shape[1:]), part.dtype) if changed is None else changed
             changed[rows] = part
-        return changed
+        return like(changed, given) if is_foreign(given) else changed
 
     def _equalised(self, X: Any) -> Any:
         """Return samples of equal length, resampled or padded to the common length."""
@@ -123,7 +132,7 @@ class EqualLength(KeepsTensors):
         before = X.shape[axis]
         X = cast(X, self._dtype(X))
         if self.method == "resample":
-            return X if before == self.length_ else apply_matrices(X, [resizing_matrix(before, self.length_)], axis)
+            return X if before == self.length_ else _resampled(X, resizing_matrix(before, self.length_), axis)
         if before >= self.length_:
             return X[_along(axis, 0, self.length_)]
         xp = namespace(X)
@@ -146,7 +155,11 @@ class EqualLength(KeepsTensors):
         last = X[_along(axis, X.shape[axis] - 1, X.shape[axis])]
         if self.method == "edge":
             return last
-        return xp.full_like(last, self.value) if self.method == "constant" else xp.mean(X, axis=axis, keepdims=True)
+        if self.method == "constant":
+            return xp.full_like(last, self.value)
+        if all_finite(X):
+            return xp.mean(X, axis=axis, keepdims=True)
+        return _resampled(X, np.ones((1, X.shape[axis])), axis)
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight on samples of the training samples' length.
@@ -181,6 +194,11 @@ class EqualLength(KeepsTensors):
         places = resized_places(before, self.length_) if resampled else np.arange(self.length_)
         return (*axes[:mode], axes[mode].at(places), *axes[mode + 1 :])
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def words(self) -> str:
         """Return a description of the resampling or padding."""
         length = f"length {getattr(self, 'length_', self.length)}"
@@ -190,6 +208,43 @@ class EqualLength(KeepsTensors):
             return f"samples were resampled linearly to {length}"
         added = {"constant": f"{self.value:g}", "edge": "their last entry", "mean": "their mean"}[self.method]
         return f"samples were padded with {added} to {length}, longer ones cut"
+
+
+def _resampled(X: Any, matrix: Array, axis: int) -> Any:
+    """Return samples times a matrix of weights along an axis; NaN has no weight, and stays where nothing else has."""
+    if all_finite(X):
+        return apply_matrices(X, [matrix], axis)
+    xp = namespace(X)
+    missing = xp.isnan(X)
+    known = apply_matrices(cast(~missing, dtype_of(X)), [matrix], axis)
+    total = apply_matrices(xp.where(missing, xp.zeros_like(X), X), [matrix], axis)
+    nothing = known <= 0
+    return xp.where(nothing, xp.full_like(total, float("nan")), total / xp.where(nothing, xp.ones_like(known), known))
+
+
+def _without_padding(X: Any, axis: int) -> Any:
+    """Return samples without NaN at their ends along an axis: a vector of arrays if they then differ in length."""
+    if is_lazy(X):
+        return X  # its chunks are cut when they are changed
+    for position, sample in enumerate(X) if is_ragged(X) or not all_finite(X) else ():
+        if namespace(sample).any(namespace(sample).isinf(sample)):
+            raise ValueError(
+                f"samples must hold numbers, or NaN where entries are missing; sample {position} has infinity. Replace "
+                "it by NaN, or leave that sample out"
+            )
+    if is_ragged(X) or all_finite(X):
+        return X
+    here = to_host(X)
+    others = tuple(place for place in range(1, here.ndim) if place != axis)
+    known: Array = ~np.asarray(np.isnan(here).all(axis=others))
+    if not known.any(axis=1).all():
+        first = int(known.any(axis=1).argmin())
+        raise ValueError(f"every sample needs an entry; all those of sample {first} are NaN. Leave it out")
+    lengths = known.shape[1] - known[:, ::-1].argmax(axis=1)
+    if lengths.min() == known.shape[1]:
+        return X
+    cut = [sample[_along(axis - 1, 0, length)] for sample, length in zip(here, lengths.tolist(), strict=True)]
+    return vector_of(cut)
 
 
 def _is_whole(value: Any) -> bool:

@@ -13,10 +13,11 @@ from sklearn.pipeline import Pipeline
 
 from .._namespace import is_lazy
 from .._typing import Array
+from .._validation import all_finite, reject_not_finite
 from ..axes import AnyAxes, mode_number
-from ..intake import shape_in_words, shape_of_samples
+from ..intake import is_ragged, shape_in_words, shape_of_samples
 from ..metadata import Metadata
-from ..views import COVARIATES, shape_of
+from ..views import COVARIATES, Views, shape_of
 from .confounds import Deconfound
 from .lengths import EqualLength
 from .resizing import Resize
@@ -139,7 +140,7 @@ class Recipe:
     confounds : tuple of str
         Names of the confounds to remove, see `Deconfound`; on each training set, before the other steps but the length.
     missing : transformer or None
-        What fills in missing entries, `Impute`; it comes first.
+        What fills in missing entries, `Impute`; it comes first, or right after the length.
 
     Examples
     --------
@@ -162,6 +163,11 @@ class Recipe:
     def marks_missing(self) -> bool:
         """Whether samples become two views, one of which says what was missing."""
         return bool(getattr(self.missing, "mask", False))
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether entries may be NaN: what is missing is filled in, or padding at the end of shorter samples."""
+        return self.missing is not None or self.length is not None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -207,11 +213,6 @@ class Recipe:
                 'no entry is brighter than others after scaling by group, which makes every mean zero; use "varying", '
                 "or leave one of them out"
             )
-        if self.missing is not None and self.length is not None:
-            raise ValueError(
-                "length (--length) and missing (--missing) cannot be combined: samples that differ in length must have "
-                "all of their entries. Fill them in first, or leave one of them out"
-            )
         if self.marks_missing and self.by_group:
             raise ValueError(
                 'missing "mask" (--missing mask) makes two views, and by_group (--by-group) scales one; leave one out'
@@ -228,6 +229,7 @@ class Recipe:
 
         Raise ValueError if a step does not suit the samples: the message names its option.
         """
+        self.check_filled(X)
         X = self.scaled_by_group(X, metadata.groups)
         inner = self.inner(shape)
         if inner is None:
@@ -238,6 +240,16 @@ class Recipe:
             return shape_of(inner.fit(X).transform(X[:1]))
         except ValueError as error:
             raise self._blamed(X, metadata, error) from error
+
+    def check_filled(self, X: Any) -> None:
+        """Raise ValueError if entries within samples are missing and no option fills them in."""
+        if self.length is None or self.missing is not None or is_lazy(X) or isinstance(X, Views):
+            return
+        if is_ragged(X) or not all_finite(X):
+            try:
+                reject_not_finite(self._length_step()[0][1].fit_transform(X))
+            except ValueError as error:
+                raise ValueError(f"--length {self.length}: {error}") from error
 
     def _blamed(self, X: Any, metadata: Metadata, error: ValueError) -> ValueError:
         """Return an error that names the option of the step that fails, and says the rest in the words of options."""
@@ -314,11 +326,12 @@ class Recipe:
 
     def _of_filled(self, steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
         """Return the steps, with those after `Impute` for the filled-in samples only if it marks what was missing."""
-        if not self.marks_missing or len(steps) < 2:
+        filled = [name for name, _ in steps].index("missing") + 1 if self.marks_missing else len(steps)
+        rest = steps[filled:]
+        if not rest:
             return steps
-        rest = steps[1:]
         after = Pipeline(rest) if len(rest) > 1 else rest[0][1]
-        return [steps[0], ("filled", ViewTransformer({FILLED: after}))]
+        return [*steps[:filled], ("filled", ViewTransformer({FILLED: after}))]
 
     def _length_step(self) -> list[tuple[str, Any]]:
         if self.length is None:

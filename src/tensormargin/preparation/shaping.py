@@ -81,6 +81,68 @@ class Tensorize(CanBeUndone):
         return f"samples were folded to {shape_in_words(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
+class MoveMode(CanBeUndone):
+    """Move one mode to the end, e.g. from time x channels to channels x time, as representations of series need it.
+
+    Parameters
+    ----------
+    mode : int or str, default=0
+        The mode, counted from 0; negative numbers count from the last. Or its name, if the samples have names.
+
+    Attributes
+    ----------
+    sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.preparation import MoveMode
+    >>> MoveMode().fit_transform(np.ones((5, 200, 8))).shape
+    (5, 8, 200)
+    """
+
+    _keeps_modes: ClassVar[bool] = False
+
+    def __init__(self, mode: int | str = 0) -> None:
+        self.mode = mode
+
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+        self._from = self._mode(self.mode, len(X.shape) - 1)
+        return self._moved(tuple(X.shape[1:]), self._from)
+
+    @staticmethod
+    def _moved(modes: Any, place: int) -> Any:
+        return (*modes[:place], *modes[place + 1 :], modes[place])
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        return _in_order(namespace(X).moveaxis(X, self._from + 1, -1))
+
+    def _undo(self, X: Any) -> Any:
+        return _in_order(namespace(X).moveaxis(X, -1, self._from + 1))
+
+    def pull_back(self, weight: Any) -> Array:
+        """Return the weight with its last mode where it was."""
+        weight = as_array(weight)
+        return _in_order(namespace(weight).moveaxis(weight, -1, self._from))
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        return self._moved(axes, self._from)
+
+    def number_modes(self, axes: Any) -> Any:
+        """Replace the name of the mode by its number; return the axes after this step."""
+        super().number_modes(axes)
+        return None if axes is None else self._moved(axes, self._mode(self.mode, len(axes)))
+
+    def words(self) -> str:
+        """Return a description of the move."""
+        return f"mode {self.mode + 1 if isinstance(self.mode, int) else self.mode} of the samples was made their last"
+
+
+def _in_order(X: Any) -> Any:
+    """Return an array in C order."""
+    return namespace(X).reshape(namespace(X).reshape(X, (-1,)), X.shape)
+
+
 class _HasMask(KeepsTensors):
     """A transformer with a parameter ``mask``, which may be an image."""
 

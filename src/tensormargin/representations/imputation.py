@@ -21,7 +21,7 @@ from .parameters import checked_choice, checked_count, checked_number
 class Impute(Representation):
     """Fill in missing entries (NaN), and say which they were.
 
-    It must be the first step, since no other transformer takes NaN.
+    It must be the first step, or come right after `EqualLength`, since no other transformer takes NaN.
 
     Parameters
     ----------

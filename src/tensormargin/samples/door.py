@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.utils import check_array
 
 from .. import tuning
 from .._namespace import beside, cast, dtype_of, has_float64, is_foreign, is_lazy, on_cpu, to_host
 from .._typing import Array
-from .._validation import NOT_FINITE, all_finite
+from .._validation import NOT_FINITE, reject_not_finite
 from ..host_memory import available_bytes
 from ..lazy_survey import where_not_finite
 from ..views import Views
@@ -184,8 +183,8 @@ class MemoryArray(SampleArray):
         return self.samples().chunks()
 
     def reject_not_finite(self, estimator: Any) -> None:
-        """Raise scikit-learn's ValueError if X contains NaN or infinity."""
-        check_array(self.X, dtype="numeric", allow_nd=True, estimator=estimator, input_name="X")
+        """Raise ValueError with the first sample that contains NaN or infinity, if there is one."""
+        reject_not_finite(self.X)
 
 
 class DeviceArray(SampleArray):
@@ -296,8 +295,8 @@ def loaded_if_small(X: Any, finite: bool = False) -> Any:
     if isinstance(X, Views):
         return X.replaced({name: in_chunks_here(array) if is_lazy(array) else array for name, array in X.items()})
     loaded = in_chunks_here(X)
-    if finite and not all_finite(loaded):
-        raise ValueError(f"{NOT_FINITE}{where_not_finite(X)}")
+    if finite:
+        reject_not_finite(loaded)
     return loaded
 
 

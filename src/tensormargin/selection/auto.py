@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from ..preparation import TensorScaler
+from ..preparation import MoveMode, TensorScaler, checked_mode
 from .classifier import TensorMarginClassifierCV
 
 BEFORE = "before"
@@ -24,6 +24,7 @@ def auto_model(
     sfreq: float | None = None,
     scaler: Any = None,
     linear: bool = False,
+    time: int = -1,
     **parameters: Any,
 ) -> TensorMarginClassifierCV:
     """Return a search over representations, decomposition, rank, lambda, mu1 and mu2, and the scheme.
@@ -43,6 +44,9 @@ def auto_model(
     linear : bool, default=False
         Try only representations that are linear in the samples, so that the model has a weight map on the samples
         (`tensormargin.weight_maps`) and can be exported.
+    time : int, default=-1
+        The mode of time of "series" and "eeg", whose representations go along the last one: it is made the last. 0 for
+        time x channels.
     **parameters
         Parameters of `TensorMarginClassifierCV`. A ``preparation`` (one transformer) comes first.
 
@@ -67,6 +71,12 @@ def auto_model(
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     if shape is None:
         raise ValueError(f"kind={kind!r} needs the shape of the samples; pass shape=X.shape[1:]")
-    tried = alternatives(kind, tuple(shape), sfreq, before, linear)
-    several = _BESIDE_VIEWS if views_of(kind, tuple(shape), linear) else {}
+    shape = tuple(shape)
+    if time not in (-1, len(shape) - 1):
+        time = checked_mode(time, len(shape), "time")
+        move = MoveMode(time)
+        before = move if before is None else Pipeline([("before", before), ("time_last", move)])
+        shape = (*shape[:time], *shape[time + 1 :], shape[time])
+    tried = alternatives(kind, shape, sfreq, before, linear)
+    several = _BESIDE_VIEWS if views_of(kind, shape, linear) else {}
     return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **several, **parameters})

@@ -207,9 +207,8 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
     shape = samples.sample_shape
     if isinstance(shape, dict):
         return "plain", "there are several views"
-    if None in shape or is_lazy(samples.data):
-        return "plain", "they have different lengths" if None in shape else "they are too large for the memory"
-    sizes = tuple(int(size or 0) for size in shape)
+    if is_lazy(samples.data):
+        return "plain", "they are too large for the memory"
     named = _by_names(samples.axes)
     if named is not None:
         return named
@@ -217,7 +216,33 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
         return "volume", "they come from NIfTI files"
     if "image" in samples.kind:
         return "image", "they come from image files"
-    return _by_shape(sizes, samples.data)
+    if None in shape:
+        return "series", "they have different lengths"
+    return _by_shape(tuple(int(size or 0) for size in shape), samples.data)
+
+
+def time_mode(samples: SampleSet, shape: Shape) -> int:
+    """Return the mode of time of series that have this shape when they are prepared, counted from 0.
+
+    It is the one with such a name or with different lengths, the first one of samples with many more rows than columns,
+    otherwise the last one.
+    """
+    given: Any = samples.sample_shape
+    last = len(shape) - 1
+    if len(given) != len(shape):
+        return last
+    names = [axis.name.lower() for axis in samples.axes] if isinstance(samples.axes, tuple) else []
+    found = [mode for mode, name in enumerate(names) if name in _TIME]
+    if not found and None in given:
+        found = [given.index(None)]
+    if not found and (any(names) or not _tall(shape)):
+        found = [last]
+    return found[-1] if found else 0
+
+
+def _tall(shape: Shape) -> bool:
+    """Return whether samples look like time x channels."""
+    return len(shape) == 2 and shape[0] >= max(24, 3 * shape[1])
 
 
 _TIME, _CHANNELS = ("time", "times", "t"), ("channel", "channels", "electrode", "electrodes", "sensor", "sensors")
@@ -226,10 +251,10 @@ _WAVELENGTHS = ("wavelength", "wavelengths", "wavenumber", "wavenumbers")
 _ELECTRODES = frozenset({"fz", "cz", "pz", "oz", "c3", "c4", "o1", "o2", "fp1", "fp2", "poz", "tp9", "tp10"})
 
 
-def sampling_frequency(samples: SampleSet) -> float | None:
-    """Return the sampling frequency in Hz that the coordinates of the last mode give, if they are regular times."""
+def sampling_frequency(samples: SampleSet, mode: int = -1) -> float | None:
+    """Return the sampling frequency in Hz that the coordinates of a mode give, if they are regular times."""
     axes = samples.axes
-    return axes[-1].sfreq if isinstance(axes, tuple) and axes[-1].name.lower() in ("", *_TIME) else None
+    return axes[mode].sfreq if isinstance(axes, tuple) and axes[mode].name.lower() in ("", *_TIME) else None
 
 
 def _by_names(axes: Any) -> tuple[str, str] | None:
@@ -241,12 +266,14 @@ def _by_names(axes: Any) -> tuple[str, str] | None:
         return "volume", "their modes are named x, y and z"
     if names[-1] in _WAVELENGTHS:
         return "spectra", f"their last mode is named {axes[-1].name}"
-    if names[-1] not in _TIME:
+    times = [axis.name for axis in axes if axis.name.lower() in _TIME]
+    if not times:
         return None
-    channels = [axis for axis in axes[:-1] if axis.name.lower() in _CHANNELS]
+    channels = [axis for axis in axes if axis.name.lower() in _CHANNELS]
     if any(axis.name.lower().startswith("electrode") or _electrodes(axis) for axis in channels):
-        return "eeg", f"their modes are electrodes and {axes[-1].name}"
-    return "series", f"their last mode is named {axes[-1].name}"
+        return "eeg", f"their modes are electrodes and {times[-1]}"
+    which = "last mode" if names[-1] in _TIME else "mode"
+    return "series", f"their {which} is named {times[-1]}"
 
 
 def _electrodes(axis: Axis) -> bool:
@@ -258,6 +285,8 @@ def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:
     rows, last = shape[0], shape[-1]
     if _square(shape) and _correlations(X):
         return "connectome", "they are symmetric matrices of correlations"
+    if _tall(shape):
+        return "series", "they have many rows and few columns"
     if len(shape) == 2 and last >= _SHORTEST:
         if rows < last:
             return "series", "they have few rows and many columns"
