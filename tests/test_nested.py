@@ -350,7 +350,7 @@ def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
     tuned_by, fitted = [], []
 
     def watched(one, *arguments):
-        tuned_by.append(arguments[-2])
+        tuned_by.append(arguments[5])
         fitted.append(one.estimator.named_steps["svc"].class_weight)
         return tuned_behind(one, *arguments)
 

@@ -238,12 +238,14 @@ class TestSearch:
 
     def test_the_budget_leaves_a_model_and_says_so(self, samples):
         fit = auto_model(budget=1e-9).fit(*samples)
-        assert fit.stopped_ == "the budget of 1e-09 s was spent"
+        cut = "was spent after 5 fits and left no time for 1 of 2 preparations"
+        assert fit.stopped_ == f"the budget of 1e-09 s {cut}"
+        assert fit.tried_ == [0]
         complete = fit.cv_results_["n_splits_done"] == 5
         assert complete.sum() == 1
         assert complete[fit.best_index_]
         assert fit.best_params_["mu1"] == fit.best_params_["mu2"] == 1
-        assert {reason for reason in fit.cv_results_["dropped"] if reason} == {fit.stopped_}
+        assert {reason for reason in fit.cv_results_["dropped"] if reason} == {"the budget of 1e-09 s was spent"}
         assert fit.predict(samples[0]).shape == (90,)
         assert auto_model(ranks=(1,), lams=(1,), mus=(1,), budget=1e6, tol=1e-2).fit(*samples).stopped_ == ""
 
@@ -328,11 +330,10 @@ class TestCommandLine:
         assert result.exit_code == 2
         assert "is not a time of more than zero seconds; write 60s, 5min or 1h" in result.output
 
-    def test_the_budget_is_shared_by_all_searches(self):
+    def test_the_searches_of_a_plan(self):
         plan = FitPlan(budget=60, outer_folds=5, repeats=2, permutations=10)
         assert plan.searches() == (10, 1, 110, 0)  # the permutation test also searches with the true labels
-        assert plan.model(1).budget == pytest.approx(60 / 121)
-        assert FitPlan(budget=60, outer_folds=0).model(1).budget == 60
+        assert plan.model(1).budget == 60
         assert FitPlan(exhaustive=True).model(1).exhaustive
         assert FitPlan().model(1).budget is None
 
@@ -344,4 +345,7 @@ class TestCommandLine:
         )
         assert result.exit_code == 0, result.output
         assert "mu 1" in result.output
-        assert "Best so far: the budget of 1e-06 s was spent; --budget allows more" in result.output
+        cut = "the budget of 1e-06 s was spent after 5 fits and left no time for 2 of 3 preparations"
+        assert f"Best so far: {cut}; a longer --budget allows more" in result.output
+        assert "Note: that took " in result.output
+        assert "more than the 1e-06 s of --budget: loading, one model and the files are never cut" in result.output

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from pickle import PicklingError
 from types import TracebackType
@@ -198,7 +199,9 @@ def units_of(checkpoint: Checkpoint | None, name: str, *content: Any) -> Units:
     return Units(None) if checkpoint is None else checkpoint.opened(name, *content)
 
 
-def run_units(jobs: Mapping[str, Any], units: Units, n_jobs: int | None) -> Iterator[tuple[str, Any]]:
+def run_units(
+    jobs: Mapping[str, Any], units: Units, n_jobs: int | None, due: Callable[[], bool] | None = None
+) -> Iterator[tuple[str, Any]]:
     """Yield the key and the result of every job: the stored ones first, then the others in order of completion.
 
     Parameters
@@ -209,11 +212,14 @@ def run_units(jobs: Mapping[str, Any], units: Units, n_jobs: int | None) -> Iter
         Results are added to these.
     n_jobs : int, optional
         Number of processes.
+    due : callable, optional
+        Called before every job but the first; if it returns False, neither that job nor those after it are begun.
     """
     yield from ((key, units[key]) for key in jobs if key in units)
     missing = [(_Keyed(key, function), *given) for key, (function, *given) in jobs.items() if key not in units]
     parallel = Parallel(n_jobs, batch_size=1, return_as="generator_unordered", **worker_options(n_jobs))
-    for key, value in parallel(missing):
+    begun = takewhile(lambda one: due is None or one is missing[0] or due(), missing)
+    for key, value in parallel(begun):
         units.add(key, value)
         yield key, value
 

@@ -313,8 +313,7 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
         "choices were made anew on each training set, and its test set was used for predictions only. The "
         f"{score['name']} of all held-out predictions was {percent(score['value'])} %{_interval_in_words(evaluation)}. "
         f"A {FLAT_EXPLAINED} with C chosen on {_training_sets(evaluation)}{_on_samples(evaluation)} reached "
-        f"{percent(reference['score'])} %{_on_representation(evaluation)}. "
-        f"{difference_in_words(evaluation['difference'])} Test of the difference: {evaluation['difference']['method']}."
+        f"{percent(reference['score'])} %{_on_representation(evaluation)}. {_tested(evaluation)}"
     )
 
 
@@ -365,7 +364,7 @@ def _chance(chance: Mapping[str, Any] | None) -> str:
     if chance is None:
         return ""
     return (
-        f"A permutation test of the {chance['score_name']} ({chance['n_permutations']} permutations of "
+        f"A permutation test of the {chance['score_name']} ({_n_permutations(chance)} permutations of "
         f"{chance['exchanged']}, all choices made anew for each) gave {p_in_words(chance['p_value'])}."
     )
 
@@ -405,14 +404,16 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
         if matched
         else ""
     )
+    cut = _was_cut(evaluation)
     return [
         _headline(evaluation),
         *([GROUPS_EXPLAINED] if evaluation["unit"] == "group" else []),
         *_beats_majority(evaluation),
-        f"A {FLAT_EXPLAINED}, tuned the same way on {_training_sets(evaluation)}{_on_samples(evaluation)}: "
-        f"{percent(reference['score'])} %; the majority class: {percent(majority['score'])} %. "
-        f"{difference_in_words(evaluation['difference'])}",
-        *([again + difference_in_words(matched["difference"])] if matched else []),
+        f"A {FLAT_EXPLAINED}, {'cut' if cut else 'tuned'} the same way on {_training_sets(evaluation)}"
+        f"{_on_samples(evaluation)}: {percent(reference['score'])} %; the majority class: "
+        f"{percent(majority['score'])} %. {difference_in_words(evaluation['difference'], cut)}",
+        *([again + difference_in_words(matched["difference"], cut)] if matched else []),
+        *([f"The budget {evaluation['cut']}."] if cut and not evaluation["n_untested"] else []),
         *_unusual_folds(evaluation),
         *_chance_lines(chance),
     ]
@@ -435,9 +436,14 @@ def _beats_majority(evaluation: Mapping[str, Any]) -> list[str]:
     return [] if low > majority["score"] else [f"That is not significantly better than {always}."]
 
 
-def difference_in_words(difference: Mapping[str, Any]) -> str:
-    """Return a sentence with a paired difference, its interval and whether it is significant."""
+def difference_in_words(difference: Mapping[str, Any], cut: bool = False) -> str:
+    """Return a sentence with a paired difference, its interval and whether it is significant.
+
+    Nothing follows from it if the budget has ``cut`` what is compared.
+    """
     said = f"The difference of {points(difference['difference'])} points"
+    if cut:
+        return f"{said} is not tested: with more time both may be better."
     if difference["low"] is None:
         return f"{said} comes from {difference['n_units']} groups: too few to tell whether it is significant."
     verdict = "is significant" if difference["significant"] else "is not significant"
@@ -445,6 +451,19 @@ def difference_in_words(difference: Mapping[str, Any]) -> str:
         f"{said} {verdict} (95 % interval {points(difference['low'])} to {points(difference['high'])}, "
         f"{p_in_words(difference['p_value'])}, paired by {difference['unit']})."
     )
+
+
+def _was_cut(evaluation: Mapping[str, Any]) -> bool:
+    """Return whether the budget has cut the search or the reference in an outer fold."""
+    return any(fold.get("cut") for fold in evaluation["folds"])
+
+
+def _tested(evaluation: Mapping[str, Any]) -> str:
+    """Return the difference to the reference in words, and how it was tested or why it was not."""
+    said = difference_in_words(evaluation["difference"], _was_cut(evaluation))
+    if _was_cut(evaluation):
+        return f"{said} The budget {evaluation['cut']}."
+    return f"{said} Test of the difference: {evaluation['difference']['method']}."
 
 
 def p_in_words(p_value: float) -> str:
@@ -467,10 +486,9 @@ def _unusual_folds(evaluation: Mapping[str, Any]) -> list[str]:
             "100 %; the score above counts all predictions together."
         )
     if evaluation["n_untested"]:
-        lines.append(
-            f"{evaluation['n_untested']} samples were never tested: without them a training set would have lacked a "
-            "class, or the splits leave them out."
-        )
+        why = "without them a training set would have lacked a class, or the splits leave them out"
+        why = f"the budget {evaluation['cut']}" if "no time" in evaluation.get("cut", "") else why
+        lines.append(f"{evaluation['n_untested']} samples were never tested: {why}.")
     return lines
 
 
@@ -502,9 +520,15 @@ def _chance_lines(chance: Mapping[str, Any] | None) -> list[str]:
     )
     return [
         f"Permutation test of that {chance['score_name']} ({percent(chance['score'])} %): "
-        f"{p_in_words(chance['p_value'])} ({chance['n_permutations']} permutations of {chance['exchanged']}; the "
+        f"{p_in_words(chance['p_value'])} ({_n_permutations(chance)} permutations of {chance['exchanged']}; the "
         f"smallest possible p is {chance['smallest_p']:.2g}).{stuck}"
     ]
+
+
+def _n_permutations(chance: Mapping[str, Any]) -> str:
+    """Return the number of permutations, and of how many if the budget left no time for all of them."""
+    done, planned = chance["n_permutations"], chance.get("n_planned") or 0
+    return f"{done} of {planned} planned" if planned > done else str(done)
 
 
 def _some(items: Sequence[Any], most: int = 5) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from ..deadlines import Deadline
 from ._data import (
     FORMATS,
     Shape,
@@ -37,6 +38,9 @@ from ._options import (
     seed_option,
 )
 from ._running import fresh_option, processes, progress_bar, unfinished
+
+_OUTPUTS = 1.6  # seconds for the model file and its report, per second that imports take on the same machine
+_LATE = 0.3  # share of the budget by which a run may end late, so that it has a report
 
 if TYPE_CHECKING:
     from ..evaluation import FittedModel
@@ -118,7 +122,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     "--exhaustive", is_flag=True, help="Fit every model on every fold; otherwise the worst are dropped early."
 )
 @click.option(
-    "--budget", type=Duration(), help="Time for the searches, e.g. 60s or 5min; then the best so far is taken."
+    "--budget", type=Duration(), help="Time for the command, e.g. 60s or 5min; what would take longer is cut."
 )
 @click.option("--balanced", is_flag=True, help="Weight classes inversely to their size.")
 @click.option("--without-views", is_flag=True, help="Repeat the evaluation without each of several views.")
@@ -170,6 +174,8 @@ def fit_command(
     decomposition (including the flat weight) and its rank. The reported accuracy comes from samples held out from every
     choice. To resume a run that was stopped, repeat the same command.
     """
+    deadline = Deadline.of(budget)
+    began = deadline.now()
     with refusals(ValueError):
         check_data(*data)
     # Searches run in threads; only permutation tests need processes, whose start takes longer than a small fit.
@@ -178,6 +184,7 @@ def fit_command(
         from ..evaluation import FitPlan, fit_and_evaluate, with_kind
         from ..io import all_or_none
 
+        writing = _OUTPUTS * (deadline.now() - began)
         if auto and (decomposition or rank):
             raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
         if report is not None and no_report:
@@ -220,7 +227,11 @@ def fit_command(
             parts = (in_words(samples), said, counted(n_searches, "search", "searches"))
             click.echo("; ".join(part for part in parts if part), err=True)
             ready()
-            fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint)
+            within = deadline.sooner(min(writing, _LATE * deadline.budget)) if page and deadline.limited else deadline
+            fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint, within)
+            if page != report and deadline.limited and not deadline.allows(writing - _LATE * deadline.budget):
+                page = None
+                fitted.about["cut"].append(f"{deadline} left no time for the report, which `tensormargin report` makes")
             with all_or_none():
                 patterns = _write(fitted, samples, out, page, display)
                 maps = write_maps(fitted.model, patterns, weight_map, pattern_map, samples.affine, samples.axes)
@@ -233,6 +244,12 @@ def fit_command(
         print_json({**short_facts(fitted.about), "written": [str(path) for path in written]})
     else:
         _print(fitted, samples, written)
+    if deadline.limited and not deadline.allows(-0.05 * deadline.budget):
+        click.echo(
+            f"Note: that took {deadline.now() - began:.0f} s, more than the {deadline.budget:g} s of --budget: "
+            "loading, one model and the files are never cut",
+            err=True,
+        )
 
 
 def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None, display: Any) -> Any:
@@ -261,7 +278,9 @@ def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None
         said += f"; preparation: {', then '.join(describe_step(step, brief=True) for step in steps)}"
     click.echo(f"Chosen of {search['n_models']} models: {said}")
     if search["stopped"]:
-        click.echo(f"Best so far: {search['stopped']}; --budget allows more")
+        click.echo(f"Best so far: {search['stopped']}; a longer --budget allows more")
+    for sentence in fitted.about["cut"]:
+        click.echo(f"Cut: {sentence}")
     for line in evaluation_lines(fitted.about["evaluation"], fitted.about["chance"]):
         click.echo(line)
     for note in samples.notes:

@@ -15,6 +15,7 @@ from sklearn.metrics import balanced_accuracy_score
 from .._typing import Array
 from ..checkpoints import Checkpoint
 from ..cluster import take
+from ..deadlines import Deadline
 from ..leakage import LeakageWarning
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator, metadata_for_last_step, samples_for_last_step
@@ -71,10 +72,11 @@ def predict_held_out(
     split: OuterSplit,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    deadline: Deadline | None = None,
 ) -> HeldOut:
     """Fit a clone of a model on the training set of a split and predict its test set.
 
-    ``progress`` and ``checkpoint`` are passed to the last step's `fit`, if it takes them.
+    ``progress``, ``checkpoint`` and ``deadline`` are passed to the last step's `fit`, if it takes them.
     """
     X_train, X_test = take(X, split.train), X[split.test]
     own, other = metadata.rows(split.train), metadata.rows(split.test)
@@ -82,7 +84,7 @@ def predict_held_out(
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", LeakageWarning)  # the evaluation has warned
         taken = signature(last_estimator(model).fit).parameters
-        extras = {"progress": progress, "checkpoint": checkpoint}
+        extras = {"progress": progress, "checkpoint": checkpoint, "deadline": deadline}
         extras = {name: value for name, value in extras.items() if value is not None and name in taken}
         fitted = fit_model(clone(model), X_train, y[split.train], own, **extras)
     last = last_estimator(fitted)

@@ -59,7 +59,8 @@ class PairedDifference:
     ----------
     difference : float
     low, high, p_value, error : float or None
-        Interval, two-sided p-value and standard error; None if there are fewer than `FEWEST_GROUPS` groups.
+        Interval, two-sided p-value and standard error; None if there are fewer than `FEWEST_GROUPS` groups, or if a
+        budget has cut what is compared.
     unit : {"sample", "group", "split"}
         What the two scores are paired by.
     n_units : int
@@ -80,6 +81,10 @@ class PairedDifference:
     def significant(self) -> bool:
         """Whether the interval excludes zero and the p-value is below 5 %."""
         return is_significant(self.low, self.high, self.p_value)
+
+    def without_interval(self) -> PairedDifference:
+        """Return the difference alone, for scores that a budget has cut."""
+        return replace(self, low=None, high=None, p_value=None, error=None)
 
 
 def is_significant(low: float | None, high: float | None, p_value: float | None) -> bool:

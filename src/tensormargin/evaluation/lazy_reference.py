@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod, sqrt
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 from sklearn.base import clone
 
 from .._typing import Array, FloatArray
+from ..deadlines import Deadline
 from ..host_memory import available_bytes
-from ..metadata import Metadata
+from ..metadata import NO_METADATA, Metadata
 from ..preparation.steps import fit_transformed, needed_metadata, transformed
 from ..samples import sample_array
 from ..selection.splits import Split
-from .choice import Tuned, candidate_scores, choose
+from .choice import Tuned, tuned_behind
 from .contenders import Contender
 
 SUBSET = "training samples"
@@ -58,6 +59,7 @@ def lazy_reference(
     splits_for: Callable[[Array, Array | None], Sequence[Split]],
     score: str,
     seed: int,
+    deadline: Deadline | None = None,
 ) -> Tuned:
     """Return a flat method tuned and fitted on samples in a Dask array.
 
@@ -78,6 +80,8 @@ def lazy_reference(
     score : str
     seed : int
         Of the random subset.
+    deadline : Deadline, optional
+        An alternative that is not expected to end before it is left out, unless it is the first.
     """
     from ..estimators.lazy_fits import LazyCoordinates
 
@@ -89,9 +93,11 @@ def lazy_reference(
     preparation = None if preparation is None else clone(preparation)
     Z = X if preparation is None else fit_transformed(preparation, X, y, metadata)
     coordinates = LazyCoordinates.of(sample_array(Z[rows] if used else Z))
-    chosen = choose(flat, candidate_scores(flat, coordinates.coordinates, own, splits_for(own, of_rows), 1, score).T)
+    chosen = tuned_behind(
+        flat, None, coordinates.coordinates, own, splits_for(own, of_rows), 1, score, NO_METADATA, deadline
+    )
     fitted = chosen.estimator.fit(coordinates.coordinates, own)
-    return Tuned(_on_samples(fitted, coordinates, preparation), {**chosen.values, **used})
+    return replace(chosen, estimator=_on_samples(fitted, coordinates, preparation), values={**chosen.values, **used})
 
 
 def _on_samples(fitted: Any, coordinates: Any, preparation: Any) -> FlatPredictor:

@@ -18,6 +18,7 @@ from .._namespace import is_lazy
 from .._typing import Array, FloatArray
 from .._validation import checked_labels
 from ..checkpoints import Checkpoint, Units, units_of
+from ..deadlines import Deadline
 from ..giveaways import warn_of_leakage
 from ..intake import is_ragged
 from ..leakage import copies_in
@@ -48,6 +49,7 @@ class OuterFold:
     The reference takes the samples as they are, the matched one the representation that the model has chosen.
     ``unseen`` lists the classes of the test set that the training set lacks; their samples cannot be predicted
     correctly. ``absent`` lists the classes that the test set lacks, which changes the chance level in this fold.
+    ``cut`` names what the budget ended early, "search" and "reference".
 
     Examples
     --------
@@ -73,6 +75,7 @@ class OuterFold:
     absent: tuple[Any, ...] = ()
     matched_score: float = np.nan
     matched_chosen: dict[str, Any] = field(default_factory=dict)
+    cut: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class NestedEvaluation:
     probabilities : ndarray of shape (n_repeats, n_samples, n_classes) or None
         Probability of each class, in sorted order, for held-out samples; zero for a class that the training set of the
         fold lacks, NaN for samples in no test set. None for models without probabilities.
+    n_planned : int
+        Number of outer folds that were planned; a budget may leave time for fewer.
 
     Examples
     --------
@@ -129,6 +134,7 @@ class NestedEvaluation:
     seed: int
     probabilities: Array | None = None
     matched_predicted: Array | None = None
+    n_planned: int = 0
 
     def __repr__(self) -> str:
         return f"NestedEvaluation({'; '.join(f'{name} {value}' for name, value in self._facts())})"
@@ -183,8 +189,24 @@ class NestedEvaluation:
         return self.flat.interval
 
     @property
+    def cut(self) -> str:
+        """What the budget did to the evaluation, in words; empty if nothing."""
+        number = len(self.folds)
+        searches, references = (sum(what in fold.cut for fold in self.folds) for what in ("search", "reference"))
+        ended = [f"the search in {searches} of {number} outer folds"] if searches else []
+        ended += [f"the tuning of the flat {REFERENCE} in {references} of {number} outer folds"] if references else []
+        parts = [f"cut {' and '.join(ended)}"] if ended else []
+        missing = self.n_planned - number
+        parts += [f"left no time for {missing} of {self.n_planned} outer folds"] if missing > 0 else []
+        return " and ".join(parts)
+
+    @property
     def difference(self) -> PairedDifference:
-        """The model's score minus the reference's, paired, with its 95 % interval."""
+        """The model's score minus the reference's, paired, with its 95 % interval.
+
+        Where the budget cut the search or the reference in a fold, neither of them is what it would be with more time,
+        and there is no interval and no p-value.
+        """
         return self.flat.difference
 
     @cached_property
@@ -205,19 +227,20 @@ class NestedEvaluation:
     def _scores_of(self, predicted: Array, by_fold: Sequence[float]) -> ReferenceScores:
         right = self._right(predicted)
         gains = np.array([fold.score for fold in self.folds]) - by_fold
+        difference = paired_difference(
+            self.right,
+            right,
+            self.groups,
+            self._strata,
+            by_split=gains if len(self.tested) > 1 else None,
+            test_to_train=sum(fold.n_test for fold in self.folds) / sum(fold.n_train for fold in self.folds),
+        )
         return ReferenceScores(
             predicted,
             self._pooled("accuracy", predicted),
             self._pooled("balanced_accuracy", predicted),
             score_interval(right, self.groups, self._strata),
-            paired_difference(
-                self.right,
-                right,
-                self.groups,
-                self._strata,
-                by_split=gains if len(self.tested) > 1 else None,
-                test_to_train=sum(fold.n_test for fold in self.folds) / sum(fold.n_train for fold in self.folds),
-            ),
+            difference.without_interval() if any(fold.cut for fold in self.folds) else difference,
         )
 
     @property
@@ -261,6 +284,7 @@ def nested_evaluation(
     score: str | None = None,
     checkpoint: Checkpoint | None = None,
     confounds: Any = None,
+    budget: float | Deadline | None = None,
 ) -> NestedEvaluation:
     """Evaluate a model, including its hyperparameter search, and a tuned flat LinearSVC on the same splits.
 
@@ -293,6 +317,10 @@ def nested_evaluation(
         evaluation can be resumed.
     confounds : array-like of shape (n_samples, n_confounds), optional
         Confounds of the samples, for a model that removes them (`Deconfound`); learned on training sets only.
+    budget : float, optional
+        Seconds for the evaluation. They are shared equally by the outer folds, and in each by the search and the
+        reference, which are cut alike; folds that would not end in time are left out, except for the first. With a
+        ``budget`` of the model alone, each search has so many seconds, and each reference has.
 
     Examples
     --------
@@ -319,9 +347,11 @@ def nested_evaluation(
     probabilities = np.full((repeats, len(y), len(np.unique(y))), np.nan)
     tested = np.zeros((repeats, len(y)), bool)
     folds = []
-    contents = (model, X, y, *metadata.content, splits, seed, score)
+    deadline = Deadline.of(budget)
+    limits = [deadline.budget] if deadline.limited else []
+    contents = (model, X, y, *metadata.content, splits, seed, score, *limits)
     with units_of(checkpoint, "evaluation", *contents) as units, shared():
-        for split, result in _tests(model, X, y, metadata, splits, progress, seed, score, units):
+        for split, result in _tests(model, X, y, metadata, splits, progress, seed, score, units, deadline):
             where = split.repeat, split.test
             predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
             matched_predicted[where] = result.matched_predicted
@@ -341,6 +371,7 @@ def nested_evaluation(
         seed=seed,
         probabilities=None if np.isnan(probabilities).all() else probabilities,
         matched_predicted=matched_predicted if any(fold.matched_chosen for fold in folds) else None,
+        n_planned=len(splits),
     )
 
 
@@ -379,6 +410,7 @@ def _tests(
     seed: int,
     score: str,
     units: Units,
+    deadline: Deadline,
 ) -> Iterator[tuple[OuterSplit, _Tested]]:
     """Yield the outer splits with their results, from the units or computed and then added to them."""
     keys = [f"{split.repeat}/{split.fold}" for split in splits]
@@ -390,12 +422,27 @@ def _tests(
         if key in units:
             yield split, _restored(units[key], model)
             continue
+        n_left = _n_in_time(deadline, len(splits) - done)
+        if not n_left and done:
+            break
         told = stages.begin(done, f"outer fold {done + 1} of {len(splits)}")
         inside = None if is_lazy(X) else units.below(key)  # a Dask array would be read to identify its rows
-        result, alternatives = _test(model, X, y, metadata, split, told, seed, score, inside)
+        own = deadline.part(1 / max(n_left, 1))
+        result, alternatives = _test(model, X, y, metadata, split, told, seed, score, inside, own)
         units.finish(key, _storable(result, alternatives))
         stages.end()
         yield split, result
+
+
+def _n_in_time(deadline: Deadline, number: int) -> int:
+    """Return how many of a number of outer folds the time left allows, if each takes as little as it can."""
+    least = fold_seconds(deadline)
+    return min(number, int(max(deadline.left, 0.0) / least)) if deadline.limited and least else number
+
+
+def fold_seconds(deadline: Deadline) -> float:
+    """Return the fewest seconds that an outer fold takes, from what has been measured."""
+    return deadline.costs.of("search") + 2 * deadline.costs.of("reference", "search")
 
 
 def _storable(result: _Tested, alternatives: Sequence[Any]) -> dict[str, Any]:
@@ -430,15 +477,19 @@ def _test(
     seed: int,
     score: str,
     checkpoint: Checkpoint | None,
+    deadline: Deadline,
 ) -> tuple[_Tested, Sequence[Any]]:
     """Fit the model and the references on the training set of a split and score them on its test set.
 
     Also returns the preparations that the model chose from.
     """
     began = perf_counter()
-    held_out = predict_held_out(model, X, y, metadata, split, progress, checkpoint)
+    budget = getattr(last_estimator(model), "budget", None)
+    half = deadline.part(0.5) if deadline.limited else None
+    held_out = predict_held_out(model, X, y, metadata, split, progress, checkpoint, half)
     own, other = metadata.rows(split.train), metadata.rows(split.test)
-    reference, matched = _references(held_out, y[split.train], own, seed, score)
+    within = deadline if deadline.limited else Deadline.of(budget)
+    reference, matched = _references(held_out, y[split.train], own, seed, score, within)
     reference_predicted = predicted_labels(reference.estimator, held_out.test, other)
     matched_predicted = (
         reference_predicted if matched is reference else predicted_labels(matched.estimator, held_out.test, other)
@@ -458,34 +509,47 @@ def _test(
         absent=tuple(np.setdiff1d(y, y_test).tolist()),
         matched_score=pooled_score(score, y_test, matched_predicted),
         matched_chosen={} if matched is reference else matched.values,
+        cut=(
+            *(("search",) if getattr(held_out.estimator, "stopped_", "") else ()),
+            *(("reference",) if reference.cut or matched.cut else ()),
+        ),
     )
     probabilities = _probabilities(held_out, np.unique(y), other)
     result = _Tested(fold, held_out.predicted, reference_predicted, matched_predicted, probabilities)
     return result, _alternatives(held_out.estimator)
 
 
-def _references(held_out: HeldOut, y: Array, metadata: Metadata, seed: int, score: str) -> tuple[Tuned, Tuned]:
+def _references(
+    held_out: HeldOut, y: Array, metadata: Metadata, seed: int, score: str, deadline: Deadline
+) -> tuple[Tuned, Tuned]:
     """Return a flat LinearSVC of the samples as they are, and of the representation that the model has chosen.
 
     Both are tuned and fitted on the training set as transformed for the model's last step. They are one and the same if
     the model has chosen the samples as they are, or if these cannot be flattened.
     """
-    chosen = dict(getattr(held_out.estimator, "best_params_", {}))
+    chosen, tuned = dict(getattr(held_out.estimator, "best_params_", {})), partial(_tuned_flat, held_out, y, metadata)
     given = _before_choice(_alternatives(held_out.estimator))
     used, scale = chosen.get("preparation", given), chosen.get("view_scale")
     without = tuple(name for name, one in scale.items() if one == 0) if isinstance(scale, dict) else ()
     if used is given and not without:
-        alone = _tuned_flat(held_out, given, (), y, metadata, seed, score)
+        alone = tuned(given, (), seed, score, deadline)
         return alone, alone
-    matched = _tuned_flat(held_out, used, without, y, metadata, seed, score)
+    matched = tuned(used, without, seed, score, deadline.part(0.5))
     matched = replace(matched, values={**matched.values, "preparation": used})
     if given is None and not _can_be_flattened(held_out.training):
         return matched, matched
-    return _tuned_flat(held_out, given, (), y, metadata, seed, score), matched
+    return tuned(given, (), seed, score, deadline), matched
 
 
 def _tuned_flat(
-    held_out: HeldOut, preparation: Any, without: tuple[str, ...], y: Array, metadata: Metadata, seed: int, score: str
+    held_out: HeldOut,
+    y: Array,
+    metadata: Metadata,
+    preparation: Any,
+    without: tuple[str, ...],
+    seed: int,
+    score: str,
+    deadline: Deadline,
 ) -> Tuned:
     """Return the flat LinearSVC behind a preparation and ``without`` some views, tuned and fitted."""
     model, X = held_out.estimator, held_out.training
@@ -495,10 +559,12 @@ def _tuned_flat(
         warnings.simplefilter("ignore", ConvergenceWarning)
         splits_for = partial(_inner_splits, model, seed)
         if is_lazy(X):
-            return lazy_reference(flat, preparation, X, y, metadata, splits_for, score, seed)
+            return lazy_reference(flat, preparation, X, y, metadata, splits_for, score, seed, deadline)
         splits, n_jobs = splits_for(y, metadata.groups, X), getattr(model, "n_jobs", None)
-        chosen = tuned_behind(flat, preparation, X, y, splits, n_jobs, score, metadata)
+        chosen = tuned_behind(flat, preparation, X, y, splits, n_jobs, score, metadata, deadline)
+        began = deadline.now()
         fit_model(chosen.estimator, X, y, metadata)
+        deadline.costs.add("reference", deadline.now() - began)
     return chosen
 
 

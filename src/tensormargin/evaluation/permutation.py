@@ -7,13 +7,14 @@ from math import exp
 from typing import Any
 
 import numpy as np
-from joblib import delayed
+from joblib import delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._typing import Array
 from .._validation import checked_labels
 from ..checkpoints import Checkpoint, run_units, units_of
+from ..deadlines import Deadline
 from ..giveaways import log_arrangements, warn_of_leakage
 from ..metadata import Metadata
 from ..notebooks import facts_table
@@ -22,7 +23,7 @@ from ..progress import Progress
 from ..samples import loaded_if_small
 from ..statements import percent
 from ..views import views_or_array, views_or_samples
-from .held_out import checked_score, outer_splits, pooled_score, predict_held_out, seeded
+from .held_out import OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class PermutationTest:
         evidence.
     n_fixed : int
         Number of samples in the fixed groups.
+    n_planned : int
+        Number of permutations that were asked for; a budget may leave time for fewer.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class PermutationTest:
     smallest_p: float
     fixed_groups: list[Any]
     n_fixed: int
+    n_planned: int = 0
 
     def __repr__(self) -> str:
         return f"PermutationTest({'; '.join(f'{name} {value}' for name, value in self._facts())})"
@@ -94,6 +98,7 @@ def permutation_test(
     score: str | None = None,
     checkpoint: Checkpoint | None = None,
     confounds: Any = None,
+    budget: float | Deadline | None = None,
 ) -> PermutationTest:
     """Test whether a model's held-out score is above chance.
 
@@ -126,6 +131,9 @@ def permutation_test(
         Keeps the scores of finished permutations, so that an interrupted test can be resumed.
     confounds : array-like of shape (n_samples, n_confounds), optional
         Confounds of the samples, for a model that removes them (`Deconfound`). They stay with their samples.
+    budget : float, optional
+        Seconds for the test. All searches of the model have the same share of them, and permutations that would not end
+        in time are left out.
 
     Examples
     --------
@@ -148,36 +156,55 @@ def permutation_test(
     exchange = _Exchange(y, metadata.groups)
     model = seeded(model, seed)  # unfitted: fitted attributes need not be sent with every job
     labels = [y, *(exchange.permuted(rng) for _ in range(n_permutations))]
+    time = _Time(Deadline.of(budget), len(labels), effective_n_jobs(n_jobs))
+    each = time.of_search(repeats * (cv if isinstance(cv, int) else 1))
     jobs = {
-        str(number): delayed(_score)(model, X, one, metadata, cv, repeats, seed, score)
+        str(number): delayed(_score)(model, X, one, metadata, cv, repeats, seed, score, time.deadline, each)
         for number, one in enumerate(labels)
     }
-    scores = np.empty(len(labels))
-    content = (
-        model,
-        X,
-        labels[:2],
-        *metadata.content,
-        cv,
-        repeats,
-        seed,
-        score,
-    )  # the first permutation stands for the others
+    scores = np.full(len(labels), np.nan)
+    limits = [time.deadline.budget] if time.deadline.limited else []
+    # The first permutation stands for the others.
+    content = (model, X, labels[:2], *metadata.content, cv, repeats, seed, score, *limits)
     with units_of(checkpoint, "permutations", *content) as units:
         kept = sum(key in units for key in jobs)
-        for done, (key, value) in enumerate(run_units(jobs, units, n_jobs), start=1):
+        for done, (key, value) in enumerate(run_units(jobs, units, n_jobs, time.allows_another), start=1):
             scores[int(key)] = value
+            time.done += 1
             if progress is not None and done >= kept:
                 progress(done, len(labels), f"{done - 1} of {n_permutations} permutations")
+    permuted = scores[1:][np.isfinite(scores[1:])]
     return PermutationTest(
         score=float(scores[0]),
-        permuted=scores[1:],
-        p_value=float((1 + np.sum(scores[1:] >= scores[0] - 1e-12)) / (1 + n_permutations)),
+        permuted=permuted,
+        p_value=float((1 + np.sum(permuted >= scores[0] - 1e-12)) / (1 + len(permuted))),
         permuted_what=exchange.what,
-        smallest_p=max(1 / (1 + n_permutations), 1 / exchange.n_arrangements),
+        smallest_p=max(1 / (1 + len(permuted)), 1 / exchange.n_arrangements),
         fixed_groups=exchange.fixed_groups,
         n_fixed=exchange.n_fixed,
+        n_planned=n_permutations,
     )
+
+
+class _Time:
+    """The time for a number of scores, some of them computed at the same time."""
+
+    def __init__(self, deadline: Deadline, number: int, n_jobs: int) -> None:
+        self.deadline, self.done = deadline, 0
+        self._number, self._n_jobs, self._began = number, n_jobs, deadline.now()
+
+    def of_search(self, number: int) -> float:
+        """Return the seconds for each of the searches that a score needs."""
+        return self.deadline.left * self._n_jobs / self._number / number
+
+    def allows_another(self) -> bool:
+        """Return whether another score would be ready in time, after those that wait already: two per process."""
+        if not self.deadline.limited:
+            return True
+        if not self.done:
+            return self.deadline.allows()
+        ahead = 1 if self._n_jobs == 1 else 3
+        return self.deadline.allows(ahead * (self.deadline.now() - self._began) / self.done)
 
 
 class _Exchange:
@@ -227,9 +254,25 @@ class _Exchange:
         return permuted
 
 
-def _score(model: Any, X: Array, y: Array, metadata: Metadata, cv: Any, repeats: int, seed: int, score: str) -> float:
-    """Return the pooled score of a model's held-out predictions."""
+def _score(
+    model: Any,
+    X: Array,
+    y: Array,
+    metadata: Metadata,
+    cv: Any,
+    repeats: int,
+    seed: int,
+    score: str,
+    deadline: Deadline,
+    seconds: float,
+) -> float:
+    """Return the pooled score of a model's held-out predictions; each search may take so many ``seconds``."""
     splits = outer_splits(cv, y, metadata.groups, repeats, seed)
-    predicted = [predict_held_out(model, X, y, metadata, split).predicted for split in splits]
+
+    def predicted_on(split: OuterSplit) -> Array:
+        own = deadline.after(seconds) if deadline.limited else None
+        return predict_held_out(model, X, y, metadata, split, deadline=own).predicted
+
+    predicted = [predicted_on(split) for split in splits]
     tested = np.concatenate([split.test for split in splits])
     return pooled_score(score, y[tested], np.concatenate(predicted))

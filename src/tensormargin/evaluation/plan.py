@@ -57,7 +57,7 @@ class FitPlan:
     exhaustive : bool
         Fit all candidates on all folds instead of dropping the worst early.
     budget : float or None
-        Seconds for all searches together, see `searches`.
+        Seconds for the fit and its evaluation together, see `fit_and_evaluate`.
     class_weight : "balanced" or None
         With "balanced", models are chosen, evaluated and compared by balanced accuracy.
     seed : int
@@ -126,11 +126,10 @@ class FitPlan:
 
         ``shape`` is the shape of the samples, which matters only if they have several views.
         """
-        n_views = len(shape) if isinstance(shape, dict) else 1
         common: dict[str, Any] = {
             "cv": self.folds,
             "exhaustive": self.exhaustive,
-            "budget": None if self.budget is None else self.budget / sum(self.searches(n_views)),
+            "budget": self.budget,
             "class_weight": self.class_weight,
             "scoring": None if self.score == "accuracy" else self.score,
             "preparation": self.recipe.inner(shape),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from ..deadlines import Deadline
 from ..leakage import content_ranks
 from ..notebooks import facts_table
 from ..progress import EqualStages, Progress
@@ -61,15 +62,18 @@ class ViewsEvaluation:
 
     def _difference(self, other: NestedEvaluation) -> PairedDifference:
         whole = self.whole
-        by_split = np.array([a.score - b.score for a, b in zip(whole.folds, other.folds, strict=True)])
-        return paired_difference(
-            whole.right,
-            other.right,
+        both = whole.tested & other.tested  # a budget may have left time for fewer folds without a view
+        by_split = np.array([a.score - b.score for a, b in zip(whole.folds, other.folds, strict=False)])
+        found = paired_difference(
+            np.where(both, whole.right, np.nan),
+            np.where(both, other.right, np.nan),
             whole.groups,
             whole.labels if whole.score == "balanced_accuracy" else None,
             by_split=by_split if len(whole.tested) > 1 else None,
             test_to_train=sum(fold.n_test for fold in whole.folds) / sum(fold.n_train for fold in whole.folds),
         )
+        cut = any(fold.cut for fold in (*whole.folds, *other.folds))
+        return found.without_interval() if cut else found
 
 
 def evaluate_without_views(
@@ -99,7 +103,8 @@ def evaluate_without_views(
     whole : NestedEvaluation, optional
         That with all views, if it has been made with the same settings.
     **settings
-        Further arguments of `nested_evaluation`: ``cv``, ``repeats``, ``seed``, ``score``, ``checkpoint``.
+        Further arguments of `nested_evaluation`: ``cv``, ``repeats``, ``seed``, ``score``, ``checkpoint``,
+        and ``budget``, which all evaluations share.
 
     Examples
     --------
@@ -121,6 +126,7 @@ def evaluate_without_views(
     contents = content_ranks(X)  # copies are copies of the samples that were given, not of what is left of them
     names = X.names if whole is not None else (None, *X.names)
     stages = EqualStages(progress, len(names))
+    deadline = Deadline.of(settings.pop("budget", None))
     found = {}
     for number, name in enumerate(names):
         told = stages.begin(number, "all views" if name is None else f"without {name}")
@@ -128,7 +134,8 @@ def evaluate_without_views(
         if name is not None:
             part, own = X.without(name), without_view(model, name)
             part.contents = contents
-        found[name] = nested_evaluation(own, part, y, groups, progress=told, **settings)
+        within = deadline.part(1 / (len(names) - number))
+        found[name] = nested_evaluation(own, part, y, groups, progress=told, budget=within, **settings)
         stages.end()
     whole = whole or found.pop(None)
     return ViewsEvaluation(whole, found)

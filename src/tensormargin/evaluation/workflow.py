@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from ..checkpoints import Checkpoint
+from ..deadlines import Deadline
 from ..io import SampleSet
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator
@@ -17,10 +19,10 @@ from ..progress import Progress, stage_progress
 from ..views import Views
 from .facts import data_facts, evaluation_facts, permutation_facts, search_facts, without_views_facts
 from .held_out import SCORES
-from .nested import nested_evaluation
+from .nested import NestedEvaluation, fold_seconds, nested_evaluation
 from .permutation import PermutationTest, permutation_test
 from .plan import FitPlan, with_kind
-from .without_views import evaluate_without_views
+from .without_views import ViewsEvaluation, evaluate_without_views
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,13 @@ def fit_and_evaluate(
     n_jobs: int | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    deadline: Deadline | None = None,
 ) -> FittedModel:
     """Evaluate the plan on held-out samples, fit it to all samples and return the fitted model.
 
-    A ``checkpoint`` keeps what is finished, so that an interrupted run can be resumed.
+    A ``checkpoint`` keeps what is finished, so that an interrupted run can be resumed. By default the ``deadline``
+    comes after the budget of the plan. The model is fitted, whatever time that takes; outer folds and permutations that
+    would not end in time are left out, and ``about["cut"]`` says if there is no time for any.
 
     Examples
     --------
@@ -67,56 +72,22 @@ def fit_and_evaluate(
     >>> fitted.about["data"]["source"]
     'noise'
     """
-    X, y, groups, confounds = samples.data, samples.labels, samples.groups, samples.confounds
-    if plan.recipe.by_group and groups is None:
+    if plan.recipe.by_group and samples.groups is None:
         raise ValueError(
             f"{samples.source}: scaling by group (--by-group) needs groups; name them with groups (--groups)"
         )
-    if plan.recipe.confounds and confounds is None:
+    if plan.recipe.confounds and samples.confounds is None:
         raise ValueError(f"{samples.source}: no confounds were loaded; name them with confounds (--confounds)")
     plan, _ = with_kind(samples, plan)
-    model = plan.model(n_jobs, samples.sample_shape)
-    stages = plan.searches(len(X.names) if isinstance(X, Views) else 1)
-    evaluation, without = None, None
-    if plan.outer_folds:
-        evaluation = nested_evaluation(
-            model,
-            X,
-            y,
-            groups,
-            plan.outer_folds,
-            plan.repeats,
-            plan.seed,
-            stage_progress(progress, stages, 0, "evaluation: "),
-            checkpoint=checkpoint,
-            confounds=confounds,
-        )
-    fit_model(
-        model,
-        X,
-        y,
-        Metadata(groups, confounds),
-        progress=stage_progress(progress, stages, 1, "fit: "),
-        checkpoint=checkpoint,
-    )
-    test = None
-    if plan.permutations:
-        test = _permuted(samples, plan, n_jobs, stage_progress(progress, stages, 2, "chance: "), checkpoint)
-    if evaluation is not None and stages[3]:
-        told = stage_progress(progress, stages, 3, "without views: ")
-        without = evaluate_without_views(
-            plan.model(n_jobs, samples.sample_shape),
-            X,
-            y,
-            groups,
-            told,
-            whole=evaluation,
-            cv=plan.outer_folds,
-            repeats=plan.repeats,
-            seed=plan.seed,
-            checkpoint=checkpoint,
-            confounds=confounds,
-        )
+    run = _Run(samples, plan, n_jobs, progress, checkpoint, Deadline.of(deadline or plan.budget))
+    if run.deadline.limited:  # the model comes first, and tells what an outer fold takes at least
+        model = run.fitted()
+        evaluation = run.evaluation()
+    else:
+        evaluation = run.evaluation()
+        model = run.fitted()
+    test = run.permuted()
+    without = run.without_views(evaluation)
     about: dict[str, Any] = {
         "data": data_facts(samples),
         "preparation": {"recipe": plan.recipe.facts, "words": plan.recipe.words()},
@@ -128,8 +99,128 @@ def fit_and_evaluate(
         "affine": _listed(samples.affine),
         "loading": dict(samples.loading),
         "training": dict(training_record(model, samples).facts),
+        "cut": run.cut,
     }
     return FittedModel(model, about)
+
+
+@dataclass
+class _Run:
+    """The stages of a fit. Each has its share of the time left, and is left out if it would not end in time.
+
+    ``cut`` says which were, in sentences.
+    """
+
+    samples: SampleSet
+    plan: FitPlan
+    n_jobs: int | None
+    progress: Progress | None
+    checkpoint: Checkpoint | None
+    deadline: Deadline
+    cut: list[str] = field(default_factory=list)
+
+    @property
+    def _stages(self) -> tuple[int, int, int, int]:
+        X = self.samples.data
+        return self.plan.searches(len(X.names) if isinstance(X, Views) else 1)
+
+    def _told(self, stage: int, name: str) -> Progress | None:
+        return stage_progress(self.progress, self._stages, stage, f"{name}: ")
+
+    def _due(self, seconds: float, what: str) -> bool:
+        """Return whether there is time for a stage, which takes so many seconds at least."""
+        due = not self.deadline.limited or self.deadline.allows(seconds)
+        if not due:
+            self.cut.append(f"{self.deadline} left no time for {what}")
+        return due
+
+    def _part(self, stage: int) -> Deadline:
+        """Return the deadline of a stage: searches share the time left, and so do the references in outer folds."""
+        evaluation, fit, test, without = self._stages
+        lengths = [2 * evaluation, fit, test, 2 * without]
+        order = [1, 0, 2, 3]
+        left = sum(lengths[one] for one in order[order.index(stage) :])
+        return self.deadline.part(lengths[stage] / left)
+
+    def fitted(self) -> Any:
+        """Return the model, fitted to all samples."""
+        samples = self.samples
+        return fit_model(
+            self.plan.model(self.n_jobs, samples.sample_shape),
+            samples.data,
+            samples.labels,
+            Metadata(samples.groups, samples.confounds),
+            progress=self._told(1, "fit"),
+            checkpoint=self.checkpoint,
+            deadline=self._part(1),
+        )
+
+    def evaluation(self) -> NestedEvaluation | None:
+        """Return the nested evaluation of the plan."""
+        samples, plan = self.samples, self.plan
+        if not plan.outer_folds or not self._due(fold_seconds(self.deadline), "the evaluation"):
+            return None
+        return nested_evaluation(
+            plan.model(self.n_jobs, samples.sample_shape),
+            samples.data,
+            samples.labels,
+            samples.groups,
+            plan.outer_folds,
+            plan.repeats,
+            plan.seed,
+            self._told(0, "evaluation"),
+            checkpoint=self.checkpoint,
+            confounds=samples.confounds,
+            budget=self._part(0),
+        )
+
+    def without_views(self, evaluation: NestedEvaluation | None) -> ViewsEvaluation | None:
+        """Return the evaluation without each of several views."""
+        samples, plan, number = self.samples, self.plan, self._stages[3]
+        if evaluation is None or not number:
+            return None
+        if not self._due(number * fold_seconds(self.deadline), "the evaluation without single views"):
+            return None
+        return evaluate_without_views(
+            plan.model(self.n_jobs, samples.sample_shape),
+            samples.data,
+            samples.labels,
+            samples.groups,
+            self._told(3, "without views"),
+            whole=evaluation,
+            cv=plan.outer_folds,
+            repeats=plan.repeats,
+            seed=plan.seed,
+            checkpoint=self.checkpoint,
+            confounds=samples.confounds,
+            budget=self._part(3),
+        )
+
+    def permuted(self) -> PermutationTest | None:
+        """Return the permutation test of the plan, with the splits and the score of its evaluation."""
+        samples, plan = self.samples, self.plan
+        if not plan.permutations:
+            return None
+        once = self.deadline.costs.of("search") * (plan.outer_folds * plan.repeats or plan.folds)
+        if not self._due(2 * once, "the permutation test"):
+            return None
+        test = permutation_test(
+            plan.model(1, samples.sample_shape),
+            samples.data,
+            samples.labels,
+            samples.groups,
+            cv=plan.outer_folds or plan.folds,
+            n_permutations=plan.permutations,
+            n_jobs=self.n_jobs,
+            random_state=plan.seed,
+            progress=self._told(2, "chance"),
+            repeats=plan.repeats if plan.outer_folds else 1,
+            score=plan.score,
+            checkpoint=self.checkpoint,
+            confounds=samples.confounds,
+            budget=self._part(2),
+        )
+        return test if len(test.permuted) or not self._due(inf, "any permutation") else None
 
 
 def _listed(affine: Any) -> Any:
@@ -137,24 +228,3 @@ def _listed(affine: Any) -> Any:
     if isinstance(affine, dict):
         return {name: np.asarray(one).tolist() for name, one in affine.items()}
     return None if affine is None else np.asarray(affine).tolist()
-
-
-def _permuted(
-    samples: SampleSet, plan: FitPlan, n_jobs: int | None, progress: Progress | None, checkpoint: Checkpoint | None
-) -> PermutationTest:
-    """Return the permutation test of the plan, with the splits and the score of its evaluation."""
-    return permutation_test(
-        plan.model(1, samples.sample_shape),
-        samples.data,
-        samples.labels,
-        samples.groups,
-        cv=plan.outer_folds or plan.folds,
-        n_permutations=plan.permutations,
-        n_jobs=n_jobs,
-        random_state=plan.seed,
-        progress=progress,
-        repeats=plan.repeats if plan.outer_folds else 1,
-        score=plan.score,
-        checkpoint=checkpoint,
-        confounds=samples.confounds,
-    )

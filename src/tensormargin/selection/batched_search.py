@@ -56,7 +56,7 @@ def _fitted(
         return repr((unit[1].decomposition, unit[1].rank))
 
     for _, same in groupby(sorted(units, key=form), key=form):
-        batch = [unit for unit in same if unit[2].due(unit[0])]
+        batch = [unit for unit in same if unit[2].due(*unit[:2])]
         models = [clone(job.template).set_params(**one.parameters) for _, one, job in batch]
         began = perf_counter()
         with without_convergence_warnings():

@@ -120,6 +120,8 @@ def select_candidate(results: dict[str, Any], n_splits: int, rule: str, default:
     "default" takes the ``default`` candidate unless the best one is better by more than a standard error of the
     difference of two proportions of ``n_scored`` samples. Candidates that were dropped are never selected.
     """
+    if rule == "default" and results["dropped"][default]:  # the budget did not allow it on all splits
+        rule = "best"
     if rule == "default":
         best = select_candidate(results, n_splits, "best")
         lead = results["mean_test_score"][best] - results["mean_test_score"][default]

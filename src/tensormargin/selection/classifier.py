@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, ClassVar, Self
@@ -30,6 +31,7 @@ from ..calibration import calibrate
 from ..chains import chain_of, without_confounds
 from ..checkpoints import Checkpoint, units_of
 from ..cluster import sent_once
+from ..deadlines import Deadline
 from ..estimators import TensorMarginClassifier
 from ..estimators.accuracy import AccuracyMixin
 from ..estimators.engine import PLACES
@@ -45,6 +47,7 @@ from ..preparation.steps import transformed
 from ..progress import Progress
 from ..samples import SampleArray, loaded_if_small, sample_array
 from ..views import shape_of, views_or_array
+from .allowance import affordable
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import (
     DECOMPOSITIONS,
@@ -116,8 +119,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
     exhaustive : bool, default=False
         Whether to fit all candidates on all splits, which takes about ten times as many fits.
     budget : float or None, default=None
-        Seconds after which no further candidate is fitted; the best one so far that has been fitted on all splits is
-        taken, and ``stopped_`` says so. One candidate always is.
+        Seconds for `fit`. Preparations, timed on a few samples, and fits that would not end in time are not begun; the
+        best candidate that has been fitted on all splits is taken, and ``stopped_`` says what was cut. One candidate,
+        after the cheapest preparation, is always fitted.
     class_weight : dict, "balanced" or None, default=None
         See `TensorMarginClassifier`.
     multi_class : {"auto", "ovo", "ovr"}, default="auto"
@@ -157,7 +161,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         ``mean_margin_bound``, ``n_parameters`` (the maximum over the splits) and ``asked_rank``, the requested rank; if
         it differs from ``param_rank``, it was too high.
     stopped_ : str
-        Why the search ended early; empty if it did not.
+        Why the search ended early, and what was cut; empty if it did not.
+    tried_ : list of int
+        The places in ``preparation`` of those that the budget allowed to try.
     lowered_ranks_ : list of tuple
         Decomposition, requested rank and used rank, wherever samples were too small for the requested rank.
     calibration_ : ndarray of shape (n_problems, 2), or (n_problems, 4) for more than two classes
@@ -177,7 +183,12 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
     """
 
     # Under scikit-learn's metadata routing, groups and confounds reach these methods without a request.
-    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {**_ROUTED, "progress": None, "checkpoint": None}
+    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {
+        **_ROUTED,
+        "progress": None,
+        "checkpoint": None,
+        "deadline": None,
+    }
     __metadata_request__predict: ClassVar[dict[str, bool | None]] = _ROUTED
     __metadata_request__predict_proba: ClassVar[dict[str, bool | None]] = _ROUTED
     __metadata_request__predict_log_proba: ClassVar[dict[str, bool | None]] = _ROUTED
@@ -258,6 +269,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         progress: Progress | None = None,
         checkpoint: Checkpoint | None = None,
         confounds: Any = None,
+        deadline: Deadline | None = None,
     ) -> Self:
         """Run the search, refit the best candidate and calibrate its probabilities.
 
@@ -277,9 +289,12 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             Keeps the scores of the candidates, so that an interrupted search can be resumed.
         confounds : array-like of shape (n_samples, n_confounds), optional
             For a preparation that removes them (`Deconfound`), here and when predicting.
+        deadline : tensormargin.deadlines.Deadline, optional
+            Of a computation that this search is a part of; by default it comes after ``budget`` seconds.
         """
+        deadline = Deadline.of(self.budget if deadline is None else deadline)
         with shared():
-            return self._fit(X, y, groups, sample_weight, progress, checkpoint, confounds)
+            return self._fit(X, y, groups, sample_weight, progress, checkpoint, confounds, deadline)
 
     def _fit(
         self,
@@ -290,6 +305,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         progress: Progress | None,
         checkpoint: Checkpoint | None,
         confounds: Any,
+        deadline: Deadline,
     ) -> Self:
         self._check_grid()
         given = y
@@ -313,6 +329,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         check_training_parts(splits, y)
         template = self._template(rng.randint(2**31 - 1))
         self.sample_shape_ = shape_of(X)
+        training, cheapest = self._affordable(training, len(splits), deadline)
+        began = deadline.now()
         shapes = self._shapes(training)
         schemes = schemes_of(self.multi_class, self.class_weight, len(classes))
         decompositions = without_full_if_too_large(self.decompositions, training, shapes)
@@ -322,10 +340,12 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)
         assess = self._assess(template, tried, len(y))
         coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL)) if race.drops else template
-        runner = SearchRunner(training, coarse, tried, splits, default, assess, self.n_jobs, self.budget)
+        first = default_of(tried, only=cheapest) if deadline.limited else default
+        runner = SearchRunner(training, coarse, tried, splits, first, assess, self.n_jobs, deadline)
         with sent_once(X):
             with units_of(checkpoint, "search", *training.content, *self._settings(runner)) as runner.kept:
-                self._run(race, runner, shapes, progress)
+                self._run(race, runner, shapes, default, progress)
+            searched = deadline.now()
             notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, runner.done)]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
             best = tried[self.best_index_]
@@ -334,7 +354,15 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         rows = np.concatenate([test for _, test in splits[:n_once]])
         of_rows = None if weights is None else weights[rows]
         self.calibration_ = calibrate(left_out, codes[rows], of_rows, len(classes), best.multi_class)
+        deadline.costs.add("search", runner.at_least - began + deadline.now() - searched)
         return self
+
+    def _affordable(self, training: Training, n_splits: int, deadline: Deadline) -> tuple[Training, int]:
+        """Return the training set with the preparations that a deadline allows, and which of them is the cheapest."""
+        by_cost = affordable(training, n_splits, deadline)
+        self.tried_ = sorted(by_cost)
+        kept = [training.preparations[which] for which in self.tried_]
+        return replace(training, preparations=kept), self.tried_.index(by_cost[0])
 
     def splits(self, y: Array, groups: Array | None = None, X: Any = None) -> list[Split]:
         """Return the splits of a search in samples with these labels, which hold out each sample once.
@@ -358,7 +386,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
 
     def _settings(self, runner: SearchRunner) -> tuple[Any, ...]:
         """Return everything beside the samples that determines the scores of the candidates."""
-        return runner.splits, runner.template, runner.tried, runner.training.preparations, self.scoring
+        settings = runner.splits, runner.template, runner.tried, runner.training.preparations, self.scoring
+        return (*settings, runner.deadline.budget) if runner.deadline.limited else settings
 
     def _alternatives(self) -> tuple[Any, ...]:
         alternatives = tuple(self.preparation) if isinstance(self.preparation, list | tuple) else (self.preparation,)
@@ -414,14 +443,16 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         """Return the sample shape after each alternative preparation, fitted to all samples."""
         return [shape_of(training.prepared_whole(which)[0]) for which in range(len(training.preparations))]
 
-    def _run(self, race: Race, runner: SearchRunner, shapes: Sequence[Any], progress: Progress | None) -> None:
+    def _run(
+        self, race: Race, runner: SearchRunner, shapes: Sequence[Any], default: int, progress: Progress | None
+    ) -> None:
         """Score the candidates and select one; then, for several views, refine the weight of one after the other."""
 
         def tell(done: int, total: int) -> None:
             self._tell(progress, done, total)
 
         finished = runner.run(race, tell)
-        self._select(race, runner)
+        self._select(race, runner, default)
         which = runner.tried[self.best_index_].preparation
         shape = shapes[which]
         for name in shape if isinstance(shape, dict) and len(shape) > 1 and not side_by_side(shapes, which) else ():
@@ -431,15 +462,18 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
                 runner.tried.extend(others)
                 race.add([one.levels for one in others])
                 finished = runner.run(race, tell)
-                self._select(race, runner)
-        self.stopped_ = "" if finished else f"the budget of {self.budget:g} s was spent"
+                self._select(race, runner, default)
+        cuts = [] if finished else [f"was spent after {len(runner.done)} fits"]
+        left_out = len(self._alternatives()) - len(self.tried_)
+        cuts += [f"left no time for {left_out} of {len(self._alternatives())} preparations"] if left_out else []
+        self.stopped_ = f"{runner.deadline} {' and '.join(cuts)}" if cuts else ""
 
-    def _select(self, race: Race, runner: SearchRunner) -> None:
+    def _select(self, race: Race, runner: SearchRunner, default: int) -> None:
         """Select one of the candidates that have been scored so far."""
         self.n_splits_ = len(runner.splits)
         self.cv_results_ = tabulate(runner.tried, runner.done, race, runner.training.preparations)
         n_scored = len(np.unique(np.concatenate([test for _, test in runner.splits])))
-        self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self.rule, runner.default, n_scored)
+        self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self.rule, default, n_scored)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 

@@ -174,8 +174,10 @@ PRIOR = MappingProxyType({"decomposition": "cp", "rank": 1, "lam": 1.0, "mu1": 1
 benchmarks/search.py; of decompositions, none is better than another on average, and this one has the fewest numbers."""
 
 
-def default_of(tried: Sequence[Candidate], shapes: Sequence[Any] = ()) -> int:
+def default_of(tried: Sequence[Candidate], shapes: Sequence[Any] = (), only: int | None = None) -> int:
     """Return the index of the candidate that is closest to `PRIOR`; ties go to the last preparation.
+
+    With ``only``, it is one of those after this preparation.
 
     If ``shapes`` has several views side by side beside single tensors, it is one of theirs: no single representation is
     as good on average (docs/field.md).
@@ -187,7 +189,8 @@ def default_of(tried: Sequence[Candidate], shapes: Sequence[Any] = ()) -> int:
         same = sum(getattr(one, name) == value for name, value in PRIOR.items())
         return one.preparation in together, same, one.preparation
 
-    return max(range(len(tried)), key=lambda number: (*agreement(number), -number))
+    among = [number for number, one in enumerate(tried) if only is None or one.preparation == only]
+    return max(among, key=lambda number: (*agreement(number), -number))
 
 
 def weights(shape: Any, decompositions: Sequence[str], ranks: Sequence[Rank]) -> list[tuple[str, Rank, Rank]]:

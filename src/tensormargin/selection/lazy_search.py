@@ -65,7 +65,7 @@ def run_lazily(training: Training, jobs: Sequence[Job], splits: Sequence[Split])
         prod(held_out[job.split, job.which].tested[0].shape[1:]) * _n_problems(training, one) for _, one, job in units
     ]
     for batch in batches(units, sizes):
-        due = [unit for unit in batch if unit[2].due(unit[0])]
+        due = [unit for unit in batch if unit[2].due(*unit[:2])]
         if due:
             yield _fitted(training, due, splits, held_out)
 

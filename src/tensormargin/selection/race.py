@@ -178,9 +178,11 @@ class Race:
         self._wanted = np.concatenate([self._wanted, np.isnan(new)])
         self.dropped += [""] * len(levels)
 
-    def stop(self, reason: str) -> None:
-        """End the race: drop all candidates that have not been fitted on all splits."""
+    def stop(self, reason: str, first: int | None = None) -> None:
+        """End the race: drop all candidates that have not been fitted on all splits, but not the ``first``."""
         self._rungs = []
+        if first is not None:
+            self.dropped[first] = ""
         for row in np.flatnonzero(self.alive & np.isnan(self.scores).any(axis=1)):
             self.dropped[row] = reason
         self._wanted &= np.isfinite(self.scores)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from time import time
 
 from joblib import Parallel, delayed, effective_n_jobs
 
 from .._typing import Array
 from ..checkpoints import Units
+from ..deadlines import Costs, Deadline
 from ..estimators import TensorMarginClassifier
 from ..estimators.engine import at_most, one_blas_thread
 from .batched_search import run_batched
@@ -33,14 +33,15 @@ class SearchRunner:
     template : TensorMarginClassifier
     tried : list of Candidate
     splits : sequence of Split
-    default : int
-        The candidate that is fitted whatever the budget.
+    first : int
+        The candidate that is fitted whatever the deadline, before all others.
     assess : Assess
     n_jobs : int or None
-    budget : float or None
-        Seconds, after which only the default candidate is still fitted.
+    deadline : Deadline
     done : dict
         The result of each unit.
+    at_least : float
+        When the first candidate had been fitted, by the clock of the deadline.
     kept : Units
         Results of an interrupted run; those of this one are added.
     """
@@ -49,36 +50,37 @@ class SearchRunner:
     template: TensorMarginClassifier
     tried: list[Candidate]
     splits: Sequence[Split]
-    default: int
+    first: int
     assess: Assess
     n_jobs: int | None
-    budget: float | None
+    deadline: Deadline
     done: dict[Unit, Result] = field(default_factory=dict)
     kept: Units = field(default_factory=lambda: Units(None))
     _cache: SplitCache = field(default_factory=SplitCache)
-    _deadline: float | None = None
+    at_least: float = 0.0
+    _first: dict[Unit, Result] = field(default_factory=dict)
+    _costs: Costs = field(default_factory=Costs)
 
     def run(self, race: Race, tell: Tell) -> bool:
-        """Make the fits of a race, rung by rung; return whether the budget allowed all of them."""
+        """Make the fits of a race, rung by rung; return whether the deadline allowed all of them."""
         with one_blas_thread:  # several fits run at the same time
             return self._run(race, tell)
 
     def _run(self, race: Race, tell: Tell) -> bool:
-        if self._deadline is None and self.budget is not None:
-            self._deadline = time() + self.budget
-        deadline = self._deadline
         with_probabilities = WithProbabilities(self.training, self.splits, self.assess)
+        at_least = [(self.first, split) for split in range(len(self.splits))]
+        if self.deadline.limited and not self._first:
+            self._make(at_least, self._first, lambda done: None)
+        self.at_least = self.deadline.now()
         while units := race.units:
             planned = len(self.done) + race.n_planned
-            self.done.update({unit: Result(**self.kept[_key(unit)]) for unit in units if _key(unit) in self.kept})
-            for results in self._results([unit for unit in units if unit not in self.done], deadline):
-                self.done.update(results)
-                self._keep(results)
-                tell(len(self.done), planned)
+            self._make(units, self.done, _told(tell, planned))
             self._score(race, units, with_probabilities)
             spent = any(unit not in self.done for unit in units)
             if spent:
-                race.stop(f"the budget of {self.budget:g} s was spent")
+                self.done.update(self._first)
+                self._score(race, at_least, with_probabilities)
+                race.stop(f"{self.deadline} was spent", self.first)
             race.advance()
             for unit, result in self.done.items():
                 if race.dropped[unit[0]]:
@@ -86,6 +88,15 @@ class SearchRunner:
             if spent:
                 return False
         return True
+
+    def _make(self, units: Sequence[Unit], done: dict[Unit, Result], tell: Callable[[int], None]) -> None:
+        """Add the results of some units, kept or as far as the deadline allows to make them."""
+        done.update({unit: Result(**self.kept[_key(unit)]) for unit in units if _key(unit) in self.kept})
+        done.update({unit: self._first[unit] for unit in units if unit in self._first})
+        for results in self._results([unit for unit in units if unit not in done], self.deadline):
+            done.update(results)
+            self._keep(results)
+            tell(len(done))
 
     def _keep(self, results: Sequence[tuple[Unit, Result]]) -> None:
         """Keep results for another run; those whose scores depend on the other splits hold a classifier."""
@@ -98,18 +109,18 @@ class SearchRunner:
         units = [(number, split) for split in range(n_splits)]
         if any(self.done[unit].left_out is None for unit in units):
             self.assess = self.assess.keeping_scores()
-            for results in self._results(units, None):
+            for results in self._results(units, Deadline()):
                 self.done.update(results)
         return [self.done[unit].scores for unit in units]
 
-    def _results(self, units: Sequence[Unit], deadline: float | None) -> Iterator[list[tuple[Unit, Result]]]:
+    def _results(self, units: Sequence[Unit], deadline: Deadline) -> Iterator[list[tuple[Unit, Result]]]:
         """Return the results of fits in any order, from threads, a cluster, or the device of the samples."""
         training = self.training
         n_jobs = at_most(self.n_jobs) if training.array.in_memory else 1  # one fit keeps all workers of a cluster busy
 
         def job(split: int, which: int, own: Sequence[tuple[int, Candidate]]) -> Job:
-            common = (training.preparations, self.template, self.assess, deadline, self.default, self._cache)
-            return Job(split, which, own, *common)
+            common = (training.preparations, self.template, self.assess, deadline, self.first, self._cache)
+            return Job(split, which, own, *common, self._costs)
 
         jobs = jobs_of(units, self.tried, effective_n_jobs(n_jobs), job)
         if training.array.fits_in_batches:
@@ -127,6 +138,10 @@ class SearchRunner:
             for split, result in own.items():
                 self.done[row, split] = result
                 race.scores[row, split] = result.score
+
+
+def _told(tell: Tell, planned: int) -> Callable[[int], None]:
+    return lambda done: tell(done, planned)
 
 
 def _key(unit: Unit) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import ceil
 from threading import Lock
-from time import perf_counter, time
+from time import perf_counter
 from typing import Any
 
 from sklearn.base import clone
@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from .. import tuning
 from .._namespace import rows_of
 from .._typing import Array
+from ..deadlines import Costs, Deadline
 from ..estimators import TensorMarginClassifier
 from ..estimators.fit_steps import TrainingSet, fit_training_set, training_set
 from ..metadata import NO_METADATA, Metadata
@@ -34,6 +35,8 @@ Part = tuple[Any, Array, dict[str, Array]]
 
 
 _LARGEST_JOB = 8  # fits; progress is told of after each job
+_REFIT = 1.5  # seconds of a fit to all samples, per second of one to a training set
+_UNKNOWN = 4.0  # the same for the first fit after another preparation, per second of the longest fit so far
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,8 @@ class Job:
 
     ``take`` is called with each fitted classifier, the split, the fit time in seconds and, if they are known already,
     the binary scores of the test set; its result is returned.
-    Candidates other than those in ``always`` are skipped after the ``deadline`` (as `time.time` counts).
+    Candidates other than ``always`` are fitted only if they, and a fit to all samples after them, are expected to end
+    before the ``deadline``.
     """
 
     split: int
@@ -201,13 +205,35 @@ class Job:
     preparations: Sequence[Any]
     template: TensorMarginClassifier
     take: Any
-    deadline: float | None
+    deadline: Deadline
     always: int
     cache: SplitCache
+    costs: Costs
 
-    def due(self, number: int) -> bool:
+    def due(self, number: int, candidate: Candidate) -> bool:
         """Return whether a candidate is still to be fitted."""
-        return self.deadline is None or number == self.always or time() < self.deadline
+        if number == self.always or not self.deadline.limited:
+            return True
+        return self.deadline.allows((1 + _REFIT) * (self._prepares + self._fits(candidate)))
+
+    @property
+    def _prepares(self) -> float:
+        """Seconds that the preparation of a split is expected to take."""
+        return self.costs.of(("prepare", self.which))
+
+    def _fits(self, candidate: Candidate) -> float:
+        """Return the seconds that a fit is expected to take: those of a similar one, or more than any other."""
+        known = self.costs.of(_form(candidate), ("fit", self.which))
+        return known or _UNKNOWN * self.costs.of("fit")
+
+    def measured(self, candidate: Candidate, seconds: float) -> None:
+        """Take in how long a fit took."""
+        for kind in (_form(candidate), ("fit", self.which), "fit"):
+            self.costs.add(kind, seconds)
+
+
+def _form(candidate: Candidate) -> Hashable:
+    return candidate.preparation, repr(candidate.decomposition), candidate.multi_class
 
 
 def jobs_of(
@@ -232,18 +258,24 @@ def run_job(
 
     The arrays are separate arguments, so that joblib recognises them: the samples are on the cluster, not in each job.
     """
-    if not any(job.due(number) for number, _ in job.candidates):
+    if not any(job.due(*one) for one in job.candidates):
         return []
     training = Training(sample_array(X), y, weights, job.preparations, metadata)
-    split = job.cache.get(
-        (job.split, job.which), lambda: PreparedSplit.of(training, (train, test), job.which, job.template)
-    )
+
+    def prepare() -> PreparedSplit:
+        began = job.deadline.now()
+        split = PreparedSplit.of(training, (train, test), job.which, job.template)
+        job.costs.add(("prepare", job.which), job.deadline.now() - began)
+        return split
+
+    split = job.cache.get((job.split, job.which), prepare)
     results = []
     for number, candidate in job.candidates:
-        if job.due(number):
-            began = perf_counter()
+        if job.due(number, candidate):
+            began, at = perf_counter(), job.deadline.now()
             classifier, scores = split.fit(candidate, job.take.by_scores)
             results.append(((number, job.split), job.take(classifier, split, perf_counter() - began, scores)))
+            job.measured(candidate, job.deadline.now() - at)
     return results
 
 
