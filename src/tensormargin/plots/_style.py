@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ DARK, GREY, LIGHT = "#222222", "#767676", "#e6e6e6"
 DASHES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
+_WIDEST_LABEL = 40  # letters
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 # For text that comes from the data, in which "$" and "_" are literal characters, not mathematics.
@@ -86,4 +88,9 @@ def add_scale(image: Any, axes: Any, label: str | None, **options: Any) -> None:
     """Add a colour bar with a verbatim label beside one or several axes."""
     bar = image.figure.colorbar(image, ax=axes, pad=0.02, **options)
     bar.formatter.set_powerlimits((-2, 3))
-    bar.set_label(label or "", fontsize="small", **VERBATIM)
+    bar.set_label(wrapped(label), fontsize="small", **VERBATIM)
+
+
+def wrapped(label: str | None) -> str:
+    """Return the label of values in lines that fit beside a panel, whatever the names of classes."""
+    return "\n".join(fill(line, _WIDEST_LABEL) for line in (label or "").splitlines())

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..axes import Axis, checked_axes
-from ._style import DARK, GREY, PALETTE, VERBATIM, add_legend, add_scale, given_or_new, tidy
+from ._style import DARK, GREY, PALETTE, VERBATIM, add_legend, add_scale, given_or_new, tidy, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def plot_butterfly(
     tidy(ax)
     ax.margins(x=0.0)
     label_axis(ax.xaxis, points, 1)
-    ax.set_ylabel(ylabel, **VERBATIM)
+    ax.set_ylabel(wrapped(ylabel), **VERBATIM)
     ax.set_title(title or "", fontsize="medium", **VERBATIM)
     add_legend(ax, [drawn[place] for place in named], [_name(channels, place) for place in named], ncols=2)
     return ax

@@ -13,7 +13,7 @@ from ..intake import axes_in
 from ..model_steps import axes_of_maps, axes_of_view_maps, meaning_of_sign, weight_maps
 from ..patterns import activation_pattern, view_maps
 from ._problems import checked_view, problem_title
-from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, add_scale, panels, tidy
+from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, add_scale, panels, tidy, wrapped
 from .modes import fitting_axes, label_indices, label_line, line_places, mode_label, place_in_words
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def plot_map(
     limits = _limits(values, symmetric)
     if shown.ndim == 1:
         _draw_line(drawn[0], shown, below, modes[0])
-        drawn[0].set_ylabel(label or "", **VERBATIM)
+        drawn[0].set_ylabel(wrapped(label), fontsize="small", **VERBATIM)
     elif shown.ndim == 2:
         image = _draw_image(drawn[0], shown, below, limits, symmetric)
         _label_modes(drawn[0], shown.shape, modes, 0, 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import Array, FloatArray
 from ..axes import Axis, checked_axes
-from ._style import DARK, DASHES, PALETTE, VERBATIM, add_legend, panels, tidy
+from ._style import DARK, DASHES, PALETTE, VERBATIM, add_legend, panels, tidy, wrapped
 from .channels import coordinates, label_axis
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def plot_spectra(
     drawn[0].axhline(0.0, color=DARK, linewidth=0.8)
     for ax, shown, words in zip(drawn, (patterns, below), (ylabel, "mean of the class"), strict=False):
         _draw_lines(ax, shown, coordinates(axis, size))
-        ax.set_ylabel(words, **VERBATIM)
+        ax.set_ylabel(wrapped(words), **VERBATIM)
         label_axis(ax.xaxis, axis, 0)
     if below:
         drawn[0].set_xlabel("")

@@ -13,7 +13,7 @@ from ..space import Orientation
 from .brains import Display, cluster_content, space_content, volume_space
 from .volumes import packed_background, packed_map
 
-_MOST_ENTRIES = 1_500_000  # of all maps: four megabytes of text, so that pages open in a second
+_MOST_ENTRIES = 1_000_000  # of all maps: less than three megabytes of text, so that pages open in a second
 
 
 def n_shown(model: Any, maps: Mapping[str, Array]) -> int:
