@@ -10,6 +10,7 @@ import nibabel
 import numpy as np
 import pytest
 from conftest import opened, run
+from matplotlib import pyplot as plt
 from PIL import Image
 from sklearn.pipeline import make_pipeline
 
@@ -34,6 +35,7 @@ from tensormargin import (
 )
 from tensormargin.io import BadFileError
 from tensormargin.model_steps import problem_names, used_entries
+from tensormargin.plots import plot_channels, plot_map, plot_topography, plot_volume, plot_weight
 from tensormargin.report.volumes import three_digits
 
 SHAPE = (6, 5, 4)
@@ -73,16 +75,27 @@ def scans(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("option", ["--mask", "--crop"])
-def test_maps_are_zero_outside_of_masks_and_crops(scans, tmp_path, option):
-    files = ("--weight-map", tmp_path / "w.nii.gz", "--pattern-map", tmp_path / "p.nii.gz")
+def fitted_to(scans, folder, option, *options):
+    """Fit a model to the scans within the mask; return the folder with its files."""
+    files = ("-o", folder / "m.skops", "--weight-map", folder / "w.nii.gz", "--pattern-map", folder / "p.nii.gz")
     labels = ("--labels-from", scans / "labels.csv", option, scans / "mask.nii.gz")
-    written("fit", scans / "scans.nii.gz", *labels, "-o", tmp_path / "m.skops", *PLAIN, *files)
+    written("fit", scans / "scans.nii.gz", *labels, *files, *PLAIN, *options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def masked(scans, tmp_path_factory):
+    return fitted_to(scans, tmp_path_factory.mktemp("masked"), "--mask")
+
+
+@pytest.mark.parametrize("option", ["--mask", "--crop"])
+def test_maps_are_zero_outside_of_masks_and_crops(scans, masked, tmp_path, option):
+    folder = masked if option == "--mask" else fitted_to(scans, tmp_path, option, "--no-report")
     inside = nibabel.load(scans / "mask.nii.gz").get_fdata() > 0
     if option == "--crop":
         inside[1:5, 1:4, 1:3] = True
     for name in ("w", "p"):
-        image = nibabel.load(tmp_path / f"{name}.nii.gz")
+        image = nibabel.load(folder / f"{name}.nii.gz")
         values = image.get_fdata()
         assert not values[~inside].any()
         assert values[inside].all()
@@ -196,17 +209,14 @@ def test_long_names_of_classes_are_in_a_header_extension(tmp_path):
 
 
 class TestPatternsInModelFiles:
-    def test_are_those_of_the_fit(self, scans, tmp_path):
-        options = ("--labels-from", scans / "labels.csv", "--mask", scans / "mask.nii.gz", *PLAIN, "--no-report")
-        files = ("-o", tmp_path / "m.skops", "--pattern-map", tmp_path / "fit.nii.gz")
-        written("fit", scans / "scans.nii.gz", *options, *files)
-        told = written("inspect", tmp_path / "m.skops", "--pattern-map", tmp_path / "again.nii.gz")
+    def test_are_those_of_the_fit(self, masked, tmp_path):
+        told = written("inspect", masked / "m.skops", "--pattern-map", tmp_path / "again.nii.gz")
         assert "Activation pattern, which may be interpreted: --pattern-map FILE" in told.stdout
-        first, again = (nibabel.load(tmp_path / f"{name}.nii.gz") for name in ("fit", "again"))
+        first, again = (nibabel.load(path) for path in (masked / "p.nii.gz", tmp_path / "again.nii.gz"))
         np.testing.assert_array_equal(first.get_fdata(), again.get_fdata())
         np.testing.assert_array_equal(again.affine, AFFINE)
         assert again.header["descrip"].item() == b"positive: house against face"
-        written("report", tmp_path / "m.skops", "-o", tmp_path / "alone.html")
+        written("report", masked / "m.skops", "-o", tmp_path / "alone.html")
         page = (tmp_path / "alone.html").read_text()
         assert "<h2>Pattern and weight</h2>" in page
         assert re.search(r'"kinds": \["activation pattern", "weight"\]', page)
@@ -336,19 +346,36 @@ def test_three_digits_are_those_of_the_numbers():
     assert not three_digits(np.zeros((2, 3)))[0].any()
 
 
-def test_the_value_at_the_crosshair_is_that_of_the_file(browser, scans, tmp_path):
-    labels = ("--labels-from", scans / "labels.csv", "--mask", scans / "mask.nii.gz")
-    files = ("-o", tmp_path / "m.skops", "--pattern-map", tmp_path / "p.nii.gz", "--report", tmp_path / "m.html")
-    written("fit", scans / "scans.nii.gz", *labels, *PLAIN, *files)
-    values = nibabel.load(tmp_path / "p.nii.gz").get_fdata()
-    opened(browser, tmp_path / "m.html")
-    for place in np.ndindex(*SHAPE):
-        text = browser.execute_script(
-            "for (const [mode, index] of arguments[0].entries()) {"
-            "  const input = document.querySelector(`input[data-mode='${mode}']`);"
-            "  input.value = index; input.dispatchEvent(new Event('input'));"
-            "} return document.querySelector('[data-value]').textContent",
-            list(place),
-        )
+def test_the_value_at_the_crosshair_is_that_of_the_file(browser, masked):
+    values = nibabel.load(masked / "p.nii.gz").get_fdata()
+    opened(browser, masked / "m.html")
+    places = list(np.ndindex(*SHAPE))
+    texts = browser.execute_script(
+        "return arguments[0].map((place) => {"
+        "  place.forEach((index, mode) => {"
+        "    const input = document.querySelector(`input[data-mode='${mode}']`);"
+        "    input.value = index; input.dispatchEvent(new Event('input'));"
+        "  });"
+        "  return document.querySelector('[data-value]').textContent;"
+        "})",
+        places,
+    )
+    for place, text in zip(places, texts, strict=True):
         assert f"voxel ({', '.join(map(str, place))})" in text
         assert f"{float(text.split()[0]):.2e}" == f"{values[place]:.2e}"
+
+
+def test_figures_name_the_sign_beside_their_colours():
+    X, y = planted("face", "house")
+    model = TensorMarginClassifier("cp", 1).fit(X[:, 0], y)
+    sign = "positive: house against face"
+    names = ["Fz", "C3", "Cz", "C4", "Pz"]
+    drawn = [
+        *plot_weight(model).ravel(),
+        plot_volume(X[0], AFFINE, label=sign)[0],
+        plot_channels(X[0, 0], label=sign),
+        plot_topography(X[0, 0, :, 0], names, label=sign),
+    ]
+    assert [ax.figure.axes[-1].get_ylabel() for ax in drawn] == [sign] * 4
+    assert plot_map(X[0, 0, 0], label=sign)[0].get_ylabel() == sign
+    plt.close("all")
