@@ -380,7 +380,7 @@ class TestImages:
             as_samples([image(VOLUMES[0][..., None]), image(VOLUMES[0][:3, ..., None])])
         with pytest.raises(ValueError, match="real numbers; got complex64"):
             as_samples(image(VOLUMES[0][..., None].astype(np.complex64)))
-        with pytest.warns(UserWarning, match="1 of 2 images have another affine than the first"):
+        with pytest.warns(UserWarning, match="1 of 2 images have an affine that differs from that of the first"):
             as_samples([image(VOLUMES[0]), image(VOLUMES[1], np.eye(4))])
 
     @pytest.mark.parametrize("step", [Mask, Crop])

@@ -173,7 +173,7 @@ def test_labels_are_optional_for_prediction(name, tmp_path):
     assert np.array_equal(found.data, X)
     assert found.target is None
     refused(tmp_path / name, "has no labels", "X (6, 4, 5)", "--labels-from")
-    refused(tmp_path / name, "size=(3, 3)", "of no use", need_labels=False, size=(3, 3))
+    refused(tmp_path / name, "size=(3, 3)", "does not apply here", need_labels=False, size=(3, 3))
 
 
 def test_matlab_text_of_other_forms(tmp_path):
@@ -218,7 +218,7 @@ def test_labels_are_text_or_integers(given, expected, tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (np.array([1.0, np.nan, np.nan]), ("row 2 has no value (NaN) (so have 1 more)", "leave that sample out")),
+        (np.array([1.0, np.nan, np.nan]), ("row 2 has no value (NaN) (and 1 more row)", "leave that sample out")),
         (np.array([1.0, 2.0, 0.5]), ("row 3", "not an integer")),
         (np.array([1.0, np.inf, 1.0]), ("row 2", "not an integer")),
         (np.array(["a", "", "b"]), ("row 2", "no value")),
@@ -408,7 +408,7 @@ def test_differing_affines_are_noted(tmp_path):
     save_volume(tmp_path / "b" / "2.nii", np.ones((2, 3, 4), np.float32), 2 * AFFINE)
     found = load_samples(tmp_path)
     assert np.array_equal(found.affine, AFFINE)
-    assert found.notes == ("1 file with another affine than a/0.nii, whose affine is used, e.g. b/2.nii",)
+    assert found.notes == ("1 file whose affine differs from that of a/0.nii, which is used, e.g. b/2.nii",)
 
 
 def as_mode(mode):
@@ -649,7 +649,7 @@ def test_paths_that_lead_nowhere(tmp_path):
     (tmp_path / "folder" / "class").mkdir(parents=True)
     refused(tmp_path / "folder", "holds no samples", ".png")
     refused(tmp_path / "folder", "holds no samples", need_labels=False)
-    refused(tmp_path / "folder", "groups='a'", "of no use", groups="a")
+    refused(tmp_path / "folder", "groups='a'", "does not apply here", groups="a")
 
 
 @pytest.mark.parametrize("name", [name for name in CONTAINERS if name != "plain_folder"])

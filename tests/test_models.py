@@ -427,7 +427,7 @@ def test_other_versions_are_told_of(last, binary, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("sklearn.base.__version__", "0.1")
         save_model(path, model)
-    with pytest.warns(UserWarning, match="was saved with tensormargin .*; fit it again with the versions at hand"):
+    with pytest.warns(UserWarning, match="was saved with tensormargin .*; fit it again with the installed versions"):
         load_model(path)
 
 

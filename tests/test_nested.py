@@ -190,7 +190,7 @@ def test_models_without_a_weight_are_refused(binary):
         with pytest.raises(NotFittedError):
             sample_shape(model)
     bent = make_pipeline(FunctionTransformer(np.tanh), TensorMarginClassifier("cp")).fit(X, y)
-    with pytest.raises(TypeError, match="cannot take a weight back through FunctionTransformer"):
+    with pytest.raises(TypeError, match="cannot pull a weight back through FunctionTransformer"):
         weight_maps(bent)
 
 

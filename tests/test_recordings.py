@@ -381,7 +381,7 @@ def test_arrays_are_cut_around_a_table_of_events(ending, tmp_path):
     as_long = load_samples(tmp_path / "a.npy", groups=False, **options)
     np.testing.assert_array_equal(as_long.data, [series[:, one : one + 10] for one in (20, 100, 400)])
     refused(tmp_path / "a.npy", "sampling frequency", "--sfreq", events=events)
-    refused(tmp_path / "a.npy", "--tmin", "is of no use here", tmin=0, need_labels=False)
+    refused(tmp_path / "a.npy", "--tmin", "does not apply here", tmin=0, need_labels=False)
     straight = load_samples(tmp_path / "a.npy", detrend=1, groups=False, **options).data
     expected = Detrend(1).fit_transform(series.T, groups=np.zeros(500)).T
     np.testing.assert_allclose(straight, [expected[:, one : one + 10] for one in (20, 100, 400)], rtol=1e-5)
@@ -406,7 +406,7 @@ def test_volumes_are_averaged_around_events(tmp_path):
     lazy = load_samples(tmp_path / "a.nii", lazy=True, detrend=2, **options).data
     np.testing.assert_allclose(lazy.compute(), straight, rtol=1e-4, atol=1e-6)
     refused(tmp_path / "a.nii", "--tr", events=events)
-    refused(tmp_path / "a.nii", "--tmin", "is of no use here", tmin=1, need_labels=False)
+    refused(tmp_path / "a.nii", "--tmin", "does not apply here", tmin=1, need_labels=False)
 
 
 @pytest.mark.parametrize(

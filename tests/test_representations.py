@@ -254,7 +254,7 @@ def test_weights_are_mapped_to_the_samples(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_maps_of_what_is_not_linear_are_drawn_behind_it(name):
     step = fitted(name)
-    with pytest.raises(TypeError, match="cannot take a weight back through"):
+    with pytest.raises(TypeError, match="cannot pull a weight back through"):
         step.pull_back(np.ones(step.sample_shape_out_))
     if name in BY_GROUP:
         return

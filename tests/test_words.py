@@ -112,6 +112,14 @@ def test_fit_says_what_was_done(shown):
     assert EXPECTED[name] in texts["fit"]
 
 
+def test_remedies_can_be_followed(shown):
+    """The report recommends to leave out views only where they were given: `fit --without-views` takes no others."""
+    name, _, texts = shown
+    if name == "auto":
+        assert "representations of the same samples; the score without one of them is not known" in texts["report"]
+    assert "--without-views" not in texts["report"]
+
+
 def test_methods_are_full_sentences(shown):
     """The paragraphs of the methods section name data, preparation, search, evaluation and software."""
     name, _, texts = shown

@@ -315,7 +315,7 @@ def _differ(shapes: Sequence[tuple[int, ...]]) -> str:
         )
     step = "EqualLength()" if modes == [order - 1] else f"EqualLength(mode={modes[0]})"
     remedy = (
-        f"Put tensormargin.preparation.{step} in front, which resamples or pads them (command line: --length)"
+        f"Put tensormargin.preparation.{step} in front, which resamples or pads them (`tensormargin fit --length`)"
         if len(modes) == 1
         else "Resize each to one shape, e.g. with tensormargin.preparation.resize(sample, shape)"
     )
@@ -426,8 +426,8 @@ def _runs_of_images(images: Sequence[Any]) -> list[Array] | None:
     elsewhere = sum(not np.allclose(image.affine, alike[0].affine) for image in alike)
     if elsewhere:
         warnings.warn(
-            f"{elsewhere} of {len(images)} images have another affine than the first: their voxels do not lie in the "
-            "same places. Resample them to one grid, e.g. with nilearn.image.resample_to_img",
+            f"{elsewhere} of {len(images)} images have an affine that differs from that of the first: their voxels do "
+            "not lie in the same places. Resample them to one grid, e.g. with nilearn.image.resample_to_img",
             stacklevel=2,
         )
     if len(alike) < len(images) or not all(_axes(image) == 4 for image in images):

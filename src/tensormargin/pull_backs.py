@@ -105,8 +105,8 @@ def _rule(step: Any) -> PullBack:
         if rule is not None:
             return rule
     raise NotAffineError(
-        f"cannot take a weight back through {type(step).__name__}: it is not affine, or not known to be. If it is, "
-        "tell how with tensormargin.register_pull_back"
+        f"cannot pull a weight back through {type(step).__name__}: it is not affine, or not known to be. If it is, "
+        "register a rule with tensormargin.register_pull_back"
     )
 
 
@@ -129,7 +129,7 @@ def _check(
     # Somebody else's step may raise anything for random samples; it ends in one clear message.
     except Exception as error:
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}: it fails on random samples of shape {shape} "
+            f"cannot pull a weight back through {type(step).__name__}: it fails on random samples of shape {shape} "
             f"({error})"
         ) from error
     before, before_terms = _scores(back, X)
@@ -138,7 +138,7 @@ def _check(
     apart = np.abs(after - before - constants)
     if not np.all(apart <= rounding * (before_terms + after_terms + np.abs(constants))):  # also true for NaN
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}: it is not affine, as random samples show"
+            f"cannot pull a weight back through {type(step).__name__}: it is not affine, as random samples show"
         )
 
 
@@ -161,7 +161,7 @@ def _transformed(step: Any, X: Array) -> Array:
 def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
     if scales_by_group(step):
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}(by_group=True): every group is scaled by its own "
+            f"cannot pull a weight back through {type(step).__name__}(by_group=True): every group is scaled by its own "
             "statistics, so no one weight fits all original samples"
         )
     if isinstance(step, Deconfound):
@@ -171,12 +171,12 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
         )
     if step.maps_after:
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}: what it returns is not linear in the samples. "
+            f"cannot pull a weight back through {type(step).__name__}: what it returns is not linear in the samples. "
             f"tensormargin.weight_maps has the weight on what it returns. {LINEAR}"
         )
     if None in step.sample_shape_in_:
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}: the training samples had different lengths, so "
+            f"cannot pull a weight back through {type(step).__name__}: the training samples had different lengths, so "
             "no one weight fits all original samples"
         )
     return np.stack([step.pull_back(one) for one in weights]), _constants(step, weights, step.sample_shape_in_)
@@ -211,7 +211,7 @@ def _divided(step: Any, weights: Array) -> tuple[Array, Array]:
 def _multiplied(step: Any, weights: Array) -> tuple[Array, Array]:
     if step.clip:
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}(clip=True): it is not affine; use clip=False"
+            f"cannot pull a weight back through {type(step).__name__}(clip=True): it is not affine; use clip=False"
         )
     return weights * step.scale_, _constants(step, weights, weights.shape[1:])
 
@@ -304,7 +304,7 @@ def _through_moved_entries(step: Any, weights: Array, shape: tuple[int, ...]) ->
     whole = np.rint(places)
     if not np.all((np.abs(places - whole) < 0.25) & (whole >= 0) & (whole < size)):  # false for NaN too
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}: its function does more than move and scale "
+            f"cannot pull a weight back through {type(step).__name__}: its function does more than move and scale "
             f"entries, and it takes too many of them ({size}) to be looked at one by one. If it is affine, tell how to "
             "go back with tensormargin.register_pull_back"
         )
@@ -319,13 +319,13 @@ def _transformed_alone(step: Any, X: Array, weights: Array) -> Array:
     changed = _transformed(step, X)
     if changed.shape != (len(X), *weights.shape[1:]) or changed.dtype.kind not in "biuf":
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}: it turns samples of shape {X.shape[1:]} into "
+            f"cannot pull a weight back through {type(step).__name__}: it turns samples of shape {X.shape[1:]} into "
             f"{changed.shape[1:]}, and the step behind it takes {weights.shape[1:]}. Where samples have more than two "
             "modes, pass sample_shape to affine_form, or use tensormargin.Tensorize to reshape"
         )
     if not np.all(np.isfinite(changed)):
         raise NotAffineError(
-            f"cannot take a weight back through {type(step).__name__}: it is not affine, for it turns finite numbers "
+            f"cannot pull a weight back through {type(step).__name__}: it is not affine, for it turns finite numbers "
             "into others"
         )
     return changed.reshape(len(X), -1).astype(np.float64)

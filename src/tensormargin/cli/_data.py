@@ -115,7 +115,7 @@ _LOADING = (
         metavar="TABLE|NAMES",
         help="Table with onset, duration (seconds) and trial_type to cut DATA with, or comma-separated events to take.",
     ),
-    click.option("--tmin", type=float, metavar="SECONDS", help="Begin of a sample, from the onset of its event."),
+    click.option("--tmin", type=float, metavar="SECONDS", help="Start of a sample, relative to event onset."),
     click.option("--tmax", type=float, metavar="SECONDS", help="End of a sample; by default that of its event."),
     click.option(
         "--sfreq", type=float, metavar="HZ", help="Sampling frequency of series; by default what the file states."
@@ -135,11 +135,11 @@ _LOADING = (
         metavar="DEGREE",
         help="Remove a polynomial over time from a recording before cutting it.",
     ),
-    click.option("--max-bytes", metavar="SIZE", help="Most memory that the samples may need, e.g. 8GB."),
+    click.option("--max-bytes", metavar="SIZE", help="Maximum memory for the samples, e.g. 8GB."),
     click.option(
         "--allow-external", is_flag=True, help="Follow links, table paths and HDF5 storage to files elsewhere."
     ),
-    click.option("--fill-missing", is_flag=True, help="Take chunks that a Zarr store or HDF5 file lacks as filled."),
+    click.option("--fill-missing", is_flag=True, help="Treat missing chunks (Zarr, HDF5) as fill values."),
     click.option("--sha256", metavar="DIGEST", help="Digest that DATA must have, as sha256sum prints it."),
 )
 

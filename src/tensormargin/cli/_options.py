@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 _WORDS = 1000  # longest message of another error
+_OVERWRITE = "tensormargin.overwrite"
 
 
 def nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
@@ -69,8 +71,29 @@ def say_written(as_json: bool, *paths: Path) -> None:
         click.echo("Wrote " + ", ".join(map(str, paths)))
 
 
+def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --overwrite, which `check_outputs` asks for."""
+    return click.option(
+        "--overwrite",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda context, option, value: context.meta.update({_OVERWRITE: value}),
+        help="Replace existing files that tensormargin has not written, too.",
+    )(command)
+
+
+def check_ending(path: Path | None, what: str, *endings: str) -> None:
+    """Raise ValueError unless a file has one of the endings of its format."""
+    if path is not None and not path.name.lower().endswith(endings):
+        raise ValueError(f"{path}: {what} is written as {' or '.join(endings)}; give a name with that ending")
+
+
 def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
-    """Raise ValueError if an output would overwrite an input or another output, or cannot be written."""
+    """Raise ValueError if an output would overwrite an input or another output, or cannot be written.
+
+    Files that exist are replaced only if this package wrote them, unless there is --overwrite.
+    """
+    overwrite = click.get_current_context().meta.get(_OVERWRITE, False)
     taken = {path.resolve(): "an input" for path in inputs if path is not None}
     for path in outputs:
         if path is None:
@@ -81,6 +104,16 @@ def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None])
         folder = next(parent for parent in path.resolve().parents if parent.exists())
         if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
             raise ValueError(f"{path} cannot be written; give a file in a folder that you may write to")
+        if path.is_file() and not overwrite and not _is_ours(path):
+            raise ValueError(
+                f"{path} exists, and tensormargin has not written it; give another name, or --overwrite to replace it"
+            )
+
+
+def _is_ours(path: Path) -> bool:
+    from ..io import is_ours
+
+    return is_ours(path)
 
 
 @contextmanager

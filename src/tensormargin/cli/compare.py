@@ -25,12 +25,14 @@ from ._data import (
 )
 from ._maps import display_of, display_options
 from ._options import (
+    check_ending,
     check_outputs,
     fits_on,
     jobs_option,
     json_option,
     methods_option,
     names,
+    overwrite_option,
     print_json,
     refusals,
     scheduler_option,
@@ -92,6 +94,7 @@ _DEFAULT = (Path("basic-motions"),)
 @fresh_option
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
 @display_options
+@overwrite_option
 @json_option
 def compare_command(
     data: tuple[Path, ...],
@@ -128,6 +131,7 @@ def compare_command(
         with refusals(ValueError):
             if background is not None and report is None:
                 raise ValueError("--background is drawn in the report; add --report page.html, or leave it out")
+            check_ending(report, "a report", ".html", ".htm")
             check_outputs((*data, loading["labels_from"], background, *mask_files(preparing)), (report,))
             recipe = recipe_of(preparing, loading)
             chosen = tuple(METHODS) if methods is None else names(methods)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ._options import check_outputs, json_option, print_json, refusals, say_written
+from ._options import check_ending, check_outputs, json_option, overwrite_option, print_json, refusals, say_written
 
 
 @click.group("data")
@@ -48,6 +48,7 @@ def list_command(as_json: bool) -> None:
 @data_command.command("fetch")
 @click.argument("name")
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write. [default: NAME.npz]")
+@overwrite_option
 @json_option
 def fetch_command(name: str, out: Path | None, as_json: bool) -> None:
     """Fetch a data set and write it as an .npz file with the arrays X, y and optionally groups.
@@ -58,8 +59,7 @@ def fetch_command(name: str, out: Path | None, as_json: bool) -> None:
 
     path = out or Path(f"{name}.npz")
     with refusals(ValueError):
-        if path.suffix.lower() != ".npz":
-            raise ValueError(f"{path}: data sets are written as .npz; give a name with that ending")
+        check_ending(path, "a data set", ".npz")
         check_outputs((), (path,))
         shape = export(name, path)
     say_written(as_json, path)

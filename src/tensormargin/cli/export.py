@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from ._options import blaming, check_outputs, json_option, model_sha256_option, refusals, say_written
+from ._options import (
+    blaming,
+    check_ending,
+    check_outputs,
+    json_option,
+    model_sha256_option,
+    overwrite_option,
+    refusals,
+    say_written,
+)
 
 _EXAMPLES = """
 \b
@@ -23,6 +32,7 @@ tensormargin to run.
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="ONNX file to write.")
 @model_sha256_option
+@overwrite_option
 @json_option
 def export_command(model: Path, out: Path, model_sha256: str | None, as_json: bool) -> None:
     """Export a MODEL saved by `tensormargin fit` as an ONNX file, for onnxruntime and other programs."""
@@ -30,6 +40,7 @@ def export_command(model: Path, out: Path, model_sha256: str | None, as_json: bo
     from ..onnx_export import export_onnx
 
     with refusals(ValueError, TypeError):
+        check_ending(out, "an ONNX model", ".onnx")
         check_outputs((model,), (out,))
         loaded = load_model(model, model_sha256)
         with blaming(model):

@@ -27,10 +27,12 @@ from ._data import (
 )
 from ._maps import check_maps, display_of, display_options, map_files, map_options, write_maps
 from ._options import (
+    check_ending,
     check_outputs,
     fits_on,
     jobs_option,
     json_option,
+    overwrite_option,
     print_json,
     refusals,
     say_written,
@@ -136,6 +138,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @jobs_option
 @scheduler_option
 @fresh_option
+@overwrite_option
 @json_option
 def fit_command(
     data: tuple[Path, ...],
@@ -194,6 +197,8 @@ def fit_command(
             raise ValueError("--background is drawn in the report; leave it or --no-report out")
         inputs = (*data, background, *view_files(loading), *mask_files(preparing))
         check_outputs(inputs, (out, page, weight_map, pattern_map))
+        check_ending(out, "a model", ".skops")
+        check_ending(page, "a report", ".html", ".htm")
         if outer_folds == 1:
             raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
         plan = FitPlan(

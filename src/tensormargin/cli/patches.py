@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._data import counted
-from ._options import blaming, check_outputs, json_option, names, print_json, refusals, say_written, seed_option
+from ._options import (
+    blaming,
+    check_ending,
+    check_outputs,
+    json_option,
+    names,
+    overwrite_option,
+    print_json,
+    refusals,
+    say_written,
+    seed_option,
+)
 from ._running import progress_bar
 
 if TYPE_CHECKING:
@@ -34,7 +45,7 @@ Examples:
 _SCENE = (
     click.option("--cube", metavar="NAME", help="Array with the cube, if a file has several that could be it."),
     click.option("--truth-name", metavar="NAME", help="Array with the ground truth, likewise."),
-    click.option("--background", type=int, default=0, show_default=True, help="Number of pixels without a class."),
+    click.option("--background", type=int, default=0, show_default=True, help="Label of unclassified pixels."),
     click.option(
         "--names",
         "class_names",
@@ -57,7 +68,7 @@ def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, help="File of samples: .npz, .h5 or .zarr."
 )
-@click.option("--size", type=click.IntRange(1), default=5, show_default=True, help="Side of the patches, odd.")
+@click.option("--size", type=click.IntRange(1), default=5, show_default=True, help="Patch side length in pixels (odd).")
 @click.option("--per-class", type=click.IntRange(1), metavar="N", help="Draw N pixels of each class; all by default.")
 @click.option("--classes", metavar="CLASSES", help="Comma-separated classes to keep, names or numbers; all by default.")
 @click.option(
@@ -68,9 +79,10 @@ def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Side of the squares of the scene that are kept together, in pixels.",
 )
 @scene_options
-@click.option("--max-bytes", metavar="SIZE", help="Most memory that the scene may need, e.g. 8GB.")
+@click.option("--max-bytes", metavar="SIZE", help="Maximum memory for the scene, e.g. 8GB.")
 @click.option("--allow-external", is_flag=True, help="Follow links to files elsewhere.")
 @seed_option
+@overwrite_option
 @json_option
 def patches_command(
     scene: Path,
@@ -96,10 +108,10 @@ def patches_command(
     """
     with refusals(ValueError), progress_bar() as show:
         from ..io import load_scene
-        from ..io.writing import check_ending
+        from ..io.writing import check_ending as check_container
         from ..representations import Patches
 
-        check_ending(out)
+        check_container(out)
         check_outputs((scene, truth), (out,))
         if size % 2 == 0:
             raise ValueError(f"--size must be an odd number of pixels; got {size}. Use {size - 1} or {size + 1}")
@@ -193,6 +205,7 @@ def check_scene(picture: Path | None, out: Path | None, truth: Path | None, n_fi
             raise ValueError("--truth is the ground truth of a scene; add --scene map.png, or leave it out")
         if out is None:
             raise ValueError("-o must name the CSV file to write; with --scene map.png, DATA is a scene instead")
+        check_ending(out, "a table of predictions", ".csv")
         return [out]
     if n_files > 1:
         raise ValueError(f"--scene is for one scene; got {n_files} files. Classify them one by one")

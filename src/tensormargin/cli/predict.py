@@ -9,7 +9,7 @@ import click
 
 from ._data import FORMATS, data_argument, load_for, loading_options, refuse_given, view_files, warn_of_axes
 from ._maps import map_options, write_maps
-from ._options import blaming, check_outputs, json_option, model_sha256_option, print_json, refusals
+from ._options import blaming, check_outputs, json_option, model_sha256_option, overwrite_option, print_json, refusals
 from .patches import check_scene, classify, scene_options
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 @scene_options
 @loading_options
 @model_sha256_option
+@overwrite_option
 @json_option
 def predict_command(
     model: Path,
@@ -157,6 +158,7 @@ Examples:
 @click.argument("model", type=click.Path(path_type=Path))
 @map_options
 @model_sha256_option
+@overwrite_option
 @json_option
 def inspect_command(
     model: Path, pattern_map: Path | None, weight_map: Path | None, model_sha256: str | None, as_json: bool

@@ -9,7 +9,16 @@ import click
 
 from ._data import FORMATS, check_data, data_argument, load_for, loading_options, view_files, warn_of_axes
 from ._maps import display_of, display_options
-from ._options import blaming, check_outputs, json_option, model_sha256_option, refusals, say_written
+from ._options import (
+    blaming,
+    check_ending,
+    check_outputs,
+    json_option,
+    model_sha256_option,
+    overwrite_option,
+    refusals,
+    say_written,
+)
 
 _EXAMPLES = f"""
 {FORMATS}
@@ -30,6 +39,7 @@ DATA should be the labelled samples that the model was fitted to; the report say
 @loading_options
 @display_options
 @model_sha256_option
+@overwrite_option
 @json_option
 def report_command(
     source: Path,
@@ -46,6 +56,7 @@ def report_command(
 
     with refusals(ValueError, TypeError):
         check_outputs((source, *data, background, *view_files(loading)), (out,))
+        check_ending(out, "a report", ".html", ".htm")
         if source.suffix.lower() == ".json":
             if data:
                 raise ValueError(f"a comparison needs no DATA; leave {data[0]} out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..io import replacing
+from ..io import MARK, replacing
 from ._store import found
 from .brain import load_eeg, load_haxby_slice, load_muse_ssvep, load_schizo_fnc
 from .builtin import load_digits_tensor
@@ -245,6 +246,9 @@ def export(name: str, path: str | Path) -> tuple[int, ...]:
     arrays = {"X": bunch.data, "y": bunch.target}
     if bunch.get("groups") is not None:
         arrays["groups"] = bunch.groups
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+    with replacing(path) as temporary:
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        with zipfile.ZipFile(temporary, "a") as archive:
+            archive.comment = MARK
     return tuple(bunch.data.shape)

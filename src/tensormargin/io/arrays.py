@@ -43,9 +43,9 @@ _HDF5_MAGIC = b"\x89HDF"  # at offset 512 of a MATLAB 7.3 file, at 0 if written 
 _ENTRIES_AT_ONCE = 2**20  # entries that are tested for NaN at once: one megabyte of booleans
 _CRC_BYTES = 2**20
 _FILL_IN = (
-    "Leave those samples out, or let the model fill such entries in: --missing mean, interpolate, em or mask (Python: "
-    'load with missing="entries" and put Impute first). NaN at the end of shorter samples is padding: --length '
-    "resample (EqualLength)"
+    "Leave those samples out, or let the model fill such entries in: `tensormargin fit --missing mean` (Python: "
+    'load with missing="entries" and put Impute first). NaN at the end of shorter samples is padding: `tensormargin '
+    "fit --length resample` (EqualLength)"
 )
 _REPLACE = "Replace infinity by NaN or by a number, or leave those samples out"
 

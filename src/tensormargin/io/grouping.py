@@ -39,7 +39,7 @@ def unused_grouping(columns: Mapping[str, Sequence[Any] | Array]) -> str | None:
         if n_groups:
             return (
                 f"{name!r} has {n_groups} different values for {len(columns[name])} samples, but is not used: "
-                f"{_danger(units[name])}. Use it with groups={name!r} (command line: --groups {name}), or say "
+                f"{_danger(units[name])}. Use it with groups={name!r} (command line: --groups {name}), or pass "
                 "groups=False (--no-groups) if the samples are independent"
             )
     return None
@@ -58,13 +58,13 @@ def grouping_in_names(names: Sequence[str]) -> str | None:
         return (
             f"by their names ({key}-...), {len(values)} files are of {n_groups} {unit}s, and there are no groups: "
             f"{_danger(unit)}. Give a table with the columns path, label and group (for a folder with labels_from=..., "
-            "command line --labels-from), or say groups=False (--no-groups) if the samples are independent"
+            "command line --labels-from), or pass groups=False (--no-groups) if the samples are independent"
         )
     return None
 
 
 def _danger(unit: str) -> str:
-    return f"samples of one {unit} may be in the training set and in the test set, and accuracies come out too high"
+    return f"samples of one {unit} may be in the training set and in the test set, which inflates accuracy"
 
 
 def _count(values: Sequence[Any] | Array) -> int:

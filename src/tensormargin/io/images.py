@@ -36,7 +36,7 @@ _WORDS = {
     **dict.fromkeys(NIFTI, "NIfTI volumes"),
     ".npy": "arrays",
 }
-_LENGTHS = ", or ragged=True for EqualLength (command line: --length resample) to give them one length"
+_LENGTHS = ", or ragged=True for EqualLength (`tensormargin fit --length resample`) to give them one length"
 _FILES_AT_ONCE = 100  # most files that one task reads, however small they are
 _FILES_PER_MESSAGE = 256  # most files that the reader process reads before it answers
 
@@ -108,7 +108,7 @@ def read_stack(
         notes.append(turned_note(turned, names[0]))
     if elsewhere:
         count = _count(len(elsewhere), "file")
-        notes.append(f"{count} with another affine than {names[0]}, whose affine is used, e.g. {elsewhere[0]}")
+        notes.append(f"{count} whose affine differs from that of {names[0]}, which is used, e.g. {elsewhere[0]}")
     return Stack(data, affine, notes)
 
 

@@ -97,7 +97,7 @@ def clean(path: Path, values: Array, what: str) -> Array:
 def _refuse_rows(path: Path, what: str, bad: Iterable[bool], fault: str) -> None:
     rows = [number for number, is_bad in enumerate(bad, start=1) if is_bad]
     if rows:
-        more = f" (so have {len(rows) - 1} more)" if len(rows) > 1 else ""
+        more = f" (and {len(rows) - 1} more row{'s' * (len(rows) > 2)})" if len(rows) > 1 else ""
         raise BadFileError(
             f"{path}: {what} must be text or integers; row {rows[0]} has {fault}{more}. Correct it, or leave that "
             "sample out"

@@ -703,8 +703,8 @@ def _whole_recording(path: Path, made: Recording, asked: _Asked) -> tuple[Any, t
         lengths = [int(one.shape[-1]) for one in made.data]
         raise BadFileError(
             f"{path}: its {len(lengths)} trials last {min(lengths)} to {max(lengths)} time points, but all samples "
-            "must have one shape; give ragged=True for EqualLength (command line: --length resample), or cut them to "
-            "one length"
+            "must have one shape; give ragged=True for EqualLength (`tensormargin fit --length resample`), or cut them "
+            "to one length"
         )
     if asked.lazy is not True:
         return made.data, made.notes
@@ -1061,7 +1061,7 @@ def _refuse(path: Path, asked: _Asked, options: Sequence[str], why: str) -> None
         if given is not False and given != getattr(_Asked, option):
             said = _WINDOW if option == "window" else f"{option}={given!r} (command line: --{option})"
             names = WINDOW if option == "window" else (option,)
-            raise DoesNotApplyError(f"{path}: {said} is of no use here: {why}", *names)
+            raise DoesNotApplyError(f"{path}: {said} does not apply here: {why}", *names)
 
 
 def _with_labels(path: Path, found: SampleSet, second: Labels) -> SampleSet:

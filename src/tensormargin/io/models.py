@@ -331,7 +331,8 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
         raise BadFileError(f"{path}: is not loaded, {brief(error)}; fit the model again, or save it again") from error
     if caught:
         warnings.warn(
-            f"{path} was saved with {_versions(facts)}; fit it again with the versions at hand to be sure", stacklevel=2
+            f"{path} was saved with {_versions(facts)}; fit it again with the installed versions to be sure",
+            stacklevel=2,
         )
     return ModelFile(model, MappingProxyType(facts), patterns)
 

@@ -111,7 +111,7 @@ def load_scene(
     cube, truth_name : str, optional
         Names of the arrays, where a container has several that could be meant.
     background : int, default=0
-        Number of pixels without a class.
+        Label of unclassified pixels.
     names : mapping from int to str, or str, optional
         Names of the classes by number, or text or a table of them as `named_classes` reads it; by default those in an
         ENVI header. With names, the classes are text.

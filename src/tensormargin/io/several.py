@@ -106,8 +106,8 @@ def _warnings(parts: Sequence[SampleSet]) -> tuple[str, ...]:
     own = next((part.warnings for part in parts if part.warnings), ())
     said = (
         f"the samples come from {len(parts)} files, but there are no groups: if each file is a person or a run, "
-        "samples of one may be in the training set and in the test set, and accuracies come out too high. Use the "
-        'files with groups="file" (command line: --groups file), or say groups=False (--no-groups) if the samples are '
+        "samples of one may be in the training set and in the test set, which inflates accuracy. Use the "
+        'files with groups="file" (command line: --groups file), or pass groups=False (--no-groups) if the samples are '
         "independent"
     )
     return own or (said,)

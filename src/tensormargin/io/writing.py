@@ -17,6 +17,7 @@ from .._typing import Array
 from ..readers.rules import BadFileError
 from .arrays import optional_package
 from .atomic import TEMPORARY, replacing
+from .outputs import MARK
 
 SAMPLES = "X"
 ENDINGS = (".npz", ".h5", ".hdf5", ".zarr")
@@ -66,6 +67,7 @@ def write_samples(
         else:
             h5py = optional_package(path, "h5py", "hdf5", "an HDF5 file")
             with h5py.File(temporary, "w") as file:
+                file.attrs["written_by"] = MARK.decode()
                 _fill(file.create_dataset(SAMPLES, shape, dtype, chunks=_chunks(shape, dtype)), pieces)
                 for name, array in arrays.items():
                     text = array.dtype.kind == "U"
@@ -98,6 +100,7 @@ def _write_npz(
     """Write an archive that can be read in parts: not compressed."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     with zipfile.ZipFile(path, "w") as archive:
+        archive.comment = MARK
         with archive.open(f"{SAMPLES}.npy", "w", force_zip64=True) as member:
             np.lib.format.write_array_header_1_0(member, header)
             for piece in pieces:

@@ -291,7 +291,7 @@ class TensorKernel(KeepsTensors):
     def pull_back(self, weight: Any) -> Array:
         """Raise TypeError: a kernel is not linear, so a weight on its features is none on the samples."""
         raise TypeError(
-            f"cannot take a weight back through TensorKernel: the features of the {self._name()} are not linear in the "
+            f"cannot pull a weight back through TensorKernel: the features of the {self._name()} are not linear in the "
             "samples, so there is no weight on the samples themselves"
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..axes import AnyAxes, Axes, Axis, checked_axes
-from ..io import BadFileError, replacing
+from ..io import MARK, BadFileError, replacing, save_array
 from ..predictions import neutral
 from .modes import mode_label
 
@@ -150,7 +150,7 @@ def _save_one(
         _save_nifti(path, values, affine, listed)
     elif path.suffix.lower() == ".npy":
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.save(file, values)
+            save_array(file, values)
     else:
         _save_png(path, values, background, title, axes, "; ".join(listed))
 
@@ -217,6 +217,7 @@ def _save_nifti(path: Path, values: Any, affine: Any, signs: Sequence[str]) -> N
     make: Any = nibabel.Nifti1Image
     image = make(volume, np.eye(4) if affine is None else np.asarray(affine, np.float64))
     _describe(image.header, signs)
+    image.header["db_name"] = MARK
     with replacing(path) as temporary:
         content = image.to_bytes()
         if path.suffix.lower() == ".gz":
@@ -246,6 +247,7 @@ def _save_png(path: Path, values: Any, background: Any, title: str | None, axes:
     drawn = plot_map(values, background=background, title=title, mode_axes=axes, label=sign)
     figure = drawn[0].figure
     known = {name: text for name, text in (("Title", title), ("Description", sign)) if text}
+    known["Software"] = MARK.decode()
     try:
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png", dpi=150, metadata=known)

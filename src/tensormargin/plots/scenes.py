@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ..io import replacing
+from ..io import MARK, replacing, save_array
 from ._style import GREY, LIGHT, PALETTE, add_legend, panels
 
 _MOST_NAMED = 40  # classes in the legend
@@ -92,7 +92,7 @@ def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, backgroun
     with replacing(path) as temporary:
         if path.suffix.lower() == ".npy":
             with temporary.open("wb") as file:
-                np.save(file, np.asarray(predicted), allow_pickle=False)
+                save_array(file, np.asarray(predicted))
             return
         from matplotlib.figure import Figure
 
@@ -101,7 +101,7 @@ def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, backgroun
         figure = Figure(figsize=size, layout="constrained")
         figure.subplots(1, len(shown), squeeze=False)
         plot_scene(predicted, truth, background=background, axes=figure.axes)
-        figure.savefig(temporary, format="png", dpi=150)
+        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": MARK.decode()})
 
 
 def _shown(predicted: Any, truth: Any) -> list[Array]:

@@ -171,7 +171,7 @@ class EqualLength(KeepsTensors):
         before = shape[mode]
         if before is None:
             raise TypeError(
-                "cannot take a weight back through EqualLength: the training samples had different lengths, so that "
+                "cannot pull a weight back through EqualLength: the training samples had different lengths, so that "
                 "no one weight fits all of them. The weight on samples of the common length is the classifier's own"
             )
         return apply_matrices(as_array(weight), [self._linear(before).T], mode)

@@ -11,7 +11,7 @@ from .._namespace import rows_of, to_host
 from .._typing import Array
 from ..axes import AnyAxes, Axes
 from ..intake import shape_in_words
-from ..model_steps import axes_of_view_maps, classifier_of, feature_views, problem_names
+from ..model_steps import axes_of_view_maps, classifier_of, feature_views, problem_names, sample_shape
 from ..patterns import ViewMaps, view_maps
 from ..statements import describe_view, difference_in_words, percent, points, short_number
 from ..views import COVARIATES, missing_samples
@@ -102,7 +102,7 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
             + (f" The score without a view is the nested {about['evaluation']['score']['name']}." if without else ""),
             "tables": [table(columns, rows)],
             "pictures": [],
-            "remarks": [*_remarks(without), *_missing(classifier)],
+            "remarks": [*_remarks(without, isinstance(sample_shape(model), dict)), *_missing(classifier)],
         },
     )
 
@@ -112,8 +112,10 @@ def _mean_of_problems(model: Any) -> str:
     return f" Shares are means over the {count} binary problems." if count > 1 else ""
 
 
-def _remarks(without: Mapping[str, Any]) -> list[str]:
-    """Return what leaving out each view costs, or how to find out."""
+def _remarks(without: Mapping[str, Any], given: bool) -> list[str]:
+    """Return what leaving out each view costs, or how to find out; views that were not given cannot be left out."""
+    if not given:
+        return ["These views are representations of the same samples; the score without one of them is not known."]
     if not without:
         return [
             "What a view is worth is another question: fit --without-views repeats the evaluation without each of them."

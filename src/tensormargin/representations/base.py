@@ -50,7 +50,7 @@ class Representation(KeepsTensors):
     def pull_back(self, weight: Any) -> Array:
         """Raise TypeError: the representation is not linear in the samples."""
         raise TypeError(
-            f"cannot take a weight back through {type(self).__name__}: what it returns is not linear in the samples, "
+            f"cannot pull a weight back through {type(self).__name__}: what it returns is not linear in the samples, "
             "so there is no weight on the samples themselves"
         )
 

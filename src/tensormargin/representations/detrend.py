@@ -104,7 +104,7 @@ class Detrend(MapsModes):
         if self.mode is not None:
             return super().pull_back(weight)
         raise TypeError(
-            "cannot take a weight back through Detrend: the drift of a run depends on all of its samples, so there is "
+            "cannot pull a weight back through Detrend: the drift of a run depends on all of its samples, so there is "
             "no weight on single ones. The weight on detrended samples is the classifier's own"
         )
 
