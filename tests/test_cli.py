@@ -209,7 +209,7 @@ def test_inspect_says_what_is_in_a_model(brain_model, tmp_path):
         "CP weight of rank 1",
         "within each group",
         "seed 3",
-        "numpy",
+        "NumPy",
     ):
         assert words in out
     first, second = (nibabel.load(one) for one in (folder / "weight.nii.gz", tmp_path / "again.nii.gz"))
@@ -473,12 +473,13 @@ def bad_model_text(folder):
 def test_files_that_are_no_models_are_refused(make, command, tmp_path):
     data, _ = write_npz(tmp_path)
     path = make(tmp_path)
-    out = () if command == "inspect" else ("-o", tmp_path / "out.file")
+    written = tmp_path / {"predict": "out.csv", "export": "out.onnx"}.get(command, "out.html")
+    out = () if command == "inspect" else ("-o", written)
     result = run(command, path, *((data,) if command == "predict" else ()), *out)
     assert result.returncode == 2
     assert str(path.name) in result.stderr
     assert "Traceback" not in result.stderr
-    assert not (tmp_path / "out.file").exists()
+    assert not written.exists()
     assert not (tmp_path / "sprung").exists()
 
 
