@@ -125,7 +125,8 @@ def test_methods_are_full_sentences(shown):
     name, _, texts = shown
     lines = texts["inspect"].splitlines()
     first = next(place for place, line in enumerate(lines) if line.startswith("The data ("))
-    methods = [line for line in lines[first:] if not line.startswith("SHA-256")]
+    last = next(place for place, line in enumerate(lines) if line.startswith("The analysis was done"))
+    methods = lines[first : last + 1]
     assert all(line[0].isupper() and line.endswith(".") for line in methods)
     for text in ("Before classification, ", "2-fold cross-validation (seed 0) from ", "nested cross-validation (2 "):
         assert any(text in line for line in methods), text
