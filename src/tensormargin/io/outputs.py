@@ -36,10 +36,9 @@ def is_ours(path: Path) -> bool:
     """
     name = path.name.lower()
     try:
-        with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
-            if name.endswith(".skops"):
-                return _is_model(file)
-            head, tail = _ends(file)
+        if name.endswith(".skops"):
+            return _is_model(path)
+        head, tail = _ends(path)
     except (OSError, EOFError, zipfile.BadZipFile):
         return False
     if not head:
@@ -49,20 +48,21 @@ def is_ours(path: Path) -> bool:
     return _PAGE in head if name.endswith((".html", ".htm")) else MARK in head or MARK in tail
 
 
-def _ends(file: IO[bytes]) -> tuple[bytes, bytes]:
-    """Return the first and the last bytes of a file; of a compressed one only the first."""
-    head = file.read(_HEAD)
-    if isinstance(file, gzip.GzipFile):
-        return head, b""
-    size = file.seek(0, 2)
-    file.seek(max(0, size - _TAIL))
-    return head, file.read()
+def _ends(path: Path) -> tuple[bytes, bytes]:
+    """Return the first and the last bytes of a file; of a compressed one only the first, as they were before."""
+    if path.suffix.lower() == ".gz":
+        with gzip.open(path) as compressed:
+            return compressed.read(_HEAD), b""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        return head, file.read()
 
 
-def _is_model(file: IO[bytes]) -> bool:
-    if not file.read(1):
+def _is_model(path: Path) -> bool:
+    if path.stat().st_size == 0:
         return True
-    with zipfile.ZipFile(file) as archive:
+    with zipfile.ZipFile(path) as archive:
         return FACTS in archive.namelist()
 
 
