@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from importlib.resources import files
 from io import BytesIO
@@ -167,6 +168,7 @@ def test_no_number_is_minus_zero(value):
     assert percent(value) == points(value) == "0.0"
     assert short_number(-0.0) == "0"
     assert (points(-0.012), points(0.012)) == ("-1.2", "+1.2")
+    assert percent(0.9725) == percent(0.9725 + 1e-14) == percent(0.9725 - 1e-14)
 
 
 # -------------------------------------------------------------------------------------------------------- first screen
@@ -544,6 +546,30 @@ def test_folded_sections_are_printed(browser, reports):
     assert browser.execute_script("return document.querySelectorAll('details:not([open])').length") == 0
     browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
     assert browser.execute_script("return document.querySelectorAll('section > details[open]').length") == 0
+
+
+def test_both_references_are_shown_wherever_results_are(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 3, 4)) + y[:, None, None]
+    X[:, 0] *= 1e4  # hides the classes unless entries are scaled
+    np.savez(tmp_path / "waves.npz", X=X, y=np.array(["calm", "rough"])[y])
+    with fewer_models("auto_model", lams=(1.0,), decompositions=("full",)):
+        options = ("--auto", "--kind", "plain", "--folds", 2, "--outer-folds", 2, "--json")
+        done = run("fit", tmp_path / "waves.npz", "-o", tmp_path / "waves.skops", *options)
+    assert done.returncode == 0, done.stderr
+    evaluation = json.loads(done.stdout)["evaluation"]
+    as_they_are, represented = (percent(evaluation[name]["score"]) for name in ("reference", "matched"))
+    assert evaluation["matched"]["score"] > evaluation["reference"]["score"]
+    assert evaluation["difference"] == evaluation["reference"]["difference"] != evaluation["matched"]["difference"]
+    text, alternatives = text_of(tmp_path / "waves.html")
+    spoken = run("inspect", tmp_path / "waves.skops").stdout
+    for said in (" ".join(spoken.split()), text):
+        assert f"on the samples as they are: {as_they_are} %" in said
+        assert f"on the representation chosen on each training set: {represented} %" in said
+    assert f"samples as they are {as_they_are} %" in alternatives
+    assert f"chosen representation {represented} %" in alternatives
+    assert f"on the samples as they are ({as_they_are} %)" in text.replace("\u00a0", " ")
 
 
 def test_words_are_explained_on_the_first_screen(reports):

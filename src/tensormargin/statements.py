@@ -18,7 +18,7 @@ _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "
 
 _RULES = {
     "smoothed": "the best after smoothing over close models",
-    "best": "the best",
+    "best": "the best, or of ties the one with the fewest parameters",
     "default": "the first one unless the best is better by more than a standard error of the difference",
     "simplest": "the simplest within one standard error of the best",
     "margins": "of those within one standard error of the best the one with the smallest Cantelli bound on its "
@@ -57,8 +57,8 @@ def short_number(value: float) -> str:
 
 
 def _rounded(value: float) -> float:
-    """Return a number rounded to one decimal, never -0."""
-    return round(value, 1) + 0.0
+    """Return a number rounded to one decimal, never -0; equal shares that were computed differently stay equal."""
+    return round(round(value, 9), 1) + 0.0
 
 
 def describe_model(classifier: TensorMarginClassifier, steps: Sequence[Any] = ()) -> str:
