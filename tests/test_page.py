@@ -519,6 +519,8 @@ def test_confusion_matrices_fit(browser, pictures, folder, n_classes, width):
 
 
 def test_six_screens_before_anything_is_opened(browser, reports, pictures):
+    from selenium.webdriver.support.ui import WebDriverWait
+
     for path in (*(reports(kind)[4] for kind in KINDS), pictures):
         opened(browser, path, 1280)
         assert browser.execute_script("return document.documentElement.scrollHeight") <= 6 * 900
@@ -534,9 +536,11 @@ def test_six_screens_before_anything_is_opened(browser, reports, pictures):
     assert not browser.execute_script(shown)
     browser.find_element("css selector", "#view-eeg summary").send_keys("\n")  # by keyboard
     assert browser.execute_script(shown)
-    browser.find_element("css selector", "nav a[href='#convergence']").click()
-    assert browser.execute_script("return document.querySelector('#convergence details').open")
-    browser.find_element("css selector", "[data-unfold]").click()
+    browser.execute_script("document.querySelector('nav a[href=\"#convergence\"]').click()")
+    WebDriverWait(browser, 60).until(
+        lambda one: one.execute_script("return document.querySelector('#convergence details').open")
+    )
+    browser.execute_script("document.querySelector('[data-unfold]').click()")
     assert browser.execute_script("return document.querySelectorAll('section > details:not([open])').length") == 0
 
 
