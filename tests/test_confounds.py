@@ -551,3 +551,32 @@ def test_the_command_compares_without_confounds(folder):
     assert content["preparation"] == ["what age and site explain linearly was removed from every entry"]
     other = run("compare", folder / "all.npz", *options)
     assert json.loads(other.stdout)["rows"] != content["rows"]
+
+
+def test_confounds_that_are_the_groups_and_unseen_categories_are_each_said_once(tmp_path):
+    X, y = low_rank_classes(0, 48, (3, 4), 2.0)
+    np.savez(tmp_path / "a.npz", X=X, y=y, run=np.arange(48) // 8, site=np.repeat(list("abcdef"), 8))
+    np.savez(tmp_path / "new.npz", X=X, y=y, site=np.repeat(list("abcdgh"), 8))
+    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 3, "--jobs", 1)
+    with fewer_models("TensorMarginClassifierCV", lams=(1,), mus=(1,)):
+        told = run("fit", "a.npz", "-o", "m.skops", "--groups", "run", "--confounds", "site", *options, cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert told.stderr.count("every category of the confound 'site' occurs in one group only") == 1
+    assert "did not have" not in told.stderr
+    told = run("predict", "m.skops", "new.npz", "-o", "p.csv", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    said = "Warning: confound 'site' has categories that the training samples did not have: g, h (16 of 48 samples)"
+    assert told.stderr.count(said) == told.stderr.count("did not have") == 1
+
+
+def test_two_groups_are_recommended_only_where_they_work(tmp_path):
+    X, y = low_rank_classes(0, 24, (3, 4), 2.0)
+    np.savez(tmp_path / "a.npz", X=X, y=y, subject=np.repeat(["s1", "s2"], 12))
+    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--jobs", 1, "-o", "m.skops")
+    with fewer_models("TensorMarginClassifierCV", lams=(1,), mus=(1,)):
+        refused = run("fit", "a.npz", "--groups", "subject", *options, cwd=tmp_path)
+        assert "Use smaller groups (runs, blocks), no groups (--no-groups), or no evaluation" in refused.stderr
+        told = run("fit", "a.npz", "--outer-folds", 0, *options, cwd=tmp_path)
+        assert "--groups subject --outer-folds 0" in told.stderr
+        done = run("fit", "a.npz", "--groups", "subject", "--outer-folds", 0, *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

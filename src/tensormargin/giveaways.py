@@ -14,6 +14,7 @@ from ._namespace import is_lazy, to_host
 from ._typing import Array
 from ._validation import checked_groups
 from .leakage import LeakageWarning, content_ranks, warn_of_duplicates
+from .metadata import Metadata, names_of
 from .views import COVARIATES, Views
 
 _CHANCE = 1e-4  # probability that labels in random order would look like this; below, it is no coincidence
@@ -59,11 +60,33 @@ def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -
     return found
 
 
-def warn_of_leakage(X: Any, y: Array, groups: Any = None, stacklevel: int = 3) -> None:
-    """Issue a `LeakageWarning` for copies that a split may separate, and for what gives the labels away."""
-    warn_of_duplicates(X, groups, stacklevel + 1)
-    for text in describe_giveaways(X, y, groups):
+def warn_of_leakage(X: Any, y: Array, metadata: Metadata, stacklevel: int = 3) -> None:
+    """Issue a `LeakageWarning` for copies that a split may separate, and for what gives the labels away.
+
+    Also for confounds that groups have for themselves.
+    """
+    warn_of_duplicates(X, metadata.groups, stacklevel + 1)
+    for text in [*describe_giveaways(X, y, metadata.groups), *describe_confounds(metadata)]:
         warnings.warn(text, LeakageWarning, stacklevel=stacklevel)
+
+
+def describe_confounds(metadata: Metadata) -> list[str]:
+    """Return messages about confounds whose categories occur in one group each, which held-out groups never have."""
+    groups, table = metadata.groups, metadata.confounds
+    if groups is None or table is None or len(np.unique(groups)) < 2:
+        return []
+    return [
+        f"every category of the confound {name!r} occurs in one group only: where a group is held out, its effect is "
+        "not known, and nothing is removed for it. Scale every group by itself (by_group=True, command line: "
+        "--by-group), or leave that confound out"
+        for name in names_of(table)
+        if table[name].dtype.kind == "U" and _owned_by_groups(table[name], groups)
+    ]
+
+
+def _owned_by_groups(values: Array, groups: Array) -> bool:
+    pairs = np.unique(np.column_stack([np.unique(part, return_inverse=True)[1] for part in (values, groups)]), axis=0)
+    return len(pairs) == len(np.unique(values)) > 1
 
 
 def _message(view: str, column: str, how: str) -> str:

@@ -447,6 +447,20 @@ def leakage_said(samples: SampleSet) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def unseen_said() -> Iterator[None]:
+    """Print each warning of unseen categories of confounds once on standard error: models transform several times."""
+    from ..preparation import UnseenCategoryWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnseenCategoryWarning)
+        yield
+    for text in dict.fromkeys(str(one.message) for one in caught if one.category is UnseenCategoryWarning):
+        click.echo(f"Warning: {text}", err=True)
+    for other in (one for one in caught if one.category is not UnseenCategoryWarning):
+        warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+
+
 def warn_of_axes(samples: SampleSet, axes: AnyAxes) -> None:
     """Print a warning if the times or wavelengths of samples are not those of a model."""
     from ..predictions import axes_warning

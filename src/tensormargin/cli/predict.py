@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import FORMATS, data_argument, load_for, loading_options, refuse_given, view_files, warn_of_axes
+from ._data import (
+    FORMATS,
+    data_argument,
+    load_for,
+    loading_options,
+    refuse_given,
+    unseen_said,
+    view_files,
+    warn_of_axes,
+)
 from ._maps import map_options, write_maps
 from ._options import blaming, check_outputs, json_option, model_sha256_option, overwrite_option, print_json, refusals
 from .patches import check_scene, classify, scene_options
@@ -96,7 +105,7 @@ def predict_command(
             _print_scene(*classified, files, as_json)
             return
         samples = load_for(model, loaded, data, loading, need_labels=False)
-        with blaming(model):
+        with blaming(model), unseen_said():
             rows = predictions_of(loaded.model, samples, loaded.axes, loaded.training, any_scale)
             warn_of_axes(samples, loaded.axes)
             used = None if rows.compared is None else rows.compared.used

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from ..model_steps import (
     check_metadata_for,
     predicted_labels,
 )
-from ..preparation import takes_ragged
+from ..preparation import UnseenCategoryWarning, takes_ragged
 from ..progress import Progress, WorkMeter
 from ..selection import splits_of
 from .choice import Tuned, candidate_scores, choose
@@ -164,7 +165,7 @@ def compare(
     X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))
     y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
     check_metadata_for("compare", settings.preparation, metadata)
-    warn_of_leakage(X, y, metadata.groups)
+    warn_of_leakage(X, y, metadata)
     splits = comparison_splits(y, settings, metadata.groups)
     return _Comparison(X, y, metadata, splits, settings).rows(n_jobs, progress, checkpoint)
 
@@ -310,7 +311,8 @@ def _fold_scores(
 ) -> dict[str, Any]:
     """Return the scores of a method's candidates on one fold of a training set, and the time that they took."""
     began = perf_counter()
-    scores = candidate_scores(one, X[train], y[train], [split], metadata=metadata.rows(train))
+    with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
+        scores = candidate_scores(one, X[train], y[train], [split], metadata=metadata.rows(train))
     return {"scores": scores[:, 0], "seconds": perf_counter() - began}
 
 
@@ -320,8 +322,9 @@ def _row(
     """Return the fields of a `CompareRow`, and the time that all of it took."""
     began = perf_counter()
     fit = timed_fit(chosen.estimator, X[train], y[train], metadata.rows(train))
-    mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test], metadata.rows(test))
-    predicted = np.asarray(predicted_labels(fit.classifier, X[test], metadata.rows(test)))
+    with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
+        mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test], metadata.rows(test))
+        predicted = np.asarray(predicted_labels(fit.classifier, X[test], metadata.rows(test)))
     right = predicted == y[test]
     return {
         **row,

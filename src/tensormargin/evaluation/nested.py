@@ -25,7 +25,7 @@ from ..leakage import copies_in
 from ..metadata import Metadata
 from ..model_steps import fit_model, last_estimator, metadata_for_last_step, predicted_labels
 from ..notebooks import facts_table
-from ..preparation import takes_ragged
+from ..preparation import UnseenCategoryWarning, takes_ragged
 from ..preparation.sharing import shared
 from ..progress import EqualStages, Progress
 from ..samples import loaded_if_small
@@ -337,7 +337,7 @@ def nested_evaluation(
     X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
     y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
     groups = metadata.groups
-    warn_of_leakage(X, y, groups)
+    warn_of_leakage(X, y, metadata)
     score, model = checked_score(model, score), seeded(model, seed)
     splits = outer_splits(cv, y, groups, repeats, seed)
     for split in splits:  # raise before any work if a training set is too small to choose on
@@ -350,7 +350,8 @@ def nested_evaluation(
     deadline = Deadline.of(budget)
     limits = [deadline.budget] if deadline.limited else []
     contents = (model, X, y, *metadata.content, splits, seed, score, *limits)
-    with units_of(checkpoint, "evaluation", *contents) as units, shared():
+    held_back = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)  # said once, above
+    with units_of(checkpoint, "evaluation", *contents) as units, shared(), held_back:
         for split, result in _tests(model, X, y, metadata, splits, progress, seed, score, units, deadline):
             where = split.repeat, split.test
             predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
@@ -385,9 +386,14 @@ def _check_can_choose(y: Array, groups: Array | None, seed: int) -> None:
     try:
         splits_of(2, y, groups, seed)
     except ValueError as error:
+        remedy = "More outer folds leave more for training"
+        if groups is not None and len(np.unique(groups)) < 2:
+            remedy = (
+                "Use smaller groups (runs, blocks), no groups (--no-groups), or no evaluation (command line: "
+                "--outer-folds 0)"
+            )
         raise ValueError(
-            f"the training set of an outer fold ({len(y)} samples) is too small to choose on: {error}. More outer "
-            "folds leave more for training"
+            f"the training set of an outer fold ({len(y)} samples) is too small to choose on: {error}. {remedy}"
         ) from error
 
 

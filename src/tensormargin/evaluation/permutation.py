@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from math import exp
 from typing import Any
@@ -18,7 +19,7 @@ from ..deadlines import Deadline
 from ..giveaways import log_arrangements, warn_of_leakage
 from ..metadata import Metadata
 from ..notebooks import facts_table
-from ..preparation import takes_ragged
+from ..preparation import UnseenCategoryWarning, takes_ragged
 from ..progress import Progress
 from ..samples import loaded_if_small
 from ..statements import percent
@@ -147,7 +148,7 @@ def permutation_test(
     X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
     y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
     check_classification_targets(y)
-    warn_of_leakage(X, y, metadata.groups)
+    warn_of_leakage(X, y, metadata)
     score = checked_score(model, score)
     if n_permutations < 1:
         raise ValueError(f"n_permutations must be at least 1; got {n_permutations}")
@@ -273,6 +274,7 @@ def _score(
         own = deadline.after(seconds) if deadline.limited else None
         return predict_held_out(model, X, y, metadata, split, deadline=own).predicted
 
-    predicted = [predicted_on(split) for split in splits]
+    with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
+        predicted = [predicted_on(split) for split in splits]
     tested = np.concatenate([split.test for split in splits])
     return pooled_score(score, y[tested], np.concatenate(predicted))

@@ -20,6 +20,7 @@ _WORDS = {
     "group": ("group",),
 }
 """Usual names of groupings by unit, from the largest unit to the smallest."""
+_TWO = "Two groups are too few to choose a model and to test it: name smaller ones (runs, blocks) with --groups"
 _SUFFIX = "(s|id|ids|nr|no|num|number|name|code|index|label)?"
 _PATTERNS = {unit: re.compile(f"({'|'.join(words)}){_SUFFIX}") for unit, words in _WORDS.items()}
 _BIDS = {"subject": "sub", "session": "ses", "run": "run"}
@@ -37,10 +38,12 @@ def unused_grouping(columns: Mapping[str, Sequence[Any] | Array]) -> str | None:
     for name in sorted(units, key=lambda name: list(_WORDS).index(units[name])):
         n_groups = _count(columns[name])
         if n_groups:
+            remedy = f"Use it with groups={name!r} (command line: --groups {name})"
+            if n_groups == 2:
+                remedy = f"{_TWO}, or choose a model without testing it (--groups {name} --outer-folds 0)"
             return (
                 f"{name!r} has {n_groups} different values for {len(columns[name])} samples, but is not used: "
-                f"{_danger(units[name])}. Use it with groups={name!r} (command line: --groups {name}), or pass "
-                "groups=False (--no-groups) if the samples are independent"
+                f"{_danger(units[name])}. {remedy}, or pass groups=False (--no-groups) if the samples are independent"
             )
     return None
 
@@ -55,10 +58,12 @@ def grouping_in_names(names: Sequence[str]) -> str | None:
         n_groups = _count(values)
         if not n_groups:
             return None
+        give = f"{_TWO}; give" if n_groups == 2 else "Give"
         return (
             f"by their names ({key}-...), {len(values)} files are of {n_groups} {unit}s, and there are no groups: "
-            f"{_danger(unit)}. Give a table with the columns path, label and group (for a folder with labels_from=..., "
-            "command line --labels-from), or pass groups=False (--no-groups) if the samples are independent"
+            f"{_danger(unit)}. {give} a table with the columns path, label and group (for a folder with "
+            "labels_from=..., command line --labels-from), or pass groups=False (--no-groups) if the samples are "
+            "independent"
         )
     return None
 

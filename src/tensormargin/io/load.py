@@ -14,10 +14,10 @@ import numpy as np
 from .._typing import Array
 from .._validation import text_or_numbers
 from ..axes import Axes, axes_of, axes_of_volume, checked_any_axes
-from ..giveaways import blocks_in_time, describe_giveaways, describe_order
+from ..giveaways import blocks_in_time, describe_confounds, describe_giveaways, describe_order
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
-from ..metadata import checked_confounds, names_of
+from ..metadata import Metadata, checked_confounds, names_of
 from ..readers.envi import ENDINGS as SCENES
 from ..readers.files import NIFTI
 from ..readers.rules import (
@@ -599,6 +599,7 @@ def leakage_warnings(samples: SampleSet) -> tuple[str, ...]:
     found = [describe_duplicates(samples.data, samples.groups)]
     if samples.target is not None:
         found += describe_giveaways(samples.data, samples.target, samples.groups, samples.axes)
+    found += describe_confounds(Metadata(samples.groups, samples.confounds))
     if samples.target is not None and samples.kind.endswith(IN_TIME):
         found.append(describe_order(samples.target, samples.groups if samples.files is None else samples.files))
     return (*samples.warnings, *(f"{samples.source}: {text}" for text in found if text))

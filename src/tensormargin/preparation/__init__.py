@@ -1,7 +1,7 @@
 """Transformers from tensors to tensors: scaling, confounds, folding, masks, crops, sizes, lengths and views."""
 
 from ._base import KeepsTensors, checked_mode, takes_nan, takes_ragged
-from .confounds import Deconfound
+from .confounds import Deconfound, UnseenCategoryWarning
 from .lengths import EqualLength
 from .recipe import MaskImage, Recipe
 from .resizing import Resize, resize
@@ -24,6 +24,7 @@ __all__ = [
     "TensorScaler",
     "TensorUnion",
     "Tensorize",
+    "UnseenCategoryWarning",
     "ViewTransformer",
     "checked_mode",
     "describe_step",

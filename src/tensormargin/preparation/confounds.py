@@ -17,6 +17,23 @@ from ._base import KeepsTensors
 from ._passes import chunked, floating, mapped, parts, reduced, widest
 
 
+class UnseenCategoryWarning(UserWarning):
+    """Warning that samples have categories of a confound whose effect is not known, since `fit` has not seen them.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from tensormargin import Deconfound
+    >>> step = Deconfound().fit(np.random.rand(8, 3), confounds=list("aabbaabb"))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     changed = step.transform(np.random.rand(1, 3), confounds=["c"])
+    >>> [warning.category.__name__ for warning in caught]
+    ['UnseenCategoryWarning']
+    """
+
+
 class Deconfound(KeepsTensors):
     """Remove from every entry what confounds (age, site, motion) explain linearly in the training samples.
 
@@ -159,7 +176,7 @@ class Deconfound(KeepsTensors):
             raise ValueError(
                 f'{told}. Fit to samples of all categories, or use unseen="mean", which removes nothing for them'
             )
-        warnings.warn(f"{told}; for them nothing is removed", stacklevel=2)
+        warnings.warn(f"{told}; for them nothing is removed", UnseenCategoryWarning, stacklevel=2)
         block[unseen] = self.mean_[first : first + block.shape[1]]
 
     def _check_samples_left(self, rows: FloatArray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -41,7 +42,7 @@ from ..leakage import copies_in, warn_of_duplicates
 from ..metadata import Metadata
 from ..model_steps import check_metadata_for
 from ..multiclass import problem_classes
-from ..preparation import takes_nan, takes_ragged, with_mode_numbers
+from ..preparation import UnseenCategoryWarning, takes_nan, takes_ragged, with_mode_numbers
 from ..preparation.sharing import shared
 from ..preparation.steps import transformed
 from ..progress import Progress
@@ -343,7 +344,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         first = default_of(tried, only=cheapest) if deadline.limited else default
         runner = SearchRunner(training, coarse, tried, splits, first, assess, self.n_jobs, deadline)
         with sent_once(X):
-            with units_of(checkpoint, "search", *training.content, *self._settings(runner)) as runner.kept:
+            quiet = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)
+            with quiet, units_of(checkpoint, "search", *training.content, *self._settings(runner)) as runner.kept:
                 self._run(race, runner, shapes, default, progress)
             searched = deadline.now()
             notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, runner.done)]
