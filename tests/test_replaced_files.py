@@ -88,7 +88,10 @@ def test_files_of_others_are_kept(folder, name, arguments):
 @pytest.mark.parametrize(
     ("arguments", "known"),
     [
-        (("fit", "all.npz", "-o", "x.xlsx"), "x.xlsx: a model is written as .skops"),
+        (
+            ("fit", "all.npz", "-o", "x.xlsx"),
+            "x.xlsx: a model is written as .skops; give a name with that ending, or with none",
+        ),
         (("fit", "all.npz", "-o", "n.skops", "--report", "n.pdf"), "n.pdf: a report is written as .html or .htm"),
         (("predict", "m.skops", "all.npz", "-o", "x.xlsx"), "x.xlsx: a table of predictions is written as .csv"),
         (("report", "m.skops", "-o", "x.xlsx"), "x.xlsx: a report is written as .html or .htm"),

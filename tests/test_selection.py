@@ -522,8 +522,8 @@ def test_folds_are_stratified_shuffled_and_no_more_than_there_are_samples():
 @pytest.mark.parametrize(
     ("y", "groups", "said"),
     [
-        ([0, 0, 0, 1], None, "2 samples of each class; got cv=5 and a class with 1. Leave that class out"),
-        ([0, 0, 1, 1], [0, 1, 2, 2], "2 groups of each class; got cv=5 and a class with 1. Leave that class out"),
+        ([0, 0, 0, 1], None, "2 samples of each class; got cv=5, and class 1 has 1. Leave that class out"),
+        ([0, 0, 1, 1], [0, 1, 2, 2], "2 groups of each class; got cv=5, and class 1 has 1. Leave that class out"),
     ],
 )
 def test_a_class_that_cannot_be_split_is_refused(y, groups, said):
@@ -1193,7 +1193,7 @@ def test_labels_and_samples_that_cannot_be(binary, fitted):
     X, y = binary
     with pytest.raises(ValueError, match="at least two classes; got one class"):
         search().fit(X, np.ones(90))
-    with pytest.raises(ValueError, match="2 samples of each class; got cv=3 and a class with 1"):
+    with pytest.raises(ValueError, match="2 samples of each class; got cv=3, and class 7"):
         search().fit(X, np.r_[y[:-1], 7])
     with pytest.raises(ValueError, match="Unknown label type"):
         search().fit(X, np.linspace(0, 1, 90))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from tensormargin import Mask, TensorScaler, TensorUnion
+from tensormargin import Mask, TensorScaler, TensorUnion, load_samples
+from tensormargin.io import leakage_warnings
 from tensormargin.preparation import describe_step
 
 OBJECTS = re.compile(r"\b(?!Cov|Var)[A-Z]\w*[a-z]\w*\(|\barray\(|<[^<>]*\bobject\b|\bnp\.\w+\(|\bPipeline\b|\bdtype\b")
@@ -153,3 +155,56 @@ def test_methods_are_full_sentences(shown):
 def test_steps_in_words(step, words, brief):
     assert words is None or describe_step(step) == words
     assert brief is None or describe_step(step, brief=True) == brief
+
+
+class TestNames:
+    """Messages name the class, the file and the sample that they are about."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def named(cls, tmp_path_factory):
+        root = tmp_path_factory.mktemp("named")
+        rng = np.random.default_rng(0)
+        for name, files in (("often", 6), ("rare", 1)):
+            (root / "few" / name).mkdir(parents=True)
+            for number in range(files):
+                np.save(root / "few" / name / f"{number}.npy", rng.random((3, 4)))
+        for name in "ab":
+            (root / "full" / name).mkdir(parents=True)
+            for number in range(4):
+                np.save(root / "full" / name / f"{number}.npy", rng.random((3, 4)))
+        return root
+
+    def test_a_class_with_one_sample(self, named, tmp_path):
+        done = run("fit", named / "few", "-o", tmp_path / "m.skops")
+        assert done.returncode == 2
+        assert "class 'rare' has 1" in done.stderr
+
+    def test_a_sample_with_nan(self, named, tmp_path):
+        shutil.copytree(named / "full", tmp_path / "nan")
+        broken = np.load(tmp_path / "nan" / "b" / "2.npy")
+        broken[1, 2] = np.nan
+        np.save(tmp_path / "nan" / "b" / "2.npy", broken)
+        done = run("fit", tmp_path / "nan", "-o", tmp_path / "m.skops")
+        assert done.returncode == 2
+        assert "sample 7, b/2.npy, index 2 of mode 1, index 3 of mode 2" in done.stderr
+
+    def test_copies(self, named, tmp_path):
+        shutil.copytree(named / "full", tmp_path / "copies")
+        shutil.copy(tmp_path / "copies" / "a" / "1.npy", tmp_path / "copies" / "b" / "3.npy")
+        samples = load_samples(tmp_path / "copies")
+        assert "(such as a/1.npy and b/3.npy)" in leakage_warnings(samples)[-1]
+
+    @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+    @pytest.mark.parametrize("ending", ["csv", "tsv"])
+    def test_a_table_with_another_separator(self, named, separator, ending):
+        rows = [("path", "label"), *((f"full/{name}/{number}.npy", name) for name in "ab" for number in range(4))]
+        table = named / f"table.{ending}"
+        table.write_text("\n".join(map(separator.join, rows)))
+        assert load_samples(table).target.tolist() == ["a"] * 4 + ["b"] * 4
+
+    def test_a_list_whose_lines_hold_some_other_marks_is_no_table(self, named, tmp_path):
+        labels = tmp_path / "labels.tsv"
+        labels.write_text("left, near\nright\n" * 4)
+        samples = load_samples(named / "full", labels_from=labels)
+        assert samples.target.tolist() == ["left, near", "right"] * 4

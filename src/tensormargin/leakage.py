@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -121,10 +121,12 @@ def copies_in(X: Any) -> Array | None:
     return contents if contents.max(initial=-1) + 1 < len(contents) else None
 
 
-def describe_duplicates(X: Any, groups: Any = None, kept: bool = False) -> str | None:
+def describe_duplicates(
+    X: Any, groups: Any = None, kept: bool = False, names: Sequence[str] | None = None
+) -> str | None:
     """Return a message about duplicates that a split may separate, with a remedy; None if there are none.
 
-    ``kept`` says that the caller's own splits keep them together.
+    ``kept`` says that the caller's own splits keep them together; ``names`` are those of the samples.
     """
     found = duplicate_samples(X)
     groups = checked_groups(X, groups)
@@ -139,11 +141,9 @@ def describe_duplicates(X: Any, groups: Any = None, kept: bool = False) -> str |
     else:
         where = "other samples"
         remedy = "Leave them out, or keep them together with groups=... (command line: --groups)"
+    pair = f"{first} and {second}, counted from 0" if names is None else f"{names[first]} and {names[second]}"
     danger = "the folds of the search keep copies together, other splits may not" if kept else _TESTS_NOTHING
-    return (
-        f"{copies} of {len(X)} samples are exact copies of {where} (such as {first} and {second}, counted from 0): "
-        f"{danger}. {remedy}"
-    )
+    return f"{copies} of {len(X)} samples are exact copies of {where} (such as {pair}): {danger}. {remedy}"
 
 
 def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3, kept: bool = False) -> None:

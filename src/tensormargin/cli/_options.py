@@ -83,9 +83,11 @@ def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_ending(path: Path | None, what: str, *endings: str) -> None:
-    """Raise ValueError unless a file has one of the endings of its format."""
-    if path is not None and not path.name.lower().endswith(endings):
-        raise ValueError(f"{path}: {what} is written as {' or '.join(endings)}; give a name with that ending")
+    """Raise ValueError if a file has an ending, and none of its format: nobody could open it as what it seems to be."""
+    if path is not None and path.suffix and not path.name.lower().endswith(endings):
+        raise ValueError(
+            f"{path}: {what} is written as {' or '.join(endings)}; give a name with that ending, or with none"
+        )
 
 
 def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:

@@ -393,16 +393,23 @@ def check_labelled(path: str | Path, X: Array, y: Array, samples: str = "X", lab
 
 
 def check_samples(
-    path: str | Path, X: Any, name: str = "X", missing: Missing = False, axes: Axes | None = None, first: int = 0
+    path: str | Path,
+    X: Any,
+    name: str = "X",
+    missing: Missing = False,
+    axes: Axes | None = None,
+    first: int = 0,
+    files: Sequence[str] | None = None,
 ) -> None:
     """Raise `BadFileError` if the samples are not usable; the values of a Dask array are not checked.
 
     With ``missing=True``, samples may be NaN in all of their entries, with "entries" in some. For messages, ``axes``
-    name the modes, and ``first`` is the number of the first of these samples.
+    name the modes, ``first`` is the number of the first of these samples, and ``files`` are those of the samples.
     """
     if is_ragged(X):
         for position, sample in enumerate(X):
-            check_samples(path, sample[None, ...], f"sample {position}", missing)
+            what = f"sample {position + 1} (counted from 1)" if files is None else files[position]
+            check_samples(path, sample[None, ...], what, missing)
         return
     if X.dtype.kind not in NUMBERS:
         raise BadFileError(f"{path}: {name} must hold real numbers, has dtype {X.dtype}")
@@ -410,7 +417,7 @@ def check_samples(
         raise BadFileError(f"{path}: {name} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}")
     if X.dtype.kind == "f" and not is_lazy(X) and not _all_finite(X):
         if missing is not True:
-            _reject_missing(path, X, name, missing == "entries", axes, first)
+            _reject_missing(path, X, name, missing == "entries", partial(_place, axes=axes, first=first, files=files))
             return
         try:
             reject_partly_finite(name, X)
@@ -419,11 +426,11 @@ def check_samples(
 
 
 def _reject_missing(
-    path: str | Path, X: Array, name: str, allowed: bool, axes: Axes | None, number_of_first: int
+    path: str | Path, X: Array, name: str, allowed: bool, in_words: Callable[[int, Sequence[int]], str]
 ) -> None:
     """Raise `BadFileError` for samples with NaN, unless they are allowed, or infinity: how many, where, what helps."""
     n_nan = n_infinite = n_samples = 0
-    first: tuple[int, ...] | None = None
+    first: str | None = None
     for start, part in _parts(X):
         nan, wrong = np.isnan(part), np.isinf(part)
         n_nan, n_infinite = n_nan + int(nan.sum()), n_infinite + int(wrong.sum())
@@ -431,26 +438,26 @@ def _reject_missing(
         n_samples += int(bad.any(axis=tuple(range(1, part.ndim))).sum())
         if first is None and bad.any():
             sample, *place = np.unravel_index(int(bad.argmax()), bad.shape)
-            first = (number_of_first + start + int(sample), *map(int, place))
+            first = in_words(start + int(sample), [int(index) for index in place])
     if first is None:
         return
     what = "infinity" if not n_nan or allowed else "NaN" if not n_infinite else "NaN or infinity"
     number = n_infinite if allowed else n_nan + n_infinite
     raise BadFileError(
         f"{path}: {name} holds {what} in {number} of its {X.size} entries, in {n_samples} of {len(X)} samples; the "
-        f"first is at {_place(first, axes)}. {_REPLACE if n_infinite else _FILL_IN}"
+        f"first is at {first}. {_REPLACE if n_infinite else _FILL_IN}"
     )
 
 
-def _place(first: tuple[int, ...], axes: Axes | None) -> str:
-    """Return the place of an entry in words, counted from 1, with the names of its modes where they are known."""
-    sample, *place = first
+def _place(sample: int, place: Sequence[int], *, axes: Axes | None, first: int, files: Sequence[str] | None) -> str:
+    """Return the place of an entry in words, counted from 1, with its file and the names of modes where known."""
     known = axes if axes is not None and len(axes) == len(place) else (Axis(),) * len(place)
     words = [
         f"{axis.name} {axis.spoken(index)}" if axis.name else f"index {axis.spoken(index)} of mode {mode}"
         for mode, (axis, index) in enumerate(zip(known, place, strict=True), start=1)
     ]
-    return ", ".join([f"sample {sample + 1}", *words]) + " (counted from 1)"
+    file = [] if files is None else [files[sample]]
+    return ", ".join([f"sample {first + sample + 1}", *file, *words]) + " (counted from 1)"
 
 
 def _parts(X: Array) -> Iterator[tuple[int, Array]]:

@@ -596,7 +596,7 @@ def leakage_warnings(samples: SampleSet) -> tuple[str, ...]:
     >>> len(leakage_warnings(samples))
     1
     """
-    found = [describe_duplicates(samples.data, samples.groups)]
+    found = [describe_duplicates(samples.data, samples.groups, names=samples.names)]
     if samples.target is not None:
         found += describe_giveaways(samples.data, samples.target, samples.groups, samples.axes)
     found += describe_confounds(Metadata(samples.groups, samples.confounds))
@@ -1131,7 +1131,7 @@ def _samples_first(path: Path, found: SampleSet, second: Labels | None, asked: _
         data = np.moveaxis(data, axis, 0)
     if asked.missing is True and data.ndim == 1:  # one number per sample, such as an age
         data = data[:, None]
-    check_samples(path, data, "the array of samples", asked.missing, axes)
+    check_samples(path, data, "the array of samples", asked.missing, axes, files=found.names)
     return replace(found, data=data)
 
 

@@ -41,7 +41,8 @@ def read_table(
     Parameters
     ----------
     path : Path
-        ``.csv`` (comma or semicolon), ``.tsv`` (tab), or any other file with whitespace-separated columns.
+        ``.csv`` (comma), ``.tsv`` (tab), both also with another separator (semicolon, tab, comma, bar) if their first
+        line has none of their own, or any other file with whitespace-separated columns.
     list_of : str, optional
         Column name for a single column without a header; by default every table must have a header.
     headings : collection of str
@@ -79,9 +80,7 @@ def _rows(path: Path) -> list[list[str]]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
         if not is_table(path):
             return [line.split() for line in lines if line.strip()]
-        rows = csv.reader(
-            lines, delimiter="\t" if path.suffix.lower() == ".tsv" else _comma(lines), skipinitialspace=True
-        )
+        rows = csv.reader(lines, delimiter=_separator(path, lines), skipinitialspace=True)
         return [[value.strip() for value in row] for row in rows if any(value.strip() for value in row)]
     except (UnicodeDecodeError, OSError, csv.Error) as error:
         raise BadFileError(
@@ -89,7 +88,15 @@ def _rows(path: Path) -> list[list[str]]:
         ) from error
 
 
-def _comma(lines: list[str]) -> str:
-    """Return the separator: spreadsheets write semicolons in locales with a decimal comma."""
-    header = lines[0] if lines else ""
-    return ";" if ";" in header and "," not in header else ","
+def _separator(path: Path, lines: list[str]) -> str:
+    """Return the separator: that of the ending, or what all lines have instead of it.
+
+    Spreadsheets write semicolons in locales with a decimal comma, and tables are saved under the wrong ending.
+    """
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    counts = {mark: {line.count(mark) for line in lines if line.strip()} for mark in (";", "\t", ",", "|")}
+    if not lines or usual in lines[0]:
+        return usual
+    if usual == "," and ";" in lines[0]:  # whose cells may hold more of them, in quotes
+        return ";"
+    return next((mark for mark, found in counts.items() if len(found) == 1 and found != {0}), usual)

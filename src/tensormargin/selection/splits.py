@@ -63,13 +63,13 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
     wanted = _n_folds(cv)
     if wanted is None:
         return list(check_cv(cv, y, classifier=True).split(rows, y, groups))
-    smallest = _smallest_class(y, groups)
+    smallest, label = _smallest_class(y, groups)
     folds = min(wanted, smallest)
     if folds < 2:
         kind = "samples" if groups is None else "groups"
         raise ValueError(
-            f"cross-validation needs at least 2 folds and 2 {kind} of each class; got cv={cv!r} and a class with "
-            f"{smallest}. Leave that class out, or bring more {kind}"
+            f"cross-validation needs at least 2 folds and 2 {kind} of each class; got cv={cv!r}, and class {label!r} "
+            f"has {smallest}. Leave that class out, or bring more {kind}"
         )
     if groups is None:
         distinct = None if contents is None else _distinct(y, contents)
@@ -88,13 +88,16 @@ def _distinct(y: Array, contents: Array) -> tuple[Array, Array] | None:
     """
     pairs = np.column_stack([np.unique(y, return_inverse=True)[1], contents])
     _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    return (first, which.ravel()) if _smallest_class(y[first], None) > 1 else None
+    return (first, which.ravel()) if _smallest_class(y[first], None)[0] > 1 else None
 
 
-def _smallest_class(y: Array, groups: Array | None) -> int:
-    if groups is None:
-        return int(np.unique(y, return_counts=True)[1].min())
-    return min(len(np.unique(groups[y == label])) for label in np.unique(y))
+def _smallest_class(y: Array, groups: Array | None) -> tuple[int, Any]:
+    """Return the number of samples (groups) of the class that has fewest, and the class."""
+    labels, counts = np.unique(y, return_counts=True)
+    if groups is not None:
+        counts = np.array([len(np.unique(groups[y == label])) for label in labels])
+    smallest = int(counts.argmin())
+    return int(counts[smallest]), labels[smallest].item()
 
 
 def _group_splits(folds: int, y: Array, groups: Array, seed: int) -> list[Split]:
