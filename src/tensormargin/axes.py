@@ -18,6 +18,7 @@ from ._typing import Array
 _LONGEST_TEXT = 500  # characters of a name, a unit or a coordinate
 _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _ROUNDING = 1e-4  # relative to a step: coordinates come in single precision, and in text
+_COLOUR_NAMES = ("colour", "colours", "color", "colors", "rgb")
 _FORM = "write name, name[unit], name[unit]=start:step or name=a|b|c for each mode, separated by commas"
 
 
@@ -250,6 +251,36 @@ def axes_of_volume(affine: Any, shape: Sequence[int | None]) -> Axes | None:
         places = turn[world, mode] * np.arange(int(shape[mode] or 0)) + matrix[world, 3]
         axes.append(Axis("xyz"[world], "mm", places if straight else None))
     return (*axes, *(Axis() for _ in shape[3:]))
+
+
+def axes_of_picture() -> Axes:
+    """Return the axes of a colour image, rows x columns x colours."""
+    return Axis("row"), Axis("column"), Axis("colour", "", ["red", "green", "blue"])
+
+
+def colour_mode(axes: AnyAxes, shape: Sequence[int | None]) -> int | None:
+    """Return the mode of red, green and blue of colour images, which its name or its coordinates tell; None if none is.
+
+    Examples
+    --------
+    >>> colour_mode((Axis("y"), Axis("x"), Axis("rgb")), (48, 64, 3))
+    2
+    """
+    if not isinstance(axes, tuple) or len(axes) != 3 or len(shape) != 3:
+        return None
+    found = [mode for mode, axis in enumerate(axes) if shape[mode] == 3 and _is_of_colours(axis)]
+    return found[0] if len(found) == 1 else None
+
+
+def colour_order(axis: Axis) -> list[int]:
+    """Return the indices of red, green and blue along a mode of colours."""
+    initials = [] if axis.values is None or axis.is_numeric else [one[:1].lower() for one in axis.values.tolist()]
+    return [initials.index(one) for one in "rgb"] if sorted(initials) == ["b", "g", "r"] else [0, 1, 2]
+
+
+def _is_of_colours(axis: Axis) -> bool:
+    names = [] if axis.values is None or axis.is_numeric else [one.lower() for one in axis.values.tolist()]
+    return axis.name.lower() in _COLOUR_NAMES or sorted(names) in (["blue", "green", "red"], ["b", "g", "r"])
 
 
 def parsed_axes(text: str, shape: Sequence[int | None]) -> Axes | None:

@@ -85,8 +85,8 @@ def read_stack(
         Whether the samples may differ in the length of a mode; they are then a vector of arrays.
     rules : FileRules, optional
     """
-    turned: list[str] = []
-    files = _read_each(folder, names, size, rules, turned=turned)
+    told: dict[str, list[str]] = {}
+    files = _read_each(folder, names, size, rules, told=told)
     first, affine = next(files)
     rules.admit(folder, len(names) * first.nbytes, f"its {len(names)} samples of shape {first.shape}", stored=-1)
     data = np.empty((len(names), *first.shape), first.dtype)
@@ -104,8 +104,7 @@ def read_stack(
     notes = []
     if data.dtype != first.dtype:
         notes.append(f"the files hold numbers of different types, all of which became {data.dtype}")
-    if turned:
-        notes.append(turned_note(turned, names[0]))
+    notes += [note(told[what], names[0]) for what, note in _NOTES.items() if what in told]
     if elsewhere:
         count = _count(len(elsewhere), "file")
         notes.append(f"{count} whose affine differs from that of {names[0]}, which is used, e.g. {elsewhere[0]}")
@@ -116,6 +115,19 @@ def turned_note(turned: Sequence[str], first: str) -> str:
     """Return which files were turned to the orientation of the first one, in words."""
     has, was = ("has", "was") if len(turned) == 1 else ("have", "were")
     return f"{listed(turned, 4)} {has} another orientation than {first}, and {was} turned to its"
+
+
+def _opaque_note(files: Sequence[str], first: str) -> str:
+    return f"transparency that is the same everywhere was left out in {_count(len(files), 'image')}, e.g. {files[0]}"
+
+
+def _transparent_note(files: Sequence[str], first: str) -> str:
+    return f"{_count(len(files), 'image')} with transparent parts, put on white, e.g. {files[0]}"
+
+
+_TURNED = "turned"
+_NOTES = {_TURNED: turned_note, "opaque": _opaque_note, "transparent": _transparent_note}
+"""Notes on files, by what became of them as `readers.pictures` and `_read_each` call it."""
 
 
 def oriented(path: Path, values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, Any]:
@@ -236,27 +248,29 @@ def _read_each(
     size: Sequence[int] | None,
     rules: FileRules,
     reference: Array | None = None,
-    turned: list[str] | None = None,
+    told: dict[str, list[str]] | None = None,
 ) -> Iterator[_Sample]:
     """Yield the samples of files, resized if asked for, with their affines.
 
-    Volumes are turned to the orientation of the ``reference``, by default that of the first of them; the names of those
-    that had another one are added to ``turned``.
+    Volumes are turned to the orientation of the ``reference``, by default that of the first of them. ``told`` gets the
+    names of those that had another one ("turned"), and of images without their transparency.
     """
     done = 0
+    told = {} if told is None else told
     while done < len(names):
         in_other_process = _native_files(folder, names[done:])
         if in_other_process:
             found = _read_some(folder, in_other_process, rules)
         else:
-            found = [(_read_array(folder / names[done], rules), None)]
-        for name, (sample, affine) in zip(names[done:], found, strict=False):
+            found = [(_read_array(folder / names[done], rules), None, None)]
+        for name, (sample, affine, became) in zip(names[done:], found, strict=False):
             if file_words(name) == "NIfTI volumes":
                 sample = _volume(folder / name, sample)
                 stored, reference = sample, affine if reference is None else reference
                 sample, affine = oriented(folder / name, stored, affine, reference)
-                if turned is not None and sample is not stored:
-                    turned.append(name)
+                became = None if sample is stored else _TURNED
+            if became is not None:
+                told.setdefault(became, []).append(name)
             yield (sample, affine) if size is None else _resized(folder / name, sample, affine, size, rules)
         done += len(found)
 
@@ -269,12 +283,14 @@ def _native_files(folder: Path, names: Sequence[str]) -> list[str]:
     return found
 
 
-def _read_some(folder: Path, names: list[str], rules: FileRules) -> list[_Sample]:
+def _read_some(
+    folder: Path, names: list[str], rules: FileRules
+) -> list[tuple[Array, Array | None, str | None]]:
     """Return the samples of the first of these files; if a parser fails, find the file that it fails on."""
     try:
         return list(zip(*call(".files.read_some", folder, names, rules), strict=True))
     except ParserFailedError:
-        found: list[_Sample] = []
+        found: list[tuple[Array, Array | None, str | None]] = []
         for name in names:
             with parsing(folder / name, *(NIFTI_WORDS if file_words(name) == "NIfTI volumes" else IMAGE_WORDS)):
                 found += zip(*call(".files.read_some", folder, [name], rules), strict=True)

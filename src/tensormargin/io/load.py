@@ -13,7 +13,7 @@ import numpy as np
 
 from .._typing import Array
 from .._validation import text_or_numbers
-from ..axes import Axes, axes_of, axes_of_volume, checked_any_axes
+from ..axes import Axes, axes_of, axes_of_picture, axes_of_volume, checked_any_axes
 from ..giveaways import blocks_in_time, describe_confounds, describe_giveaways, describe_order
 from ..intake import Shape
 from ..leakage import LeakageWarning, describe_duplicates
@@ -755,8 +755,10 @@ def _axes_in(
 
 
 def _with_places(found: SampleSet) -> tuple[SampleSet, Axes | None]:
-    """Return samples with the axes that they have, or that an affine gives their first three modes."""
+    """Return samples with the axes that they have, that an affine gives their first three modes, or of colours."""
     shape: Any = found.sample_shape
+    if found.axes is None and "image" in found.kind and len(shape) == 3 and shape[-1] == 3:
+        return found, axes_of_picture()
     if found.axes is not None or found.affine is None:
         return found, found.axes if isinstance(found.axes, tuple) else None
     return found, axes_of_volume(found.affine, shape)

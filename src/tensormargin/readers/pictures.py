@@ -26,9 +26,15 @@ _TIFFS = {
 }  # byte order, bytes per offset
 
 
-def read_image(path: Path, rules: FileRules) -> Array:
-    """Return an image as HxW or HxWx3, the pages of a TIFF along a new first axis."""
-    return _read(path, rules, _pixels)
+OPAQUE, TRANSPARENT = "opaque", "transparent"
+"""What became of transparency: it was the same everywhere and dropped, or the image was put on white."""
+
+
+def read_image(path: Path, rules: FileRules) -> tuple[Array, str | None]:
+    """Return an image as HxW or HxWx3, the pages of a TIFF along a new first axis, and what became of transparency."""
+    told: list[str] = []
+    found = _read(path, rules, lambda image: _pixels(_without_alpha(image, told)))
+    return found, max(told, default=None)  # a transparent page counts more than opaque ones
 
 
 def read_bands(path: Path, rules: FileRules) -> Array:
@@ -107,9 +113,23 @@ def _bands(image: Any) -> Array:
     return _pixels(image)[..., None]
 
 
+def _without_alpha(image: Any, told: list[str]) -> Any:
+    """Return an image without transparency, on white where it is not the same everywhere; say what became of it."""
+    has_alpha = image.mode in ("LA", "La", "PA", "RGBA", "RGBa")
+    if not has_alpha and not (image.mode == "P" and "transparency" in image.info):
+        return image
+    kind = "L" if image.mode in ("LA", "La") else "RGB"
+    whole = image.convert(f"{kind}A").convert("RGBA")
+    least, most = whole.getchannel("A").getextrema()
+    told.append(OPAQUE if least == most else TRANSPARENT)
+    if least == most:
+        return whole.convert(kind)
+    return Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole).convert(kind)
+
+
 def _pixels(image: Any) -> Array:
-    """Return greyscale images as HxW in the file's precision, others as HxWx3; transparency is dropped."""
-    if image.mode in ("1", "LA", "La"):
+    """Return greyscale images as HxW in the file's precision, others as HxWx3."""
+    if image.mode == "1":
         image = image.convert("L")
     elif image.mode not in ("L", "I", "F") and not image.mode.startswith("I;16"):
         image = image.convert("RGB")

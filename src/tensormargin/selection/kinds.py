@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from .._namespace import is_lazy
-from ..axes import Axis
+from ..axes import Axis, colour_mode
 from ..io import SampleSet
 from ..kernels import TensorKernel
 from ..preparation import TensorScaler, TensorUnion
@@ -58,20 +58,36 @@ def _shortest(shape: Shape) -> int:
     return min((size for size in shape if size > 1), default=1)
 
 
-def _blur(width: float) -> Callable[[Shape, float | None], Any]:
-    """Return smoothing along all modes."""
-    return lambda shape, sfreq: Smooth(width, mode=_modes(shape))
+def _blur(width: float, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
+    """Return smoothing along all modes, or along some."""
+    return lambda shape, sfreq: Smooth(width, mode=modes(shape))
 
 
 def _n_bands(shape: Shape) -> int:
     return min(max(shape[-1] // 4, 3), 64)
 
 
-def _convolutions(mode: int) -> Callable[[Shape, float | None], Any]:
-    """Return convolutions along one of the modes with more than one entry."""
+def _convolutions(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
+    """Return convolutions along one of the modes with more than one entry, or of some."""
     return lambda shape, sfreq: make_pipeline(
-        Convolutions(mode=_modes(shape)[mode] - len(shape), vectorize=True), TensorScaler()
+        Convolutions(mode=modes(shape)[mode] - len(shape), vectorize=True), TensorScaler()
     )
+
+
+def _colours(shape: Shape) -> int | None:
+    """Return the mode of red, green and blue of images of a shape; None for grey ones."""
+    found = [mode for mode, size in enumerate(shape) if size == 3]
+    return found[-1] if found and len(shape) == 3 else None
+
+
+def _pixels(shape: Shape) -> Shape:
+    """Return the modes of the rows and columns of colour images."""
+    return tuple(mode for mode in range(len(shape)) if mode != _colours(shape))
+
+
+def _sides(shape: Shape) -> Shape:
+    """Return the numbers of rows and columns of colour images."""
+    return tuple(shape[mode] for mode in _pixels(shape))
 
 
 def _length(shape: Shape) -> int:
@@ -114,6 +130,22 @@ WAYS: Mapping[str, Way] = MappingProxyType(
 )
 """All ways, by the names that reports use."""
 
+_OF_COLOURS: Mapping[str, Way] = MappingProxyType(
+    {
+        "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=_colours(shape)), linear=True),
+        "blurred": Way(_blur(1.0, _pixels), lambda shape: min(_sides(shape)) > 4, linear=True),
+        "convolutions": Way(_convolutions(-1, _pixels), lambda shape: _sides(shape)[-1] >= _SHORTEST),
+        "convolutions down": Way(_convolutions(0, _pixels), lambda shape: _sides(shape)[0] >= _SHORTEST),
+        "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=_colours(shape)), TensorKernel("rbf"))),
+    }
+)
+"""Those that are others for colour images, which are pictures with three channels."""
+
+
+def ways_of(kind: str, shape: Shape) -> Mapping[str, Way]:
+    """Return the ways to represent samples of a kind and shape, by name."""
+    return {**WAYS, **_OF_COLOURS} if kind == "image" and _colours(shape) is not None else WAYS
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -149,7 +181,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ("channels scaled", "blurred", "selected", "convolutions", "kernel"),
         ),
         "image": Kind(
-            "rows x columns of pixels",
+            "rows x columns of pixels (x colours)",
             ("raw", "entries scaled", "blurred", "convolutions", "convolutions down"),
             ("channels scaled", "blurred", "convolutions", "convolutions down", "kernel"),
         ),
@@ -176,8 +208,9 @@ def alternatives(
 
     ``before`` is a transformer that comes first in all of them; with ``linear``, only linear ones are tried.
     """
-    found = [WAYS[name].make(shape, sfreq) for name in _suiting(KINDS[kind].alone, shape, linear)]
-    together = [(name.replace(" ", "_"), WAYS[name].make(shape, sfreq)) for name in views_of(kind, shape, linear)]
+    ways = ways_of(kind, shape)
+    found = [ways[name].make(shape, sfreq) for name in _suiting(KINDS[kind].alone, ways, shape, linear)]
+    together = [(name.replace(" ", "_"), ways[name].make(shape, sfreq)) for name in views_of(kind, shape, linear)]
     if together:
         found.append(TensorUnion([(name, "passthrough" if one is None else one) for name, one in together]))
     return [_behind(before, one) for one in found]
@@ -185,12 +218,12 @@ def alternatives(
 
 def views_of(kind: str, shape: Shape, linear: bool = False) -> list[str]:
     """Return the ways that are tried side by side for samples of a kind and shape; none if fewer than two suit."""
-    suit = _suiting(KINDS[kind].together, shape, linear)
+    suit = _suiting(KINDS[kind].together, ways_of(kind, shape), shape, linear)
     return suit if len(suit) > 1 else []
 
 
-def _suiting(names: Iterable[str], shape: Shape, linear: bool) -> list[str]:
-    return [name for name in names if WAYS[name].suits(shape) and (WAYS[name].linear or not linear)]
+def _suiting(names: Iterable[str], ways: Mapping[str, Way], shape: Shape, linear: bool) -> list[str]:
+    return [name for name in names if ways[name].suits(shape) and (ways[name].linear or not linear)]
 
 
 def _behind(before: Any, one: Any) -> Any:
@@ -209,6 +242,8 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
         return "plain", "there are several views"
     if is_lazy(samples.data):
         return "plain", "they are too large for the memory"
+    if colour_mode(samples.axes, shape) is not None:
+        return "image", "one of their modes is that of colours"
     named = _by_names(samples.axes)
     if named is not None:
         return named
