@@ -283,9 +283,7 @@ def _native_files(folder: Path, names: Sequence[str]) -> list[str]:
     return found
 
 
-def _read_some(
-    folder: Path, names: list[str], rules: FileRules
-) -> list[tuple[Array, Array | None, str | None]]:
+def _read_some(folder: Path, names: list[str], rules: FileRules) -> list[tuple[Array, Array | None, str | None]]:
     """Return the samples of the first of these files; if a parser fails, find the file that it fails on."""
     try:
         return list(zip(*call(".files.read_some", folder, names, rules), strict=True))

@@ -74,10 +74,13 @@ def _convolutions(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callab
     )
 
 
-def _colours(shape: Shape) -> int | None:
-    """Return the mode of red, green and blue of images of a shape; None for grey ones."""
-    found = [mode for mode, size in enumerate(shape) if size == 3]
-    return found[-1] if found and len(shape) == 3 else None
+def _has_colours(shape: Shape) -> bool:
+    return len(shape) == 3 and 3 in shape
+
+
+def _colours(shape: Shape) -> int:
+    """Return the mode of red, green and blue of colour images: the last one with three entries."""
+    return max(mode for mode, size in enumerate(shape) if size == 3)
 
 
 def _pixels(shape: Shape) -> Shape:
@@ -144,7 +147,7 @@ _OF_COLOURS: Mapping[str, Way] = MappingProxyType(
 
 def ways_of(kind: str, shape: Shape) -> Mapping[str, Way]:
     """Return the ways to represent samples of a kind and shape, by name."""
-    return {**WAYS, **_OF_COLOURS} if kind == "image" and _colours(shape) is not None else WAYS
+    return {**WAYS, **_OF_COLOURS} if kind == "image" and _has_colours(shape) else WAYS
 
 
 @dataclass(frozen=True)
