@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 
+import matplotlib as mpl
 import numpy as np
 import pytest
-from conftest import fewer_models, run
+from conftest import fewer_models, opened, run
+from matplotlib import pyplot as plt
 from PIL import Image
 
 from tensormargin import load_samples
 from tensormargin.axes import Axis, axes_of_picture, colour_mode, colour_order
 from tensormargin.io import SampleSet
+from tensormargin.plots import maps, plot_map
+from tensormargin.plots.maps import plot_pictures, true_colours
 from tensormargin.preparation import TensorUnion
 from tensormargin.selection.kinds import alternatives, guess_kind, views_of
+
+mpl.use("Agg")
 
 SHAPE = (10, 14, 3)
 LEAF, ROSE = (-30, 30, 0), (30, -30, 0)
@@ -137,3 +143,84 @@ def test_auto_finds_a_hue(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "taken for image, since one of their modes is that of colours" in done.stderr
     assert json.loads(done.stdout)["evaluation"]["accuracy"] >= 0.9
+
+
+# maps
+
+
+@pytest.fixture(scope="module")
+def fitted(folder, tmp_path_factory):
+    """Return the files of a model of colour images: the model and its report."""
+    out = tmp_path_factory.mktemp("model") / "hue.skops"
+    with fewer_models(lams=(1,)):
+        done = run("fit", folder, "-o", out, "--decomposition", "full", "--rank", 1, "--folds", 2, "--outer-folds", 0)
+    assert done.returncode == 0, done.stderr
+    return out, out.with_suffix(".html")
+
+
+def test_channels_are_drawn_side_by_side_with_one_scale():
+    values = np.random.default_rng(0).normal(size=(6, 8, 3))
+    for axes, shown in ((axes_of_picture(), values), ((Axis("rgb"), Axis("y"), Axis("x")), np.moveaxis(values, -1, 0))):
+        drawn = plot_map(shown, mode_axes=axes, background=np.abs(shown), title="weight")
+        assert [ax.get_title() for ax in drawn] == ["red", "green", "blue"]
+        assert [ax.get_xlabel() for ax in drawn] == [["column"] * 3, ["x"] * 3][axes[0].name == "rgb"]
+        for index, ax in enumerate(drawn):
+            below, above = ax.images
+            assert below.get_array().shape == (6, 8, 3)
+            assert np.array_equal(above.get_array(), values[..., index])
+            assert above.get_clim() == drawn[0].images[1].get_clim()
+            assert not ax.lines  # no crosshair: nothing is cut
+        plt.close("all")
+    assert drawn[0].get_title(loc="left") == "weight\n"
+
+
+def test_pictures_in_true_colours():
+    red = np.zeros((4, 5, 3))
+    red[..., 0] = 200
+    axes = (Axis(), Axis(), Axis("colour", "", ["blue", "green", "red"]))
+    drawn = plot_pictures({"rose": red[..., ::-1], "night": np.zeros((4, 5, 3))}, axes)
+    assert [ax.get_title() for ax in drawn] == ["rose", "night"]
+    np.testing.assert_allclose(drawn[0].images[0].get_array(), red / 255)
+    plt.close("all")
+    with pytest.raises(ValueError, match="must be that of colours"):
+        true_colours(red, (Axis("x"), Axis("y"), Axis("z")))
+
+
+def test_weight_map_of_a_model(fitted, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        maps, "plot_map", lambda *values, **options: drawn.append(plot_map(*values, **options)) or drawn[-1]
+    )
+    done = run("inspect", fitted[0], "--weight-map", tmp_path / "weight.png")
+    assert done.returncode == 0, done.stderr
+    with Image.open(tmp_path / "weight.png") as image:
+        assert image.size[0] > image.size[1]
+    assert [ax.get_title() for ax in drawn[0]] == ["red", "green", "blue"]
+    assert {ax.images[-1].get_array().shape for ax in drawn[0]} == {SHAPE[:2]}
+    run("inspect", fitted[0], "--weight-map", tmp_path / "weight.csv")
+    assert (tmp_path / "weight.csv").read_text().startswith("row,column,colour,")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_report_in_a_browser(fitted, browser, width):
+    opened(browser, fitted[1], width)
+    read = "return [...document.querySelectorAll('[data-viewer] .cut p')].map((one) => one.textContent)"
+    assert [text.split(":")[0] for text in browser.execute_script(read)] == ["red", "green", "blue"]
+    canvases = "[...document.querySelectorAll('[data-viewer] .cut canvas')]"
+    sizes = browser.execute_script(f"return {canvases}.map((one) => [one.height, one.width])")
+    assert sizes == [[*SHAPE[:2]]] * 3
+    tops = browser.execute_script(f"return {canvases}.map((one) => Math.round(one.getBoundingClientRect().top))")
+    assert len(set(tops)) == (1 if width == 1280 else 3)  # side by side where there is room
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    browser.execute_script(
+        "const one = document.querySelectorAll('[data-viewer] .frame')[1], box = one.getBoundingClientRect();"
+        "one.dispatchEvent(new MouseEvent('click', { clientX: box.left + 2, clientY: box.top + 2 }))"
+    )
+    value = browser.execute_script("return document.querySelector('[data-value]').textContent")
+    assert value.endswith("at (0, 0, green)")
+    figures = browser.execute_script(
+        "return [...document.querySelectorAll('section')].filter((one) => one.querySelector('h2').textContent ==="
+        " 'Colours').flatMap((one) => [...one.querySelectorAll('figcaption')].map((text) => text.textContent))"
+    )
+    assert [text.split(",")[0] for text in figures] == ["Red", "The mean picture of each class"]
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]

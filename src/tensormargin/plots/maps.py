@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .._typing import Array, FloatArray
-from ..axes import AnyAxes, Axes, Axis, checked_axes
+from ..axes import AnyAxes, Axes, Axis, checked_axes, colour_mode, colour_order
 from ..intake import axes_in
 from ..model_steps import axes_of_maps, axes_of_view_maps, meaning_of_sign, weight_maps
 from ..patterns import activation_pattern, view_maps
 from ._problems import checked_view, problem_title
 from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, add_scale, panels, tidy, wrapped
-from .modes import fitting_axes, label_indices, label_line, line_places, mode_label, place_in_words
+from .modes import channel_name, fitting_axes, label_indices, label_line, line_places, mode_label, place_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Panel
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _DIVERGING, _SEQUENTIAL = "RdBu_r", "viridis"
 _OVER_GREY = ("#b3ecff", "#3ab0ff", "#0072b2", "#454545", "#b03a00", "#f08a24", "#ffe08a")  # white would be background
 _SHOWN_MODES = 3
+_MOST_PICTURES = 5  # side by side
 _LONGEST_SIDE = 4.0  # beyond this aspect ratio, images fill the panel instead of being drawn to scale
 _CLEAR_BELOW, _OPAQUE_FROM = 0.1, 0.4  # shares of the largest absolute value; between them the background fades out
 
@@ -37,7 +38,7 @@ def plot_map(
     mode_axes: Axes | None = None,
     label: str | None = None,
 ) -> Array:
-    """Draw a tensor: a line (order 1), an image (order 2) or three orthogonal cuts (order 3 and more).
+    """Draw a tensor: a line (order 1), an image (order 2), three channels of colours or three orthogonal cuts.
 
     Parameters
     ----------
@@ -56,14 +57,16 @@ def plot_map(
         Whether the colours are diverging and symmetric about zero; otherwise they go from the smallest to the largest
         entry.
     mode_axes : sequence of M Axis, optional
-        Names, units and coordinates of the modes, for labels and ticks.
+        Names, units and coordinates of the modes, for labels and ticks. Of three modes with one of colours (red, green,
+        blue), the channels are drawn side by side, over a background in its colours.
     label : str, optional
         What the colours (of a line, its height) stand for, such as "positive: house against face".
 
     Returns
     -------
     ndarray of 1 or 3 Axes
-        Rows show the earlier mode, from top to bottom. The k-th of three cuts is perpendicular to mode k.
+        Rows show the earlier mode, from top to bottom. The k-th of three cuts is perpendicular to mode k, the k-th of
+        three channels is index k of the mode of colours.
 
     Examples
     --------
@@ -88,12 +91,51 @@ def plot_map(
     elif shown.ndim == 2:
         image = _draw_image(drawn[0], shown, below, limits, symmetric)
         _label_modes(drawn[0], shown.shape, modes, 0, 1)
+    elif colour_mode(modes, values.shape) is not None:
+        image = _draw_channels(drawn, shown, below, limits, symmetric, modes)
     else:
         image = _draw_cuts(drawn, shown, below, where, limits, symmetric, modes)
     if shown.ndim > 1:
         add_scale(image, list(drawn), label, shrink=0.85)
-    _write_title(drawn, title, where, modes)
+    _write_title(drawn, title, where, modes, colour_mode(modes, values.shape))
     return drawn
+
+
+def plot_pictures(pictures: Mapping[str, Any], mode_axes: Axes) -> Array:
+    """Draw colour images, such as the mean of each class, in their colours, all with the same limits.
+
+    Parameters
+    ----------
+    pictures : mapping of str to array-like
+        By title.
+    mode_axes : tuple of three Axis
+        One of them is that of colours, see `tensormargin.axes.colour_mode`.
+
+    Returns
+    -------
+    ndarray of Axes
+    """
+    shown = true_colours(np.stack([np.asarray(one, np.float64) for one in pictures.values()]), mode_axes)
+    columns = min(len(shown), _MOST_PICTURES)
+    grid = (-(-len(shown) // columns), columns)
+    drawn = panels(None, grid, 2.4 * grid[1], 2.4 * grid[0])
+    for ax, (title, one) in zip(drawn, zip(pictures, shown, strict=True), strict=False):
+        ax.imshow(one, interpolation="nearest")
+        ax.set_title(title, fontsize="medium", **VERBATIM)
+    for ax in drawn:
+        ax.set_axis_off()
+    return drawn
+
+
+def true_colours(pictures: FloatArray, axes: Axes) -> FloatArray:
+    """Return colour images as ``(..., rows, columns, 3)`` from 0 to 1: of 0 to 255, or of the range of other values."""
+    mode = colour_mode(axes, pictures.shape[-3:])
+    if mode is None:
+        raise ValueError(f"one of three modes must be that of colours, with three entries; got {axes!r:.300}")
+    shown = np.moveaxis(np.nan_to_num(pictures), mode - 3, -1)[..., colour_order(axes[mode])]
+    low, high = float(shown.min()), float(shown.max())
+    low, high = (0.0, 255.0) if low >= 0 and 1 < high <= 255 else (low, high)
+    return np.clip((shown - low) / ((high - low) or 1.0), 0.0, 1.0)
 
 
 def plot_weight(
@@ -239,7 +281,7 @@ def _draw_image(
     aspect: Literal["equal", "auto"] = "equal" if max(tall, wide) <= _LONGEST_SIDE * min(tall, wide) else "auto"
     opacity = None
     if background is not None:
-        ax.imshow(background, cmap="gray", aspect=aspect, interpolation="nearest")
+        ax.imshow(background, cmap="gray", aspect=aspect, interpolation="nearest")  # or in colours, if it has them
         sizes = np.nan_to_num(np.abs(values)) / (max(np.abs(limits)) or 1.0)
         opacity = np.clip((sizes - _CLEAR_BELOW) / (_OPAQUE_FROM - _CLEAR_BELOW), 0.0, 1.0)
     return ax.imshow(
@@ -281,6 +323,24 @@ def _draw_cuts(
     return image
 
 
+def _draw_channels(
+    drawn: Array,
+    values: FloatArray,
+    background: FloatArray | None,
+    limits: tuple[float, float],
+    symmetric: bool,
+    modes: Axes,
+) -> Any:
+    """Draw red, green and blue side by side, over a background in its colours, and return the last image."""
+    mode = colour_mode(modes, values.shape) or 0
+    row, column = (other for other in range(_SHOWN_MODES) if other != mode)
+    below = None if background is None else true_colours(background, modes)
+    for index, ax in enumerate(drawn):
+        image = _draw_image(ax, values.take([index], axis=mode).squeeze(mode), below, limits, symmetric)
+        _label_modes(ax, values.shape, modes, row, column)
+    return image
+
+
 def _label_modes(ax: Panel, shape: Sequence[int], modes: Axes, row: int, column: int) -> None:
     ax.set_ylabel(mode_label(modes[row], row), **VERBATIM)
     ax.set_xlabel(mode_label(modes[column], column), **VERBATIM)
@@ -288,14 +348,20 @@ def _label_modes(ax: Panel, shape: Sequence[int], modes: Axes, row: int, column:
         label_indices(ruler, modes[mode], shape[mode])
 
 
-def _write_title(drawn: Array, title: str | None, where: tuple[int, ...], modes: Axes) -> None:
-    """Write the title and the positions of the cuts; those of modes that no panel shows go into the title."""
+def _write_title(
+    drawn: Array, title: str | None, where: tuple[int, ...], modes: Axes, colours: int | None = None
+) -> None:
+    """Write the title and the positions of the cuts; those of modes that no panel shows go into the title.
+
+    Of channels of ``colours``, it writes their names.
+    """
     hidden = ", ".join(place_in_words(modes[mode], mode, where[mode]) for mode in range(_SHOWN_MODES, len(where)))
     first = ", ".join(part for part in (title, hidden) if part)
     if len(drawn) == 1:
         drawn[0].set_title(first, fontsize="medium", **VERBATIM)
         return
     for mode, ax in enumerate(drawn):
-        ax.set_title(place_in_words(modes[mode], mode, where[mode]), fontsize="medium", **VERBATIM)
+        place = place_in_words(modes[mode], mode, where[mode])
+        ax.set_title(place if colours is None else channel_name(modes[colours], mode), fontsize="medium", **VERBATIM)
     if first:
         drawn[0].set_title(f"{first}\n", loc="left", fontsize="medium", **VERBATIM)

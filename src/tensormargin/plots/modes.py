@@ -47,6 +47,11 @@ def place_in_words(axis: Axis, mode: int, index: int) -> str:
     return f"{mode_name(axis, mode)} at {at}"
 
 
+def channel_name(axis: Axis, index: int) -> str:
+    """Return the name of a channel along a mode of colours: its coordinate, or the colour that its place stands for."""
+    return str(axis.values[index]) if axis.values is not None else ("red", "green", "blue")[index]
+
+
 def line_places(axis: Axis, size: int) -> Array:
     """Return where the entries of a mode are drawn along a line: at their coordinates if these rise or fall."""
     return axis.values if _is_scale(axis) else np.arange(size)

@@ -14,17 +14,18 @@ import numpy as np
 from .._namespace import rows_of, to_host
 from .._typing import Array, FloatArray
 from ..affine import NotAffineError
-from ..axes import AnyAxes, Axes, Axis
+from ..axes import AnyAxes, Axes, Axis, colour_mode
 from ..io import SampleSet
 from ..model_steps import axes_of_maps, classifier_of, meaning_of_sign, problem_names, sample_shape
-from ..plots import electrode_positions, plot_butterfly, plot_channels, plot_spectra, plot_topographies
+from ..plots import electrode_positions, plot_butterfly, plot_channels, plot_map, plot_spectra, plot_topographies
 from ..plots.channels import WAVENUMBERS
+from ..plots.maps import plot_pictures
 from ..plots.topography import FEWEST_CHANNELS
 from .model_maps import ModelMaps
 from .page import Section
 from .pictures import Picture, picture
 
-CHANNELS, SPECTRA, IMAGE = "channels", "spectra", "image"
+CHANNELS, SPECTRA, IMAGE, COLOURS = "channels", "spectra", "image", "colours"
 _WAVELENGTHS = ("nm", "µm", "um", "micron", "microns", "angstrom", *WAVENUMBERS, "ppm", "mz", "m/z")
 _OVER_TIME = ("s", "ms", "us", "µs", "hz", "khz", "min", "h")
 _SHARE_KNOWN = 0.5  # of the channels whose position must be known
@@ -32,11 +33,12 @@ _PEAKS = 4
 _MOST_COMPONENTS = 5
 _MOST_CHANNELS = 400  # lines of a butterfly plot
 _MOST_PROBLEMS = 3  # that are drawn
+_MOST_MEANS = 10  # pictures of classes
 _WIDE = 8.6  # inches
 
 
 def figures_for(axes: Axes | None, kind: str | None = None) -> str | None:
-    """Return which figures suit samples with these axes: "channels", "spectra", "image" or None for the usual maps.
+    """Return which figures suit samples with these axes: "channels", "spectra", "image", "colours" or None for others.
 
     Parameters
     ----------
@@ -46,6 +48,8 @@ def figures_for(axes: Axes | None, kind: str | None = None) -> str | None:
     """
     if axes is None or not 1 <= len(axes) <= 3:
         return None
+    if colour_mode(axes, [3] * len(axes)) is not None:
+        return COLOURS
     if _spectral_mode(axes, kind) is not None and (len(axes) != 2 or not _is_named(axes)):
         return SPECTRA
     if len(axes) == 2 and channel_mode(axes) is not None:
@@ -84,7 +88,12 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
         return None
     what, maps, means = drawn
     names, problems = problem_names(model), problems[:_MOST_PROBLEMS]
-    draw = {CHANNELS: _channel_pictures, SPECTRA: _spectral_pictures, IMAGE: _image_pictures}[wanted]
+    draw = {
+        CHANNELS: _channel_pictures,
+        SPECTRA: _spectral_pictures,
+        IMAGE: _image_pictures,
+        COLOURS: _colour_pictures,
+    }[wanted]
     groups = [
         {"name": names[k], "pictures": draw(maps[k], axes, f"{what}, {names[k]}", means)}
         for k in problems
@@ -92,7 +101,7 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
     ]
     if wanted == CHANNELS:
         groups = _with_components(model, problems, axes, groups)
-    heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes"}[wanted]
+    heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes", COLOURS: "Colours"}[wanted]
     text = f"The {what} on the axes of the samples: {' x '.join(axis.label or '?' for axis in axes)}."
     text += "" if what == "activation pattern" else " Only patterns should be interpreted, which need the samples."
     if len(problems) < len(names):
@@ -239,6 +248,18 @@ def _spectral_pictures(values: Array, axes: Axes, title: str, means: Mapping[str
 
 def _image_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
     return [_wide(plot_channels, values, axes, label=_scale(title), caption=f"Along both modes: {title}.", height=3.4)]
+
+
+def _colour_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
+    if colour_mode(axes, values.shape) is None:
+        return []
+    caption = f"Red, green and blue, with one scale: {title}."
+    drawn = [_wide(plot_map, values, mode_axes=axes, label=_scale(title), caption=caption, height=3.0)]
+    if means:
+        caption = "The mean picture of each class, in its colours."
+        some = dict(list(means.items())[:_MOST_MEANS])
+        drawn.append(_wide(plot_pictures, some, axes, caption=caption, height=2.6 * (1 + (len(some) - 1) // 5)))
+    return drawn
 
 
 def _scale(title: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._typing import Array
-from ..axes import Axes, Axis
+from ..axes import Axes, Axis, colour_mode, colour_order
 from ..model_steps import classifier_of, problem_names
-from ..plots.modes import fitting_axes
+from ..plots.modes import channel_name, fitting_axes
 from ..space import Orientation
 from .brains import Display, cluster_content, space_content, volume_space
 from .volumes import packed_background, packed_map
@@ -62,6 +62,7 @@ def map_content(
     known = fitting_axes(axes, shape)
     return {
         "modes": [{"name": axis.name, "values": _coordinates(axis)} for axis in known],
+        "colours": _colours(known, shape),
         "counted": space is None and any(not axis.name or axis.values is None for axis in known),
         "kinds": list(maps),
         "background": None if below is None else packed_background(below),
@@ -79,6 +80,15 @@ def map_content(
             for k in range(n_shown(model, maps))
         ],
     }
+
+
+def _colours(axes: Axes, shape: Sequence[int]) -> dict[str, Any] | None:
+    """Return the mode of colours, the names of its entries and which are red, green and blue; None if there is none."""
+    mode = colour_mode(axes, shape)
+    if mode is None:
+        return None
+    names = [channel_name(axes[mode], index) for index in range(3)]
+    return {"mode": mode, "names": names, "order": colour_order(axes[mode])}
 
 
 def _coordinates(axis: Axis) -> list[str] | None:

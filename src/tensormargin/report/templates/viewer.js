@@ -125,10 +125,16 @@ class Viewer {
     return input;
   }
 
-  // The cuts: modes that are cut, of the rows and of the columns (null: none); rows of volumes go upwards.
+  // The cuts: modes that are cut, of the rows and of the columns (null: none); rows of volumes go upwards. Colour images
+  // have one panel per channel instead.
   layout() {
     if (this.shape.length === 1) return [{ across: null, row: null, column: 0 }];
     if (this.shape.length === 2) return [{ across: null, row: 0, column: 1 }];
+    if (this.content.colours) {
+      const { mode } = this.content.colours;
+      const [row, column] = [0, 1, 2].filter((other) => other !== mode);
+      return [0, 1, 2].map((channel) => ({ across: null, row, column, channel }));
+    }
     if (this.space) return [{ across: 0, row: 2, column: 1 }, { across: 1, row: 2, column: 0 }, { across: 2, row: 1, column: 0 }];
     return [{ across: 0, row: 1, column: 2 }, { across: 1, row: 0, column: 2 }, { across: 2, row: 0, column: 1 }];
   }
@@ -184,12 +190,25 @@ class Viewer {
       if (!step || step[0] === null) return;
       event.preventDefault();
       this.move(step[0], this.at[step[0]] + step[1]);
+      this.enter(cut);
       this.draw();
     });
   }
 
   move(mode, place) {
     this.at[mode] = Math.min(this.shape[mode] - 1, Math.max(0, place));
+  }
+
+  // The value at the crosshair is that of the channel whose panel is used.
+  enter(cut) {
+    if (cut.channel !== undefined) this.at[this.content.colours.mode] = cut.channel;
+  }
+
+  // Red, green and blue of the background at an entry: those of a colour image, otherwise grey.
+  ground(at, offset) {
+    if (!this.content.colours) return [0, 1, 2].map(() => this.background[offset]);
+    const { mode, order } = this.content.colours;
+    return order.map((channel) => this.background[offset + (channel - at[mode]) * this.strides[mode]]);
   }
 
   mirrored(cut) { return this.radiological && cut.column === 0; }
@@ -205,6 +224,7 @@ class Viewer {
       const row = place(event.clientY - box.top, box.height, rows);
       this.move(cut.row, this.space ? rows - 1 - row : row);
     }
+    this.enter(cut);
     this.draw();
   }
 
@@ -240,6 +260,7 @@ class Viewer {
     const [over, opacity, threshold, mirrored] = [this.over, this.opacity, this.threshold, this.mirrored(cut)];
     const colour = over ? colourOver : colourOf;
     const at = [...this.at];
+    if (cut.channel !== undefined) at[this.content.colours.mode] = cut.channel;
     for (let i = 0; i < canvas.height; i += 1) {
       for (let j = 0; j < canvas.width; j += 1) {
         if (row !== null) at[row] = this.space ? canvas.height - 1 - i : i;
@@ -249,11 +270,11 @@ class Viewer {
         const [red, green, blue] = colour(share);
         let cover = Math.abs(share) < threshold ? 0 : opacity;
         if (over) cover *= Math.min(1, Math.abs(share) * 4);
-        const grey = over ? this.background[offset] : 255;
+        const ground = over ? this.ground(at, offset) : [255, 255, 255];
         const pixel = 4 * (i * canvas.width + j);
-        image.data[pixel] = red * cover + grey * (1 - cover);
-        image.data[pixel + 1] = green * cover + grey * (1 - cover);
-        image.data[pixel + 2] = blue * cover + grey * (1 - cover);
+        image.data[pixel] = red * cover + ground[0] * (1 - cover);
+        image.data[pixel + 1] = green * cover + ground[1] * (1 - cover);
+        image.data[pixel + 2] = blue * cover + ground[2] * (1 - cover);
         image.data[pixel + 3] = 255;
       }
     }
@@ -267,8 +288,9 @@ class Viewer {
       ? `${cutNames[across]}, ${letters.map((letter) => letter.textContent).join(" to ")}`
       : row === null ? `${this.nameOf(column)} →` : `${this.nameOf(row)} ↓, ${this.nameOf(column)} →`;
     const cutAt = across === null ? "" : this.space ? `, ${this.nameOf(across)} = ${this.placeOf(across)}` : `; ${this.nameOf(across)} at ${this.placeOf(across)}`;
-    words.textContent = `${sides}${cutAt}`;
-    frame.setAttribute("aria-label", `map, ${sides}${cutAt}; arrow keys move the crosshair`);
+    const channel = cut.channel === undefined ? "" : `${this.content.colours.names[cut.channel]}: `;
+    words.textContent = `${channel}${sides}${cutAt}`;
+    frame.setAttribute("aria-label", `map, ${channel}${sides}${cutAt}; arrow keys move the crosshair`);
   }
 
   drawScale() {
