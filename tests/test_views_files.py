@@ -243,8 +243,8 @@ class TestWorkflow:
         text = re.sub(r"<[^>]*>", " ", render(page))
         assert "1 samples lack it" in text
         assert "sex=f" in text
-        assert "Contributions to the variance" in text
-        assert "The same evaluation without single views" in text
+        assert "The share is that of the variance of the scores" in text
+        assert "In the same evaluation without single views, the" in text
         alone = model_page(model, {**facts, "about": {}})  # without samples and facts
         assert "View covariates" in render(alone)
 

@@ -17,6 +17,7 @@ from .base import Representation, added, as_double
 from .parameters import checked_choice, checked_count, checked_number
 
 _HALF_BANDWIDTH, _TAPERS = 4.0, 7  # of the multitaper method, in units of the frequency resolution
+_TAPERS_OF_TWO = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2.0)
 _FLOOR = 1e-8  # of the mean power of the training samples: a flat channel would be infinitely weak
 
 
@@ -146,7 +147,9 @@ class BandPower(Representation):
 
         if self.method == "welch":
             return welch(windows, self._rate, nperseg=self._segment)[1]
-        tapers = dpss(self._length, min(_HALF_BANDWIDTH, self._length / 2 - 0.5), min(_TAPERS, self._length))
+        tapers = _TAPERS_OF_TWO
+        if self._length > 2:  # of two entries, rounding decides whether SciPy finds a sign for the second taper
+            tapers = dpss(self._length, min(_HALF_BANDWIDTH, self._length / 2 - 0.5), min(_TAPERS, self._length))
         return np.mean([periodogram(windows, self._rate, taper)[1] for taper in np.atleast_2d(tapers)], axis=0)
 
     def _axes_out(self, axes: Axes) -> Axes:
