@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import matplotlib as mpl
 import numpy as np
@@ -10,13 +11,14 @@ import pytest
 from conftest import fewer_models, opened, run
 from matplotlib import pyplot as plt
 from PIL import Image
+from sklearn.pipeline import make_pipeline
 
-from tensormargin import load_samples
+from tensormargin import TensorMarginClassifier, load_samples
 from tensormargin.axes import Axis, axes_of_picture, colour_mode, colour_order
-from tensormargin.io import SampleSet
+from tensormargin.io import SampleSet, save_model
 from tensormargin.plots import maps, plot_map
 from tensormargin.plots.maps import plot_pictures, true_colours
-from tensormargin.preparation import TensorUnion
+from tensormargin.preparation import TensorScaler, TensorUnion
 from tensormargin.selection.kinds import alternatives, guess_kind, views_of
 
 mpl.use("Agg")
@@ -224,3 +226,15 @@ def test_report_in_a_browser(fitted, browser, width):
     )
     assert [text.split(",")[0] for text in figures] == ["Red", "The mean picture of each class"]
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def test_the_report_of_several_views_draws_channels(folder, tmp_path):
+    """The pattern of all views together is one of the samples, with their axes."""
+    samples = load_samples(folder)
+    views = TensorUnion([("raw", "passthrough"), ("scaled", TensorScaler())])
+    model = make_pipeline(views, TensorMarginClassifier("full", 1)).fit(samples.data, samples.target)
+    save_model(tmp_path / "views.skops", model)
+    done = run("report", tmp_path / "views.skops", folder, "-o", tmp_path / "views.html")
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"data-maps>(.*?)</script>", (tmp_path / "views.html").read_text(), re.DOTALL)
+    assert [json.loads(one)["colours"]["mode"] for one in found] == [2] * 3

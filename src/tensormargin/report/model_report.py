@@ -433,7 +433,12 @@ def _maps(
         return Section("Weight map", "pictures.html", {"text": missing, "pictures": []})
     text = f"{missing} ".lstrip() + _words_on_maps(model, maps, whose)
     affine = _affine_of_maps(model, about, samples, maps)
-    content = map_content(model, maps, background, axes_of_figures(model, axes), affine, display)
+    own = axes_of_figures(model, axes)
+    if (
+        own is None and isinstance(axes, tuple) and _on_samples(model, samples, maps)
+    ):  # of the views of a union, together
+        own = axes
+    content = map_content(model, maps, background, own, affine, display)
     heading = "Pattern and weight" if "activation pattern" in maps else "Weight map"
     return Section(heading, "maps.html", {"text": text, "maps": content})
 
@@ -455,8 +460,12 @@ def _words_on_maps(model: Any, maps: Mapping[str, Array], whose: str) -> str:
 
 def _affine_of_maps(model: Any, about: Mapping[str, Any], samples: SampleSet | None, maps: Mapping[str, Array]) -> Any:
     """Return the affine of the samples if maps are on their grid, and not that after a step that cannot be undone."""
+    return affine_of(samples, about) if _on_samples(model, samples, maps) else None
+
+
+def _on_samples(model: Any, samples: SampleSet | None, maps: Mapping[str, Array]) -> bool:
     shape = sample_shape(model) if samples is None else samples.sample_shape
-    return affine_of(samples, about) if next(iter(maps.values())).shape[1:] == tuple(shape or ()) else None
+    return bool(next(iter(maps.values())).shape[1:] == tuple(shape or ()))
 
 
 def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
