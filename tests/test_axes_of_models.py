@@ -338,7 +338,10 @@ class TestKinds:
         assert guess_kind(samples_with(axes, np.ones((24, 3, 3, 3))))[0] == "volume"
 
     def test_that_names_do_not_tell_are_those_of_the_shape(self):
-        assert guess_kind(samples_with((Axis("time"), Axis("channel")))) == guess_kind(samples_with(None))
+        assert guess_kind(samples_with((Axis("row"), Axis("entry")))) == guess_kind(samples_with(None))
+
+    def test_with_time_first_are_series(self):
+        assert guess_kind(samples_with((Axis("time"), Axis("channel"))))[0] == "series"
 
     def test_the_sampling_frequency_is_that_of_the_times(self):
         plan, said = with_kind(samples_with(AXES), FitPlan(auto=True))

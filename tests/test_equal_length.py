@@ -322,7 +322,7 @@ def test_folders_of_arrays_of_different_lengths(folder):
     for name, sample in zip(study.names, study.data, strict=True):
         np.testing.assert_array_equal(sample, np.load(folder / name))
     np.save(folder / "class 0" / "00.npy", np.full((3, 5), np.nan))
-    with pytest.raises(BadFileError, match="sample 0 holds NaN"):
+    with pytest.raises(BadFileError, match="/00.npy holds NaN"):
         load_samples(folder, ragged=True)
 
 
@@ -470,7 +470,7 @@ def test_nan_on_the_command_line_is_padding_or_is_filled_in(tmp_path):
     quick = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0")
     with fewer_models():
         refused = run("fit", "padded.npz", *quick, "-o", "m.skops", cwd=tmp_path)
-        assert "NaN at the end of shorter samples is padding: --length resample" in refused.stderr
+        assert "NaN at the end of shorter samples is padding: `tensormargin fit --length resample`" in refused.stderr
         done = run("fit", "padded.npz", "--length", "resample", *quick, "-o", "a.skops", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         refused = run("fit", "holes.npz", "--length", "resample", *quick, "-o", "m.skops", cwd=tmp_path)

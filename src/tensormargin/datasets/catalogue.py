@@ -12,7 +12,8 @@ from types import MappingProxyType
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..io import MARK, replacing
+from ..io import replacing
+from ..io.outputs import MARK
 from ._store import found
 from .brain import load_eeg, load_haxby_slice, load_muse_ssvep, load_schizo_fnc
 from .builtin import load_digits_tensor

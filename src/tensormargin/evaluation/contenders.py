@@ -193,12 +193,17 @@ class Contender:
     def _lists(self) -> dict[str, list[Any]]:
         return {name: list(values) for name, values in self.grid.items()}
 
-    def behind(self, preparation: Any) -> Contender:
-        """Return a copy with a transformer in front of the estimator; None stands for no transformer."""
-        if preparation is None:
+    def behind(self, *preparations: Any) -> Contender:
+        """Return a copy with a transformer in front of the estimator; given several, they are added to the grid.
+
+        ``None`` stands for no transformer.
+        """
+        if preparations == (None,):
             return self
-        estimator = Pipeline([("preparation", preparation), ("method", self.estimator)])
-        return Contender(self.name, estimator, {f"method__{name}": values for name, values in self.grid.items()})
+        steps = ["passthrough" if one is None else one for one in preparations]
+        estimator = Pipeline([("preparation", steps[0]), ("method", self.estimator)])
+        grid: dict[str, Sequence[Any]] = {f"method__{name}": values for name, values in self.grid.items()}
+        return Contender(self.name, estimator, grid | ({"preparation": steps} if len(steps) > 1 else {}))
 
 
 def single_steps(model: Any) -> list[Any]:

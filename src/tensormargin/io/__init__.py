@@ -6,13 +6,12 @@ from .digests import sha256_of
 from .load import SampleSet, leakage_warnings, load_samples
 from .masks import load_mask
 from .models import ModelFile, load_model, read_facts, save_model
-from .outputs import MARK, is_ours, save_array
+from .outputs import is_ours
 from .scenes import Scene, load_scene, named_classes
 from .views import KnownViews, known_views, load_views
 from .writing import write_samples
 
 __all__ = [
-    "MARK",
     "BadFileError",
     "KnownViews",
     "ModelFile",
@@ -33,7 +32,6 @@ __all__ = [
     "read_arrays",
     "read_facts",
     "replacing",
-    "save_array",
     "save_model",
     "sha256_of",
     "write_samples",

@@ -27,6 +27,7 @@ def is_ours(path: Path) -> bool:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from tensormargin.io import is_ours
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     notes = Path(folder, "notes.csv")
@@ -34,18 +35,16 @@ def is_ours(path: Path) -> bool:
     ...     is_ours(notes)
     False
     """
-    name = path.name.lower()
+    ending = path.suffix.lower()
     try:
-        if name.endswith(".skops"):
+        if ending in (".skops", "") and zipfile.is_zipfile(path):
             return _is_model(path)
         head, tail = _ends(path)
     except (OSError, EOFError, zipfile.BadZipFile):
         return False
-    if not head:
+    if not head or (ending in (".csv", "") and _is_table(head)):
         return True
-    if name.endswith(".csv"):
-        return _is_table(head)
-    return _PAGE in head if name.endswith((".html", ".htm")) else MARK in head or MARK in tail
+    return _PAGE in head if ending in (".html", ".htm") else MARK in head or MARK in tail
 
 
 def _ends(path: Path) -> tuple[bytes, bytes]:
@@ -60,8 +59,6 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
 
 
 def _is_model(path: Path) -> bool:
-    if path.stat().st_size == 0:
-        return True
     with zipfile.ZipFile(path) as archive:
         return FACTS in archive.namelist()
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..axes import AnyAxes, Axes, Axis, checked_axes
-from ..io import MARK, BadFileError, replacing, save_array
+from ..io import BadFileError, replacing
+from ..io.outputs import MARK, save_array
 from ..predictions import neutral
 from .modes import mode_label
 
