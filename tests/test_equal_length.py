@@ -322,7 +322,7 @@ def test_folders_of_arrays_of_different_lengths(folder):
     for name, sample in zip(study.names, study.data, strict=True):
         np.testing.assert_array_equal(sample, np.load(folder / name))
     np.save(folder / "class 0" / "00.npy", np.full((3, 5), np.nan))
-    with pytest.raises(BadFileError, match="/00.npy holds NaN"):
+    with pytest.raises(BadFileError, match=r"/00\.npy holds NaN"):
         load_samples(folder, ragged=True)
 
 
