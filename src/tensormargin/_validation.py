@@ -414,7 +414,7 @@ def chunked_along_samples(X: Any) -> Any:
 
 def all_finite(X: Any) -> bool:
     """Return whether all entries are finite; a finite sum settles it without a boolean array."""
-    xp = namespace(X)
+    xp = namespace(X) if is_foreign(X) else np
     if not xp.isdtype(X.dtype, "real floating"):
         return True
     with np.errstate(over="ignore", invalid="ignore"):  # for libraries built on NumPy
