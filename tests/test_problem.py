@@ -111,7 +111,5 @@ def test_a_quadratic_form_that_overflows_says_what_to_do():
 def test_a_certificate_that_is_not_finite_proves_nothing(values):
     assert Certificate(*values).relative_gap == np.inf
     assert Certificate(2.0, 1.0, 4.0).relative_gap == 0.25
-    assert (
-        Certificate(1.0, 1.5, 4.0).relative_gap == 0.125
-    )  # no better than a positive one
+    assert Certificate(1.0, 1.5, 4.0).relative_gap == 0.125  # no better than a positive one
     assert Certificate(0.0, 0.0, 0.0).relative_gap == 0.0
