@@ -97,7 +97,7 @@ def _smallest_class(y: Array, groups: Array | None) -> tuple[int, Any]:
     if groups is not None:
         counts = np.array([len(np.unique(groups[y == label])) for label in labels])
     smallest = int(counts.argmin())
-    return int(counts[smallest]), labels[smallest].item()
+    return int(counts[smallest]), labels.tolist()[smallest]
 
 
 def _group_splits(folds: int, y: Array, groups: Array, seed: int) -> list[Split]:
