@@ -8,10 +8,18 @@ import pickle
 import numpy as np
 import pytest
 from conftest import low_rank_classes, run
+from scipy.special import stdtr, stdtrit
 
 from tensormargin import METHODS, make_method
-from tensormargin.evaluation import CompareRow, CompareSettings, compare, differences_to_best, summarise
-from tensormargin.evaluation.intervals import wilson
+from tensormargin.evaluation import (
+    CompareRow,
+    CompareSettings,
+    compare,
+    comparison_summary,
+    differences_to_best,
+    summarise,
+)
+from tensormargin.evaluation.intervals import PairedDifference, wilson
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +256,48 @@ def test_methods_differ_by_their_paired_difference():
     assert differences["worse"].high < 0
     assert not differences["other"].significant
     alone = {one.method: one for one in differences_to_best(rows, ["good", "worse"])}
-    assert alone["worse"].p_value == pytest.approx(differences["worse"].p_value / 2)  # Holm: one instead of two
+    assert alone["worse"].p_value == pytest.approx(differences["worse"].p_value / 3)  # Holm: one pair instead of three
+
+
+def students_comparisons(outcomes, monkeypatch):
+    """Yield the differences to the best method for outcomes of shape (n_draws, n_methods, n_outcomes).
+
+    The outcomes are numbers, and paired differences have Student's intervals and p-values, which are exact.
+    """
+    number = outcomes.shape[-1]
+    gains = outcomes[:, :, None] - outcomes[:, None]
+    mean, error = gains.mean(axis=-1), gains.std(axis=-1, ddof=1) / np.sqrt(number) + 1e-300
+    half, p_value = stdtrit(number - 1, 0.975) * error, 2 * stdtr(number - 1, -abs(mean) / error)
+    found = np.stack([mean, mean - half, mean + half, p_value, error], axis=-1)
+    draw = 0
+
+    def paired(rows, others, groups):
+        where = draw, int(rows[0].method), int(others[0].method)
+        return PairedDifference(*found[where], "sample", number, "Student's t")
+
+    monkeypatch.setattr(comparison_summary, "_paired", paired)
+    names = [str(method) for method in range(outcomes.shape[1])]
+    for draw, own in enumerate(outcomes):  # noqa: B007 (`paired` reads it)
+        yield differences_to_best(made_up(dict(zip(names, own[:, None], strict=True)), number), names)
+
+
+@pytest.mark.parametrize(("count", "draws"), [(3, 4000), (7, 1000), (12, 600)])
+def test_equally_good_methods_differ_significantly_in_one_comparison_of_twenty(count, draws, monkeypatch):
+    """Outcomes have a part that all methods share. The margin is twice the standard error of the simulation."""
+    rng = np.random.default_rng(count)
+    outcomes = rng.standard_normal((draws, count, 20)) + rng.standard_normal((draws, 1, 20))
+    wrong = [any(one.significant for one in found) for found in students_comparisons(outcomes, monkeypatch)]
+    assert np.mean(wrong) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / draws)
+
+
+@pytest.mark.parametrize("count", [3, 7, 12])
+def test_a_method_that_is_clearly_better_is_found(count, monkeypatch):
+    """The first one is ahead by 1.5 standard deviations of the difference between two outcomes."""
+    outcomes = np.random.default_rng(count).standard_normal((50, count, 20))
+    outcomes[:, 0] += 1.5 * np.sqrt(2)
+    found = [one for own in students_comparisons(outcomes, monkeypatch) for one in own]
+    assert {one.best for one in found} == {"0"}
+    assert np.mean([one.significant for one in found]) > 0.95
 
 
 def test_labels_and_groups_of_pandas_are_taken_by_position():

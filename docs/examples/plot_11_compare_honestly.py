@@ -39,7 +39,7 @@ plot_comparison(
 
 # %%
 # Methods are compared on the same test sets, sample by sample. The p-values are
-# corrected for the number of methods (Holm 1979).
+# corrected for all pairs of methods (Holm 1979), since any of them could have been the best one.
 
 for one in differences_to_best(rows, settings.methods):
     verdict = "significant" if one.p_value < 0.05 else "not significant"

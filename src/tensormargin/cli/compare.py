@@ -232,8 +232,8 @@ def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[st
     lines = [
         *differences_in_words(content["differences"]),
         f"{said}, {kind} ({1 - settings.test_size:.0%} training). {_tuned(settings)} chosen for each method "
-        f"by {settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for the "
-        "number of methods (Holm). Margins are of the test set; parameters and margins are per binary problem.",
+        f"by {settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for all "
+        "pairs of methods (Holm). Margins are of the test set; parameters and margins are per binary problem.",
     ]
     unfinished = sum(not row["converged"] for row in content["rows"])
     if unfinished:

@@ -225,7 +225,8 @@ def _remarks(n_groups: int | None) -> list[str]:
     return [
         f"Intervals of accuracies are the wider of two: over the tested {tested} (Wilson's; groups: with Student's t) "
         "and over the splits (Student's, corrected for overlapping training sets: Nadeau and Bengio 2003). Differences "
-        f"are paired by {paired}; p-values are corrected for the number of methods (Holm).",
+        f"are paired by {paired}; p-values are corrected for all pairs of methods (Holm), since any of them "
+        "could have been the best.",
         "Margins are of the test set; parameters and margins are per binary problem.",
     ]
 
