@@ -16,6 +16,7 @@
 #define MOST_STEPS 50
 #define SHORTEST 1e-8
 #define ROWS_IN_CACHE 32
+#define COARSE 4e10 /* from here on, rounding of Q may change a gap by 1e-5: the general way has a form without squares */
 
 typedef struct {
     int64_t n, k;           /* rows and columns of A */
@@ -373,7 +374,8 @@ static int64_t gram_factor(const double *columns, int64_t n, int64_t width, doub
     return rank;
 }
 
-/* Write L with LL' = Q = I + 2 mu1 Y'(diag(p) - pp')Y into the lower triangle of factor; return whether Q is definite. */
+/* Write L with LL' = Q = I + 2 mu1 Y'(diag(p) - pp')Y into the lower triangle of factor; return whether Q is definite
+ * and not too coarse. */
 static int factor_of_quadratic(const double *columns, const double *weights, int64_t n, int64_t k, double mu1,
                                double *factor, double *memory) {
     double *roots = memory, *centred = roots + n;
@@ -384,7 +386,8 @@ static int factor_of_quadratic(const double *columns, const double *weights, int
         for (int64_t i = 0; i < n; i++) centred[a * n + i] = roots[i] * (column[i] - mean);
     }
     inner_products(centred, n, k, factor);
-    for (int64_t a = 0; a < k; a++) factor[a * k + a] += 1.0;
+    for (int64_t a = 0; a < k; a++)
+        if (!((factor[a * k + a] += 1.0) < COARSE)) return 0;
     return factorise(factor, k);
 }
 

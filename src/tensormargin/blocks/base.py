@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, qr
 
+from .. import tuning
 from .._typing import Array, FloatArray
 from ..objective import Certificate, Objective
 
@@ -93,10 +94,36 @@ def whitening(mean: FloatArray, second: FloatArray, mu1: float) -> FloatArray:
     quadratic = 2.0 * mu1 * (second - np.outer(mean, mean))
     quadratic.flat[:: len(mean) + 1] += 1.0
     factor, failed = lapack.dpotrf(quadratic, lower=1)
-    inverse, singular = lapack.dtrtri(factor, lower=1)
+    return _inverse(np.ascontiguousarray(factor.T), mu1, bool(failed))
+
+
+def whitening_of_rows(rows: FloatArray, objective: Objective) -> FloatArray:
+    """Return ``L^-T`` from the rows of ``Y`` themselves, for a ``mu1`` that makes `moments_are_too_coarse`.
+
+    ``L'`` is the triangle of the centred rows above an identity. Nothing is squared, so that the error of Q is that of
+    the rows times the root of mu1, not mu1.
+    """
+    centred = rows - objective.weights @ rows
+    centred *= np.sqrt(2.0 * objective.mu1 * objective.weights)[:, None]
+    (triangle,) = qr(np.vstack([centred, np.eye(rows.shape[1])]), mode="r", overwrite_a=True, check_finite=False)
+    return _inverse(triangle[: rows.shape[1]], objective.mu1)
+
+
+def moments_are_too_coarse(second: FloatArray, mu1: float, tol: float, dtype: np.dtype | type = np.float64) -> bool:
+    """Return whether second moments rounded to ``dtype`` may change the relative gap by a good part of ``tol``.
+
+    An error e in the second moments adds 2 mu1 e to Q, whose identity part is 1, and so affects the gap.
+    """
+    rounding = float(second.diagonal().max()) * float(np.finfo(dtype).eps)
+    return 2.0 * mu1 * rounding > tuning.MOMENT_ROUNDING * tol
+
+
+def _inverse(triangle: FloatArray, mu1: float, failed: bool = False) -> FloatArray:
+    """Return the inverse of an upper triangle."""
+    inverse, singular = lapack.dtrtri(triangle)
     if failed or singular or not np.all(np.isfinite(inverse)):
         raise ValueError(
             f"the block's quadratic form is not positive definite: mu1 = {mu1:g} is too large for samples of this "
             "magnitude; scale the samples or lower mu1"
         )
-    return np.ascontiguousarray(inverse.T)
+    return np.ascontiguousarray(inverse)

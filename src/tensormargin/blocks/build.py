@@ -35,7 +35,7 @@ def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0
     signed = SignedDesign(design, problem)
     if not stays and _few_columns(signed.shape, problem.objective, wide):
         return FeatureSide(signed, problem.objective, tol)
-    return SampleSide(signed, problem.objective)
+    return SampleSide(signed, problem.objective, tol)
 
 
 def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:

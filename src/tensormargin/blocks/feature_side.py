@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import tuning
 from .._typing import Array, FloatArray
 from ..objective import Objective
 from ..threads import over_parts
-from .base import BlockProblem, Recovered, whitening
+from .base import BlockProblem, Recovered, moments_are_too_coarse, whitening, whitening_of_rows
 from .signed_design import SignedDesign, row_slices
 
 
@@ -24,12 +23,15 @@ class FeatureSide(BlockProblem):
         self._signed = signed
         if objective.mu1 > 0.0:
             mean, second = signed.second_moments(signed.dtype)
-            # An error e in the second moments adds 2 mu1 e to Q, whose identity part is 1, and so affects the gap.
             # Single precision halves the time where it is accurate enough (12k x 257, two cores: 9 instead of 16 ms).
-            rounding = float(second.diagonal()[: signed.width].max()) * np.finfo(signed.dtype).eps
-            if signed.dtype != np.float64 and 2.0 * objective.mu1 * rounding > tuning.MOMENT_ROUNDING * tol:
+            samples = second[: signed.width, : signed.width]  # without the intercept's column, which is always float64
+            if signed.dtype != np.float64 and moments_are_too_coarse(samples, objective.mu1, tol, signed.dtype):
                 mean, second = signed.second_moments(np.dtype(np.float64))
-            self._whitening = whitening(mean, second, objective.mu1)
+            if moments_are_too_coarse(second, objective.mu1, tol):
+                rows = signed.take(np.arange(signed.shape[0]), np.dtype(np.float64))
+                self._whitening = whitening_of_rows(rows, objective)
+            else:
+                self._whitening = whitening(mean, second, objective.mu1)
 
     def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
         """Return some rows of ``A``."""

@@ -7,14 +7,14 @@ from scipy.linalg import lapack, solve_triangular
 
 from .._typing import Array, FloatArray
 from ..objective import Objective
-from .base import BlockProblem, Recovered, whitening
+from .base import BlockProblem, Recovered, moments_are_too_coarse, whitening, whitening_of_rows
 from .signed_design import SignedDesign
 
 
 class SampleSide(BlockProblem):
     """Block problem with a whitened Cholesky factor of YY': costs N^2 d + N^3 and stores nothing of size d."""
 
-    def __init__(self, signed: SignedDesign, objective: Objective) -> None:
+    def __init__(self, signed: SignedDesign, objective: Objective, tol: float) -> None:
         rows, self._chosen = cholesky_rows(signed.gram())
         super().__init__(rows.shape, objective)
         self._signed = signed
@@ -23,7 +23,9 @@ class SampleSide(BlockProblem):
         if objective.mu1 > 0.0:
             mean = objective.weights @ rows
             weighted = rows * np.sqrt(objective.weights)[:, None]
-            self._whitening = whitening(mean, weighted.T @ weighted, objective.mu1)
+            second = weighted.T @ weighted
+            coarse = moments_are_too_coarse(second, objective.mu1, tol)
+            self._whitening = whitening_of_rows(rows, objective) if coarse else whitening(mean, second, objective.mu1)
             self._rows = rows @ self._whitening
 
     @property
