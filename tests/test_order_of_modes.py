@@ -7,9 +7,11 @@ import warnings
 import numpy as np
 import pytest
 from conftest import low_rank_classes
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from tensormargin import TensorMarginClassifier
+from tensormargin import TensorMarginClassifier, small_sweeps, tuning
+from tensormargin.solvers import small
 
 
 @pytest.mark.parametrize("mu", [0.0, 1.0])
@@ -35,3 +37,33 @@ def test_rank_one_is_the_same_in_all_formats():
     np.testing.assert_allclose(tt.coef_, cp.coef_, rtol=1e-6, atol=1e-9)
     zero = TensorMarginClassifier("tt", 1).fit(np.zeros_like(X), y)  # a weight without a direction
     assert not zero.coef_.any()
+
+
+def without_compiled_code(monkeypatch):
+    for module in (small_sweeps, small):
+        monkeypatch.setattr(module, "has_native", lambda _: False)
+
+
+def by_passes(monkeypatch):
+    monkeypatch.setattr(tuning, "SMALL_SAMPLES", 0)
+    monkeypatch.setattr(tuning, "SAMPLES_PER_PARAMETER", 0)
+    monkeypatch.setattr(tuning, "FAST_SWEEPS", 1000)
+
+
+WAYS = {"steps": lambda _: None, "steps without compiled code": without_compiled_code, "passes": by_passes}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("shape", "rank"), [((4, 5, 3), 2), ((4, 5, 4), 2), ((4, 3, 4), (2, 3)), ((3, 2, 2, 3), 2)])
+def test_a_reversed_tensor_train_is_the_same_weight(way, shape, rank, monkeypatch):
+    WAYS[way](monkeypatch)
+    X, y = low_rank_classes(4, 30, shape, 1.0)
+    one = TensorMarginClassifier("tt", rank, lam=10.0, mu1=0.0, mu2=0.0, warm_start=True)
+    other = clone(one).set_params(rank=rank[::-1] if isinstance(rank, tuple) else rank)
+    for lam in (10.0, 3.0):  # the second fit goes on from the first
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            one.set_params(lam=lam).fit(X, y)
+            other.set_params(lam=lam).fit(X.transpose(0, *range(len(shape), 0, -1)), y)
+        assert other.objective_[0] == pytest.approx(one.objective_[0], rel=1e-7)
+        np.testing.assert_allclose(other.coef_[0].T, one.coef_[0], atol=1e-5 * np.abs(one.coef_).max())

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from .._typing import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Tangent, Weight, numpy_backend, whole_number_rank
+from .base import Block, Rank, Tangent, Weight, modes_by_content, numpy_backend, whole_number_rank
 from .cp import CPWeight
 from .tucker import TuckerWeight
 
@@ -30,9 +30,10 @@ class TTWeight(Weight):
     name = "tt"
     container = "TTTensor"
 
-    def __init__(self, cores: list[Array], centre: int) -> None:
+    def __init__(self, cores: list[Array], centre: int, backwards: bool = False) -> None:
         self.cores = cores
         self.centre = centre
+        self.backwards = backwards  # whether sweeps and truncations begin at the last core
         self.shape = tuple(core.shape[1] for core in cores)
 
     @classmethod
@@ -54,6 +55,13 @@ class TTWeight(Weight):
         ranks = cls.valid_rank(rank, tensor.shape)
         if tensor.ndim > 2 and set(ranks) == {1}:  # cutting off one mode after the other would depend on their order
             return cls._of_rank_one(*CPWeight.from_dense(tensor, 1, rng).core_and_factors())
+        if _is_backwards(tensor, ranks):
+            return cls._cut(tensor.T, ranks[::-1])._mirrored()
+        return cls._cut(tensor, ranks)
+
+    @classmethod
+    def _cut(cls, tensor: Array, ranks: tuple[int, ...]) -> Self:
+        """Return an approximation of a dense tensor, with one mode after the other cut off by a truncated SVD."""
         cores, left, rest = [], 1, tensor
         for size, count in zip(tensor.shape, ranks, strict=False):
             u, s, vt = np.linalg.svd(rest.reshape(left * size, -1), full_matrices=False)
@@ -68,6 +76,8 @@ class TTWeight(Weight):
         weight = cls(cores, 0)
         for centre in range(1, len(cores)):  # canonical form around the last core
             weight = weight._moved_right(centre)
+        if len(cores) > 1 and _is_backwards(weight.to_dense(), weight.rank):
+            return cls(weight._centred_at(0).cores, 0, True)
         return weight
 
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
@@ -81,7 +91,13 @@ class TTWeight(Weight):
 
     @property
     def block_names(self) -> tuple[str, ...]:
-        return tuple(f"core {k + 1}" for k in range(len(self.cores)))
+        return tuple(f"core {k + 1}" for k in self._order)
+
+    @property
+    def _order(self) -> range:
+        """The cores in the order of a sweep."""
+        order = range(len(self.cores))
+        return order[::-1] if self.backwards else order
 
     @property
     def rank(self) -> tuple[int, ...]:
@@ -92,19 +108,22 @@ class TTWeight(Weight):
         return sum(core.size for core in self.cores)
 
     def block(self, index: int) -> Block:
-        weight = self._centred_at(index)
-        left, size, right = weight.cores[index].shape
+        return self._block_of(self._order[index])
+
+    def _block_of(self, centre: int) -> Block:
+        weight = self._centred_at(centre)
+        left, size, right = weight.cores[centre].shape
 
         def replace(vector: Array) -> TTWeight:
             new = vector.reshape(size, left, right).transpose(1, 0, 2)
-            return type(self)([new if k == index else core for k, core in enumerate(weight.cores)], index)
+            return weight._with([new if k == centre else core for k, core in enumerate(weight.cores)], centre)
 
-        return Block(weight.cores[index].transpose(1, 0, 2).ravel(), weight._contraction(), replace)
+        return Block(weight.cores[centre].transpose(1, 0, 2).ravel(), weight._contraction(), replace)
 
     def refit(self) -> Block:
         if self.has_core:
             return self._tucker().refit().seen_as(self._from_tucker)
-        return self.block(self.centre)
+        return self._block_of(self.centre)
 
     @property
     def has_tangent(self) -> bool:
@@ -139,7 +158,9 @@ class TTWeight(Weight):
         return Tangent(vector, (*parts, weights[-1]._contraction()), retract)
 
     def _rounded(self, cores: list[Array]) -> TTWeight:
-        """Return a weight of this rank near a longer chain."""
+        """Return a weight of this rank near a longer chain, truncated in its direction."""
+        if self.backwards:
+            return self._mirrored()._rounded(_mirrored(cores))._mirrored()
         cores = list(cores)
         for k in range(len(cores) - 1, 0, -1):
             basis, triangle = np.linalg.qr(cores[k].reshape(len(cores[k]), -1).T)
@@ -150,6 +171,14 @@ class TTWeight(Weight):
             cores[k] = left[:, :count].reshape(*cores[k].shape[:2], -1)
             cores[k + 1] = np.tensordot(values[:count, None] * right[:count], cores[k + 1], 1)
         return type(self)(cores, len(cores) - 1)
+
+    def _with(self, cores: list[Array], centre: int) -> Self:
+        """Return a weight of other cores with the same direction."""
+        return type(self)(cores, centre, self.backwards)
+
+    def _mirrored(self) -> Self:
+        """Return the weight with its modes reversed."""
+        return type(self)(_mirrored(self.cores), len(self.cores) - 1 - self.centre, not self.backwards)
 
     def core_and_factors(self) -> tuple[Array, list[Array]]:
         return self._tucker().core_and_factors()
@@ -210,7 +239,7 @@ class TTWeight(Weight):
         cores = list(self.cores)
         cores[centre - 1] = basis.reshape(*old.shape[:2], -1)
         cores[centre] = np.tensordot(triangle, new, 1)
-        return type(self)(cores, centre)
+        return self._with(cores, centre)
 
     def _moved_left(self, centre: int) -> Self:
         old, new = self.cores[centre + 1], self.cores[centre]
@@ -218,7 +247,24 @@ class TTWeight(Weight):
         cores = list(self.cores)
         cores[centre + 1] = basis.T.reshape(-1, *old.shape[1:])
         cores[centre] = np.tensordot(new, triangle.T, 1)
-        return type(self)(cores, centre)
+        return self._with(cores, centre)
+
+
+def _mirrored(cores: list[Array]) -> list[Array]:
+    """Return a chain from its other end."""
+    return [core.transpose(2, 1, 0) for core in reversed(cores)]
+
+
+def _is_backwards(tensor: Array, ranks: tuple[int, ...]) -> bool:
+    """Return whether a chain begins at its last mode: a tensor and its reversal begin at the same one.
+
+    Both ways give the same weights, but truncations, and passes over the cores, do not end in the same one.
+    """
+    here, there = (tensor.shape, ranks), (tensor.shape[::-1], ranks[::-1])
+    if here != there:
+        return here > there
+    order = modes_by_content(tensor)
+    return order.index(0) > order.index(tensor.ndim - 1)
 
 
 def _sum_of_changes(left: list[Array], changes: list[Array], right: list[Array]) -> list[Array]:
