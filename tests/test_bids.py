@@ -78,7 +78,7 @@ def test_participants_without_a_label_are_left_out(study):
     samples = load_samples(study, labels="group")
     assert samples.groups.tolist() == ["sub-01", "sub-02", "sub-04"]
     assert samples.data[:, 0, 0, 0].tolist() == [1, 2, 4]
-    assert "1 samples of participants without a label" in samples.notes[0]
+    assert "samples of participants without a label: 1 of 4, which were left out" in samples.notes[0]
 
 
 def test_runs_of_volumes_in_derivatives(study):

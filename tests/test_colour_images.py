@@ -224,7 +224,7 @@ def test_report_in_a_browser(fitted, browser, width):
         "return [...document.querySelectorAll('section')].filter((one) => one.querySelector('h2').textContent ==="
         " 'Colours').flatMap((one) => [...one.querySelectorAll('figcaption')].map((text) => text.textContent))"
     )
-    assert [text.split(",")[0] for text in figures] == ["Red", "The mean picture of each class"]
+    assert figures == ["The mean picture of each class, in its colours."]  # the pattern is in the viewer, once
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
@@ -238,3 +238,46 @@ def test_the_report_of_several_views_draws_channels(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     found = re.findall(r"data-maps>(.*?)</script>", (tmp_path / "views.html").read_text(), re.DOTALL)
     assert [json.loads(one)["colours"]["mode"] for one in found] == [2] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "is_colours"),
+    [
+        (lambda X: X.astype(np.uint8), True),
+        (lambda X: X / 255, True),
+        (lambda X: X.astype(np.float32), True),
+        (lambda X: X.astype(np.int64), True),
+        (lambda X: X - 128.0, False),
+        (lambda X: X / 10, False),
+        (lambda X: 300 * X, False),
+        (lambda X: X[:, :7].astype(np.uint8), False),
+        (lambda X: X[..., :2].astype(np.uint8), False),
+        (lambda X: np.moveaxis(X, -1, 1).astype(np.uint8), False),
+    ],
+)
+def test_arrays_without_names_are_recognised(change, is_colours, tmp_path):
+    X = np.random.default_rng(0).integers(0, 256, (6, *SHAPE))
+    np.savez(tmp_path / "a.npz", X=change(X), y=np.arange(6) % 2)
+    found = load_samples(tmp_path / "a.npz")
+    assert (found.axes == axes_of_picture()) is is_colours
+    assert (guess_kind(found)[0] == "image") is is_colours
+    assert any("taken for colour images" in note for note in found.notes) is is_colours
+    named = load_samples(tmp_path / "a.npz", mode_names=["x", "y", "z"])
+    assert (named.axes[0].name, named.notes) == ("x", ())
+
+
+def test_what_is_recognised_is_said_and_can_be_overridden(folder, tmp_path):
+    pictures = load_samples(folder)
+    np.savez(tmp_path / "a.npz", X=pictures.data, y=pictures.target)
+    quick = ("--folds", "2", "--outer-folds", "0", "--no-report")
+    with fewer_models():
+        done = run("fit", tmp_path / "a.npz", "--auto", *quick, "-o", tmp_path / "m.skops")
+    assert done.returncode == 0, done.stderr
+    assert "taken for image, since one of their modes is that of colours; --kind changes that" in done.stderr
+    assert done.stderr.count("taken for colour images") == 1
+    modes = ("--modes", "x,y,z", "--decomposition", "cp", "--rank", "1")
+    done = run("fit", tmp_path / "a.npz", *modes, *quick, "-o", tmp_path / "n.skops")
+    assert done.returncode == 0, done.stderr
+    assert "taken for" not in done.stderr
+    done = run("predict", tmp_path / "n.skops", tmp_path / "a.npz", "-o", tmp_path / "p.csv")
+    assert (done.returncode, "taken for" in done.stderr) == (0, False), done.stderr

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from conftest import run
 
-from tensormargin.io import BadFileError, load_samples
+from tensormargin.intake import as_samples
+from tensormargin.io import BadFileError, load_model, load_samples, load_views
 from tensormargin.space import millimetres, turned_to
 
 RAS = np.array([[2.0, 0, 0, -5], [0, 2, 0, -6], [0, 0, 3, -7], [0, 0, 0, 1]])
@@ -98,3 +99,38 @@ def test_predict_turns_new_files_to_the_orientation_of_the_model(tmp_path, volum
     assert "Accuracy on the labels that came with" in done.stdout
     assert "100.00 %" in done.stdout
     assert "has another orientation than the model's samples, and was turned to it" in done.stderr
+
+
+def test_views_masks_and_backgrounds_in_another_orientation(tmp_path, volumes):
+    """Only the samples of one view were turned; a mirrored mask was refused."""
+    inside = np.zeros(volumes.shape[1:], np.float32)
+    inside[0, 1:, :3] = 1
+    for code in ("RAS", "LAS"):
+        for view in ("t1", "bold"):
+            write_study(tmp_path / code / view, volumes, lambda number, code=code: code)
+        nibabel.save(stored_as(inside, code), tmp_path / code / "mask.nii.gz")
+    first, other = tmp_path / "RAS" / "t1", tmp_path / "LAS" / "bold"
+    found = load_views(first, {"bold": other})
+    np.testing.assert_array_equal(found.data["bold"], volumes)
+    np.testing.assert_allclose(found.affine["bold"], RAS)
+    quick = (*QUICK, "--outer-folds", "0")
+    assert run("fit", first, "--view", other, "-o", tmp_path / "v.skops", *quick, "--no-report").returncode == 0
+    mirrored = (tmp_path / "LAS" / "t1", "--view", tmp_path / "LAS" / "bold")
+    done = run("predict", tmp_path / "v.skops", *mirrored, "-o", tmp_path / "v.csv")
+    assert done.returncode == 0, done.stderr
+    assert "100.00 %" in done.stdout
+    assert done.stderr.count("another orientation than the model's samples") == 2
+    for code in ("RAS", "LAS"):
+        mask, model = tmp_path / code / "mask.nii.gz", tmp_path / f"{code}.skops"
+        done = run("fit", first, "--mask", mask, "--background", mask, "-o", model, *quick)
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(load_model(model).model.best_estimator_[0].mask, inside > 0)
+
+
+def test_lists_of_images_in_another_orientation(volumes):
+    images = [stored_as(one, "PIR" if number in (3, 12) else "RAS") for number, one in enumerate(volumes)]
+    np.testing.assert_array_equal(as_samples(images), volumes)
+    runs = [
+        stored_as(np.moveaxis(volumes[part], 0, -1), code) for part, code in ((slice(8), "RAS"), (slice(8, 16), "LAS"))
+    ]
+    np.testing.assert_array_equal(as_samples(runs), volumes)

@@ -6,10 +6,12 @@ import json
 import numpy as np
 import pytest
 from conftest import fewer_models, run
+from scipy.io import netcdf_file
 
 from tensormargin import TensorMarginClassifier, load_model, load_samples, save_model
-from tensormargin.io import BadFileError
+from tensormargin.io import BadFileError, known_views, load_views
 
+h5py = pytest.importorskip("h5py")
 nibabel = pytest.importorskip("nibabel")
 images = pytest.importorskip("PIL.Image")
 
@@ -366,5 +368,57 @@ def test_participants_without_a_remembered_label_are_predicted(table, tmp_path):
     model = fitted(tmp_path / "m.skops", tmp_path / "old", "--labels", "sex")
     if table is not None:
         (tmp_path / "new" / "participants.tsv").write_text(table)
-    done("predict", model, tmp_path / "new", "-o", tmp_path / "p.csv")
+    said = done("predict", model, tmp_path / "new", "-o", tmp_path / "p.csv")
     assert [row["predicted"] for row in rows_of(tmp_path / "p.csv")] == ["m", "f"]
+    if table is not None:  # --labels was ignored without a word, too
+        assert "samples of participants without a label: 1 of 2; none is compared" in said.stderr
+        said = done("predict", model, tmp_path / "new", "-o", tmp_path / "p.csv", "--labels", "sex")
+        assert [row["predicted"] for row in rows_of(tmp_path / "p.csv")] == ["f"]
+        assert "samples of participants without a label: 1 of 2, which were left out" in said.stderr
+        assert "Accuracy" in said.stdout
+    else:
+        assert "labels_from" in refused("predict", model, tmp_path / "new", "-o", tmp_path / "q.csv", "--labels", "sex")
+
+
+@pytest.mark.parametrize("where", ["data set", "file", "netcdf", "zarr"])
+def test_sampling_frequency_comes_from_attributes(where, tmp_path):
+    series = np.random.default_rng(0).standard_normal((6, 3, 40))
+    path = tmp_path / f"a.{where if where == 'zarr' else 'nc' if where == 'netcdf' else 'h5'}"
+    if where == "netcdf":
+        with netcdf_file(path, "w") as file:
+            for name, size in zip(("sample", "channel", "time"), series.shape, strict=True):
+                file.createDimension(name, size)
+            file.createVariable("X", "f8", ("sample", "channel", "time"))[:] = series
+            file.sfreq = 50.0
+    else:
+        root = pytest.importorskip("zarr").open_group(path, mode="w") if where == "zarr" else h5py.File(path, "w")
+        root.create_array("X", data=series) if where == "zarr" else root.create_dataset("X", data=series)
+        (root["X"] if where == "data set" else root).attrs["sfreq"] = 50.0
+        if where != "zarr":
+            root.close()
+    found = load_samples(path, need_labels=False)
+    assert (found.sfreq, found.loading["stated"]) == (50, {"sfreq": 50})
+
+
+@pytest.mark.parametrize("value", ["fast", np.nan, -2.0, [1.0, 2.0], True])
+def test_attributes_that_are_no_sampling_frequency_are_ignored(value, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", data=np.ones((4, 2, 3))).attrs["sfreq"] = value
+    assert load_samples(tmp_path / "a.h5", need_labels=False).sfreq is None
+
+
+def test_modes_of_several_views_are_remembered(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    eeg, scan = rng.standard_normal((24, 3, 5)) + y[:, None, None], rng.standard_normal((24, 2, 4))
+    np.savez(tmp_path / "both.npz", eeg=eeg, scan=scan, y=y)
+    file, modes = tmp_path / "both.npz", ("--modes", "eeg:channel=Fz|Cz|Pz,time[ms]=0:4")
+    model = fitted(tmp_path / "m.skops", file, "--samples", "eeg,scan", *modes)
+    held = load_model(model)
+    found = load_views(file, known=known_views(held), like=held)
+    assert list(found.axes) == ["eeg"]
+    assert found.axes["eeg"][0].values.tolist() == ["Fz", "Cz", "Pz"]
+    other = load_views(file, known=known_views(held), like=held, mode_names={"eeg": ["sensor", "sample"]})
+    assert other.axes["eeg"][0].name == "sensor"
+    done("report", model, file, "-o", tmp_path / "r.html")
+    assert "Fz" in (tmp_path / "r.html").read_text()

@@ -241,7 +241,7 @@ class TestWorkflow:
         assert {"Views", "View eeg", "View fmri", "View covariates"} <= set(headings)
         assert not {"Weight map", "Pattern and weight", "Factors"} & set(headings)
         text = re.sub(r"<[^>]*>", " ", render(page))
-        assert "1 samples lack it" in text
+        assert "1 sample lacks it" in text
         assert "sex=f" in text
         assert "The share is that of the variance of the scores" in text
         assert "In the same evaluation without single views, the" in text
@@ -311,6 +311,7 @@ class TestCommands:
             )
         assert done.returncode == 0, done.stderr
         assert "fmri.npz: matched to eeg.npz by sample id; 3 of 24 samples lack it" in done.stderr
+        assert (done.stdout + done.stderr).count("matched to eeg.npz by sample id") == 2  # people.csv, too
         assert np.load("w-fmri.npy").shape == (4, 3, 2)
         assert (files / "p-eeg.nii.gz").exists()
         assert "View fmri" in (files / "m.html").read_text()

@@ -233,6 +233,8 @@ def _stacked(X: Any, ragged: bool) -> Any:
         return X
     if isinstance(X, np.ndarray) and X.ndim > 1:
         return _stack(_row_samples(X), ragged)
+    if _library(X[0]) == "nibabel":
+        X = _in_one_orientation(X)
     whole = _READERS_OF_LISTS.get(_library(X[0]))
     parts = None if whole is None else whole(X)
     return np.concatenate(parts) if parts is not None else _stack([_one(cell, at) for at, cell in enumerate(X)], ragged)
@@ -418,6 +420,19 @@ def _one_volume(image: Any) -> Array:
     if _axes(image) != 3:
         raise ValueError(f"an image in a list of volumes must have three axes; got shape {tuple(image.shape)}")
     return _voxels(image)
+
+
+def _in_one_orientation(images: Sequence[Any]) -> list[Any]:
+    """Return images turned to the orientation of the first one; no value changes. Others are returned unchanged."""
+    from nibabel.orientations import io_orientation, ornt_transform
+
+    turned, wanted = list(images), None
+    for place, image in enumerate(images):
+        own = io_orientation(image.affine) if hasattr(image, "as_reoriented") else np.array(np.nan)
+        if np.isfinite(own).all():
+            wanted = own if wanted is None else wanted
+            turned[place] = image.as_reoriented(ornt_transform(own, wanted))
+    return turned
 
 
 def _runs_of_images(images: Sequence[Any]) -> list[Array] | None:

@@ -13,6 +13,7 @@ from .kernels import TensorKernel
 from .model_steps import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
 from .preparation import describe_step
 from .preparation.confounds import listed
+from .readers.rules import counted
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
@@ -185,8 +186,8 @@ def _data(data: Mapping[str, Any] | None) -> str:
     modes = f" (modes: {data['modes']})" if data.get("modes") else ""
     kind = f", {data['kind']}" if data.get("kind") else ""
     groups = f", from {data['n_groups']} groups" if data["n_groups"] else ""
-    classes = listed([f"{row['label']} ({row['count']} samples)" for row in data["classes"]])
-    lacking = [f"{one['name']} in {one['n_missing']} samples" for one in views if one["n_missing"]]
+    classes = listed([f"{row['label']} ({counted(row['count'], 'sample')})" for row in data["classes"]])
+    lacking = [f"{one['name']} in {counted(one['n_missing'], 'sample')}" for one in views if one["n_missing"]]
     more = f" Views are missing: {listed(lacking)}." if lacking else ""
     return (
         f"The data ({data['source']}{kind}) are {data['n_samples']} samples of {what}{modes}{groups}. The classes are "
@@ -263,7 +264,7 @@ def _choice(model: Any, about: Mapping[str, Any]) -> str:
     seed = (about.get("plan") or {}).get("seed")
     drawn = "" if seed is None else f" (seed {seed})"
     raced = (
-        f" {search['n_dropped']} models that were behind on the first folds were not fitted on all of them "
+        f" {counted(search['n_dropped'], 'model was', 'models were')} dropped after the first folds "
         f"({search['n_fits']} fits in all)."
         if search.get("n_dropped")
         else ""
@@ -488,7 +489,7 @@ def _unusual_folds(evaluation: Mapping[str, Any]) -> list[str]:
     if evaluation["n_untested"]:
         why = "without them a training set would have lacked a class, or the splits leave them out"
         why = f"the budget {evaluation['cut']}" if "no time" in evaluation.get("cut", "") else why
-        lines.append(f"{evaluation['n_untested']} samples were never tested: {why}.")
+        lines.append(f"{counted(evaluation['n_untested'], 'sample was', 'samples were')} never tested: {why}.")
     return lines
 
 
@@ -513,8 +514,8 @@ def _chance_lines(chance: Mapping[str, Any] | None) -> list[str]:
         return []
     fixed = chance["fixed_groups"]
     stuck = (
-        f" The labels of {chance['n_fixed']} samples cannot be exchanged: their groups ({_some(fixed)}) have one label "
-        "each, the same one."
+        f" The labels of {counted(chance['n_fixed'], 'sample')} cannot be exchanged: their groups ({_some(fixed)}) "
+        "have one label each, the same one."
         if fixed
         else ""
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from ..readers.rules import counted
 from ._options import blaming, names
 
 if TYPE_CHECKING:
@@ -226,12 +227,13 @@ def load(
 
     The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
     that would fill the memory are left in their files. With ``missing``, entries may be NaN, which the model fills in.
-    Samples for a fitted model are made ``like`` those that it was fitted to, and notes are printed.
+    Samples for a fitted model are made ``like`` those that it was fitted to. Notes are printed on standard error.
     """
     paths = (path,) if isinstance(path, Path) else tuple(path)
     found = _loaded(paths, loading, need_labels, ragged, in_parts, missing, like)
-    for note in found.notes if like is not None and not isinstance(found.sample_shape, dict) else ():
-        click.echo(f"Note: {note}", err=True)
+    for note in found.notes:
+        if not (loading.get("modes") and "taken for" in note):  # what is guessed of modes does not matter then
+            click.echo(f"Note: {note}", err=True)
     return _with_modes(found, loading["modes"]) if loading.get("modes") else found
 
 
@@ -318,7 +320,7 @@ def several_views(loading: dict[str, Any]) -> bool:
 def _views(
     path: Path, loading: dict[str, Any], options: dict[str, Any], ragged: bool, known: KnownViews | None
 ) -> SampleSet:
-    """Return several views per sample, and say on standard error how files were matched."""
+    """Return several views per sample."""
     from ..io import load_views
 
     if ragged:
@@ -327,7 +329,7 @@ def _views(
     columns = loading["covariate_columns"]
     if columns is not None and loading["covariates"] is None:
         raise ValueError("--covariate-columns are columns of a table; give it as --covariates FILE")
-    samples = load_views(
+    return load_views(
         path,
         [_named_file(text) for text in loading["view"]],
         samples=arrays or None,
@@ -336,9 +338,6 @@ def _views(
         known=known,
         **options,
     )
-    for note in samples.notes:
-        click.echo(note, err=True)
-    return samples
 
 
 def _named_file(text: str) -> tuple[str | None, Path]:
@@ -416,17 +415,13 @@ def refuse_given(loading: dict[str, Any], allowed: Sequence[str], why: str) -> N
         raise ValueError(f"{', '.join(given)}: {why}")
 
 
-def counted(number: int, one: str, several: str | None = None) -> str:
-    """Return a number with its noun, in the plural if needed."""
-    return f"{number} {one if number == 1 else several or f'{one}s'}"
-
-
 def in_words(samples: SampleSet) -> str:
     """Return number and shape of the samples and the number of classes, in words."""
     from ..intake import shape_in_words
 
     classes = len(set(samples.labels.tolist()))
-    return f"{len(samples.data)} samples of {shape_in_words(samples.sample_shape)}, {classes} classes"
+    shape = shape_in_words(samples.sample_shape)
+    return f"{counted(len(samples.data), 'sample')} of {shape}, {counted(classes, 'class', 'classes')}"
 
 
 def n_views(samples: SampleSet) -> int:

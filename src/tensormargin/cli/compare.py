@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..readers.rules import counted
 from ._data import (
     FORMATS,
     check_data,
-    counted,
     data_argument,
     in_words,
     leakage_said,
@@ -145,7 +145,7 @@ def compare_command(
             )
             _check_missing(recipe, settings.methods, METHODS)
             samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None, missing=recipe.takes_missing)
-            recipe = recipe.numbered(samples.axes, samples.sample_shape)
+            recipe = recipe.numbered(samples.axes, samples.sample_shape, samples.affine)
             settings = replace(settings, preparation=recipe.inner())
             recipe.check_masks(samples.sample_shape, samples.affine)
             recipe.checked_shape(samples.data, Metadata(samples.groups, samples.confounds), samples.sample_shape)
@@ -238,7 +238,7 @@ def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[st
     unfinished = sum(not row["converged"] for row in content["rows"])
     if unfinished:
         lines.append(f"{unfinished} of {len(content['rows'])} fits stopped before they converged.")
-    for line in [*lines, *(f"Note: {note}" for note in samples.notes)]:
+    for line in lines:
         console.print(line, highlight=False, markup=False)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..readers.rules import counted
 from ._options import check_ending, check_outputs, json_option, overwrite_option, print_json, refusals, say_written
 
 
@@ -64,4 +65,4 @@ def fetch_command(name: str, out: Path | None, as_json: bool) -> None:
         shape = export(name, path)
     say_written(as_json, path)
     if not as_json:
-        click.echo(f"{shape[0]} samples of {' x '.join(map(str, shape[1:]))}")
+        click.echo(f"{counted(shape[0], 'sample')} of {' x '.join(map(str, shape[1:]))}")

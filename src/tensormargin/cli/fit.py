@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from ..deadlines import Deadline
+from ..readers.rules import counted
 from ._data import (
     FORMATS,
     Shape,
     check_data,
-    counted,
     data_argument,
     in_words,
     leakage_said,
@@ -248,7 +248,7 @@ def fit_command(
 
         print_json({**short_facts(fitted.about), "written": [str(path) for path in written]})
     else:
-        _print(fitted, samples, written)
+        _print(fitted, written)
     if deadline.limited and not deadline.allows(-0.05 * deadline.budget):
         click.echo(
             f"Note: that took {deadline.now() - began:.0f} s, more than the {deadline.budget:g} s of --budget: "
@@ -271,7 +271,7 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
     return patterns
 
 
-def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None:
+def _print(fitted: FittedModel, written: list[Path]) -> None:
     from ..model_steps import all_steps, classifier_of
     from ..preparation import TensorUnion, describe_step
     from ..statements import describe_chosen, describe_model, evaluation_lines
@@ -281,13 +281,11 @@ def _print(fitted: FittedModel, samples: SampleSet, written: list[Path]) -> None
     steps = [step for step in all_steps(fitted.model) if not isinstance(step, TensorUnion)]  # its views have been named
     if steps:
         said += f"; preparation: {', then '.join(describe_step(step, brief=True) for step in steps)}"
-    click.echo(f"Chosen of {search['n_models']} models: {said}")
+    click.echo(f"Chosen of {counted(search['n_models'], 'model')}: {said}")
     if search["stopped"]:
         click.echo(f"Best so far: {search['stopped']}; a longer --budget allows more")
     for sentence in fitted.about["cut"]:
         click.echo(f"Cut: {sentence}")
     for line in evaluation_lines(fitted.about["evaluation"], fitted.about["chance"]):
         click.echo(line)
-    for note in samples.notes:
-        click.echo(f"Note: {note}")
     say_written(False, *written)

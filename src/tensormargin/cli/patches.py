@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._data import counted
+from ..readers.rules import counted
 from ._options import (
     blaming,
     check_ending,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..readers.rules import counted
 from ._data import (
     FORMATS,
     data_argument,
@@ -124,7 +125,7 @@ def predict_command(
         }
         print_json(content)
         return
-    click.echo(f"Wrote {files[0]}: {len(rows.predicted)} predictions")
+    click.echo(f"Wrote {files[0]}: {counted(len(rows.predicted), 'prediction')}")
     if rows.made_by is not None:
         click.echo(f"Probabilities: {rows.made_by}")
     _print_agreement(found, rows.compared, "samples", f"the labels that came with {samples.source}")
@@ -138,7 +139,7 @@ def _print_scene(
         more = {} if compared is None else compared.facts
         print_json({"n_samples": n_pixels, **found.facts, **more, "written": [str(path) for path in files]})
         return
-    click.echo(f"Wrote {', '.join(map(str, files))}: {n_pixels} pixels")
+    click.echo(f"Wrote {', '.join(map(str, files))}: {counted(n_pixels, 'pixel')}")
     _print_agreement(found, compared, "pixels", "the pixels with a class, which may include those of the fit")
 
 

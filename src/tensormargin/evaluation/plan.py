@@ -165,7 +165,7 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
     >>> plan.kind, plan.shape
     ('image', (6, 9))
     """
-    plan = replace(plan, recipe=plan.recipe.numbered(samples.axes, samples.sample_shape))
+    plan = replace(plan, recipe=plan.recipe.numbered(samples.axes, samples.sample_shape, samples.affine))
     shape = check_plan(samples, plan)
     if not plan.auto or plan.recipe.scale != "none":
         return plan, ""

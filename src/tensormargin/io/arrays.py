@@ -69,8 +69,8 @@ class Stored:
         Checks the checksum of an array whose parts are read without it, by reading the whole array once.
     cells : list of ndarray or None
         The cells of a MATLAB cell array of numbers if they differ in shape; it can only be read through them.
-    dims, scales, unit
-        Names of its axes, arrays with their coordinates, and unit of its entries, as in `Entry`.
+    dims, scales, unit, rate
+        Names of its axes, arrays with their coordinates, unit of its entries and sampling frequency, as in `Entry`.
     """
 
     shape: tuple[int, ...]
@@ -82,6 +82,7 @@ class Stored:
     dims: tuple[str, ...] | None = None
     scales: tuple[str | None, ...] | None = None
     unit: str = ""
+    rate: float | None = None
 
     def read(self, where: tuple[slice, ...] = ()) -> Array:
         """Return the array, or the part given by slices."""
@@ -202,7 +203,7 @@ def _stored(path: Path, entry: Entry, get: Callable[[tuple[slice, ...]], Any]) -
         get = entry.value.__getitem__
     usable = get if entry.fault is None else refuse
     stored = Stored(entry.shape, np.dtype(entry.dtype), usable, entry.pieces, cells=entry.cells)
-    stored = replace(stored, dims=entry.dims, scales=entry.scales, unit=entry.unit)
+    stored = replace(stored, dims=entry.dims, scales=entry.scales, unit=entry.unit, rate=entry.rate)
     return stored if entry.packing is None else _unpacked(stored, entry.packing)
 
 

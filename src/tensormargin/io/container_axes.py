@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._namespace import is_lazy
 from .._typing import Array
-from ..axes import Axes, Axis, checked_axes
+from ..axes import Axes, Axis, axes_of_picture, checked_axes
+from ..intake import shape_of_samples
+from ..readers.entries import RATES, as_rate
 from ..readers.rules import BadFileError
 from .arrays import Stored
 
@@ -21,7 +24,8 @@ _VECTORS = {
     "wavelength": ("wavelengths", "wavelength"),
     "frequency": ("freqs", "frequencies"),
 }
-_RATES = ("sfreq", "fs", "srate", "fsample", "sampling_rate", "sample_rate", "samplingrate", "sampling_frequency")
+_FEWEST_PIXELS = 8  # along a side of an image
+_BRIGHT = 128  # least maximum of colours from 0 to 255: small numbers may be counts of anything
 _UNITS = {"s": "s", "ms": "ms", "us": "us", "nm": "nm", "um": "um", "hz": "Hz"}  # endings such as that of times_ms
 
 
@@ -67,19 +71,33 @@ def axes_in_container(held: Mapping[str, Stored], name: str, axis: int, taken: C
         return FoundAxes(None, ())
 
 
+def colours_in(X: Any) -> Axes | None:
+    """Return the axes of colour images, if unnamed samples look like these: rows x columns x 3, from 0 to 1 or to 255.
+
+    The values of a Dask array are not read, so that it must hold bytes.
+    """
+    shape = shape_of_samples(X)
+    if len(shape) != 3 or shape[2] != 3 or None in shape or min(shape[0] or 0, shape[1] or 0) < _FEWEST_PIXELS:
+        return None
+    if X.dtype == np.uint8:
+        return axes_of_picture()
+    if is_lazy(X) or X.dtype.kind not in "iuf" or not X.min() >= 0:
+        return None
+    most = X.max()
+    return axes_of_picture() if most <= 1 or _BRIGHT <= most <= 255 else None
+
+
 def sampling_rate(held: Mapping[str, Stored]) -> float | None:
     """Return the sampling frequency in Hz that a container states: a number such as sfreq, or a vector of times."""
     for array, stored in held.items():
-        own = array.rpartition("/")[2]
+        own, rate = array.rpartition("/")[2], stored.rate
         kind, unit = _meaning(own)
-        if own.lower() in _RATES and stored.is_numeric and prod(stored.shape) == 1:
-            rate = float(stored.read().ravel()[0])
-            if np.isfinite(rate) and rate > 0:
-                return rate
+        if own.lower() in RATES and stored.is_numeric and prod(stored.shape) == 1:
+            rate = as_rate(stored.read().ravel()[0].item())
         elif kind == "time" and (values := _vector(stored, prod(stored.shape))) is not None:
-            rate = _axis("time", stored.unit or unit, values).sfreq or 0.0
-            if rate > 0:
-                return rate
+            rate = as_rate(_axis("time", stored.unit or unit, values).sfreq)
+        if rate is not None:
+            return rate
     return None
 
 

@@ -9,13 +9,18 @@ import numpy as np
 
 from ..intake import shape_in_words
 from ..notebooks import facts_table
+from ..readers.rules import counted
 
 _MOST_CLASSES = 6
 
 
 def in_one_line(samples: Any) -> str:
     """Return number, shape, axes, classes and groups of a `SampleSet` in one line."""
-    parts = [f"{_count(samples)} of {shape_in_words(samples.sample_shape)}", _axes(samples), _classes(samples)]
+    parts = [
+        f"{counted(len(samples.data), 'sample')} of {shape_in_words(samples.sample_shape)}",
+        _axes(samples),
+        _classes(samples),
+    ]
     parts += [_groups(samples), f"from {samples.source}" if samples.source else ""]
     return f"SampleSet({'; '.join(part for part in parts if part)})"
 
@@ -23,7 +28,7 @@ def in_one_line(samples: Any) -> str:
 def as_table(samples: Any) -> str:
     """Return the same as HTML, with the notes."""
     rows = [
-        ("samples", f"{_count(samples)} of {shape_in_words(samples.sample_shape)}"),
+        ("samples", f"{counted(len(samples.data), 'sample')} of {shape_in_words(samples.sample_shape)}"),
         ("axes", _axes(samples)),
         ("classes", _classes(samples)),
         ("groups", _groups(samples)),
@@ -31,11 +36,6 @@ def as_table(samples: Any) -> str:
         *(("note", note) for note in samples.notes),
     ]
     return facts_table("SampleSet", [row for row in rows if row[1]])
-
-
-def _count(samples: Any) -> str:
-    count = len(samples.data)
-    return f"{count} sample{'' if count == 1 else 's'}"
 
 
 def _axes(samples: Any) -> str:
@@ -62,5 +62,4 @@ def _classes(samples: Any) -> str:
 def _groups(samples: Any) -> str:
     if samples.groups is None:
         return ""
-    count = len(np.unique(samples.groups))
-    return f"{count} group{'' if count == 1 else 's'}"
+    return counted(len(np.unique(samples.groups)), "group")

@@ -23,6 +23,7 @@ from ..readers.rules import (
     check_inside,
     check_regular,
     check_text,
+    counted,
     listed,
     parsing,
     require_package,
@@ -106,7 +107,7 @@ def read_stack(
         notes.append(f"the files hold numbers of different types, all of which became {data.dtype}")
     notes += [note(told[what], names[0]) for what, note in _NOTES.items() if what in told]
     if elsewhere:
-        count = _count(len(elsewhere), "file")
+        count = counted(len(elsewhere), "file")
         notes.append(f"{count} whose affine differs from that of {names[0]}, which is used, e.g. {elsewhere[0]}")
     return Stack(data, affine, notes)
 
@@ -118,11 +119,11 @@ def turned_note(turned: Sequence[str], first: str) -> str:
 
 
 def _opaque_note(files: Sequence[str], first: str) -> str:
-    return f"transparency that is the same everywhere was left out in {_count(len(files), 'image')}, e.g. {files[0]}"
+    return f"transparency that is the same everywhere was left out in {counted(len(files), 'image')}, e.g. {files[0]}"
 
 
 def _transparent_note(files: Sequence[str], first: str) -> str:
-    return f"{_count(len(files), 'image')} with transparent parts, put on white, e.g. {files[0]}"
+    return f"{counted(len(files), 'image')} with transparent parts, put on white, e.g. {files[0]}"
 
 
 _TURNED = "turned"
@@ -218,10 +219,6 @@ def _read_alike(
         data[position] = sample
         check_samples(folder / name, data[position : position + 1], "it", missing)
     return data
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _check_shape(first_path: Path, first: tuple[int, ...], path: Path, shape: tuple[int, ...]) -> None:
@@ -455,7 +452,7 @@ def _is_sample(path: Path) -> bool:
 def _no_samples(folder: Path, direct: Sequence[Path]) -> BadFileError:
     if direct:
         return BadFileError(
-            f"{folder}: has {_count(len(direct), 'file')}, but no class folders: put the files of every class into a "
+            f"{folder}: has {counted(len(direct), 'file')}, but no class folders: put the files of every class into a "
             "subfolder with its name, or give labels_from=... (command line: --labels-from)"
         )
     return BadFileError(
@@ -468,4 +465,4 @@ def _left_out(folder: Path, paths: Sequence[Path], noun: str, which: str) -> lis
     if not paths:
         return []
     verb = "was" if len(paths) == 1 else "were"
-    return [f"{_count(len(paths), noun)} {which} {verb} left out, e.g. {paths[0].relative_to(folder).as_posix()}"]
+    return [f"{counted(len(paths), noun)} {which} {verb} left out, e.g. {paths[0].relative_to(folder).as_posix()}"]

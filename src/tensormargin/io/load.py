@@ -33,7 +33,7 @@ from ..readers.rules import (
 from ..views import Shapes, shape_of
 from .arrays import Missing, Stored, check_samples, container_endings, container_kind, open_arrays
 from .bids import columns_of, groups_of, is_bids, labels_of, list_bids, participants_of
-from .container_axes import axes_in_container, sampling_rate
+from .container_axes import axes_in_container, colours_in, sampling_rate
 from .covariates import Coding
 from .described import as_table, in_one_line
 from .digests import check_sha256
@@ -91,6 +91,7 @@ from .loading import (
     describe_loading,
     known_from,
     loading_facts,
+    remembered_axes,
 )
 from .modes import stored_axes
 from .recordings import (
@@ -110,6 +111,10 @@ from .tables import Table, is_table, read_table
 _SAMPLES = ("X", "data", "samples", "images")
 _WHOLE = "can only be read whole, which one task does; convert it to .npy, HDF5 or Zarr if that is too much for memory"
 _WINDOW = "a part around events (command line: --tmin, --tmax, --delay, --detrend)"
+_COLOURS = (
+    "taken for colour images, rows x columns x red, green and blue, by the shape and the range of the samples; "
+    "mode_names=... (command line: --modes) changes that"
+)
 _LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"
 
 
@@ -449,7 +454,7 @@ def load_samples(
 
 def _load_like(path: str | Path, given: dict[str, Any], like: Any) -> SampleSet:
     """Return samples made as others were; remembered options that do not apply to this file are left out."""
-    known = known_from(like)
+    known = known_from(like)._replace(labels_given=given["labels"] is not None)
     remembered, without = defaults_from(known, given), dict[str, Any]()
     while True:
         try:
@@ -460,9 +465,9 @@ def _load_like(path: str | Path, given: dict[str, Any], like: Any) -> SampleSet:
             if not lost:
                 raise
             without |= {name: remembered.pop(name) for name in lost}
-    if known.loading.get("modes") and found.axes is None and known.fits(found.sample_shape):
-        found = replace(found, axes=like.axes)
-    found = turned_like(found, _known_affine(like), "the model's samples")
+    if found.axes is None:
+        found = replace(found, axes=remembered_axes(like, found.sample_shape))
+    found = turned_like(found, known_affine(like), "the model's samples")
     given_again = [name for name, value in given.items() if value is not None and name not in remembered]
     notes = contradictions(known, found.loading, given_again)
     silent = ("groups",) if found.target is not None else ("groups", "labels")
@@ -472,8 +477,8 @@ def _load_like(path: str | Path, given: dict[str, Any], like: Any) -> SampleSet:
     return replace(found, notes=(*found.notes, *(f"{path}: {note}" for note in notes)))
 
 
-def _known_affine(like: Any) -> Any:
-    """Return the affine of the samples of a model file, or of other samples."""
+def known_affine(like: Any) -> Any:
+    """Return the affine, or those of several views, of the samples of a model file, or of other samples."""
     return like.affine if isinstance(like, SampleSet) else like.facts.get("about", {}).get("affine")
 
 
@@ -487,6 +492,10 @@ def _load_one(path: str | Path, given: Mapping[str, Any], known: Known = NOTHING
     found = found if second is None else _with_labels(source, found, second)
     found = _with_warnings(_samples_first(source, found, second, asked, axes), use_groups=given["groups"] is not False)
     found = replace(found, axes=_axes_of(source, found, axes, given["mode_names"], given["mode_values"]))
+    if found.axes is None and found.affine is None and not known.loading.get("modes"):
+        colours = colours_in(found.data)
+        notes = (*found.notes, *(() if colours is None else (f"{source.name}: {_COLOURS}",)))
+        found = replace(found, axes=colours, notes=notes)
     found = _with_confounds(source, found, asked.confounds, second, asked.rules) if asked.confounds else found
     made = {**given, "kind": found.kind, "events": asked.events, "size": asked.size, "confounds": asked.confounds}
     stated = {"stated": dict(found.loading)} if found.loading else {}
@@ -867,9 +876,7 @@ def _from_bids(path: Path, asked: _Asked) -> SampleSet:
         names = [name for name, length in zip(files.names, lengths, strict=True) for _ in range(length)]
     kept = np.arange(len(names))
     if asked.need_labels or asked.labels is not None:
-        kept, target = _bids_labels(path, names, asked)
-        if len(kept) < len(names):
-            notes.append(f"{len(names) - len(kept)} samples of participants without a label were left out")
+        kept, target, notes = _bids_labels(path, names, asked)
     whole = runs is not None and len(kept) < len(names)
     names = [names[row] for row in kept]
     stack = _stacked(path, names, asked) if runs is None else runs._replace(data=runs.data[kept]) if whole else runs
@@ -879,16 +886,23 @@ def _from_bids(path: Path, asked: _Asked) -> SampleSet:
     return SampleSet(stack.data, target, groups, shown, stack.affine, "", kind, (*notes, *stack.notes))
 
 
-def _bids_labels(path: Path, names: Sequence[str], asked: _Asked) -> tuple[Array, Array | None]:
-    """Return the samples that have a label, and the labels; all samples, if only a model remembers the column."""
-    optional = not asked.need_labels and asked.labels == asked.known.loading.get("labels")
+def _bids_labels(path: Path, names: Sequence[str], asked: _Asked) -> tuple[Array, Array | None, list[str]]:
+    """Return the samples with a label, the labels, and notes; all samples, if only a model remembers the column."""
+    known, everyone = asked.known, np.arange(len(names))
+    remembered = not asked.need_labels and not known.labels_given and asked.labels == known.loading.get("labels")
     try:
         kept, target = labels_of(path, participants_of(path, asked.rules), names, asked.labels)
     except BadFileError:
-        if not optional:
+        if not remembered:
             raise
-        return np.arange(len(names)), None
-    return (np.arange(len(names)), None) if optional and len(kept) < len(names) else (kept, target)
+        return everyone, None, []
+    if len(kept) == len(names):
+        return kept, target, []
+    lacking = f"samples of participants without a label: {len(names) - len(kept)} of {len(names)}"
+    if remembered:
+        said = f"{lacking}; none is compared with its label unless --labels {asked.labels} leaves these out"
+        return everyone, None, [said]
+    return kept, target, [f"{lacking}, which were left out"]
 
 
 def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:

@@ -94,10 +94,14 @@ class DoesNotApplyError(BadFileError):
 
 
 class Known(NamedTuple):
-    """What new samples must be like: how those of a model were made, and the shape of one."""
+    """What new samples must be like: how those of a model were made, and the shape of one.
+
+    ``labels_given`` says whether the labels were named again for the new samples.
+    """
 
     loading: Mapping[str, Any]
     shape: Sequence[int | None] | None
+    labels_given: bool = False
 
     @property
     def are_cut(self) -> bool:
@@ -115,13 +119,25 @@ class Known(NamedTuple):
 
     def fits(self, shape: Any) -> bool:
         """Return whether one sample may have this shape."""
-        if self.shape is None or isinstance(shape, Mapping) or len(shape) != len(self.shape):
-            return False
-        return all(size in (None, own) for own, size in zip(shape, self.shape, strict=True))
+        return _fits(shape, self.shape)
 
 
 NOTHING_KNOWN = Known({}, None)
 """There is no model yet."""
+
+
+def _fits(shape: Any, known: Any) -> bool:
+    if known is None or isinstance(known, Mapping) or isinstance(shape, Mapping) or len(shape) != len(known):
+        return False
+    return all(size in (None, own) for own, size in zip(shape, known, strict=True))
+
+
+def remembered_axes(like: Any, shape: Any, view: str | None = None) -> Any:
+    """Return the axes that were given by hand for the samples of a model, or for one of their views, if they fit."""
+    known, axes = like.sample_shape, like.axes
+    if view is not None:
+        known, axes = ((own or {}).get(view) for own in (known, axes))
+    return axes if like.loading.get("modes") and _fits(shape, known) else None
 
 
 def known_from(like: Any) -> Known:

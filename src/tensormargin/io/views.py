@@ -18,8 +18,10 @@ from ..views import COVARIATES, Views
 from .arrays import container_kind, open_arrays
 from .covariates import Coding
 from .labels import GROUPS, LABELS, PATHS, clean, from_text
-from .load import SampleSet, load_samples
+from .load import SampleSet, known_affine, load_samples
+from .loading import remembered_axes
 from .models import ModelFile
+from .several import turned_like
 from .tables import is_list, is_table, read_table
 
 _IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
@@ -125,17 +127,17 @@ def load_views(
     given = _files(views)
     names = _names(path, own, given, covariates is not None, known)
     described = {key: options.pop(key, None) or {} for key in ("mode_names", "mode_values")}
-    parts = [
-        load_samples(path, samples=name, missing=True, **options, **_of_view(described, view))
-        for name, view in zip(own, names, strict=False)
-    ]
+    parts: list[SampleSet] = []
+    for name, view in zip(own, names, strict=False):
+        found = load_samples(path, samples=name, missing=True, **options, **_of_view(described, view))
+        parts.append(_like_known(found, view, options.get("like"), found))
     main = parts[0]
     ids = _main_ids(path, main, options.get("labels_from"), rules)
     made = [
         _Part(name, part.data, str(path), part.kind, part.affine, part.axes, part.unit)
         for name, part in zip(names, parts, strict=False)
     ]
-    notes = list(main.notes)
+    notes = [note for part in parts for note in part.notes]
     for name, (_, file) in zip(names[len(own) :], given, strict=True):
         part, more = _other_file(name, file, path, main, ids, options, _of_view(described, name))
         made.append(part)
@@ -349,6 +351,7 @@ def _other_file(
     found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed, **described)
     others = [one for one in [_ids_in(file, len(found.data), rules)] if one is not None] + _ids_of_names(found.names)
     rows, said = _rows(file, others, len(found.data), path, ids, len(main.data))
+    found = _like_known(found, name, options.get("like"), main)
     there = rows >= 0
     if (
         found.target is not None
@@ -362,6 +365,16 @@ def _other_file(
         )
     part = _Part(name, _at(found.data, rows), str(file), found.kind, found.affine, found.axes, found.unit)
     return part, [*found.notes, said]
+
+
+def _like_known(found: SampleSet, view: str, like: Any, main: SampleSet) -> SampleSet:
+    """Return a view in the orientation of a model's, or else of the first file, with modes that a model remembers."""
+    known = None if like is None else known_affine(like)
+    affine = known.get(view) if isinstance(known, Mapping) else None
+    found = turned_like(found, *((main.affine, main.source) if affine is None else (affine, "the model's samples")))
+    if like is None or found.axes is not None:
+        return found
+    return replace(found, axes=remembered_axes(like, found.sample_shape, view))
 
 
 def _of_view(described: Mapping[str, Mapping[str, Any]], view: str) -> dict[str, Any]:

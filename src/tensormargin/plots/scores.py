@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Array
+from ..readers.rules import counted
 from ._style import (
     BLUE,
     DARK,
@@ -275,7 +276,7 @@ def _best(candidates: Iterable[_Candidate]) -> _Candidate:
 def _tied(candidates: Iterable[_Candidate], score: float) -> str:
     """Return with how many other candidates one of this score is tied, for a legend."""
     others = sum(round(one.score, 12) == round(score, 12) for one in candidates) - 1
-    return f",\ntied with {others} other{'s' if others > 1 else ''}" if others > 0 else ""
+    return f",\ntied with {counted(others, 'other')}" if others > 0 else ""
 
 
 def _best_of_each(candidates: list[_Candidate], key: Callable[[_Candidate], Any]) -> list[_Candidate]:

@@ -17,6 +17,7 @@ from .._validation import all_finite, reject_not_finite
 from ..axes import AnyAxes, mode_number
 from ..intake import is_ragged, shape_in_words, shape_of_samples
 from ..metadata import Metadata
+from ..space import turned_to
 from ..views import COVARIATES, Views, shape_of
 from .confounds import Deconfound
 from .lengths import EqualLength
@@ -91,6 +92,13 @@ class MaskImage:
     entries: Array
     affine: Array | None
     source: str
+
+    def turned(self, affine: Any) -> MaskImage:
+        """Return the mask in the orientation of an affine, or of that of the only view that has one."""
+        affine = next(iter(affine.values()), None) if isinstance(affine, Mapping) else affine
+        if self.affine is None or affine is None or self.entries.ndim != 3 or np.allclose(self.affine, affine):
+            return self
+        return MaskImage(*turned_to(self.entries, self.affine, affine), self.source)
 
     def check(self, shape: Any, affine: Any) -> None:
         """Raise ValueError unless samples of this shape and affine lie where the mask does."""
@@ -364,12 +372,16 @@ class Recipe:
             )
         return _mode(mode)
 
-    def numbered(self, axes: AnyAxes, shape: Any) -> Recipe:
+    def numbered(self, axes: AnyAxes, shape: Any, affine: Any = None) -> Recipe:
         """Return the recipe with modes by number, for samples of these axes and shape; steps get arrays without names.
 
-        Raise ValueError, with the names that there are, for a name that is none of them.
+        Masks from files are turned to the orientation of the samples. Raise ValueError, with the names that there are,
+        for a name that is none of them.
         """
-        return replace(self, length=_numbered(self.length, axes, shape), scale=_numbered(self.scale, axes, shape))
+        masks = {"mask": self.mask, "crop": self.crop}
+        turned = {name: one.turned(affine) for name, one in masks.items() if isinstance(one, MaskImage)}
+        named = {"length": _numbered(self.length, axes, shape), "scale": _numbered(self.scale, axes, shape)}
+        return replace(self, **named, **turned)
 
     def words(self) -> list[str]:
         """Return one sentence per step."""

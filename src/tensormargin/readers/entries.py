@@ -11,6 +11,8 @@ import numpy as np
 from .rules import quoted
 
 _LONGEST_TEXT = 200  # characters of a name or a unit
+RATES = ("sfreq", "fs", "srate", "fsample", "sampling_rate", "sample_rate", "samplingrate", "sampling_frequency")
+"""Names of arrays and attributes that hold a sampling frequency, in lower case."""
 NUMBERS, READABLE = "biuf", "biufcSUT"  # NumPy type kinds: real numbers; the same with complex numbers and text
 
 
@@ -38,6 +40,8 @@ class Entry(NamedTuple):
         Unit of its entries.
     packing : dict or None
         How the entries of a netCDF file become numbers, see `packing_of`.
+    rate : float or None
+        Sampling frequency in Hz, as an attribute states it.
     """
 
     shape: tuple[int, ...]
@@ -50,6 +54,7 @@ class Entry(NamedTuple):
     scales: tuple[str | None, ...] | None = None
     unit: str = ""
     packing: dict[str, float] | None = None
+    rate: float | None = None
 
 
 def entry_of(name: str, shape: Sequence[int], dtype: Any, pieces: Sequence[int] | None = None) -> Entry:
@@ -151,6 +156,18 @@ def with_attributes(entry: Entry, dims: Sequence[str] | None, attributes: Mappin
         unit=text_of(unit) if isinstance(unit, bytes | str) else "",
         packing=packing_of(attributes),
     )
+
+
+def rate_in(*attributes: Mapping[str, Any]) -> float | None:
+    """Return the sampling frequency among the attributes of an array, or else of its group or file."""
+    found = (as_rate(_one(marks[name])) for marks in attributes for name in marks if name.lower() in RATES)
+    return next((rate for rate in found if rate is not None), None)
+
+
+def as_rate(value: Any) -> float | None:
+    """Return a number as a sampling frequency in Hz; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < float("inf") else None
 
 
 def packing_of(attributes: Mapping[str, Any]) -> dict[str, float] | None:

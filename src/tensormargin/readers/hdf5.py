@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from .entries import Entry, described, entry_of, texts_of, unusable, variable, with_attributes
+from .entries import RATES, Entry, described, entry_of, rate_in, texts_of, unusable, variable, with_attributes
 from .messages import ALLOCATOR, Array
 from .rules import (
     MOST_DEPTH,
@@ -170,7 +170,7 @@ def _entry(name: str, dataset: Any, rules: FileRules) -> Entry:
 
 
 def _with_dimensions(entry: Entry, dataset: Any) -> Entry:
-    """Return the description of a data set with the names, scales and units that the file states."""
+    """Return the description of a data set with the names, scales, units and rate that the file states."""
     if entry.fault is not None or not entry.shape:
         return entry
     # Whatever is wrong with attributes and scales, the samples themselves may be in order.
@@ -182,7 +182,12 @@ def _with_dimensions(entry: Entry, dataset: Any) -> Entry:
             names = names if any(names) else texts_of(_small_attribute(dataset, attribute)) or names
         pairs = zip(names, scales, strict=True)
         names = [name or ("" if one is None else one.name.rpartition("/")[2]) for name, one in pairs]
-        return described(entry, names, unit, [None if one is None else one.name.lstrip("/") for one in scales])
+        marks = [
+            {name: _small_attribute(place, name) for name in place.attrs if name.lower() in RATES}
+            for place in (dataset, dataset.parent, dataset.file)
+        ]
+        scale_names = [None if one is None else one.name.lstrip("/") for one in scales]
+        return described(entry, names, unit, scale_names)._replace(rate=rate_in(*marks))
     except (ValueError, TypeError, KeyError, RuntimeError, OSError, AttributeError, IndexError):
         return entry
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.io import netcdf_file
 
-from .entries import Entry, entry_of, with_attributes
+from .entries import Entry, entry_of, rate_in, with_attributes
 from .messages import Array
 from .rules import FileRules, check_members
 
@@ -26,6 +26,7 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
             if only in (None, name):
                 values, dims = _values(one, of_numbers)
                 entry = entry_of(name, values.shape, values.dtype)._replace(value=values)
+                entry = entry._replace(rate=rate_in(one._attributes, file._attributes))
                 found[name] = with_attributes(entry, dims, one._attributes)
         return found
 

@@ -179,6 +179,11 @@ def quoted(name: str) -> str:
     return shown if len(name) <= _MOST_NAME else f"{shown[:_MOST_NAME]}..."
 
 
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with its noun, in the plural if needed."""
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
 def listed(names: Iterable[str], total: int | None = None) -> str:
     """Return the first names with commas between them, and how many more there are.
 

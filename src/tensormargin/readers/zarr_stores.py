@@ -15,7 +15,7 @@ import numpy as np
 import zarr
 from zarr.core.buffer import default_buffer_prototype
 
-from .entries import Entry, described, entry_of, texts_of
+from .entries import Entry, described, entry_of, rate_in, texts_of
 from .messages import ALLOCATOR, Array
 from .rules import (
     BadFileError,
@@ -43,21 +43,21 @@ def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Ent
             arrays = {ONLY: root}
         else:
             arrays = dict(_arrays(path, root)) if only is None else {only: root[only]}
-        return {name: describe(name, array) for name, array in sorted(arrays.items())}
+        return {name: describe(name, array, root.attrs) for name, array in sorted(arrays.items())}
 
 
-def describe(name: str, array: Any) -> Entry:
-    """Return the description of an array; one that would be unpickled cannot be used."""
+def describe(name: str, array: Any, common: Any = None) -> Entry:
+    """Return the description of an array, with attributes of the store; one that would be unpickled cannot be used."""
     codecs = (*(array.filters or ()), *(array.compressors or ()))
     pickled = any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs)
     entry = entry_of(name, array.shape, object if pickled else array.dtype, array.shards or array.chunks)
     if entry.fault is not None:
         return entry
     marks = array.attrs
-    names = texts_of(marks.get("_ARRAY_DIMENSIONS") or marks.get("dims"))
-    return described(
-        entry, names or getattr(array.metadata, "dimension_names", None) or (), marks.get("units", marks.get("unit"))
-    )
+    stated = texts_of(marks.get("_ARRAY_DIMENSIONS") or marks.get("dims"))
+    names = stated or getattr(array.metadata, "dimension_names", None) or ()
+    entry = entry._replace(rate=rate_in(marks, common or {}))
+    return described(entry, names, marks.get("units", marks.get("unit")))
 
 
 def read_array(path: Path, name: str, where: tuple[slice, ...], rules: FileRules) -> Array:

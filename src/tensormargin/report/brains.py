@@ -15,7 +15,7 @@ from ..intake import shape_in_words
 from ..io import BadFileError, SampleSet
 from ..io.images import read_nifti
 from ..model_steps import meaning_of_sign
-from ..readers.rules import DEFAULT_RULES, FileRules
+from ..readers.rules import DEFAULT_RULES, FileRules, counted
 from ..space import Orientation, resampled
 
 _MOST_CLUSTERS = 15
@@ -140,7 +140,7 @@ def cluster_content(names: Sequence[str], kind: str, maps: Array, affine: Any) -
 
 
 def _in_words(table: ClusterTable) -> str:
-    count = f"{len(table)} cluster{'' if len(table) == 1 else 's'}"
+    count = counted(len(table), "cluster")
     shown = f", the {_MOST_CLUSTERS} largest peaks of which are listed" if len(table) > _MOST_CLUSTERS else ""
     return (
         f"{count} of {_SMALLEST} or more entries of at least {table.threshold:.3g} in absolute value, half of the "

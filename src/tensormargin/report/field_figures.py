@@ -17,7 +17,7 @@ from ..affine import NotAffineError
 from ..axes import AnyAxes, Axes, Axis, colour_mode
 from ..io import SampleSet
 from ..model_steps import axes_of_maps, classifier_of, meaning_of_sign, problem_names, sample_shape
-from ..plots import electrode_positions, plot_butterfly, plot_channels, plot_map, plot_spectra, plot_topographies
+from ..plots import electrode_positions, plot_butterfly, plot_channels, plot_spectra, plot_topographies
 from ..plots.channels import WAVENUMBERS
 from ..plots.maps import plot_pictures
 from ..plots.topography import FEWEST_CHANNELS
@@ -87,13 +87,10 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
     if drawn is None:
         return None
     what, maps, means = drawn
+    if wanted == COLOURS:
+        return _colours(axes, means)
     names, problems = problem_names(model), problems[:_MOST_PROBLEMS]
-    draw = {
-        CHANNELS: _channel_pictures,
-        SPECTRA: _spectral_pictures,
-        IMAGE: _image_pictures,
-        COLOURS: _colour_pictures,
-    }[wanted]
+    draw = {CHANNELS: _channel_pictures, SPECTRA: _spectral_pictures, IMAGE: _image_pictures}[wanted]
     groups = [
         {"name": names[k], "pictures": draw(maps[k], axes, f"{what}, {names[k]}", means)}
         for k in problems
@@ -101,7 +98,7 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
     ]
     if wanted == CHANNELS:
         groups = _with_components(model, problems, axes, groups)
-    heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes", COLOURS: "Colours"}[wanted]
+    heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes"}[wanted]
     text = f"The {what} on the axes of the samples: {' x '.join(axis.label or '?' for axis in axes)}."
     text += "" if what == "activation pattern" else " Only patterns should be interpreted, which need the samples."
     if len(problems) < len(names):
@@ -250,16 +247,15 @@ def _image_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, F
     return [_wide(plot_channels, values, axes, label=_scale(title), caption=f"Along both modes: {title}.", height=3.4)]
 
 
-def _colour_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
-    if colour_mode(axes, values.shape) is None:
-        return []
-    caption = f"Red, green and blue, with one scale: {title}."
-    drawn = [_wide(plot_map, values, mode_axes=axes, label=_scale(title), caption=caption, height=3.0)]
-    if means:
-        caption = "The mean picture of each class, in its colours."
-        some = dict(list(means.items())[:_MOST_MEANS])
-        drawn.append(_wide(plot_pictures, some, axes, caption=caption, height=2.6 * (1 + (len(some) - 1) // 5)))
-    return drawn
+def _colours(axes: Axes, means: Mapping[str, FloatArray]) -> Section | None:
+    """Return the mean picture of each class; the maps themselves are drawn as red, green and blue by the viewer."""
+    some = dict(list(means.items())[:_MOST_MEANS])
+    if not some or any(colour_mode(axes, one.shape) is None for one in some.values()):
+        return None
+    shown = f" (the first {len(some)} of {len(means)})" if len(some) < len(means) else ""
+    caption = f"The mean picture of each class{shown}, in its colours."
+    drawn = _wide(plot_pictures, some, axes, caption=caption, height=2.6 * (1 + (len(some) - 1) // 5))
+    return Section("Colours", "field.html", {"text": "", "groups": [{"pictures": [drawn]}]})
 
 
 def _scale(title: str) -> str:

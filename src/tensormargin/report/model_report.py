@@ -32,6 +32,7 @@ from ..plots import (
     plot_search,
 )
 from ..preparation.confounds import listed
+from ..readers.rules import counted
 from ..statements import (
     CONFOUNDS_WARNING,
     describe_chosen,
@@ -167,7 +168,7 @@ def data_section(data: Mapping[str, Any]) -> Section:
         "data.html",
         {"data": data, "largest": max(row["count"] for row in classes)},
         folded=len(classes) > _FEW_CLASSES and not data.get("warnings"),
-        gist=f"{data['n_samples']} samples of {len(classes)} classes",
+        gist=f"{counted(data['n_samples'], 'sample')} of {counted(len(classes), 'class', 'classes')}",
     )
 
 
@@ -275,7 +276,7 @@ def _tied_in_words(search: Any) -> str:
     results = search.cv_results_
     scores = np.round(np.asarray(results["mean_test_score"], float), 12)
     tied = int(np.sum(_raced_to_the_end(results) & (scores == scores[search.best_index_]))) - 1
-    return f", tied with {tied} other{'s' if tied > 1 else ''}" if tied > 0 else ""
+    return f", tied with {counted(tied, 'other')}" if tied > 0 else ""
 
 
 def _choice_in_words(chosen: Mapping[str, Any]) -> str:
@@ -369,7 +370,7 @@ def _margins_in_words(report: MarginReport) -> str:
     sides = [("rest" if negative is None else negative, -1), (positive, 1)]
     own = [(name, report.margins[report.signs == sign]) for name, sign in sides]
     means = "; ".join(
-        f"{name}: {len(some)} samples, mean {short_number(some.mean())}" for name, some in own if len(some)
+        f"{name}: {counted(len(some), 'sample')}, mean {short_number(some.mean())}" for name, some in own if len(some)
     )
     return f"Histograms of margins. {means}. {percent(report.cantelli.rate)} % of the margins are not positive."
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 
 from ..methods import METHODS
+from ..readers.rules import counted
 from .summary import CellSummary, Difference
 
 MARGIN_TERMS = (("LMDM", "SVM"), ("SPMD-LRT", "STM"), ("TuSPMD-LRT", "STuM"))
@@ -99,14 +100,10 @@ def _counts(one: TableResults) -> str:
         cells = [cell for cell in one.cells if (cell.data, cell.size) == column]
         splits = max(cell.n_splits for cell in cells)
         problems = cells[0].n_fits // cells[0].n_splits
-        text = f"{heading}: {_count(splits, 'split')} of {_count(problems, 'binary problem')}"
+        text = f"{heading}: {counted(splits, 'split')} of {counted(problems, 'binary problem')}"
         fewer = [f"{variant_name(c.method, c.tuned)} {c.n_splits}" for c in cells if c.n_splits < splits]
         parts.append(text + (f" (but {', '.join(fewer)})" if fewer else ""))
     return "Means over: " + "; ".join(parts) + ".\n"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _accuracy(cell: CellSummary, best: float, with_paper: bool) -> str:
