@@ -11,6 +11,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -424,14 +425,13 @@ def _one_volume(image: Any) -> Array:
 
 def _in_one_orientation(images: Sequence[Any]) -> list[Any]:
     """Return images turned to the orientation of the first one; no value changes. Others are returned unchanged."""
-    from nibabel.orientations import io_orientation, ornt_transform
-
+    known: Any = import_module("nibabel.orientations")
     turned, wanted = list(images), None
     for place, image in enumerate(images):
-        own = io_orientation(image.affine) if hasattr(image, "as_reoriented") else np.array(np.nan)
+        own = known.io_orientation(image.affine) if hasattr(image, "as_reoriented") else np.array(np.nan)
         if np.isfinite(own).all():
             wanted = own if wanted is None else wanted
-            turned[place] = image.as_reoriented(ornt_transform(own, wanted))
+            turned[place] = image.as_reoriented(known.ornt_transform(own, wanted))
     return turned
 
 

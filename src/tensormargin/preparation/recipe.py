@@ -378,10 +378,9 @@ class Recipe:
         Masks from files are turned to the orientation of the samples. Raise ValueError, with the names that there are,
         for a name that is none of them.
         """
-        masks = {"mask": self.mask, "crop": self.crop}
-        turned = {name: one.turned(affine) for name, one in masks.items() if isinstance(one, MaskImage)}
-        named = {"length": _numbered(self.length, axes, shape), "scale": _numbered(self.scale, axes, shape)}
-        return replace(self, **named, **turned)
+        mask, crop = (one.turned(affine) if isinstance(one, MaskImage) else one for one in (self.mask, self.crop))
+        length, scale = (_numbered(one, axes, shape) for one in (self.length, self.scale))
+        return replace(self, mask=mask, crop=crop, length=length, scale=scale)
 
     def words(self) -> list[str]:
         """Return one sentence per step."""
