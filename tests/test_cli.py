@@ -286,7 +286,7 @@ def test_auto_chooses_and_predicts_on_real_data(data_folder, tmp_path, n_classes
         kept = np.isin(stored[f"y_{part}"], np.unique(stored["y_train"])[-n_classes:])
         np.savez(tmp_path / f"{part}.npz", X=stored[f"X_{part}"][kept], y=stored[f"y_{part}"][kept])
     fit = ("fit", tmp_path / "train.npz", "-o", tmp_path / "m.skops", "--auto", "--jobs", "1", *folds)
-    assert "models: one weight per view (channels_scaled: full weight, smoothed: " in succeeded(*fit)
+    assert "models: one full weight per view (channels_scaled, smoothed, " in succeeded(*fit)
     out = json.loads(
         succeeded("predict", tmp_path / "m.skops", tmp_path / "test.npz", "-o", tmp_path / "p.csv", "--json")
     )

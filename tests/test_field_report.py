@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 
+import conftest
 import matplotlib as mpl
 import nibabel
 import numpy as np
@@ -222,23 +222,10 @@ def test_the_command_draws_over_a_background(brain, tmp_path):
 # in the browser
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    selenium = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
-    if shutil.which("chromium") is None:
-        pytest.skip("needs Chromium")
-    options = selenium.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(argument)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
-    driver = selenium.Chrome(options=options, service=selenium.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture
-def opened(browser, brain):
-    browser.get((brain[1] / "report.html").resolve().as_uri())
+@pytest.fixture(params=[1280, 390])
+def opened(request, browser, brain):
+    """Return the browser with a page of volumes, on a large screen and on a telephone."""
+    conftest.opened(browser, (brain[1] / "report.html").resolve(), request.param)
     assert browser.get_log("browser") == []
     return browser
 
@@ -311,3 +298,19 @@ def test_small_values_can_be_hidden(opened):
     assert bright() == 0
     choose(opened, "[data-opacity]", "100")
     assert "hidden below" in opened.find_element("css selector", "[data-range]").text
+
+
+def test_the_cuts_fit_the_screen(opened):
+    width = opened.execute_script("return window.innerWidth")
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+    boxes = opened.execute_script(
+        "return [...document.querySelectorAll('.frame')].map((one) => one.getBoundingClientRect())"
+        ".map((box) => [box.left, box.right, box.top])"
+    )
+    assert all(0 <= left < right <= width for left, right, _ in boxes)
+    assert len({round(top) for _, _, top in boxes}) == (1 if width == 1280 else 3)  # below each other on a telephone
+    controls = opened.execute_script(
+        "return [...document.querySelectorAll('[data-viewer] input, [data-viewer] select')]"
+        ".map((one) => one.getBoundingClientRect().right)"
+    )
+    assert max(controls) <= width

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -36,10 +38,11 @@ from tensormargin.report.evaluation_sections import (
     evaluation_lead,
 )
 from tensormargin.report.verdicts import comparison_limits, limits, model_sentence
+from tensormargin.selection import kinds
 from tensormargin.statements import percent, points, short_number
 from tensormargin.views import Views
 
-KINDS = ("eeg", "volumes", "patches", "views", "many classes")
+KINDS = ("eeg", "volumes", "patches", "views", "representations", "many classes")
 NEGATIVE_ZERO = re.compile(r"[-\u2212]0(\.0+)?(?![\d.]*[1-9])(?!\d)")
 
 
@@ -50,6 +53,7 @@ def samples_of(kind):
         "volumes": ((5, 6, 4), 2),
         "patches": ((3, 3, 12), 3),
         "views": ((6, 5), 2),
+        "representations": ((6, 40), 4),
         "many classes": ((2, 5), 8),
     }[kind]
     count = max(24, 4 * classes)
@@ -60,6 +64,15 @@ def samples_of(kind):
     groups = np.arange(count) // classes if kind == "patches" else None
     data = Views(eeg=X, age=X[:, :2, 0]) if kind == "views" else X
     return SampleSet(data, labels, groups, None, None, f"{kind}.npz", "NumPy archive", ())
+
+
+@contextmanager
+def side_by_side():
+    """Let searches for series try no representation by itself."""
+    series = replace(kinds.KINDS["series"], alone=())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kinds, "KINDS", {**kinds.KINDS, "series": series})
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,7 +98,9 @@ def reports(folder):
             samples = samples_of(kind)
             form = {} if kind == "views" else {"decomposition": "cp", "rank": 1}
             plan = FitPlan(folds=2, outer_folds=2, permutations=2 if kind == "eeg" else 0, **form)
-            with fewer_models("TensorMarginClassifierCV", lams=(0.1, 1)):
+            if kind == "representations":  # of series, all side by side
+                plan = FitPlan(folds=2, outer_folds=2, auto=True, kind="series")
+            with fewer_models("TensorMarginClassifierCV", lams=(0.1, 1)), side_by_side():
                 fitted = fit_and_evaluate(samples, plan)
             facts = save_model(folder / f"{kind}.skops", fitted.model, fitted.about)
             page, path = model_page(fitted.model, facts, samples), folder / f"{kind}.html"
@@ -523,7 +538,7 @@ def test_six_screens_before_anything_is_opened(browser, reports, pictures):
 
     for path in (*(reports(kind)[4] for kind in KINDS), pictures):
         opened(browser, path, 1280)
-        assert browser.execute_script("return document.documentElement.scrollHeight") <= 6 * 900
+        assert browser.execute_script("return document.documentElement.scrollHeight") <= 6 * 800
     opened(browser, reports("views")[4], 1280)
     headings = (
         "return [...document.querySelectorAll('section h2')].map((one) => [one.textContent, !!one.closest('details')])"

@@ -231,6 +231,13 @@ class TestRecords:
         assert found.used.all()
         assert not found.far.any()
 
+    def test_copies_in_another_type_are_found(self):
+        X = np.random.default_rng(0).standard_normal((30, 4, 5))
+        X[0, 0, 0] = -0.0
+        record = TrainingRecord.of(X[:20])
+        assert record.compare(X.astype(np.float32)).used.tolist() == [True] * 20 + [False] * 10
+        assert not record.compare(X * (1 + 1e-6)).used[1:].any()
+
     def test_of_samples_that_differ_in_length(self):
         rng = np.random.default_rng(0)
         X = np.empty(30, object)

@@ -76,9 +76,18 @@ def _of_chunk(part: Array) -> Survey:
     return Survey(*_finite_range(rows), np.frombuffer(b"".join(map(digest, rows)), np.uint64).reshape(-1, 2))
 
 
-def digest(sample: Array) -> bytes:
-    """Return a checksum of a sample: of its entries in C order."""
-    return hashlib.blake2b(sample.tobytes(), digest_size=16).digest()
+def digest(sample: Array, dtype: str | None = None, size: int = 16) -> bytes:
+    """Return a checksum of a sample: of its entries in C order.
+
+    With a ``dtype`` of floating-point numbers it is that of the shape and of the entries rounded to this type, so that
+    copies in other types have the same one.
+    """
+    if dtype is None:
+        return hashlib.blake2b(sample.tobytes(), digest_size=size).digest()
+    with np.errstate(over="ignore"):
+        entries = sample.astype(dtype) + np.zeros((), dtype)  # without negative zeros
+    entries[np.isnan(entries)] = np.nan
+    return hashlib.blake2b(str(sample.shape).encode() + entries.tobytes(), digest_size=size).digest()
 
 
 def _finite_range(rows: Array) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,9 @@ from .model_steps import (
 )
 from .preparation import takes_nan, takes_ragged
 from .progress import Progress
-from .readers.rules import listed
 from .representations import Patches
-from .training_record import ComparedSamples, OtherScale, Summary, TrainingRecord, joined_summaries, summary_parts
+from .sample_summaries import Summary, joined_summaries, summary_parts
+from .training_record import ComparedSamples, OtherScale, TrainingRecord
 from .views import Views
 from .waiting import computed
 
@@ -62,85 +62,6 @@ class Predictions:
     columns: dict[str, Array]
     made_by: str | None = None
     compared: ComparedSamples | None = None
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How predictions agree with labels. Labels that the model does not know are left out and counted.
-
-    Attributes
-    ----------
-    accuracy : float or None
-        None if there are no labels, or none that the model knows.
-    n_known : int
-        Number of samples with a label that the model knows.
-    unknown : dict of str to int
-        Number of samples by label that it does not know.
-    new_accuracy : float or None
-        Accuracy on those that were not used in the fit.
-    n_new : int or None
-        Number of those; None if it is not known.
-    """
-
-    accuracy: float | None
-    n_known: int
-    unknown: dict[str, int]
-    new_accuracy: float | None = None
-    n_new: int | None = None
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The agreement as JSON types."""
-        return {
-            "accuracy": self.accuracy,
-            "n_known": self.n_known,
-            "n_unknown": sum(self.unknown.values()),
-            "unknown_labels": list(self.unknown),
-            "accuracy_on_new": self.new_accuracy,
-            "n_new": self.n_new,
-        }
-
-    def lines(self, which: str, what: str = "samples") -> list[str]:
-        """Return the accuracy in words, nothing without labels.
-
-        Parameters
-        ----------
-        which : str
-            Which samples these are, if the model knows all of their labels.
-        what : str
-            What a sample is, in the plural.
-        """
-        labels = listed(self.unknown)
-        if self.accuracy is None:
-            return [f"No accuracy: the labels {labels} are none of the model's classes"] if labels else []
-        share = f"{100 * self.accuracy:.2f} %"
-        said = f"Accuracy on {which}: {share}"
-        if labels:
-            n_unknown = sum(self.unknown.values())
-            said = (
-                f"Accuracy on {self.n_known} {what} of known classes: {share}; {n_unknown} {what} of classes the model "
-                f"does not know ({labels}) left out"
-            )
-        if self.new_accuracy is None or self.n_new == self.n_known:
-            return [said]
-        return [said, f"Accuracy on the {self.n_new} of them not used in the fit: {100 * self.new_accuracy:.2f} %"]
-
-
-def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], used: Array | None = None) -> Agreement:
-    """Return how predictions agree with labels, compared as text; ``used`` says which were used in the fit."""
-    if labels is None:
-        return Agreement(None, 0, {})
-    given = labels.astype(str)
-    right, known = given == predicted.astype(str), np.isin(given, [str(label) for label in classes])
-    unknown = dict(sorted(Counter(given[~known].tolist()).items()))
-    if used is None:
-        return Agreement(_share(right[known]), int(known.sum()), unknown)
-    new = known & ~used
-    return Agreement(_share(right[known]), int(known.sum()), unknown, _share(right[new]), int(new.sum()))
-
-
-def _share(right: Array) -> float | None:
-    return float(right.mean()) if right.size else None
 
 
 def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> None:
@@ -406,24 +327,6 @@ def scene_predictions(
             progress(rows.stop, len(positions), "pixels")
     known = [one for one in compared if one is not None]
     return found.reshape(scene.data.shape[:2]), ComparedSamples.joined(known) if known else None
-
-
-def agreement_on_scene(predicted: Array, scene: Scene, classes: Sequence[Any], used: Array | None = None) -> Agreement:
-    """Return how predictions agree with the ground truth, on the pixels that have a class.
-
-    Raise `BadFileError` if none of its classes is one of the model's.
-    """
-    if scene.truth is None:
-        return agreement(predicted, None, classes)
-    marked = scene.truth != scene.background
-    known = None if used is None else used.reshape(marked.shape)[marked]
-    found = agreement(predicted[marked], scene.truth[marked], classes, known)
-    if found.unknown and not found.n_known:
-        raise BadFileError(
-            f"{scene.source}: the classes of the ground truth must be those of the model, {listed(map(str, classes))}; "
-            f"got {listed(found.unknown)}. Give the same --names as for `tensormargin patches`, or none"
-        )
-    return found
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:

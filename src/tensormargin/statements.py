@@ -90,10 +90,11 @@ def describe_model(classifier: TensorMarginClassifier, steps: Sequence[Any] = ()
 
 
 def _describe_views(classifier: TensorMarginClassifier) -> str:
-    """Return the rank of the weight of each view in words."""
-    return (
-        f"one weight per view ({', '.join(f'{name}: {describe_view(classifier, name)}' for name in classifier.rank_)})"
-    )
+    """Return the rank of the weight of each view in words, once if it is the same for all."""
+    said = {name: describe_view(classifier, name) for name in classifier.rank_}
+    if len(set(said.values())) == 1 and "left out" not in said.values():
+        return f"one {next(iter(said.values()))} per view ({', '.join(said)})"
+    return f"one weight per view ({', '.join(f'{name}: {words}' for name, words in said.items())})"
 
 
 def describe_view(classifier: TensorMarginClassifier, name: str) -> str:

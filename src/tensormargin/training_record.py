@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
-from math import ceil, prod
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._namespace import as_array, dtype_of, is_lazy, to_host
 from ._typing import Array
-from ._validation import chunked_along_samples
-from .intake import is_ragged, shape_of_samples
 from .readers.rules import listed
-from .views import Views, views_or_samples
-from .waiting import computed
+from .sample_summaries import DIGEST_BYTES, FLOOR, MOST_CELLS, ONE, Summary, grid_of, summaries, views_by_name
+from .views import views_or_samples
 
-_DIGEST_BYTES = 8
 _MOST_DIGESTS = 2**17  # of more samples none are kept: the record would be larger than most models
-_CELLS = 32  # of the grid of means
-_MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every second, third, ... along each mode
-_BYTES_AT_ONCE = 2**24
 _FOLDS = 10
 _FEWEST = 5  # training samples whose distances say something
 _RIDGE = 0.05  # least share of the identity in the correlations of the descriptors
 _FACTOR = 10.0  # ratio of scales that is another unit
 _FEW = 5  # new samples of which the median may be that of an unusual one
-_FLOOR = 1e-6  # standard deviation of a constant sample, relative to the scale of the training samples
-_ONE = ""  # name of the only view
-
-
-class Summary(NamedTuple):
-    """What one pass over samples keeps: a digest, the root mean square and descriptors of each sample.
-
-    ``moments`` are the mean and the standard deviation. All are NaN for a sample that lacks the view.
-    """
-
-    digests: Array
-    scale: Array
-    moments: Array
-    descriptors: Array
 
 
 @dataclass(frozen=True)
@@ -176,8 +152,8 @@ class TrainingRecord:
             Unit of the entries.
         """
         X = views_or_samples(X, ragged=True)
-        units = unit if isinstance(unit, Mapping) else {_ONE: unit}
-        grids = {name: _grid(view) for name, view in _views(X).items()}
+        units = unit if isinstance(unit, Mapping) else {ONE: unit}
+        grids = {name: grid_of(view) for name, view in views_by_name(X).items()}
         found = summaries(X, grids)
         folds = _folds(len(X), groups)
         views = {name: _view_facts(one, grids[name], folds, units.get(name)) for name, one in found.items()}
@@ -211,8 +187,8 @@ class TrainingRecord:
         """The number of parts along each mode, by view."""
         with _damaged():
             grids = {name: tuple(int(size) for size in own["grid"]) for name, own in self.facts["views"].items()}
-            if any(min(grid) < 1 or prod(grid) > _CELLS for grid in grids.values()):
-                raise ValueError(f"grids of 1 to {_CELLS} parts")
+            if any(min(grid) < 1 or prod(grid) > MOST_CELLS for grid in grids.values()):
+                raise ValueError(f"grids of 1 to {MOST_CELLS} parts")
             return grids
 
     def compare_summaries(self, found: Mapping[str, Summary], scores: Any = None) -> ComparedSamples:
@@ -247,140 +223,6 @@ def _damaged() -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
         raise ValueError(f"the record of the training samples is damaged ({error}); fit the model again") from error
-
-
-# ---- one pass over samples ----
-
-
-def summaries(X: Any, grids: Mapping[str, tuple[int, ...]]) -> dict[str, Summary]:
-    """Return the summary of each view that has a grid."""
-    parts = summary_parts(X, grids)
-    return joined_summaries(dict(zip(parts, (list(computed(*own)) for own in parts.values()), strict=True)))
-
-
-def summary_parts(X: Any, grids: Mapping[str, tuple[int, ...]]) -> dict[str, list[Any]]:
-    """Return the summaries of parts of the samples, by view; those of a Dask array are not computed yet."""
-    return {name: list(_parts(view, grids[name])) for name, view in _views(X).items() if name in grids}
-
-
-def joined_summaries(parts: Mapping[str, list[Summary]]) -> dict[str, Summary]:
-    """Return one summary per view."""
-    return {name: Summary(*map(np.concatenate, zip(*own, strict=True))) for name, own in parts.items()}
-
-
-def _views(X: Any) -> dict[str, Any]:
-    return dict(X.items()) if isinstance(X, Views) else {_ONE: as_array(X)}
-
-
-def _parts(X: Any, grid: tuple[int, ...]) -> Iterator[Any]:
-    if is_lazy(X):
-        import dask
-
-        X = chunked_along_samples(X)
-        describe = dask.delayed(partial(_described, grid=grid))
-        yield from (describe(chunk) for chunk in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0])
-    elif is_ragged(X):
-        yield from (_described(np.asarray(sample)[None], grid) for sample in X)
-    else:
-        step = max(1, _BYTES_AT_ONCE // max(1, prod(X.shape[1:]) * dtype_of(X).itemsize))
-        yield from (_described(to_host(X[start : start + step, ...]), grid) for start in range(0, len(X), step))
-
-
-def _described(part: Array, grid: tuple[int, ...]) -> Summary:
-    """Return the summary of some samples in memory."""
-    part = np.asarray(part)
-    part = part.reshape(len(part), *(part.shape[1:] or (1,)))
-    digests = np.array([_digest(sample) for sample in part], np.dtype((np.void, _DIGEST_BYTES)))
-    part = np.array(part[_strides(part.shape)], np.float64)
-    rows = part.reshape(len(part), -1)
-    there = np.isfinite(rows)
-    lacking = ~there.any(axis=1)
-    rows[~there] = 0.0
-    largest = np.abs(rows).max(axis=1, initial=0.0)
-    rows /= _or_one(largest)[:, None]  # so that squares are finite
-    count = np.maximum(there.sum(axis=1), 1)
-    mean = rows.sum(axis=1) / count
-    rms = np.sqrt((rows**2).sum(axis=1) / count)
-    rows -= mean[:, None]
-    rows[~there] = 0.0
-    spread = np.sqrt((rows**2).sum(axis=1) / count)
-    spread[spread <= _FLOOR * rms] = 0.0
-    rows /= _or_one(spread)[:, None]
-    rows[spread == 0] = 0.0
-    moments = np.column_stack([mean, spread]) * largest[:, None]
-    descriptors = np.column_stack([_shape_of_distribution(rows), *_roughness(part), _means(part, grid)])
-    scale = rms * largest
-    for values in (scale, moments, descriptors):
-        values[lacking] = np.nan
-    return Summary(digests, scale, moments, descriptors)
-
-
-def _or_one(values: Array) -> Array:
-    found: Array = np.where(values > 0, values, 1.0)
-    return found
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return slices that leave about `_MOST_ENTRIES` entries per sample."""
-    steps = [1] * (len(shape) - 1)
-    left = list(shape[1:])
-    while prod(left) > _MOST_ENTRIES:
-        mode = int(np.argmax(left))
-        steps[mode] += 1
-        left[mode] = ceil(shape[mode + 1] / steps[mode])
-    return (slice(None), *(slice(None, None, step) for step in steps))
-
-
-def _digest(sample: Array) -> bytes:
-    """Return a digest of the entries and the shape, whatever the type of the entries."""
-    entries = sample.astype("<f8") + 0.0  # without negative zeros
-    entries[np.isnan(entries)] = np.nan
-    found = hashlib.blake2b(str(sample.shape).encode(), digest_size=_DIGEST_BYTES)
-    found.update(np.ascontiguousarray(entries, "<f8").data)
-    return found.digest()
-
-
-def _shape_of_distribution(rows: Array) -> Array:
-    """Return logarithms of the mean absolute value and of both extremes of standardized entries."""
-    values = np.column_stack([np.abs(rows).mean(axis=1), rows.max(axis=1), -rows.min(axis=1)])
-    return np.log(np.maximum(values, _FLOOR))
-
-
-def _roughness(part: Array) -> Iterator[Array]:
-    """Yield the logarithm of the mean squared difference of neighbours along each mode; that of noise is 0."""
-    for mode in range(1, part.ndim):
-        if part.shape[mode] == 1:
-            yield np.zeros(len(part))
-            continue
-        squares = np.diff(part, axis=mode) ** 2
-        yield np.log(np.maximum(squares.reshape(len(part), -1).mean(axis=1) / 2, _FLOOR))
-
-
-def _grid(X: Any) -> tuple[int, ...]:
-    """Return into how many parts each mode is divided, at most `_CELLS` in all; the longest mode first."""
-    shape = [size or 1 for size in shape_of_samples(X)] or [1]
-    if is_ragged(X):
-        shape = np.min([sample.shape for sample in X], axis=0).tolist()
-    parts = [1] * len(shape)
-    while True:
-        able = [
-            k for k, size in enumerate(shape) if parts[k] < size and prod(parts) // parts[k] * (parts[k] + 1) <= _CELLS
-        ]
-        if not able:
-            return tuple(parts)
-        parts[max(able, key=lambda k: shape[k] / parts[k])] += 1
-
-
-def _means(part: Array, grid: tuple[int, ...]) -> Array:
-    """Return the means of the parts of a grid."""
-    for mode, count in enumerate(grid, start=1):
-        size = part.shape[mode]
-        edges = [min(size - 1, size * k // count) for k in range(count)] + [size]
-        cells = [
-            part.take(range(first, max(first + 1, last)), axis=mode).mean(axis=mode) for first, last in pairwise(edges)
-        ]
-        part = np.stack(cells, axis=mode)
-    return part.reshape(len(part), -1)
 
 
 # ---- the record of a view ----
@@ -440,7 +282,7 @@ def _features(found: Summary, typical: float) -> Array:
     """Return the descriptors with the mean and the standard deviation, relative to a typical scale, in front."""
     unit = typical or 1.0
     mean, spread = found.moments.T
-    return np.column_stack([np.arcsinh(mean / unit), np.log(np.maximum(spread / unit, _FLOOR)), found.descriptors])
+    return np.column_stack([np.arcsinh(mean / unit), np.log(np.maximum(spread / unit, FLOOR)), found.descriptors])
 
 
 def _fitted(features: Array) -> _Gaussian:
@@ -488,9 +330,9 @@ def _used(known: Mapping[str, str | None], found: Mapping[str, Summary]) -> Arra
     """Return which samples agree with one training sample in all views."""
     if not known or any(text is None for text in known.values()):
         return None
-    width = (len(known), _DIGEST_BYTES)
-    old = [np.frombuffer(bytes.fromhex(text or ""), np.uint8).reshape(-1, _DIGEST_BYTES) for text in known.values()]
-    new = [found[name].digests.view(np.uint8).reshape(-1, _DIGEST_BYTES) for name in known]
+    width = (len(known), DIGEST_BYTES)
+    old = [np.frombuffer(bytes.fromhex(text or ""), np.uint8).reshape(-1, DIGEST_BYTES) for text in known.values()]
+    new = [found[name].digests.view(np.uint8).reshape(-1, DIGEST_BYTES) for name in known]
     rows = {row.tobytes() for row in np.stack(old, axis=1)}
     return np.array([row.tobytes() in rows for row in np.stack(new, axis=1).reshape(-1, *width)], bool)
 

@@ -25,8 +25,8 @@ from ._running import progress_bar
 
 if TYPE_CHECKING:
     from .._typing import Array
+    from ..agreement import Agreement
     from ..io import ModelFile, Scene
-    from ..predictions import Agreement
     from ..training_record import ComparedSamples
 
 _EXAMPLES = """
@@ -228,9 +228,10 @@ def classify(
     compared : ComparedSamples or None
         With the training samples.
     """
+    from ..agreement import agreement_on_scene
     from ..io import all_or_none, load_scene
     from ..plots import save_scene
-    from ..predictions import agreement_on_scene, scene_predictions
+    from ..predictions import scene_predictions
 
     scene = load_scene(data, **options)
     with progress_bar() as show:

@@ -23,8 +23,8 @@ from ._options import blaming, check_outputs, json_option, model_sha256_option, 
 from .patches import check_scene, classify, scene_options
 
 if TYPE_CHECKING:
+    from ..agreement import Agreement
     from ..io import ModelFile
-    from ..predictions import Agreement
     from ..training_record import ComparedSamples
 
 _PREDICT_EXAMPLES = f"""
@@ -84,8 +84,9 @@ def predict_command(
     score. Text that a spreadsheet would take for a formula (=, +, - or @ in front, unless it is a number) gets an
     apostrophe in front.
     """
+    from ..agreement import agreement
     from ..io import load_model
-    from ..predictions import agreement, predictions_of, write_predictions
+    from ..predictions import predictions_of, write_predictions
 
     with refusals(ValueError):
         files = check_scene(picture, out, truth, len(data))

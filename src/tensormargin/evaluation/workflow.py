@@ -160,19 +160,22 @@ class _Run:
         samples, plan = self.samples, self.plan
         if not plan.outer_folds or not self._due(fold_seconds(self.deadline), "the evaluation"):
             return None
-        return nested_evaluation(
-            plan.model(self.n_jobs, samples.sample_shape),
-            samples.data,
-            samples.labels,
-            samples.groups,
-            plan.outer_folds,
-            plan.repeats,
-            plan.seed,
-            self._told(0, "evaluation"),
-            checkpoint=self.checkpoint,
-            confounds=samples.confounds,
-            budget=self._part(0),
-        )
+        model = plan.model(self.n_jobs, samples.sample_shape)
+        return nested_evaluation(model, samples.data, samples.labels, **self._evaluating(0, "evaluation"))
+
+    def _evaluating(self, stage: int, name: str) -> dict[str, Any]:
+        """Return the arguments of `nested_evaluation` for a stage that evaluates the plan."""
+        samples, plan = self.samples, self.plan
+        return {
+            "groups": samples.groups,
+            "confounds": samples.confounds,
+            "cv": plan.outer_folds,
+            "repeats": plan.repeats,
+            "seed": plan.seed,
+            "progress": self._told(stage, name),
+            "checkpoint": self.checkpoint,
+            "budget": self._part(stage),
+        }
 
     def without_views(self, evaluation: NestedEvaluation | None) -> ViewsEvaluation | None:
         """Return the evaluation without each of several views."""
@@ -181,20 +184,8 @@ class _Run:
             return None
         if not self._due(number * fold_seconds(self.deadline), "the evaluation without single views"):
             return None
-        return evaluate_without_views(
-            plan.model(self.n_jobs, samples.sample_shape),
-            samples.data,
-            samples.labels,
-            samples.groups,
-            self._told(3, "without views"),
-            whole=evaluation,
-            cv=plan.outer_folds,
-            repeats=plan.repeats,
-            seed=plan.seed,
-            checkpoint=self.checkpoint,
-            confounds=samples.confounds,
-            budget=self._part(3),
-        )
+        model, more = plan.model(self.n_jobs, samples.sample_shape), self._evaluating(3, "without views")
+        return evaluate_without_views(model, samples.data, samples.labels, whole=evaluation, **more)
 
     def permuted(self) -> PermutationTest | None:
         """Return the permutation test of the plan, with the splits and the score of its evaluation."""

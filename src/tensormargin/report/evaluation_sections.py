@@ -80,7 +80,7 @@ def comparison_section(evaluation: Mapping[str, Any] | None, chance: Mapping[str
     content = {
         "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
         "training set, and scored on the samples held out. The scores are those of all held-out predictions together.",
-        "lines": evaluation_lines(evaluation, chance),
+        "lines": evaluation_lines(evaluation, chance)[1:],  # the first one is in the lead and in the table
         "tables": [table(("method", "accuracy %", "balanced accuracy %", f"95 % interval of the {name}"), rows)],
         "pictures": [] if chance is None else [_null_distribution(chance)],
         "remarks": _remarks(evaluation),

@@ -65,6 +65,7 @@ from .view_sections import view_sections, views_overview
 
 _MOST_PICTURES = 6
 _FEW_CLASSES = 6  # that are listed in the section of the data at once
+_LONGEST_FACT = 300  # characters of a preparation that are shown at once
 
 
 def model_page(
@@ -179,15 +180,17 @@ def chosen_section(
     classifier = classifier_of(model)
     search = search_of(model)
     results = getattr(search, "cv_results_", None)
+    preparation = "; ".join(describe_steps(model)) or "none"
     facts = [
         ("weight", describe_model(classifier, all_steps(model))),
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
         ("strengths", describe_strengths(classifier)),
-        ("preparation", "; ".join(describe_steps(model)) or "none"),
+        *([("preparation", preparation)] if len(preparation) <= _LONGEST_FACT else []),
         ("binary problems", str(len(classifier.problems_))),
     ]
     content: dict[str, Any] = {
         "facts": facts,
+        "preparation": preparation if len(preparation) > _LONGEST_FACT else "",
         "reasons": [*reasons, *describe_wrappers(model)],
         "pictures": [],
         "folds": [],

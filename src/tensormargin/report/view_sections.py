@@ -72,7 +72,8 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
     if not isinstance(classifier.coef_, dict):
         return None
     without = about.get("without_views") or {}
-    columns = ["view", "sample", "weight", "share %", "lacking"]
+    lacking = ["lacking"] if any(classifier.n_missing_.values()) else []
+    columns = ["view", "sample", "weight", "share %", *lacking]
     columns += ["score without %", "difference"] if without else []
     rows = []
     for name, shares in classifier.view_shares_.items():
@@ -82,7 +83,7 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
             cell(shape_in_words(classifier.sample_shape_[name])),
             cell(describe_view(classifier, name)),
             cell(percent(share), share),
-            cell(str(classifier.n_missing_[name])),
+            *(cell(str(classifier.n_missing_[name])) for _ in lacking),
         ]
         if name in without:
             gain = without[name]["difference"]
