@@ -72,7 +72,7 @@ def test_the_page_has_every_section_and_the_nested_estimate(fitted, html):
     for heading in (*sections, "Confusion matrix", "Predictions", "Methods"):
         assert heading in text
     evaluation = facts["about"]["evaluation"]
-    assert f"Accuracy on held-out samples: {100 * evaluation['accuracy']:.1f} %" in text
+    assert f"{100 * evaluation['accuracy']:.1f} % accuracy on held-out samples" in text
     assert "optimistic" in text
     for words in ("2 folds that keep groups together", "seed 0", "scikit-learn", "0.01", "LinearSVC", "numpy"):
         assert words in text
