@@ -53,7 +53,7 @@ def samples_of(kind):
         "volumes": ((5, 6, 4), 2),
         "patches": ((3, 3, 12), 3),
         "views": ((6, 5), 2),
-        "representations": ((6, 40), 4),
+        "representations": ((6, 12), 4),
         "many classes": ((2, 5), 8),
     }[kind]
     count = max(24, 4 * classes)
@@ -98,9 +98,11 @@ def reports(folder):
             samples = samples_of(kind)
             form = {} if kind == "views" else {"decomposition": "cp", "rank": 1}
             plan = FitPlan(folds=2, outer_folds=2, permutations=2 if kind == "eeg" else 0, **form)
+            few = fewer_models("TensorMarginClassifierCV", lams=(0.1, 1))
             if kind == "representations":  # of series, all side by side
                 plan = FitPlan(folds=2, outer_folds=2, auto=True, kind="series")
-            with fewer_models("TensorMarginClassifierCV", lams=(0.1, 1)), side_by_side():
+                few = fewer_models("auto_model", lams=(1.0,), decompositions=("full",))
+            with few, side_by_side():
                 fitted = fit_and_evaluate(samples, plan)
             facts = save_model(folder / f"{kind}.skops", fitted.model, fitted.about)
             page, path = model_page(fitted.model, facts, samples), folder / f"{kind}.html"

@@ -65,7 +65,6 @@ from .view_sections import view_sections, views_overview
 
 _MOST_PICTURES = 6
 _FEW_CLASSES = 6  # that are listed in the section of the data at once
-_LONGEST_FACT = 300  # characters of a preparation that are shown at once
 
 
 def model_page(
@@ -176,21 +175,19 @@ def data_section(data: Mapping[str, Any]) -> Section:
 def chosen_section(
     model: Any, about: Mapping[str, Any], heading: str = "Chosen model", reasons: Sequence[str] = ()
 ) -> Section:
-    """Return the form, size and strengths of a model, and why it was chosen."""
+    """Return the form, size and strengths of a model, and why it was chosen; folded for several views."""
     classifier = classifier_of(model)
     search = search_of(model)
     results = getattr(search, "cv_results_", None)
-    preparation = "; ".join(describe_steps(model)) or "none"
     facts = [
         ("weight", describe_model(classifier, all_steps(model))),
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
         ("strengths", describe_strengths(classifier)),
-        *([("preparation", preparation)] if len(preparation) <= _LONGEST_FACT else []),
+        ("preparation", "; ".join(describe_steps(model)) or "none"),
         ("binary problems", str(len(classifier.problems_))),
     ]
     content: dict[str, Any] = {
         "facts": facts,
-        "preparation": preparation if len(preparation) > _LONGEST_FACT else "",
         "reasons": [*reasons, *describe_wrappers(model)],
         "pictures": [],
         "folds": [],
@@ -220,7 +217,9 @@ def chosen_section(
     ]
     content["score"] = about["evaluation"]["score"]["name"] if folds else ""
     content["matched"] = bool(folds and about["evaluation"].get("matched"))
-    return Section(heading, "chosen.html", content)
+    several = isinstance(classifier.coef_, dict)  # then the preparation is long, and the views are a section
+    gist = f"one weight per view, {describe_strengths(classifier)}"
+    return Section(heading, "chosen.html", content, folded=several, gist=gist if several else "")
 
 
 def _confounds(model: Any) -> Section | None:
