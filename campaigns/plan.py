@@ -8,7 +8,15 @@ from importlib import import_module
 
 from campaigns.outcome import Outcome
 
-FIGURES = {"files": 10_000, "models": 2_000, "problems": 10_000, "kills": 50, "disks": 200, "pages": 100}
+FIGURES = {
+    "files": 10_000,
+    "models": 2_000,
+    "problems": 10_000,
+    "kills": 50,
+    "disks": 200,
+    "pages": 100,
+    "intervals": 500,
+}
 """Number of cases per option of the command."""
 
 
@@ -99,6 +107,11 @@ CAMPAIGNS = {
                  "none and one message with the name of a file"),
         Campaign("pages", "browser:hostile_labels", "pages", 1, 50, 60,
                  "the labels are shown as text; no dialog, no connection, no element or error from them"),
+        Campaign("intervals", "intervals:intervals_of_scores", "intervals", 30, 1_000_000, 5,
+                 "95 % intervals hold the expected score in 90 to 99 % of simulated data sets, up to twice the error "
+                 "of the simulation; those of differences between equally good methods hold zero in at least 90 %"),
+        Campaign("searched-intervals", "intervals:intervals_of_searches", "intervals", 0, 1_000_000, 20,
+                 "the same of the accuracies of small searches on 40 samples", 0.2),
     )
 }  # fmt: skip
 

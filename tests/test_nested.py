@@ -24,7 +24,7 @@ from tensormargin.checkpoints import Checkpoint
 from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
 from tensormargin.evaluation.choice import candidate_scores, choose, tuned_behind
 from tensormargin.evaluation.contenders import contender
-from tensormargin.evaluation.intervals import paired_difference, score_interval, wilson
+from tensormargin.evaluation.intervals import inflation, paired_difference, score_interval, wilson
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.model_steps import (
     all_steps,
@@ -44,6 +44,7 @@ from tensormargin.peers import CPPLSClassifier
 from tensormargin.preparation import Crop, Mask, Recipe, Resize, Tensorize, TensorScaler
 from tensormargin.representations import Covariances, Impute
 from tensormargin.selection import TensorMarginClassifierCV, auto_model
+from tensormargin.statements import interval_explained
 from tensormargin.views import Views
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (0.01, 1), "mus": (0,), "cv": 3, "random_state": 0}
@@ -340,9 +341,10 @@ def test_the_score_is_that_of_all_held_out_predictions(score, uneven):
     assert found.accuracy != pytest.approx(np.mean([np.mean(right[groups == group]) for group in range(8)]))
     assert found.balanced_accuracy == pytest.approx(np.mean([right[y == name].mean() for name in np.unique(y)]))
     strata = y if score == "balanced_accuracy" else None
-    assert found.interval == score_interval(right, groups, strata)
+    assert found.n_train == 45.0  # four folds of sixty samples
+    assert found.interval == score_interval(right, groups, strata, 45.0)
     assert found.interval.score == pytest.approx(getattr(found, score))
-    assert found.difference == paired_difference(right * 1.0, theirs * 1.0, groups, strata)
+    assert found.difference == paired_difference(right * 1.0, theirs * 1.0, groups, strata, n_train=45.0)
 
 
 def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
@@ -386,7 +388,7 @@ def test_the_reference_takes_the_samples_as_they_are_and_the_matched_one_the_cho
         assert type(fold.matched_chosen["preparation"][-1]) is Covariances
         assert fold.matched_score == np.mean(found.matched_predicted[0, test] == y[test])
     right, theirs = found.right[0], (found.matched_predicted[0] == y) * 1.0
-    assert found.matched.difference == paired_difference(right, theirs)
+    assert found.matched.difference == paired_difference(right, theirs, n_train=found.n_train)
     assert "LinearSVC on the chosen representation" in repr(found)
     alone = nested_evaluation(clone(model).set_params(preparation=before), X, y, cv=splits)
     assert alone.matched is None
@@ -602,7 +604,16 @@ def test_the_interval_of_one_fold_is_wilsons(samples, monkeypatch):
     evaluation = fit_and_evaluate(samples, PLANS["plain"]).about["evaluation"]
     assert evaluation["n_tested"] == 24
     assert evaluation["n_untested"] == 48
-    assert evaluation["interval"] == pytest.approx(wilson(evaluation["accuracy"], 24))
+    share = evaluation["accuracy"]
+    number = 24 / inflation((24 * share + 2) / 28, 24 / 48)
+    assert evaluation["interval"] == pytest.approx(wilson(share, number))
+    said = interval_explained(evaluation)
+    assert said.startswith("The interval is for the accuracy to be expected on new samples like these")
+    assert said.endswith("It is Wilson's, corrected for overlapping training sets (Nadeau and Bengio 2003).")
+    assert "training sets of this size (48 samples)" in said
+    assert interval_explained({**evaluation, "interval": [None, None]}) == ""
+    del evaluation["interval_method"]
+    assert interval_explained(evaluation) == ""  # nothing is claimed of an interval from an older version
 
 
 def test_facts_of_data_without_labels(samples):

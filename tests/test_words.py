@@ -130,7 +130,12 @@ def test_methods_are_full_sentences(shown):
     last = next(place for place, line in enumerate(lines) if line.startswith("The analysis was done"))
     methods = lines[first : last + 1]
     assert all(line[0].isupper() and line.endswith(".") for line in methods)
-    for text in ("Before classification, ", "2-fold cross-validation (seed 0) from ", "nested cross-validation (2 "):
+    for text in (
+        "The interval is for the accuracy ",
+        "Before classification, ",
+        "2-fold cross-validation (seed 0) from ",
+        "nested cross-validation (2 ",
+    ):
         assert any(text in line for line in methods), text
     assert re.search(r"The analysis was done with Python 3[\d.]+, tensormargin .* and numba [\d.]+\.$", methods[-1])
     if name == "auto":

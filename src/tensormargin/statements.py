@@ -310,13 +310,16 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
     if evaluation is None:
         return "The model was not evaluated on held-out samples."
     score, reference = evaluation["score"], evaluation["reference"]
-    return (
+    sentences = (
         f"The model was evaluated by nested cross-validation ({evaluation['scheme']}, seed {evaluation['seed']}): all "
         "choices were made anew on each training set, and its test set was used for predictions only. The "
-        f"{score['name']} of all held-out predictions was {percent(score['value'])} %{_interval_in_words(evaluation)}. "
+        f"{score['name']} of all held-out predictions was {percent(score['value'])} %{_interval_in_words(evaluation)}.",
+        interval_explained(evaluation),
         f"A {FLAT_EXPLAINED} with C chosen on {_training_sets(evaluation)}{_on_samples(evaluation)} reached "
-        f"{percent(reference['score'])} %{_on_representation(evaluation)}. {_tested(evaluation)}"
+        f"{percent(reference['score'])} %{_on_representation(evaluation)}.",
+        _tested(evaluation),
     )
+    return " ".join(filter(None, sentences))
 
 
 def _on_samples(evaluation: Mapping[str, Any]) -> str:
@@ -336,6 +339,18 @@ def _interval_in_words(evaluation: Mapping[str, Any]) -> str:
     if low is None:
         return f" (no interval: {units} are too few)"
     return f" (95 % interval {percent(low)} to {percent(high)}, {units})"
+
+
+def interval_explained(evaluation: Mapping[str, Any]) -> str:
+    """Return what the interval of a score is for and how it was computed; empty if an older version computed it."""
+    if evaluation["interval"][0] is None or "interval_method" not in evaluation:
+        return ""
+    sizes = [fold["n_train"] for fold in evaluation["folds"]]
+    return (
+        f"The interval is for the {evaluation['score']['name']} to be expected on new {evaluation['unit']}s like these "
+        "from models chosen and fitted in this way to training sets of this size "
+        f"({round(sum(sizes) / len(sizes))} samples). It is {evaluation['interval_method']}."
+    )
 
 
 def units_in_words(evaluation: Mapping[str, Any]) -> str:

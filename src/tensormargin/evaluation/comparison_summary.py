@@ -20,9 +20,10 @@ class Summary:
     """Means over the splits; ``accuracy_sd`` is the standard deviation over the splits (0 for a single one).
 
     ``accuracy`` is the share of correct predictions in all test sets pooled. ``accuracy_low`` and ``accuracy_high``
-    bound a 95 % interval: the wider of Student's interval over the splits, corrected for overlapping training sets
-    (Nadeau and Bengio 2003), and Wilson's over the tested samples or groups (see `score_interval`), whose width is
-    positive even if all splits agree. None for fewer than five groups.
+    bound a 95 % interval of the expected accuracy on new samples (groups) of models that the method fits to training
+    sets of this size: the wider of Student's interval over the splits and Wilson's over the tested samples or groups,
+    whose width is positive even if all splits agree; both are corrected for overlapping training sets (Nadeau and
+    Bengio 2003; `tensormargin.evaluation.intervals`). None for fewer than five groups.
 
     Examples
     --------
@@ -141,17 +142,16 @@ def differences_to_best(
 
 def _paired(rows: Sequence[CompareRow], others: Sequence[CompareRow], groups: Array | None) -> PairedDifference:
     by_split = np.array([row.accuracy - other.accuracy for row, other in zip(rows, others, strict=True)])
-    return paired_difference(
-        _right(rows), _right(others), groups, by_split=by_split, test_to_train=_test_to_train(rows)
-    )
+    return paired_difference(_right(rows), _right(others), groups, by_split=by_split, n_train=_n_train(rows))
 
 
 def _interval(rows: Sequence[CompareRow], groups: Array | None) -> tuple[float | None, float | None]:
     """Return the bounds of the wider interval: over splits, or over tested samples (groups)."""
-    tested = score_interval(_right(rows), groups)
+    tested = score_interval(_right(rows), groups, n_train=_n_train(rows))
     if tested.low is None or tested.high is None:
         return None, None
-    half = half_width([row.accuracy for row in rows], _test_to_train(rows))
+    n_test = float(np.mean([row.n_test for row in rows]))
+    half = half_width([row.accuracy for row in rows], n_test / _n_train(rows))
     half = half if half > 0 else 0.0  # NaN for a single split
     return max(0.0, min(tested.low, tested.score - half)), min(1.0, max(tested.high, tested.score + half))
 
@@ -168,5 +168,5 @@ def _right(rows: Sequence[CompareRow]) -> Array:
     return outcomes
 
 
-def _test_to_train(rows: Sequence[CompareRow]) -> float:
-    return sum(row.n_test for row in rows) / sum(row.n_train for row in rows)
+def _n_train(rows: Sequence[CompareRow]) -> float:
+    return float(np.mean([row.n_train for row in rows]))

@@ -193,6 +193,7 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
         "classes": classes.tolist(),
         "score": {"name": SCORES[evaluation.score], "value": ours.score},
         "interval": [ours.low, ours.high],
+        "interval_method": ours.method,
         "unit": ours.unit,
         "n_units": ours.n_units,
         "n_tested": int(evaluation.tested.any(axis=0).sum()),

@@ -70,7 +70,7 @@ class ViewsEvaluation:
             whole.groups,
             whole.labels if whole.score == "balanced_accuracy" else None,
             by_split=by_split if len(whole.tested) > 1 else None,
-            test_to_train=sum(fold.n_test for fold in whole.folds) / sum(fold.n_train for fold in whole.folds),
+            n_train=whole.n_train,
         )
         cut = any(fold.cut for fold in (*whole.folds, *other.folds))
         return found.without_interval() if cut else found

@@ -223,10 +223,11 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
 def _remarks(n_groups: int | None) -> list[str]:
     tested, paired = ("samples", "split") if not n_groups else (f"{n_groups} groups", "group")
     return [
-        f"Intervals of accuracies are the wider of two: over the tested {tested} (Wilson's; groups: with Student's t) "
-        "and over the splits (Student's, corrected for overlapping training sets: Nadeau and Bengio 2003). Differences "
-        f"are paired by {paired}; p-values are corrected for all pairs of methods (Holm), since any of them "
-        "could have been the best.",
+        "Intervals are for the accuracy to be expected on new samples like these from models fitted to training sets "
+        f"of this size. They are the wider of two: over the tested {tested} (Wilson's; groups: with Student's t) and "
+        "over the splits (Student's), both corrected for overlapping training sets (Nadeau and Bengio 2003). "
+        f"Differences are paired by {paired}; p-values are corrected for all pairs of methods (Holm), since any of "
+        "them could have been the best.",
         "Margins are of the test set; parameters and margins are per binary problem.",
     ]
 

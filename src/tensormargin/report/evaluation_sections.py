@@ -10,7 +10,15 @@ import numpy as np
 from .._typing import Array
 from ..evaluation import reliability, roc
 from ..plots import plot_calibration, plot_permutations, plot_roc
-from ..statements import FLAT_EXPLAINED, GROUPS_EXPLAINED, evaluation_lines, p_in_words, percent, units_in_words
+from ..statements import (
+    FLAT_EXPLAINED,
+    GROUPS_EXPLAINED,
+    evaluation_lines,
+    interval_explained,
+    p_in_words,
+    percent,
+    units_in_words,
+)
 from .page import Lead, Section, cell, table
 from .pictures import Picture, picture, pictures_of_intervals
 
@@ -129,14 +137,9 @@ def _null_distribution(chance: Mapping[str, Any]) -> Picture:
 
 def _remarks(evaluation: Mapping[str, Any]) -> list[str]:
     difference, unit = evaluation["difference"], evaluation["unit"]
-    how = (
-        "Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)"
-        if unit == "group"
-        else "Wilson's"
-    )
-    remarks = []
+    remarks = [explained] if (explained := interval_explained(evaluation)) else []
     if difference["low"] is not None:
-        remarks.append(f"Difference: {difference['method']}. Intervals of scores are {how}; their unit is the {unit}.")
+        remarks.append(f"Difference: {difference['method']}.")
     if unit == "group":
         remarks.append(
             f"Samples of one group resemble each other, so the intervals rest on the {evaluation['n_units']} groups, "
