@@ -177,7 +177,7 @@ def _faults(covered: float, number: int) -> list[str]:
 
 def intervals_of_searches(number: int, seed: int) -> Outcome:
     """Evaluate searches on 40 samples of 6 x 8, ``number`` data sets for each of three strengths of the signal."""
-    outcome, pattern = Outcome("intervals: searches"), np.outer(np.sin(np.arange(6)), np.cos(np.arange(8)))
+    outcome, pattern = Outcome("intervals of searches"), np.outer(np.sin(np.arange(6)), np.cos(np.arange(8)))
     pattern /= np.linalg.norm(pattern)
     setting = Setting("accuracy", 40, 0.0, 48)
     for strength in (0.0, 1.2, 2.4):
