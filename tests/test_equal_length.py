@@ -331,7 +331,7 @@ def test_the_command_line_fits_and_predicts_samples_of_different_lengths(folder,
     options = ["--length", "edge 15", "--decomposition", "cp", "--rank", "1", "--outer-folds", "2", "--folds", "2"]
     fitted = run("fit", folder, "-o", model, *options, "--jobs", "1")
     assert fitted.returncode == 0, fitted.stderr
-    assert "samples of 3 x any" in fitted.stdout
+    assert "samples of 3 x any" in fitted.stderr
     inspected = run("inspect", model)
     assert "Takes samples of 3 x any" in inspected.stdout
     assert "padded with their last entry to length 15" in inspected.stdout
