@@ -108,13 +108,13 @@ def gap_reached(problem: Problem, model: Any, rng: Rng) -> list[str]:
 
 def objective_is_that_of_the_weight(problem: Problem, model: Any, rng: Rng) -> list[str]:
     """Return how much Eq. 7, computed from weight and intercept, differs from ``objective_``."""
-    value, size, rounding = _objective(problem, model)
+    value, size, rounding = objective_of(problem, model)
     off = abs(value - model.objective_[0])
     most = (1e-5 if problem.X.dtype == np.float64 else 1e-3) * size + rounding
     return [] if off <= most else [f"the objective is off by {off / size:.2g}"]
 
 
-def _objective(problem: Problem, model: Any) -> tuple[float, float, float]:
+def objective_of(problem: Problem, model: Any) -> tuple[float, float, float]:
     """Return Eq. 7, the sum of the absolute values of its terms, and what rounding of the weight may change in it."""
     X = problem.X.astype(np.float64).reshape(len(problem.X), -1)
     weights = np.ones(len(X)) if problem.sample_weight is None else problem.sample_weight.astype(float)
@@ -166,7 +166,7 @@ def scaled_samples(problem: Problem, model: Any, rng: Rng) -> list[str]:
 
 def _compare(problem: Problem, one: Any, other: Any, words: str, factor: float = 1.0) -> list[str]:
     """Return whether the objectives of two fits differ by more than their tolerance allows."""
-    _, size, rounding = _objective(problem, one)
+    _, size, rounding = objective_of(problem, one)
     off = max(0.0, abs(one.objective_[0] - factor * other.objective_[0]) - rounding)
     off /= max(size, abs(one.objective_[0]))
     ended = all(len(model.history_["gap"]) < model.max_iter for model in (one, other))

@@ -293,8 +293,8 @@ class TestTravel:
     def test_a_chunk_is_read_once_a_request_or_half(self, cluster, weight, few, tmp_path, monkeypatch):
         """Steps in the tangent space read a chunk once per block problem, passes over the blocks once per half."""
         if not few:
-            monkeypatch.setattr(tuning, "SAMPLES_PER_PARAMETER", 0)
-            monkeypatch.setattr(tuning, "SMALL_SAMPLES", 0)
+            for name in ("SAMPLES_PER_PARAMETER", "SMALL_SAMPLES", "CONVEX_WORK"):
+                monkeypatch.setattr(tuning, name, 0)
         contracted, contract = [], MemorySamples._contract
         monkeypatch.setattr(
             MemorySamples, "_contract", lambda self, *rest: contracted.append(1) or contract(self, *rest)

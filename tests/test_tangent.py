@@ -143,7 +143,8 @@ def test_fits_end_no_higher_than_the_best_of_eight_passes_over_the_blocks(monkey
         model = TensorMarginClassifier("cp", 1 + seed % 2, lam=10.0, mu1=0.0, mu2=0.0, random_state=0)
         steps.append(model.fit(X, y).objective_[0])
         with monkeypatch.context() as patch:
-            for name, value in (("SAMPLES_PER_PARAMETER", 0), ("SMALL_SAMPLES", 0), ("FAST_SWEEPS", 10**6)):
+            constants = {"SAMPLES_PER_PARAMETER": 0, "SMALL_SAMPLES": 0, "FAST_SWEEPS": 10**6, "CONVEX_WORK": 0}
+            for name, value in constants.items():
                 patch.setattr(tuning, name, value)
             passes.append(model.fit(X, y).objective_[0])
             best_of_eight.append(model.set_params(n_init=8).fit(X, y).objective_[0])

@@ -31,10 +31,13 @@ class Start:
         Only the blocks that the first solve holds fixed matter.
     beta : ndarray of shape (n_samples,), optional
         A guess of the dual point. It implies that the weight is good; blocks are then solved less loosely.
+    raced : bool
+        Whether a second start is tried as well (`sweeps`).
     """
 
     weight: Weight
     beta: FloatArray | None = None
+    raced: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ class SolvedBlock:
     beta: FloatArray | None = None
 
 
+_LONGEST_STEP = 64.0  # as in small_fit.c
+
 Report = Callable[[int, "Sweep"], None]
 Sweeping = Generator[BlockRequest, SolvedBlock, Fit]
 
@@ -141,8 +146,11 @@ def alternate(
     report : callable, optional
         Called after each sweep with its number and record.
     """
-    small = small_sweeps(samples, problem, start.weight, start.beta, tol) if solver is solve_dual_cd else None
-    sweeping = sweeps(start, len(problem), tol, max_iter, report, small)
+
+    def small(start: Start) -> SmallSweeps | None:
+        return small_sweeps(samples, problem, start.weight, start.beta, tol)
+
+    sweeping = sweeps(start, len(problem), tol, max_iter, report, small if solver is solve_dual_cd else _not_small)
     solved: Any = None
     while True:
         try:
@@ -152,6 +160,10 @@ def alternate(
             return fit
         design = _design(samples, request.block)
         solved = solve_block(design, request, problem, solver)
+
+
+def _not_small(start: Start) -> SmallSweeps | None:
+    return None
 
 
 def _design(samples: Samples, block: Block | Tangent) -> Array | Design:
@@ -165,9 +177,43 @@ def sweeps(
     tol: float,
     max_iter: int,
     report: Report | None = None,
-    small: SmallSweeps | None = None,
+    small: Callable[[Start], SmallSweeps | None] = _not_small,
 ) -> Sweeping:
     """Yield one block request after the other and return the fit: the loop of `alternate` without the solves.
+
+    A start that is to be ``raced`` has a rival, the solution of the convex problem over all tensors truncated to the
+    rank. Both go on until one is ahead by more than half the last decrease of the other. Where the convex problem would
+    cost more than the sweeps, as with many samples, there is no rival (`_has_rival`).
+
+    As a generator, the loop lets a caller solve the blocks of many fits together (`tensormargin.batched_alternate`).
+    """
+    runs = [_Run(start, n_samples, tol, report, small(start))]
+    if start.raced and _has_rival(n_samples, start.weight):
+        relaxed = start.weight.relaxed()
+        convex = yield BlockRequest(relaxed, None, runs[0].final_gap, wide=start.weight.wide)
+        if np.all(np.isfinite(convex.vector)):
+            rival = Start(relaxed.replace(convex.vector), convex.beta)
+            runs.append(_Run(rival, n_samples, tol, report, small(rival)))
+    most = tuning.RACED_SWEEPS
+    while len(runs) > 1 and most <= max_iter:
+        for run in runs:
+            yield from run.until(most)
+        lead = _lead(runs)
+        runs = [run for run in runs if run is lead or run.may_pass(lead)]
+        most += 1
+    best = _lead(runs)
+    yield from best.until(max_iter)
+    return best.fit()
+
+
+def _lead(runs: list[_Run]) -> _Run:
+    """Return the run with the lower objective; the first one if they differ by no more than their solves do."""
+    first, last = runs[0].state, runs[-1].state
+    return runs[-1] if first.objective - last.objective > runs[0].final_gap * first.scale else runs[0]
+
+
+class _Run:
+    """The sweeps from one start.
 
     A sweep is a step in the tangent space of the weights of one rank (`_tangent_sweep`), made by compiled code if the
     problem is ``small``; or a pass over the blocks, of a weight that has no such space and, as long as that goes fast,
@@ -176,44 +222,73 @@ def sweeps(
     A block is left unchanged if its (inexact) solve would raise the objective or give no finite value, so the objective
     never rises (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at
     the end. A weight of one block is a convex problem: the first sweep that reaches that gap has solved it.
-
-    As a generator, the loop lets a caller solve the blocks of many fits together (`tensormargin.batched_alternate`).
     """
-    state = _State(start)
-    final_gap = tuning.GAP_SHARE * tol
-    one_block = len(start.weight.block_names) == 1
-    has_tangent = not one_block and start.weight.has_tangent
-    from_start = has_tangent and _pays_from_start(n_samples, start.weight)
-    few = _few(n_samples, start.weight)
-    gap_tol = max(final_gap, 0.0 if one_block or from_start else _loosest_gap(start))
-    done: list[Sweep] = []
-    converged = False
-    while not converged and len(done) < max_iter and not _stalled(done, final_gap, gap_tol):
-        sweep = None if small is None else _small_sweep(state, small)
-        if sweep is None:
-            small = None  # the general way from here on
-            stepping = from_start or (has_tangent and len(done) >= tuning.FAST_SWEEPS)
-            sweep = yield from _tangent_sweep(state, gap_tol, tol, few) if stepping else _sweep(state, gap_tol)
-        if not np.isfinite(state.objective):
-            raise ValueError(
-                "no block has a finite objective (Eq. 7): lam, mu1 or mu2 is too large for samples of this magnitude; "
-                "lower it or scale the samples"
-            )
-        done.append(sweep)
-        if report is not None:
-            report(len(done), sweep)
-        exact = max(sweep.gaps) <= final_gap
-        converged = exact and (one_block or sweep.change <= tol or _left_to_fall(done) <= tuning.REST_SHARE * tol)
-        gap_tol = max(final_gap, min(gap_tol, tuning.GAP_SHARE * sweep.decrease))
-    if small is not None:
-        state.weight = small.weight()
-    return Fit(state.weight, state.intercept, state.objective, tuple(done), converged)
+
+    def __init__(
+        self, start: Start, n_samples: int, tol: float, report: Report | None, small: SmallSweeps | None
+    ) -> None:
+        self.state = _State(start)
+        self.final_gap = tuning.GAP_SHARE * tol
+        self._tol, self._report, self._small = tol, report, small
+        self._one_block = len(start.weight.block_names) == 1
+        self._has_tangent = not self._one_block and start.weight.has_tangent
+        self._from_start = self._has_tangent and _pays_from_start(n_samples, start.weight)
+        self._few = _few(n_samples, start.weight)
+        tight = self._one_block or self._from_start
+        self._gap_tol = max(self.final_gap, 0.0 if tight else _loosest_gap(start))
+        self._done: list[Sweep] = []
+        self._converged = False
+
+    def until(self, most: int) -> Generator[BlockRequest, SolvedBlock, None]:
+        """Sweep until convergence, or until so many sweeps have been made in all."""
+        done = self._done
+        while not self._converged and len(done) < most and not _stalled(done, self.final_gap, self._gap_tol):
+            sweep = yield from self._next_sweep()
+            if not np.isfinite(self.state.objective):
+                raise ValueError(
+                    "no block has a finite objective (Eq. 7): lam, mu1 or mu2 is too large for samples of this "
+                    "magnitude; lower it or scale the samples"
+                )
+            done.append(sweep)
+            if self._report is not None:
+                self._report(len(done), sweep)
+            exact = max(sweep.gaps) <= self.final_gap
+            settled = sweep.change <= self._tol or _left_to_fall(done) <= tuning.REST_SHARE * self._tol
+            self._converged = exact and (self._one_block or settled)
+            self._gap_tol = max(self.final_gap, min(self._gap_tol, tuning.GAP_SHARE * sweep.decrease))
+
+    def _next_sweep(self) -> Generator[BlockRequest, SolvedBlock, Sweep]:
+        sweep = None if self._small is None else _small_sweep(self.state, self._small)
+        if sweep is not None:
+            return sweep
+        self._small = None  # the general way from here on
+        if self._from_start or (self._has_tangent and len(self._done) >= tuning.FAST_SWEEPS):
+            return (yield from _tangent_sweep(self.state, self._gap_tol, self._tol, self._few))
+        return (yield from _sweep(self.state, self._gap_tol))
+
+    def may_pass(self, other: _Run) -> bool:
+        """Return whether half the last decrease, once more, would bring the objective below another's."""
+        fall = 0.5 * self._done[-1].decrease * self.state.scale
+        ended = self._converged or _stalled(self._done, self.final_gap, self._gap_tol)
+        return not ended and self.state.objective - fall < other.state.objective
+
+    def fit(self) -> Fit:
+        """Return what the sweeps have reached."""
+        state = self.state
+        weight = state.weight if self._small is None else self._small.weight()
+        return Fit(weight, state.intercept, state.objective, tuple(self._done), self._converged)
 
 
 def _pays_from_start(n_samples: int, weight: Weight) -> bool:
     """Return whether steps in the tangent space pay from the first sweep on."""
     most = tuning.SAMPLES_PER_PARAMETER * weight.n_tensors**2 * weight.n_parameters  # a pass gains less with several
     return _few(n_samples, weight) or n_samples <= most
+
+
+def _has_rival(n_samples: int, weight: Weight) -> bool:
+    """Return whether the convex problem over all tensors is worth its cost, and is not the problem itself."""
+    size = prod(weight.shape)
+    return len(weight.block_names) > 1 and n_samples * size * min(n_samples, size) <= tuning.CONVEX_WORK
 
 
 def _few(n_samples: int, weight: Weight) -> bool:
@@ -350,21 +425,44 @@ def _search_along(
 ) -> Generator[BlockRequest, SolvedBlock, SolvedBlock]:
     """Try ever shorter steps to the solution in the tangent space, and return the first one that gains enough.
 
-    A step that gains less than half of what was promised is too long: half of it is tried as well.
+    A step that gains less than half of what was promised is too long: half of it is tried as well. One that gains all
+    of it may be too short: it is doubled as long as the objective falls.
     """
+
+    def step(part: float) -> Generator[BlockRequest, SolvedBlock, SolvedBlock]:
+        near = tangent.retract(tangent.vector + part * (best.vector - tangent.vector))
+        return (yield BlockRequest(near.refit(), best.beta, gap_tol, few, state.weight.wide))
+
+    def gain(solved: SolvedBlock) -> float:
+        return state.objective - solved.certificate.primal
+
     share = 1.0
     while True:
         tried = []
         for part in (share, share / 2):
-            near = tangent.retract(tangent.vector + part * (best.vector - tangent.vector))
-            solved = yield BlockRequest(near.refit(), best.beta, gap_tol, few, state.weight.wide)
+            solved = yield from step(part)
             tried.append(solved)
-            if state.objective - solved.certificate.primal >= tuning.GOOD_STEP * promised:
-                return solved
-        better = min(tried, key=lambda one: one.certificate.primal)
+            if gain(solved) >= tuning.GOOD_STEP * promised:
+                return solved if part < 1.0 else (yield from _go_further(solved, step, gain, promised))
+        better = max(tried, key=gain)
         share /= 8
-        if better.certificate.primal <= state.objective or share < tuning.SHORTEST_STEP:
+        if gain(better) >= 0.0 or share < tuning.SHORTEST_STEP:
             return better
+
+
+def _go_further(
+    solved: SolvedBlock,
+    step: Callable[[float], Generator[BlockRequest, SolvedBlock, SolvedBlock]],
+    gain: Callable[[SolvedBlock], float],
+    promised: float,
+) -> Generator[BlockRequest, SolvedBlock, SolvedBlock]:
+    share = 2.0
+    while gain(solved) >= promised and share <= _LONGEST_STEP:
+        longer = yield from step(share)
+        if not gain(longer) > gain(solved):
+            break
+        solved, share = longer, 2.0 * share
+    return solved
 
 
 def _record(

@@ -9,6 +9,7 @@
 #include "small.h"
 
 #define MOST_MODES 16
+#define LONGEST_STEP 64.0 /* as in alternate.py */
 
 typedef struct {
     int64_t order, entries, core_size;
@@ -412,9 +413,22 @@ static const double *expand(Memory *m, const Shape *shape, const Tucker *weight)
     return from;
 }
 
+/* Double a step that gains no less than the tangent space promises, as long as the objective falls. */
+static int go_further(Memory *m, const Weight *at, const double *beta, double gain, Weight *trial, Weight *other) {
+    for (double share = 2.0; at->primal - trial->primal >= gain && share <= LONGEST_STEP; share *= 2.0) {
+        retract(m, at, m->vector, share, other);
+        int failed = fit_core(m, other, beta);
+        if (failed) return failed;
+        if (!(other->primal < trial->primal)) return 0;
+        copy_weight(m, trial, other);
+    }
+    return 0;
+}
+
 /* Try steps of decreasing length to the solution of the tangent space's problem; leave the best weight in trial.
  *
- * A step that gains less than half of what the tangent space promises is too long: half of it is tried as well.
+ * A step that gains less than half of what the tangent space promises is too long: half of it is tried as well. One
+ * that gains all of it may be too short.
  */
 static int search_along(Memory *m, const Weight *at, const double *beta, double promised, const double *rules, Weight *trial,
                         Weight *other) {
@@ -424,7 +438,8 @@ static int search_along(Memory *m, const Weight *at, const double *beta, double 
         retract(m, at, m->vector, share, trial);
         failed = fit_core(m, trial, beta);
         if (failed) return failed;
-        if (at->primal - trial->primal >= rules[2] * gain) return 0;
+        if (at->primal - trial->primal >= rules[2] * gain)
+            return share < 1.0 ? 0 : go_further(m, at, beta, gain, trial, other);
         share *= 0.5;
         retract(m, at, m->vector, share, other);
         failed = fit_core(m, other, beta);

@@ -48,9 +48,10 @@ def fit_batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> li
 def members_of(spec: FitSpec, part: int, moments: Moments) -> list[BatchedFit]:
     """Return the fits of a binary problem, one per start, for samples with these moments."""
     problem, settings = spec.margin_problem(moments), spec.settings
+    starts = [Start(weight, raced=spec.races(attempt)) for attempt, weight in enumerate(spec.first_weights(moments))]
     return [
-        BatchedFit(part, problem, sweeps(Start(weight), len(problem), settings.tol, settings.max_iter, spec.report))
-        for weight in spec.first_weights(moments)
+        BatchedFit(part, problem, sweeps(start, len(problem), settings.tol, settings.max_iter, spec.report))
+        for start in starts
     ]
 
 

@@ -95,6 +95,10 @@ class FitSpec:
                 weights.append(settings.format.start_from(moments.signed_mean, settings.rank, rng))
         return weights
 
+    def races(self, attempt: int) -> bool:
+        """Return whether a start of this number has a rival (`tensormargin.alternate.sweeps`): the class means only."""
+        return attempt == 0 and self.last is None and self.settings.init == "mean"
+
     def reading(self) -> Reading:
         """Return how the samples are read in the first pass."""
         settings = self.settings
@@ -198,6 +202,7 @@ def fit_binary(array: SampleArray, spec: FitSpec, passes: FirstPasses | None = N
             start = Start(begin, dual_guess(read, problem, begin, intercept))
         else:
             start = coarse_start(read, problem, begin, solver, settings.tol, settings.max_iter)
+            start = replace(start, raced=spec.races(attempt))
         fits.append(alternate(read, problem, start, solver, settings.tol, settings.max_iter, spec.report))
     found = fits if span is None else [span.outside(fit) for fit in fits]
     return _for_given(best_fit(found, samples.pivot), samples, moments)

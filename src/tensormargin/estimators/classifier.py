@@ -59,13 +59,18 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         it is updated with each. It is penalised by ``1/2 b'^2 / s2``, where b' is the intercept for centred samples, so
         adding the same tensor to all samples changes the result only by rounding.
     init : {"mean", "random"}, default="mean"
-        Start: truncated SVDs of the difference between the class means, or random factors.
+        Start: truncated SVDs of the difference between the class means, or random factors. "mean" has a second start,
+        the full weight of the same strengths, truncated to the rank; after two sweeps or more from both, the one with
+        the lower objective goes on. There is none where the full weight would take longer to fit: from 2**23
+        multiplications on (N^2 times the entries of a sample, or N times their square if that is less).
     n_init : int, default=1
         Number of starts, all but the first one random; the fit with the lowest objective is kept.
     tol : float, default=1e-3
         Stop when the relative change of W over a sweep is at most ``tol`` (Eq. 15), or when the objective, extrapolated
-        from its last decreases, can fall by at most ``tol / 2``; every block is then solved to a relative duality gap
-        of ``tol / 10``. Below 5e-4 large float64 samples are contracted in float64 instead of float32.
+        from its last decreases, can fall by at most ``tol / 5``; every block is then solved to a relative duality gap
+        of ``tol / 10``. The gaps are certain, the extrapolation is not: continued to 1e-7, one in ten of 210 small
+        random problems falls by more than ``tol / 2``, none by more than 1 %. Below 5e-4 large float64 samples are
+        contracted in float64 instead of float32.
     max_iter : int, default=100
         Maximum number of sweeps over all blocks.
     class_weight : dict, "balanced" or None, default=None

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 
 from .._typing import Array, FloatArray
+from ..contractions import Contraction
 
 Rank = int | tuple[int, ...] | None
 
@@ -176,6 +177,14 @@ class Weight(ABC):
     @abstractmethod
     def block(self, index: int) -> Block:
         """Return a block, in its gauge."""
+
+    def relaxed(self) -> Block:
+        """Return the block of all tensors of this shape, whose replacement is truncated to the rank of this weight."""
+        whole = Contraction("tail", (), prod(self.shape), np.ones((1, 1, 1)))
+        return Block(self.to_dense().ravel(), whole, self._truncated)
+
+    def _truncated(self, vector: Array) -> Weight:
+        return self.start_from(vector.reshape(self.shape), self.rank, np.random.RandomState(0))
 
     @property
     def has_tangent(self) -> bool:

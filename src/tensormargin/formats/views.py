@@ -281,6 +281,11 @@ class ViewsWeight(Weight):
         columns += self._strengths([view for view in self._low_rank if view not in solved])
         return self._block(columns, whole=self._rides)
 
+    def relaxed(self) -> Block:
+        columns = [self._of_block(view, weight.relaxed()) for view, weight in enumerate(self.weights)]
+        vector, parts = _side_by_side(columns)
+        return Block(vector, SideBySide(parts), self._writer(columns))
+
     @property
     def has_tangent(self) -> bool:
         """Whether all views have a tangent space, which full weights always have."""
