@@ -3,8 +3,10 @@
 Run ``OMP_NUM_THREADS=1 python -m benchmarks.probabilities [--only NAME,...] [--search]`` with TENSORMARGIN_DATA set. It
 prints the tables of docs/method.md: of held-out samples the accuracy, the mean probability of the most probable class,
 how often that class is right, and the expected calibration error (ten bins of equal width), all in percent; "by chance"
-is the mean error of probabilities that are exactly right, which is not zero with few samples, "sigmoids" the error
-without power and share, as in 0.1, and "agree" says how often the most probable class is the predicted one.
+is the mean error of the same probabilities if they were exactly right, which is not zero with few samples, and "95 %"
+its quantile; "sigmoids" is the error without power and share, as in 0.1, and "agree" says how often the most probable
+class is the predicted one. With fewer than 400 samples, predictions are made several times for each, with other splits;
+these are right or wrong together, by chance too.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ SETS = {  # decomposition, and every how many-th entry of each mode is used
     "precog-actions": ("cp", ()),
     "modis-matogrosso": ("full", ()),
 }
-MOST, FEWEST, BINS, FOLDS, PREDICTIONS = 600, 5, 10, 5, 600
+MOST, FEWEST, BINS, FOLDS, PREDICTIONS, DRAWS = 600, 5, 10, 5, 600, 500
 
 
 def read(name):
@@ -62,6 +64,13 @@ def calibration_error(probability, right):
     return 100 * np.abs(np.bincount(bins, probability - right)).sum() / len(right)
 
 
+def errors_by_chance(probability, tested):
+    """Return calibration errors of probabilities that are exactly right, with one outcome per sample."""
+    rng = np.random.default_rng(0)
+    outcomes = (rng.random(tested.max() + 1)[tested] < probability for _ in range(DRAWS))
+    return [calibration_error(probability, right) for right in outcomes]
+
+
 def top(probabilities, classes, y):
     """Return the greatest probability of each sample, and whether it is right."""
     return np.array([probabilities.max(axis=1), classes[probabilities.argmax(axis=1)] == y])
@@ -71,7 +80,7 @@ def measured(name, scheme, search):
     """Return one row of the table."""
     X, y = read(name)
     repeats = max(1, round(PREDICTIONS / len(y)))
-    found, alone, predicted, agrees = [], [], [], []
+    found, alone, predicted, agrees, tested = [], [], [], [], []
     for train, test in RepeatedStratifiedKFold(n_splits=FOLDS, n_repeats=repeats, random_state=0).split(X, y):
         clf = model(name, scheme, search).fit(X[train], y[train])
         each, label = clf.predict_proba(X[test]), clf.predict(X[test])
@@ -80,12 +89,12 @@ def measured(name, scheme, search):
         alone.append(top(sigmoids, clf.classes_, y[test]))
         predicted.append(label == y[test])
         agrees.append(clf.classes_[each.argmax(axis=1)] == label)
+        tested.append(test)
     probability, right = np.concatenate(found, axis=1)
-    rng = np.random.default_rng(0)
-    chance = np.mean([calibration_error(probability, rng.random(len(right)) < probability) for _ in range(100)])
+    chance = errors_by_chance(probability, np.concatenate(tested))
     shares = [100 * np.mean(one) for one in (np.concatenate(predicted), probability, right)]
-    errors = (calibration_error(probability, right), chance, calibration_error(*np.concatenate(alone, axis=1)))
-    numbers = [f"{number:.1f}" for number in (*shares, *errors)]
+    error, before = calibration_error(probability, right), calibration_error(*np.concatenate(alone, axis=1))
+    numbers = [f"{number:.1f}" for number in (*shares, error, np.mean(chance), np.quantile(chance, 0.95), before)]
     cells = (name, len(np.unique(y)), len(y), scheme, *numbers, f"{100 * np.mean(np.concatenate(agrees)):.0f}")
     return "| " + " | ".join(map(str, cells)) + " |"
 
@@ -96,9 +105,10 @@ def main():
     parser.add_argument("--search", action="store_true", help="TensorMarginClassifierCV instead of one classifier")
     given = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    titles = "data set, classes, samples, scheme, accuracy, mean probability, right, error, by chance, sigmoids, agree"
-    print("| " + titles.replace(", ", " | ") + " |")
-    print("|---" * 11 + "|")
+    shown = "data set, classes, samples, scheme, accuracy, mean probability, right"
+    titles = f"{shown}, error, by chance, 95 %, sigmoids, agree".split(", ")
+    print("| " + " | ".join(titles) + " |")
+    print("|---" * len(titles) + "|")
     for name in given.only.split(","):
         for scheme in ("ovo", "ovr"):
             print(measured(name, scheme, given.search), flush=True)

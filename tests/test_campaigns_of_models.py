@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # campaigns are not installed
 
-from campaigns import models, problems
+from campaigns import chances, models, problems
 from campaigns.outcome import EXAMPLES, Outcome
 
 from tensormargin.io import seals
@@ -29,6 +29,16 @@ def test_random_problems_satisfy_all_checks(monkeypatch):
     assert problems.permuted_modes(6, seed=0).bad == 0
     monkeypatch.setattr(problems, "CHECKS", (lambda *_: ["never"], problems.finite))
     assert problems.random_problems(2, seed=0).bad == 2
+
+
+def test_probabilities_that_do_not_come_true_are_bad(monkeypatch):
+    monkeypatch.setattr(chances, "PROBLEMS", 2)
+    found = chances.true_probabilities(1, seed=0)
+    assert [(one.tried, one.counts["in truth"]) for one in found] == [(1, 400)]
+    monkeypatch.setattr(chances, "stated_and_true", lambda kind, seed: (12.5, 10.0))
+    found = chances.true_probabilities(len(chances.KINDS) + 1, seed=0)
+    assert [one.bad for one in found] == [2] + [1] * (len(chances.KINDS) - 1)
+    assert "2.5 points too high" in str(found[0])
 
 
 @pytest.mark.campaign

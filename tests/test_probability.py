@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from campaigns import chances
 from conftest import low_rank_classes
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -217,3 +218,60 @@ class TestManyClasses:
             found = class_probabilities(scores, calibration, scheme)
             assert np.isfinite(found).all()
             np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+class TestRareClasses:
+    @pytest.mark.parametrize(
+        ("kind", "most"), [(chances.KINDS[0], 2.5), (chances.KINDS[1], 0.65)], ids=("two", "three")
+    )
+    def test_the_mean_probability_is_the_share(self, kind, most, monkeypatch):
+        """With a likelihood-ratio test alone, they are 4.3 and 1.0 points too high."""
+        monkeypatch.setattr(chances, "SHAPE", (4, 5))
+        stated, true = np.mean([chances.stated_and_true(kind, [0, number]) for number in range(12)], axis=0)
+        assert abs(stated - true) < most
+
+    @pytest.mark.parametrize(("n_positive", "fitted"), [(20, False), (14, False), (13, True), (4, True)])
+    def test_the_offset_is_fitted_where_shares_differ_clearly(self, n_positive, fitted):
+        codes = (np.arange(40) < n_positive).astype(int)
+        scores = 2.0 * codes - 1 + np.random.default_rng(0).normal(0, 1e-3, 40)  # these need no offset
+        calibration = calibrate(scores[:, None], codes, None, 2, "ovo")
+        assert (calibration[0, 1] != 0) == fitted
+        if fitted:
+            assert class_probabilities(scores[:, None], calibration, "ovo")[:, 1].mean() == pytest.approx(codes.mean())
+
+    def test_one_class_against_the_rest_is_no_rare_class(self):
+        codes = np.arange(60) % 4
+        scores = np.where(codes[:, None] == np.arange(4), 1.0, -1.0)
+        assert not calibrate(scores, codes, None, 4, "ovr")[:, 1].any()
+        fewer = np.repeat(np.arange(4), (18, 18, 18, 6))  # 6 of 60 are not a quarter, 18 may be
+        scores = np.where(fewer[:, None] == np.arange(4), 1.0, -1.0)
+        assert (calibrate(scores, fewer, None, 4, "ovr")[:, 1] != 0).tolist() == [False, False, False, True]
+
+
+class TestChosenModels:
+    """The search calibrates on the scores that it has chosen by: the best of several at chance seems to be better."""
+
+    def test_a_search_at_chance_is_little_more_confident_than_right(self):
+        """Without shrinkage, 53.3 %."""
+        grid = {"decompositions": ("cp", "full"), "ranks": (1, 2), "lams": (1, 10), "mus": (1,), "exhaustive": True}
+        confidences = []
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            X, y = rng.normal(size=(440, 6, 8)), np.arange(440) % 2
+            search = TensorMarginClassifierCV(**grid, random_state=seed).fit(X[:40], y[:40])
+            confidences.append(search.predict_proba(X[40:]).max(axis=1).mean())
+        assert np.mean(confidences) < 0.522
+
+    @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.8, 0.2), (0.4, 0.3, 0.3)])
+    def test_only_what_may_be_luck_is_shrunk(self, shares):
+        codes = np.repeat(np.arange(len(shares)), np.round(100 * np.array(shares)).astype(int))
+        rng = np.random.default_rng(0)
+        for distance, least, most in ((0.0, 0.0, 0.6), (2.0, 0.95, 1.0)):
+            means = distance * (codes[:, None] == np.arange(len(shares)))
+            scores = rng.normal(means - distance / 2)[:, -1:] if len(shares) == 2 else rng.normal(means - distance / 2)
+            alone, chosen = (calibrate(scores, codes, None, len(shares), "ovr", one) for one in (False, True))
+            column = 0 if len(shares) == 2 else 2
+            assert least <= chosen[0, column] / alone[0, column] <= most
+            if shares[0] == 0.8:  # the mean stays that of the smoothed targets
+                means = [class_probabilities(scores, one, "ovr")[:, 1].mean() for one in (alone, chosen)]
+                assert means[0] == pytest.approx(means[1], abs=1e-9)

@@ -17,6 +17,7 @@ CERTAIN = 1e-7
 
 # Slope per spread of the scores: probabilities are almost constant, but still increase with the score.
 _FLATTEST = 1e-6
+_LEAST_KEPT = 1e-3  # of a slope: almost constant, too
 _SMALLEST, _ROUNDING = 1e-290, 1e-12  # numbers, and relative differences of numbers, below these count as zero
 _MOST_COPIES = 1e6
 _STEPS = 100
@@ -28,7 +29,9 @@ _BOUNDS = ((-7.0, 5.0), (-12.0, 3.0))  # of the logarithm of a power and the log
 _PRECISELY = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 500}
 
 
-def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int, scheme: str) -> FloatArray:
+def calibrate(
+    scores: Array, codes: Array, weights: Array | None, n_classes: int, scheme: str, chosen: bool = False
+) -> FloatArray:
     """Return the slope and offset of each binary problem, fitted to the scores of held-out samples.
 
     With more than two classes, a power of the class probabilities is fitted to the same scores (`fit_power`). Without
@@ -44,6 +47,8 @@ def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int
         Sample weights, without class weights: the offset has to undo their effect on the scores.
     n_classes : int
     scheme : {"ovo", "ovr"}
+    chosen : bool
+        Whether the same scores made this model the best of several: its probabilities are then shrunk (`kept_share`).
 
     Returns
     -------
@@ -54,10 +59,12 @@ def calibrate(scores: Array, codes: Array, weights: Array | None, n_classes: int
     problems = binary_problems(codes, n_classes, scheme)
     rows = [slice(None) if problem.rows is None else problem.rows for problem in problems]
     sigmoids = [(scores[own, k], problems[k].signs, counts[own]) for k, own in enumerate(rows)]
-    calibration = np.array([fit_needed_sigmoid(*one) for one in sigmoids], np.float64)
+    even = 1 / n_classes if scheme == "ovr" and n_classes > 2 else 0.5
+    calibration = np.array([fit_needed_sigmoid(*one, even) for one in sigmoids], np.float64)
     if n_classes == 2:
-        return calibration
-    of_classes = fit_power(_logits(_arguments(scores, calibration.T), scheme), codes, counts)
+        slope, offset = calibration[0]
+        return np.array([shrunk_sigmoid(slope, offset, *sigmoids[0])]) if chosen else calibration
+    of_classes = fit_power(_logits(_arguments(scores, calibration.T), scheme), codes, counts, chosen)
     return np.column_stack([calibration, np.tile(of_classes, (len(calibration), 1))])
 
 
@@ -78,19 +85,64 @@ def counted(weights: Array) -> FloatArray:
     return shares * (len(positive) / shares.sum())
 
 
-def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array) -> tuple[float, float]:
-    """Return slope and offset of a sigmoid, with an offset only if a likelihood-ratio test at 5 % requires one.
+def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array, even: float = 0.5) -> tuple[float, float]:
+    """Return slope and offset of a sigmoid, with an offset only if the classes differ in size, or the scores need one.
 
     With equal weights, the hinge loss puts the score 0 where both classes are equally likely. Class weights and rare
-    classes shift this point, and a sigmoid without an offset is then wrong everywhere. If the held-out scores show no
-    such shift, an offset would only add noise and make the most probable class differ from the predicted one.
+    classes shift this point, and a sigmoid without an offset is then wrong everywhere. An offset that is not needed
+    would only add noise and make the most probable class differ from the predicted one. It is needed if the share of
+    the class differs from ``even``, that of classes of one size, or if a likelihood-ratio test says so, both at 5 %.
+    That test alone would seldom find the shift by a class of a few samples.
     """
-    shifted, plain = (fit_sigmoid(scores, signs, counts, offset) for offset in (True, False))
     some = counts > _SMALLEST
-    scores, counts = scores[some], counts[some]
-    targets = _smoothed_targets(signs[some] > 0, counts)
-    lower, higher = (_cross_entropy(_arguments(scores, one), targets, counts) for one in (shifted, plain))
-    return shifted if 2 * (higher - lower) > _CHANGE_AT_CHANCE else plain
+    scores, signs, counts = scores[some], signs[some], counts[some]
+    shifted = fit_sigmoid(scores, signs, counts)
+    n_samples = counts.sum()
+    if (counts @ (signs > 0) - even * n_samples) ** 2 <= _CHANGE_AT_CHANCE * n_samples * even * (1 - even):
+        plain = fit_sigmoid(scores, signs, counts, offset=False)
+        targets = _smoothed_targets(signs > 0, counts)
+        lower, higher = (_cross_entropy(_arguments(scores, one), targets, counts) for one in (shifted, plain))
+        if 2 * (higher - lower) <= _CHANGE_AT_CHANCE:
+            return plain
+    return shifted[0], _matching_offset(shifted[0], scores, signs, counts)
+
+
+def _matching_offset(slope: float, scores: Array, signs: Array, counts: Array) -> float:
+    """Return the offset for which the mean probability is the share of the class, which smoothed targets change.
+
+    These are kept if there is no sample of one of the classes.
+    """
+    positive = signs > 0
+    targets = _smoothed_targets(positive, counts) if len(np.unique(positive)) < 2 else positive.astype(np.float64)
+    share = np.average(targets, weights=counts)
+    given = _arguments(scores, (slope, 0.0))
+    (offset,) = _newton(np.ones((len(scores), 1)), given, targets, counts, np.array([logit(share) - np.median(given)]))
+    return float(offset)
+
+
+def shrunk_sigmoid(slope: float, offset: float, scores: Array, signs: Array, counts: Array) -> tuple[float, float]:
+    """Return a sigmoid that is flatter by `kept_share`; an offset, if it has one, keeps the mean probability."""
+    some = counts > _SMALLEST
+    if not some.any():
+        return slope, offset
+    scores, signs, counts = scores[some], signs[some], counts[some]
+    targets = _smoothed_targets(signs > 0, counts)
+    constant = logit(np.average(targets, weights=counts)) if offset else 0.0
+    before, after = (
+        _cross_entropy(_arguments(scores, one), targets, counts) for one in ((0.0, constant), (slope, offset))
+    )
+    slope *= kept_share(before - after)
+    return slope, _matching_offset(slope, scores, signs, counts) if offset else 0.0
+
+
+def kept_share(gain: float) -> float:
+    """Return what is left of the slope or power of a model that was chosen by the scores that calibrate it.
+
+    Of several candidates at chance the luckiest is chosen, which seems to be better. This is the shrinkage of van
+    Houwelingen and le Cessie 1990 (Statistics in Medicine 9), ``1 - 1 / (2 gain)`` for a ``gain`` in log-likelihood
+    over constant probabilities by one parameter: a model that is clearly better than chance keeps almost everything.
+    """
+    return max(1 - 0.5 / gain, _LEAST_KEPT) if gain > 0 else _LEAST_KEPT
 
 
 def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True) -> tuple[float, float]:
@@ -116,12 +168,13 @@ def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True)
     return slope / spread, shift - slope * (centre / spread)
 
 
-def fit_power(logits: FloatArray, codes: Array, counts: FloatArray) -> tuple[float, float]:
+def fit_power(logits: FloatArray, codes: Array, counts: FloatArray, chosen: bool = False) -> tuple[float, float]:
     """Return t and e of ``P(class k) = (1 - e) softmax(t logits)_k + e / n_classes``, by maximum likelihood.
 
     The share e takes samples that all problems are wrong about, which would otherwise make all probabilities more
     even. So that both are finite if all samples are classified correctly, two more samples count, one of each kind, and
-    ``log t`` has a standard normal prior: with twenty samples neither is felt.
+    ``log t`` has a standard normal prior: with twenty samples neither is felt. With ``chosen``, t is then multiplied by
+    the `kept_share`.
     """
     n_classes = logits.shape[1]
     centred = np.maximum(logits - logits.max(axis=1, keepdims=True), -_FARTHEST)
@@ -138,7 +191,11 @@ def fit_power(logits: FloatArray, codes: Array, counts: FloatArray) -> tuple[flo
         return -float(value), -np.array([by_power, by_share])
 
     found = minimize(loss, [0.0, -3.0], jac=True, method="L-BFGS-B", bounds=_BOUNDS, options=_PRECISELY)
-    return float(np.exp(found.x[0])), float(expit(found.x[1]))
+    power, share = float(np.exp(found.x[0])), float(expit(found.x[1]))
+    if chosen:
+        likelihood = (1 - share) * softmax(power * centred, axis=1)[own] + share / n_classes
+        power *= kept_share(float(counts @ np.log(n_classes * likelihood)))
+    return power, share
 
 
 def _smoothed_targets(positive: Array, counts: Array) -> FloatArray:

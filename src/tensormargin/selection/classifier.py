@@ -355,7 +355,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             left_out = np.concatenate(runner.left_out_scores(self.best_index_, n_once))
         rows = np.concatenate([test for _, test in splits[:n_once]])
         of_rows = None if weights is None else weights[rows]
-        self.calibration_ = calibrate(left_out, codes[rows], of_rows, len(classes), best.multi_class)
+        self.calibration_ = calibrate(
+            left_out, codes[rows], of_rows, len(classes), best.multi_class, chosen=len(tried) > 1
+        )
         deadline.costs.add("search", runner.at_least - began + deadline.now() - searched)
         return self
 
@@ -555,11 +557,12 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         power t and mixed with a share e of equal probabilities, fitted to the same held-out samples: otherwise
         probabilities of many classes are far too even (docs/method.md). With few samples they are rough.
 
-        The sigmoid has an offset if the held-out scores require one (a likelihood-ratio test at 5 %), mostly because of
-        class weights or a rare class. Then the most probable class is not always the one that `predict` returns: with
-        ``class_weight="balanced"`` a sample may be assigned to a rare class although another one is more probable.
+        The sigmoid has an offset if the classes clearly differ in size or the held-out scores require one, because of
+        class weights, say (tests at 5 %). Then the most probable class is not always the one that `predict` returns:
+        with ``class_weight="balanced"`` a sample may be assigned to a rare class although another one is more probable.
         Without offsets (the second column of ``calibration_`` is zero) the two always agree. Power and share never
-        change which class is the most probable one.
+        change which class is the most probable one. Slopes, or the power, of the best of several candidates are shrunk,
+        since the same scores have chosen it: almost to zero if it is hardly better than chance.
         """
         return self._calibrated("predict_proba", X, Metadata(groups, confounds))
 
