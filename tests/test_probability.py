@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -246,6 +247,16 @@ class TestRareClasses:
         fewer = np.repeat(np.arange(4), (18, 18, 18, 6))  # 6 of 60 are not a quarter, 18 may be
         scores = np.where(fewer[:, None] == np.arange(4), 1.0, -1.0)
         assert (calibrate(scores, fewer, None, 4, "ovr")[:, 1] != 0).tolist() == [False, False, False, True]
+
+    def test_pairs_of_few_of_the_samples_are_left_alone(self):
+        """Offsets of the pairs of twelve classes made the most probable class wrong three points more often."""
+        codes = np.repeat(np.arange(6), (15, 15, 15, 15, 15, 4))
+        pairs = list(combinations(range(6), 2))
+        scores = np.column_stack([np.where(codes == j, 1.0, -1.0) for _, j in pairs])
+        assert not calibrate(scores, codes, None, 6, "ovo")[:, 1].any()
+        weights = np.where(codes == 0, 20.0, 1.0)  # now pairs with the first class hold most of them
+        found = calibrate(scores, codes, weights, 6, "ovo")[:, 1] != 0
+        assert found.tolist() == [i == 0 for i, _ in pairs]
 
 
 class TestChosenModels:

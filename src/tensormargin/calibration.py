@@ -60,7 +60,10 @@ def calibrate(
     rows = [slice(None) if problem.rows is None else problem.rows for problem in problems]
     sigmoids = [(scores[own, k], problems[k].signs, counts[own]) for k, own in enumerate(rows)]
     even = 1 / n_classes if scheme == "ovr" and n_classes > 2 else 0.5
-    calibration = np.array([fit_needed_sigmoid(*one, even) for one in sigmoids], np.float64)
+    half = counts.sum() / 2  # offsets of many small pairs are noise that coupling adds up (docs/method.md)
+    calibration = np.array(
+        [fit_needed_sigmoid(*one, even if one[2].sum() >= half else None) for one in sigmoids], np.float64
+    )
     if n_classes == 2:
         slope, offset = calibration[0]
         return np.array([shrunk_sigmoid(slope, offset, *sigmoids[0])]) if chosen else calibration
@@ -85,26 +88,30 @@ def counted(weights: Array) -> FloatArray:
     return shares * (len(positive) / shares.sum())
 
 
-def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array, even: float = 0.5) -> tuple[float, float]:
+def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array, even: float | None = 0.5) -> tuple[float, float]:
     """Return slope and offset of a sigmoid, with an offset only if the classes differ in size, or the scores need one.
 
     With equal weights, the hinge loss puts the score 0 where both classes are equally likely. Class weights and rare
     classes shift this point, and a sigmoid without an offset is then wrong everywhere. An offset that is not needed
     would only add noise and make the most probable class differ from the predicted one. It is needed if the share of
-    the class differs from ``even``, that of classes of one size, or if a likelihood-ratio test says so, both at 5 %.
-    That test alone would seldom find the shift by a class of a few samples.
+    the class differs from ``even``, that of classes of one size (None: any share will do), or if a likelihood-ratio
+    test says so, both at 5 %. That test alone would seldom find the shift by a class of a few samples.
     """
     some = counts > _SMALLEST
     scores, signs, counts = scores[some], signs[some], counts[some]
     shifted = fit_sigmoid(scores, signs, counts)
-    n_samples = counts.sum()
-    if (counts @ (signs > 0) - even * n_samples) ** 2 <= _CHANGE_AT_CHANCE * n_samples * even * (1 - even):
+    if even is None or _is_share(even, counts[signs > 0].sum(), counts.sum()):
         plain = fit_sigmoid(scores, signs, counts, offset=False)
         targets = _smoothed_targets(signs > 0, counts)
         lower, higher = (_cross_entropy(_arguments(scores, one), targets, counts) for one in (shifted, plain))
         if 2 * (higher - lower) <= _CHANGE_AT_CHANCE:
             return plain
     return shifted[0], _matching_offset(shifted[0], scores, signs, counts)
+
+
+def _is_share(share: float, n_positive: float, n_samples: float) -> bool:
+    """Return whether a share of all may be positive, by a test at 5 %."""
+    return bool((n_positive - share * n_samples) ** 2 <= _CHANGE_AT_CHANCE * n_samples * share * (1 - share))
 
 
 def _matching_offset(slope: float, scores: Array, signs: Array, counts: Array) -> float:
