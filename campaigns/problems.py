@@ -211,7 +211,8 @@ def random_problems(number: int, seed: int) -> Outcome:
 def permuted_modes(number: int, seed: int) -> Outcome:
     """Return how much the objective depends on the order of the modes; it is bad only for weights that must not.
 
-    Only CP weights of rank two or more may. A Tensor-Train is reversed, since other orders are other sets of weights.
+    Only CP weights of rank two or more may: their passes amplify what rounding leaves. A Tensor-Train is reversed,
+    since other orders are other sets of weights.
     """
     outcome = Outcome("permuted modes")
     for case in range(number):

@@ -67,3 +67,19 @@ def test_a_reversed_tensor_train_is_the_same_weight(way, shape, rank, monkeypatc
             other.set_params(lam=lam).fit(X.transpose(0, *range(len(shape), 0, -1)), y)
         assert other.objective_[0] == pytest.approx(one.objective_[0], rel=1e-7)
         np.testing.assert_allclose(other.coef_[0].T, one.coef_[0], atol=1e-5 * np.abs(one.coef_).max())
+
+
+@pytest.mark.parametrize("mu", [0.0, 1.0])
+@pytest.mark.parametrize(("shape", "rank"), [((4, 5, 3), 2), ((4, 4, 4), 3), ((3, 4, 5), 4), ((3, 2, 4, 3), 2)])
+def test_permuted_modes_give_the_permuted_sum_of_rank_one_tensors(shape, rank, mu):
+    X, y = low_rank_classes(4, 30, shape, 1.0)
+    order = np.random.RandomState(rank).permutation(len(shape))
+    one = TensorMarginClassifier("cp", rank, lam=10.0, mu1=mu, mu2=mu, warm_start=True, random_state=0)
+    other = clone(one)
+    for lam in (10.0, 3.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            one.set_params(lam=lam).fit(X, y)
+            other.set_params(lam=lam).fit(X.transpose(0, *(order + 1)), y)
+        assert other.objective_[0] == pytest.approx(one.objective_[0], rel=1e-6)
+        np.testing.assert_allclose(other.coef_[0], one.coef_[0].transpose(order), atol=1e-3 * np.abs(one.coef_).max())

@@ -227,13 +227,13 @@ class _Run:
     def __init__(
         self, start: Start, n_samples: int, tol: float, report: Report | None, small: SmallSweeps | None
     ) -> None:
-        self.state = _State(start)
+        self._few = _few(n_samples, start.weight)
+        self.state = _State(start if self._few else replace(start, weight=start.weight.in_order_of_memory()))
         self.final_gap = tuning.GAP_SHARE * tol
         self._tol, self._report, self._small = tol, report, small
         self._one_block = len(start.weight.block_names) == 1
         self._has_tangent = not self._one_block and start.weight.has_tangent
         self._from_start = self._has_tangent and _pays_from_start(n_samples, start.weight)
-        self._few = _few(n_samples, start.weight)
         tight = self._one_block or self._from_start
         self._gap_tol = max(self.final_gap, 0.0 if tight else _loosest_gap(start))
         self._done: list[Sweep] = []

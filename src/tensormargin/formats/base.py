@@ -186,6 +186,10 @@ class Weight(ABC):
     def _truncated(self, vector: Array) -> Weight:
         return self.start_from(vector.reshape(self.shape), self.rank, np.random.RandomState(0))
 
+    def in_order_of_memory(self) -> Weight:
+        """Return the weight with its blocks in the order in which a sweep reads the samples least often."""
+        return self
+
     @property
     def has_tangent(self) -> bool:
         """Whether there is an orthonormal basis for the tangent space of the weights of this rank."""
@@ -321,6 +325,7 @@ def numpy_backend() -> Any:
 
 def modes_by_content(tensor: Array) -> list[int]:
     """Return the modes in an order that depends on the entries of a tensor, and not on the order of its modes."""
+    tensor = _in_unit_range(tensor)
     unfolded = [np.moveaxis(tensor, mode, 0).reshape(size, -1) for mode, size in enumerate(tensor.shape)]
     spread = [float(np.sum((one @ one.T) ** 2)) if len(one) <= one.shape[1] else np.inf for one in unfolded]
     return sorted(range(tensor.ndim), key=lambda mode: (tensor.shape[mode], spread[mode]))

@@ -7,13 +7,13 @@ eigenvectors of ``G`` whiten the block; directions in its null space leave ``W``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from math import prod
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import khatri_rao
 
 from .. import tuning
 from .._typing import Array, FloatArray
@@ -31,9 +31,10 @@ class CPWeight(Weight):
     name = "cp"
     container = "CPTensor"
 
-    def __init__(self, scales: Array, factors: list[Array]) -> None:
+    def __init__(self, scales: Array, factors: list[Array], order: Sequence[int] | None = None) -> None:
         self.scales = scales
         self.factors = factors
+        self.order = range(len(factors)) if order is None else order  # of the modes, in a pass over the blocks
         self.shape = tuple(len(factor) for factor in factors)
 
     @classmethod
@@ -50,19 +51,20 @@ class CPWeight(Weight):
         if len(tensor.shape) == 2:  # the leading singular vectors are the best approximation
             left, lengths, right = np.linalg.svd(tensor, full_matrices=False)
             return cls(lengths[:count], [left[:, :count], np.ascontiguousarray(right[:count].T)])
-        factors = []
-        for mode, size in enumerate(tensor.shape):
-            vectors = leading_vectors(tensor, mode, min(count, size))
-            extra = rng.standard_normal((size, count - vectors.shape[1]))
-            factors.append(_unit_columns(np.hstack([vectors, extra]))[0])
-        return cls._refined(tensor, factors)
+        order = modes_by_content(tensor)
+        factors = dict.fromkeys(range(tensor.ndim), tensor)
+        for mode in order:
+            vectors = leading_vectors(tensor, mode, min(count, tensor.shape[mode]))
+            extra = rng.standard_normal((len(vectors), count - vectors.shape[1]))
+            factors[mode] = _unit_columns(np.hstack([vectors, extra]))[0]
+        return cls._refined(tensor, list(factors.values()), order)
 
     @classmethod
     def draws(cls, rank: Rank, shape: tuple[int, ...]) -> bool:
         return len(shape) > 2 and cls.valid_rank(rank, shape) > min(shape)
 
     @classmethod
-    def _refined(cls, tensor: Array, factors: list[Array]) -> Self:
+    def _refined(cls, tensor: Array, factors: list[Array], order: list[int]) -> Self:
         """Return the weight with its factors refined by alternating least squares on a dense tensor.
 
         The singular vectors of the unfoldings are good directions, but are not matched across modes. Matching them on
@@ -70,27 +72,29 @@ class CPWeight(Weight):
         7).
         """
         scales = np.ones(factors[0].shape[1])
-        # The steps that follow depend on the order of the modes unless there is one component: so may the start.
-        order = modes_by_content(tensor) if len(scales) == 1 else range(len(factors))
         for _ in range(tuning.CP_REFINEMENTS if len(factors) > 1 else 0):
             for mode in order:
-                others = factors[:mode] + factors[mode + 1 :]
+                others = _without(factors, mode)
                 unfolded = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
                 solution = unfolded @ _columns(others) @ np.linalg.pinv(_gram(others))
                 factors[mode], scales = _unit_columns(solution)
-        return cls(scales, factors)
+        return cls(scales, factors, order)
 
     @classmethod
     def from_tensorly(cls, tensor: Any, shape: tuple[int, ...]) -> Self:
-        weights, factors = tensor
-        scales = np.asarray(weights, np.float64)
+        scales, factors = np.asarray(tensor[0], np.float64), [np.asarray(factor, np.float64) for factor in tensor[1]]
+        weight = cls(scales, factors)._with(scales, factors)
+        return cls(weight.scales, weight.factors, modes_by_content(weight.to_dense()))
+
+    def _with(self, scales: Array, factors: list[Array]) -> Self:
+        """Return the weight with other scales and factors, of any lengths and signs."""
         units = []
         for factor in factors:
-            unit, lengths = _unit_columns(np.asarray(factor, np.float64))
+            unit, lengths = _unit_columns(factor)
             units.append(unit)
             scales = scales * lengths
         units[0] = np.where(scales < 0, -units[0], units[0])
-        return cls(np.abs(scales), units)
+        return type(self)(np.abs(scales), units, self.order)
 
     def to_tensorly(self, dtype: npt.DTypeLike = np.float64) -> Any:
         from tensorly.cp_tensor import CPTensor
@@ -114,11 +118,14 @@ class CPWeight(Weight):
         count = len(self.scales)
         ends = np.cumsum([size * count for size in self.shape])[:-1]
         factors = [part.reshape(-1, count) for part in np.split(vector, ends)]
-        return self.from_tensorly((np.ones(count), factors), self.shape)
+        return self._with(np.ones(count), factors)
 
     @property
     def block_names(self) -> tuple[str, ...]:
-        return tuple(f"factor {mode + 1}" for mode in range(len(self.shape)))
+        return tuple(f"factor {mode + 1}" for mode in self.order)
+
+    def in_order_of_memory(self) -> CPWeight:
+        return type(self)(self.scales, self.factors)
 
     @property
     def rank(self) -> int:
@@ -129,14 +136,15 @@ class CPWeight(Weight):
         return sum(factor.size for factor in self.factors)
 
     def block(self, index: int) -> Block:
-        vectors, roots = self._gauge(index)
-        free = (self.factors[index] * self.scales) @ (vectors * roots)
+        mode = self.order[index]
+        vectors, roots = self._gauge(mode)
+        free = (self.factors[mode] * self.scales) @ (vectors * roots)
 
         def replace(vector: Array) -> CPWeight:
             factor, scales = _unit_columns(vector.reshape(free.shape) @ (vectors / roots).T)
-            return type(self)(scales, [factor if k == index else f for k, f in enumerate(self.factors)])
+            return type(self)(scales, [factor if k == mode else f for k, f in enumerate(self.factors)], self.order)
 
-        return Block(free.ravel(), self._contraction(index, vectors / roots), replace)
+        return Block(free.ravel(), self._contraction(mode, vectors / roots), replace)
 
     @property
     def has_core(self) -> bool:
@@ -155,9 +163,9 @@ class CPWeight(Weight):
     def with_core(self, core: Array, factors: list[Array]) -> CPWeight:
         if len(self.scales) == 1:
             sign = np.sign(core.item()) or 1.0
-            return type(self)(np.abs(core.ravel()), [sign * factors[0], *factors[1:]])
+            return type(self)(np.abs(core.ravel()), [sign * factors[0], *factors[1:]], self.order)
         left, scales, right = np.linalg.svd(core)
-        return type(self)(scales, [factors[0] @ left, factors[1] @ right.T])
+        return type(self)(scales, [factors[0] @ left, factors[1] @ right.T], self.order)
 
     def _from_tucker(self, weight: Weight) -> CPWeight:
         return self.with_core(*weight.core_and_factors())
@@ -170,7 +178,7 @@ class CPWeight(Weight):
 
     def _gauge(self, mode: int) -> tuple[Array, Array]:
         """Return eigenvectors of the other factors' inner products, and roots of the eigenvalues that do not vanish."""
-        others = [factor for k, factor in enumerate(self.factors) if k != mode]
+        others = _without(self.factors, mode)
         if len(self.scales) == 1:  # unit columns
             return np.ones((1, 1)), np.ones(1)
         values, vectors = np.linalg.eigh(_gram(others) if others else np.ones((len(self.scales),) * 2))
@@ -194,6 +202,10 @@ class CPWeight(Weight):
         return Contraction("tail" if mode < split else "head", tuple(columns), self.shape[mode], kernel)
 
 
+def _without(factors: list[Array], mode: int) -> list[Array]:
+    return factors[:mode] + factors[mode + 1 :]
+
+
 def _gram(factors: list[Array]) -> Array:
     """Return the inner products of the rank-one tensors formed by the factors' columns."""
     return reduce(np.multiply, (factor.T @ factor for factor in factors))
@@ -201,7 +213,9 @@ def _gram(factors: list[Array]) -> Array:
 
 def _columns(factors: list[Array], count: int = 1) -> Array:
     """Return the Khatri-Rao product: column r is the outer product of the factors' columns r, flattened."""
-    return reduce(khatri_rao, factors) if factors else np.ones((1, count))
+    if not factors:
+        return np.ones((1, count))
+    return reduce(lambda left, right: (left[:, None] * right).reshape(-1, right.shape[1]), factors)
 
 
 def _unit_columns(matrix: Array) -> tuple[Array, Array]:

@@ -286,6 +286,9 @@ class ViewsWeight(Weight):
         vector, parts = _side_by_side(columns)
         return Block(vector, SideBySide(parts), self._writer(columns))
 
+    def in_order_of_memory(self) -> ViewsWeight:
+        return self.of(self.form, [weight.in_order_of_memory() for weight in self.weights])
+
     @property
     def has_tangent(self) -> bool:
         """Whether all views have a tangent space, which full weights always have."""
