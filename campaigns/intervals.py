@@ -166,8 +166,8 @@ def intervals_of_scores(number: int, seed: int) -> list[Outcome]:
 
 
 def _margin(share: float, number: int) -> float:
-    """Return twice the standard error of a simulated share."""
-    return 2 * float(np.sqrt(share * (1 - share) / number))
+    """Return three standard errors of a simulated share: there are many cases."""
+    return 3 * float(np.sqrt(share * (1 - share) / number))
 
 
 def _faults(covered: float, number: int) -> list[str]:
