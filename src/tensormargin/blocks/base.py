@@ -112,10 +112,11 @@ def whitening_of_rows(rows: FloatArray, objective: Objective) -> FloatArray:
 def moments_are_too_coarse(second: FloatArray, mu1: float, tol: float, dtype: np.dtype | type = np.float64) -> bool:
     """Return whether second moments rounded to ``dtype`` may change the relative gap by a good part of ``tol``.
 
-    An error e in the second moments adds 2 mu1 e to Q, whose identity part is 1, and so affects the gap.
+    An error e in the second moments adds 2 mu1 e to Q, whose identity part is 1, and so affects the gap. Moments that
+    overflow are left to `whitening`, which refuses them.
     """
-    rounding = float(second.diagonal().max()) * float(np.finfo(dtype).eps)
-    return 2.0 * mu1 * rounding > tuning.MOMENT_ROUNDING * tol
+    error = 2.0 * mu1 * float(second.diagonal().max()) * float(np.finfo(dtype).eps)
+    return tuning.MOMENT_ROUNDING * tol < error < np.inf
 
 
 def _inverse(triangle: FloatArray, mu1: float, failed: bool = False) -> FloatArray:
