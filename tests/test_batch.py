@@ -632,7 +632,7 @@ class TestLockstep:
         starts = [random_weight("cp", SHAPE, 0)] * 4
         alternate_batched(shared, members(todo, starts, 1e-2, 5))
         assert there == [4] * sum(sizes[0] == 4 for sizes in asked)
-        assert asked[0] == (4, 60, 8)  # all problems; the longest one; two columns of four entries
+        assert asked[0] == (4, 60, 6)  # all problems; the longest one; two columns of the shortest mode, three entries
         for solver, expected in (("host", 0), ("device", len(asked))):
             there.clear()
             alternate_batched(shared, members(todo, starts, 1e-2, 5), solver)
@@ -759,8 +759,8 @@ class TestFitMany:
         fit_many(classifiers, put(X), y, rows)
         for one, own in zip(alone, rows, strict=True):
             own = slice(None) if own is None else own
-            one.set_params(lam=0.5).fit(X[own], y[own])
-        fit_many([one.set_params(lam=0.5) for one in classifiers], put(X), y, rows)
+            one.set_params(lam=0.9).fit(X[own], y[own])
+        fit_many([one.set_params(lam=0.9) for one in classifiers], put(X), y, rows)
         for one, other in zip(classifiers, alone, strict=True):
             assert to_host(one.objective_) == pytest.approx(other.objective_, rel=1e-2)
         cold = fitted_alone(classifiers, X, y, rows)
