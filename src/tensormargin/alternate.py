@@ -231,6 +231,7 @@ class _Run:
         self.state = _State(start if self._few else replace(start, weight=start.weight.in_order_of_memory()))
         self.final_gap = tuning.GAP_SHARE * tol
         self._tol, self._report, self._small = tol, report, small
+        self._rest = tol * (tuning.REST_SHARE_OF_FEW if self._few else tuning.REST_SHARE)
         self._one_block = len(start.weight.block_names) == 1
         self._has_tangent = not self._one_block and start.weight.has_tangent
         self._from_start = self._has_tangent and _pays_from_start(n_samples, start.weight)
@@ -253,7 +254,7 @@ class _Run:
             if self._report is not None:
                 self._report(len(done), sweep)
             exact = max(sweep.gaps) <= self.final_gap
-            settled = sweep.change <= self._tol or _left_to_fall(done) <= tuning.REST_SHARE * self._tol
+            settled = sweep.change <= self._tol or _left_to_fall(done) <= self._rest
             self._converged = exact and (self._one_block or settled)
             self._gap_tol = max(self.final_gap, min(self._gap_tol, tuning.GAP_SHARE * sweep.decrease))
 

@@ -67,10 +67,10 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         Number of starts, all but the first one random; the fit with the lowest objective is kept.
     tol : float, default=1e-3
         Stop when the relative change of W over a sweep is at most ``tol`` (Eq. 15), or when the objective, extrapolated
-        from its last decreases, can fall by at most ``tol / 5``; every block is then solved to a relative duality gap
-        of ``tol / 10``. The gaps are certain, the extrapolation is not: continued to 1e-7, one in ten of 210 small
-        random problems falls by more than ``tol / 2``, none by more than 1 %. Below 5e-4 large float64 samples are
-        contracted in float64 instead of float32.
+        from its last decreases, can fall by at most ``tol / 5`` (``tol / 2`` if the samples have 2**20 entries or
+        more); every block is then solved to a relative duality gap of ``tol / 10``. The gaps are certain, the
+        extrapolation is not: continued to 1e-7, one in ten of 210 small random problems falls by more than ``tol / 2``,
+        none by more than 1 %. Below 5e-4 large float64 samples are contracted in float64 instead of float32.
     max_iter : int, default=100
         Maximum number of sweeps over all blocks.
     class_weight : dict, "balanced" or None, default=None
