@@ -9,8 +9,10 @@ import pytest
 from conftest import low_rank_classes
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
 
-from tensormargin import TensorMarginClassifier, small_sweeps, tuning
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, small_sweeps, tuning
+from tensormargin.preparation import MoveMode
 from tensormargin.solvers import small
 
 
@@ -83,3 +85,21 @@ def test_permuted_modes_give_the_permuted_sum_of_rank_one_tensors(shape, rank, m
             other.set_params(lam=lam).fit(X.transpose(0, *(order + 1)), y)
         assert other.objective_[0] == pytest.approx(one.objective_[0], rel=1e-6)
         np.testing.assert_allclose(other.coef_[0], one.coef_[0].transpose(order), atol=1e-3 * np.abs(one.coef_).max())
+
+
+def test_a_search_chooses_between_orders_of_the_modes():
+    rng = np.random.RandomState(0)
+    y = np.arange(60) % 2
+    means = np.einsum("a,bc->bac", rng.standard_normal(4), rng.standard_normal((5, 6)))  # one of its ends is mode 1
+    X = 0.2 * y[:, None, None, None] * means + rng.standard_normal((60, 5, 4, 6))
+    orders = [None, MoveMode(0), make_pipeline(MoveMode(0), MoveMode(1))]  # with mode 1, 2 and 0 in the middle
+    search = TensorMarginClassifierCV(
+        decompositions=("tt",), ranks=((1, 4),), lams=(1.0,), preparation=orders, cv=3, random_state=0
+    ).fit(X, y)
+    assert len(set(search.cv_results_["param_preparation"])) == 3
+    assert search.best_estimator_.score(X, y) > 0.9
+    moved = TensorMarginClassifierCV(
+        decompositions=("tt",), ranks=((1, 4),), lams=(1.0,), preparation=[MoveMode(0)], cv=3, random_state=0
+    ).fit(X, y)
+    alone = clone(moved.classifier_).fit(np.moveaxis(X, 1, -1), y)
+    np.testing.assert_allclose(moved.coef_[0], np.moveaxis(alone.coef_[0], -1, 0), atol=1e-6)
