@@ -1,4 +1,4 @@
-"""Compiles src/tensormargin/_native/*.c when the package is built or installed, if there is a C compiler.
+"""Compiles src/tensormargin/fitting/native/*.c when the package is built or installed, if there is a C compiler.
 
 Without one the package works all the same: small problems are then solved by the same code as large ones, more slowly.
 ``python hatch_build.py`` compiles in place, for a checkout that is not installed. The environment variable
@@ -16,7 +16,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-NATIVE = Path(__file__).parent / "src" / "tensormargin" / "_native"
+NATIVE = Path(__file__).parent / "src" / "tensormargin" / "fitting" / "native"
 FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno")
 
 
@@ -35,7 +35,7 @@ def compile_native() -> Path | None:
         )
         if done.returncode == 0:
             return made.replace(out)  # at once: a running process goes on with the library that it has loaded
-        print(f"tensormargin: _native/*.c was not compiled: {done.stderr.strip()[:500]}", file=sys.stderr)  # noqa: T201
+        print(f"tensormargin: fitting/native/*.c was not compiled: {done.stderr.strip()[:500]}", file=sys.stderr)  # noqa: T201
     for path in (made, out):
         path.unlink(missing_ok=True)
     return None
@@ -56,7 +56,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its argu
             platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{platform}"
-            build_data["artifacts"].append("src/tensormargin/_native/*.so")
+            build_data["artifacts"].append("src/tensormargin/fitting/native/*.so")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 from tensormargin.datasets import load_basic_motions, load_eeg, load_haxby_slice, load_indian_pines
 from tensormargin.evaluation import nested_evaluation
 from tensormargin.io import replacing
-from tensormargin.io.versions import software_versions
+from tensormargin.runtime import software_versions
 from tensormargin.selection import auto_model
 
 

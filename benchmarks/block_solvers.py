@@ -17,10 +17,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from tensormargin.blocks import BlockProblem, block_problem
-from tensormargin.objective import MarginProblem, Objective
-from tensormargin.solvers import SOLVERS
-from tensormargin.solvers.base import solution_at
+from tensormargin.fitting import SOLVERS, MarginProblem, Objective
+from tensormargin.fitting.blocks import BlockProblem, block_problem
+from tensormargin.fitting.solvers.base import solution_at
 
 CASES = {  # N, d, lam, mu on unit-norm samples
     "1000 x 500": (1000, 500, 100.0, 10.0),

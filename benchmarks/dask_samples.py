@@ -34,7 +34,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.io.versions import software_versions
+from tensormargin.runtime import software_versions
 
 ALLOWED_BYTES = 300e6  # in addition to the largest design
 SAMPLES_TO_THAT = 10
@@ -250,7 +250,8 @@ def search(case: Case, way: str) -> dict:
 
     from distributed import Client, LocalCluster
 
-    from tensormargin import TensorMarginClassifierCV, tuning
+    from tensormargin import TensorMarginClassifierCV
+    from tensormargin.runtime import tuning
 
     warnings.simplefilter("ignore")
     candidates = TensorMarginClassifierCV(("cp", "tucker"), (1, 2), (0.1, 1.0), (0, 1), cv=3, random_state=0)
@@ -321,7 +322,7 @@ class Log:
         """Record the requests to every `LazySamples` inside the block."""
         from distributed import Client
 
-        from tensormargin.samples import lazy
+        from tensormargin.fitting.samples import lazy
 
         kind = lazy.LazySamples
         watched = [(kind, name, self._timed) for name in ("first_pass", "design", "side_by_side", "scores", "take")]

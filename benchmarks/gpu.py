@@ -24,14 +24,13 @@ from sklearn.model_selection import StratifiedKFold
 
 import tensormargin
 from tensormargin import TensorMarginClassifier, fit_many
-from tensormargin._namespace import thin_product, to_host
-from tensormargin.alternate import BlockRequest
-from tensormargin.batched_alternate import BatchedFit, _solve_here, _solve_there
 from tensormargin.datasets import fetch_mnist, load_adrenal
-from tensormargin.estimators.engine import available_threads, one_blas_thread
-from tensormargin.formats.cp import CPWeight
-from tensormargin.objective import MarginProblem, Objective
-from tensormargin.threads import worker_threads
+from tensormargin.estimators import one_blas_thread
+from tensormargin.estimators.engine import available_threads
+from tensormargin.fitting import BatchedFit, CPWeight, MarginProblem, Objective
+from tensormargin.fitting.alternation import BlockRequest
+from tensormargin.fitting.batched_alternation import _solve_here, _solve_there
+from tensormargin.runtime import thin_product, to_host, worker_threads
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5

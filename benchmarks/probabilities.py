@@ -19,8 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler
-from tensormargin.calibration import class_probabilities
 from tensormargin.datasets import load_by_name
+from tensormargin.fitting import class_probabilities
 
 SETS = {  # decomposition, and every how many-th entry of each mode is used
     "digits": ("cp", ()),

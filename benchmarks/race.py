@@ -20,7 +20,7 @@ import numpy as np
 
 from tensormargin import TensorMarginClassifier, TensorScaler
 from tensormargin.datasets import fetch_orl, load_digits_tensor, load_haxby_slice
-from tensormargin.estimators.fit_steps import fit_training_set, training_set
+from tensormargin.estimators import fit_training_set, training_set
 from tensormargin.io import replacing
 from tensormargin.selection import splits_of
 from tensormargin.selection.grid import MUS, weights

@@ -22,19 +22,13 @@ from scipy.stats import binomtest, t, wilcoxon
 from sklearn.base import clone
 
 from tensormargin import TensorMarginClassifierCV, TensorScaler
-from tensormargin.datasets import (
-    fetch_mnist,
-    load_adrenal,
-    load_eeg,
-    load_haxby_slice,
-    load_indian_pines,
-)
+from tensormargin.datasets import fetch_mnist, load_adrenal, load_eeg, load_haxby_slice, load_indian_pines
+from tensormargin.fitting import sample_array
 from tensormargin.io import replacing
-from tensormargin.samples import sample_array
-from tensormargin.selection import splits_of
+from tensormargin.selection import Training, splits_of
 from tensormargin.selection.candidates import select_candidate
 from tensormargin.selection.grid import Candidate
-from tensormargin.selection.search import Training, refit
+from tensormargin.selection.search import refit
 
 RULES = ("best", "simplest", "margins")
 RESULTS = Path(__file__).parent / "results"

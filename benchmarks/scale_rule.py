@@ -11,11 +11,7 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
-from sklearn.model_selection import (
-    LeaveOneGroupOut,
-    RepeatedStratifiedKFold,
-    StratifiedShuffleSplit,
-)
+from sklearn.model_selection import LeaveOneGroupOut, RepeatedStratifiedKFold, StratifiedShuffleSplit
 
 from tensormargin import TensorMarginClassifier, datasets
 from tensormargin.estimators import SCALE_LAM, SCALE_MU

@@ -1,4 +1,4 @@
-"""Effect on fit times of halving and doubling each constant in tensormargin.tuning.
+"""Effect on fit times of halving and doubling each constant in tensormargin.runtime.tuning.
 
 Run ``python -m benchmarks.tuning [--only NAME,...] [--rounds N]``. Fits on synthetic samples of five kinds are timed
 with every constant unchanged, halved and doubled, alternately, so that changes in machine speed affect all three alike;
@@ -19,9 +19,10 @@ import numpy as np
 from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
-from tensormargin import TensorMarginClassifier, TensorScaler, tuning
+from tensormargin import TensorMarginClassifier, TensorScaler
 from tensormargin.datasets import make_fmri_like, make_low_rank_classes
 from tensormargin.io import replacing
+from tensormargin.runtime import tuning
 
 RESULTS = Path(__file__).parent / "results"
 ELSEWHERE = ("DEVICE", "DESIGN_COPIES", "HERE", "THERE", "ARRIVING", "CHUNKS_AT_ONCE", "PART_BYTES", "SLAB", "TREE")

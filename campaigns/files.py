@@ -983,8 +983,7 @@ def read_file(folder: Path, path: str, options: dict[str, Any]) -> dict[str, Any
 
 def serve() -> None:
     """Load the files named on standard input, one line of JSON each, and print what came of each."""
-    from tensormargin.io import BadFileError
-    from tensormargin.io.arrays import digest
+    from tensormargin.io import BadFileError, digest
 
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -25,7 +25,7 @@ from tensormargin import TensorMarginClassifier
 from tensormargin.cli import main
 from tensormargin.io import save_model
 from tensormargin.io.seals import seal
-from tensormargin.preparation import Crop, Resize, TensorScaler
+from tensormargin.transformers import Crop, Resize, TensorScaler
 
 Rng = np.random.Generator
 Members = dict[str, bytes]

@@ -9,7 +9,7 @@ import numpy as np
 from campaigns.outcome import Outcome
 from campaigns.problems import Problem, fitted, objective_of
 from tensormargin import TensorMarginClassifier
-from tensormargin.formats import FORMATS
+from tensormargin.fitting import FORMATS
 
 KINDS = (("cp", 1), ("cp", 2), ("cp", 4), ("tucker", 2), ("tucker", 4), ("tt", 2), ("tt", 4))
 STARTS = 20

@@ -16,7 +16,7 @@ import numpy as np
 
 from campaigns.outcome import Outcome
 from tensormargin import TensorMarginClassifier
-from tensormargin.formats import FORMATS
+from tensormargin.fitting import FORMATS
 
 Rng = np.random.Generator
 

@@ -20,7 +20,7 @@ Kept = dict[str, list[Outcome]]
 
 def run_here(name: str, number: int, seed: int, parent: int) -> None:
     """Try the cases of a part in this process, which ends with its parent, and print the outcomes as JSON."""
-    from tensormargin.processes import end_with
+    from tensormargin.runtime.processes import end_with
 
     end_with(parent)
     replies = os.fdopen(os.dup(1), "w")

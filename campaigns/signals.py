@@ -21,7 +21,7 @@ import numpy as np
 
 from campaigns.models import run, write_files
 from campaigns.outcome import Outcome
-from tensormargin.processes import remove_leftovers
+from tensormargin.runtime.processes import remove_leftovers
 
 SIGNALS = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP)
 MARK = "TENSORMARGIN_CAMPAIGN"  # a variable by which the processes of a case are found, whoever their parent is now

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from campaigns.outcome import Outcome
-from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, on_cluster, tuning
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, on_cluster
+from tensormargin.runtime import tuning
 
 MOST_KILLS = 3  # a job that loses four workers ends the run
 LONGEST_WAIT = 1.5  # seconds between two of them

@@ -15,19 +15,17 @@ from typing import Any
 PACKAGES = {  # in the order of the site: a name that several of them export has its page in the first one
     "tensormargin": "Classifiers, transformers and the functions that most work needs.",
     "tensormargin.datasets": "Public data sets and synthetic ones; see :doc:`/guide`.",
-    "tensormargin.preparation": "What transformers of tensors are built from.",
-    "tensormargin.representations": "Transformers for signals, spectra, scenes and volumes.",
-    "tensormargin.kernels": "Kernels of tensors.",
+    "tensormargin.transformers": "Transformers of tensors, kernels, and what they are built from.",
     "tensormargin.selection": "Model selection.",
     "tensormargin.evaluation": "Held-out scores, comparisons and permutation tests.",
     "tensormargin.plots": "Figures; functions that draw return the axes they drew on.",
     "tensormargin.report": "HTML reports and the sentences in them.",
     "tensormargin.io": "Files of samples, models and results.",
-    "tensormargin.cluster": "Fits on the workers of a Dask cluster.",
-    "tensormargin.formats": "Decompositions of a weight, and what a new one has to provide.",
-    "tensormargin.solvers": "Solvers of the convex problem of one block.",
+    "tensormargin.runtime.cluster": "Fits on the workers of a Dask cluster.",
+    "tensormargin.fitting.formats": "Decompositions of a weight, and what a new one has to provide.",
+    "tensormargin.fitting.solvers": "Solvers of the convex problem of one block.",
     "tensormargin.estimators": "Constants of the scale-free strengths.",
-    "tensormargin.reproduce": "Reproduction of the paper's tables.",
+    "tensormargin.paper": "Reproduction of the paper's tables.",
 }
 
 # Pages of constants, which have no docstrings of their own. Tests run the examples.
@@ -50,9 +48,9 @@ CONSTANTS = {
 >>> CATALOGUE["basic-motions"].what
 '80 recordings, 6 channels x 100 times, 4 activities'
 """,
-    "tensormargin.kernels.KERNELS": """Kernels by the name that `TensorKernel` takes; each is a subclass of `Kernel`.
+    "tensormargin.transformers.KERNELS": """Kernels by the name that `TensorKernel` takes; each is a `Kernel`.
 
->>> from tensormargin.kernels import KERNELS
+>>> from tensormargin.transformers import KERNELS
 >>> list(KERNELS)
 ['rbf', 'linear', 'grassmann', 'dusk', 'tt-mmk', 'precomputed']
 """,
@@ -62,15 +60,15 @@ CONSTANTS = {
 >>> DEFAULT_RULE
 'best'
 """,
-    "tensormargin.formats.FORMATS": """Decompositions by the name that classifiers take; each is a `Weight`.
+    "tensormargin.fitting.formats.FORMATS": """Decompositions by the name that classifiers take; each is a `Weight`.
 
->>> from tensormargin.formats import FORMATS
+>>> from tensormargin.fitting.formats import FORMATS
 >>> list(FORMATS)
 ['full', 'cp', 'tucker', 'tt']
 """,
-    "tensormargin.solvers.SOLVERS": """Solvers of block problems by name; each is a `Solver`.
+    "tensormargin.fitting.solvers.SOLVERS": """Solvers of block problems by name; each is a `Solver`.
 
->>> from tensormargin.solvers import SOLVERS
+>>> from tensormargin.fitting.solvers import SOLVERS
 >>> list(SOLVERS)
 ['dual_cd', 'interior_point']
 """,
@@ -86,9 +84,9 @@ CONSTANTS = {
 >>> SCALE_MU
 100.0
 """,
-    "tensormargin.reproduce.PROTOCOLS": """Functions that return the evaluations of a table of the paper, by its name.
+    "tensormargin.paper.PROTOCOLS": """Functions that return the evaluations of a table of the paper, by its name.
 
->>> from tensormargin.reproduce import PROTOCOLS
+>>> from tensormargin.paper import PROTOCOLS
 >>> list(PROTOCOLS)
 ['table2', 'table4', 'table5', 'table6', 'open']
 """,

@@ -1,6 +1,6 @@
 """Write neighbours.md from the tests against other libraries: ``python docs/neighbours.py``.
 
-`tests/test_scikit_learn.py` and each file in `tests/guests` make one section. The first line of the file's docstring is
+`test_scikit_learn.py` and each file in `tests/guests` make one section. The first line of the file's docstring is
 "Title: summary"; the rest of the docstring is the text. Lines between ``# page: lead-in`` and ``# page ends`` become a
 code block below the lead-in. Snippets import what they use; the only other names are those in ``GIVEN``.
 """
@@ -80,7 +80,8 @@ def snippets_of(source: str, path: Path) -> list[Snippet]:
 def sections() -> list[Section]:
     """Return all sections, scikit-learn first."""
     guests = [section_of(path) for path in (TESTS / "guests").glob("test_*.py")]
-    return [section_of(TESTS / "test_scikit_learn.py"), *sorted(guests, key=lambda one: one.title.lower())]
+    first = section_of(TESTS / "estimators" / "test_scikit_learn.py")
+    return [first, *sorted(guests, key=lambda one: one.title.lower())]
 
 
 def page() -> str:

@@ -37,7 +37,10 @@ WHOLE_CAMPAIGN = (
 TERMINAL = {"COLUMNS": "120"}
 ON_WORKERS = ("test_cluster", "test_dask", "test_lazy")
 LONG = (*ON_WORKERS, "test_cli", "test_report", "test_memory", "test_reproduce", "test_tables", "test_selection")
-NEEDED_BY_WORKERS = [f"tensormargin.{name}" for name in ("selection", "evaluation", "reproduce", "io", "_kernels")]
+NEEDED_BY_WORKERS = [
+    f"tensormargin.{name}"
+    for name in ("selection.classifier", "evaluation.workflow", "paper.runner", "io.load", "fitting.numba_kernels")
+]
 LIBRARIES = ["torch", "array_api_strict"]
 RUNNING: list[pytest.Item] = []
 

@@ -17,10 +17,11 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from tensormargin import TensorScaler
+from tensormargin.evaluation import GAMMA_FACTORS
 from tensormargin.evaluation.choice import tuned
-from tensormargin.evaluation.contenders import C_GRID, GAMMA_FACTORS, Contender, contender
-from tensormargin.representations import Covariances
+from tensormargin.evaluation.contenders import C_GRID, Contender, contender
 from tensormargin.selection import auto_model
+from tensormargin.transformers import Covariances
 
 from .tasks import Task
 

@@ -11,11 +11,7 @@ from tensormargin.plots._style import BLUE, DARK, VERMILION, given_or_new
 
 
 def plot_ranks(
-    names: Sequence[str],
-    ranks: Sequence[float],
-    groups: Sequence[Sequence[int]],
-    highlighted: str = "",
-    ax: Any = None,
+    names: Sequence[str], ranks: Sequence[float], groups: Sequence[Sequence[int]], highlighted: str = "", ax: Any = None
 ) -> Any:
     """Draw average ranks, the best on the left, and return the axes.
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
-from tensormargin.io.versions import software_versions
+from tensormargin.runtime import software_versions
 
 from .contenders import PACKAGES, UnsuitableError, fitted
 from .rows import DONE, SLOW, UNSUITABLE, Row, RowFile, as_hits, stopped

@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import rankdata, wilcoxon
 
-from tensormargin.evaluation.intervals import corrected_error, paired_difference
-from tensormargin.evaluation.multiplicity import holm
+from tensormargin.evaluation import corrected_error, holm
+from tensormargin.evaluation.intervals import paired_difference
 
 from .contenders import OURS, REFERENCE
 from .rows import DONE, Row

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensormargin.io.versions import software_versions
+from tensormargin.runtime import software_versions
 
 from .cases import CASES, LARGEST_EXCESS, LARGEST_EXPONENT, LARGEST_LOSS, PEERS
 from .picture import draw

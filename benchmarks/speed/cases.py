@@ -111,7 +111,7 @@ def noise(n: int, shape: tuple[int, ...], dtype: str = "f4", distance: float = 3
 
 def _by_scale(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> Data:
     """Return the data with the scale-free default of lambda and mu, converted to numbers for these samples."""
-    from tensormargin.samples import MemorySamples
+    from tensormargin.fitting import MemorySamples
 
     n = len(X)
     spread = MemorySamples(X).first_pass(np.full(n, 1 / n), np.ones(n), centred=True).mean_square

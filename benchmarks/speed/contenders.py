@@ -122,12 +122,7 @@ def regressor(make: Callable[[], Any], data: Data) -> Fit:
         model.fit(data.X, target)
         weight = getattr(model, "weight_tensor_", None)
         return Model(
-            model,
-            weight,
-            0.0,
-            data.mu,
-            0,
-            lambda samples: classes[(np.ravel(model.predict(samples)) > 0).astype(int)],
+            model, weight, 0.0, data.mu, 0, lambda samples: classes[(np.ravel(model.predict(samples)) > 0).astype(int)]
         )
 
     return fit

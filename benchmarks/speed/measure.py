@@ -52,11 +52,7 @@ def _converged(converge: Callable | None, data: Data) -> dict[str, float]:
         return dict.fromkeys(("converged_objective", "converged_scale", "converged_accuracy"), float("nan"))
     model = converge()
     objective, scale = value(model, data)
-    return {
-        "converged_objective": objective,
-        "converged_scale": scale,
-        "converged_accuracy": accuracy(model, data),
-    }
+    return {"converged_objective": objective, "converged_scale": scale, "converged_accuracy": accuracy(model, data)}
 
 
 def _reshaped(X: np.ndarray, case: Case) -> np.ndarray:

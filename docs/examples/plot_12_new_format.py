@@ -17,8 +17,9 @@ from scipy.fft import idct
 from sklearn.model_selection import cross_val_score
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.contractions import Contraction
-from tensormargin.formats import FORMATS, Block, Weight
+from tensormargin.fitting import FORMATS, Weight
+from tensormargin.fitting.contractions import Contraction
+from tensormargin.fitting.formats import Block
 
 
 class CosineWeight(Weight):

@@ -35,8 +35,7 @@ _COMMAND = re.compile(r"(```\n\$ tensormargin (.*?)\n\n).*?(```)", re.DOTALL)
 
 
 def main() -> None:
-    from tensormargin.datasets import CATALOGUE
-    from tensormargin.datasets.catalogue import is_at_hand
+    from tensormargin.datasets import CATALOGUE, is_at_hand
 
     for name, needed in DATA.items():
         path = FOLDER / f"{name}.md"
@@ -99,7 +98,8 @@ def filled(text: str) -> str:
 
 def tried(kind: str) -> str:
     """Return a table of what is tried for a kind of samples."""
-    from tensormargin.selection.kinds import KINDS, WAYS, views_of
+    from tensormargin.selection import KINDS
+    from tensormargin.selection.kinds import WAYS, views_of
 
     shape, sfreq = SHAPES[kind]
     own, together = KINDS[kind], views_of(kind, shape)

@@ -30,7 +30,7 @@ from tensormargin import (
     save_model,
     weight_maps,
 )
-from tensormargin.model_steps import all_steps, fit_model
+from tensormargin.inspection import all_steps, fit_model
 
 SAMPLERS = [
     RandomOverSampler(random_state=0),

@@ -29,8 +29,8 @@ from tensormargin import (
     save_model,
     weight_maps,
 )
-from tensormargin.intake import as_samples
-from tensormargin.model_steps import sample_shape
+from tensormargin.data import as_samples
+from tensormargin.inspection import sample_shape
 
 CHANNELS, TIMES, SFREQ = 4, 6, 50.0
 INFO = mne.create_info(["Cz", "Fz", "Oz", "Pz"], SFREQ, "eeg")

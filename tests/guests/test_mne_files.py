@@ -182,7 +182,8 @@ def test_damaged_files(tmp_path):
 
 
 def test_epochs_objects_know_their_axes():
-    from tensormargin.intake import as_samples, axes_of_epochs
+    from tensormargin.data import as_samples
+    from tensormargin.data.conversion import axes_of_epochs
 
     epochs = made()
     for one in (epochs, epochs.compute_psd(fmax=40), epochs.compute_tfr("morlet", freqs=[20.0, 30.0], n_cycles=1)):

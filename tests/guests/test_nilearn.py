@@ -42,8 +42,8 @@ from tensormargin import (
     weight_maps,
 )
 from tensormargin.cli import main
-from tensormargin.intake import as_samples
-from tensormargin.model_steps import sample_shape
+from tensormargin.data import as_samples
+from tensormargin.inspection import sample_shape
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nilearn's own, of what will change
 

@@ -30,8 +30,8 @@ from tensormargin import (
     export_onnx,
     save_model,
 )
-from tensormargin.datasets.catalogue import CATALOGUE, is_at_hand
-from tensormargin.formats import FORMATS
+from tensormargin.datasets import CATALOGUE, is_at_hand
+from tensormargin.fitting import FORMATS
 
 PREPARATIONS = (
     None,

@@ -16,7 +16,7 @@ from PIL import Image
 from rasterio.transform import from_origin
 
 import tensormargin.io.scenes
-from tensormargin.axes import Axis
+from tensormargin.data import Axis
 from tensormargin.io import BadFileError, load_scene
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # rasterio's own, of what will change

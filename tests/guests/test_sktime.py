@@ -19,7 +19,7 @@ from sktime.datatypes import convert_to
 from sktime.transformations.panel.reduce import Tabularizer
 
 from tensormargin import EqualLength, Tensorize, TensorMarginClassifier
-from tensormargin.intake import as_samples
+from tensormargin.data import as_samples
 from tensormargin.report import describe_model
 
 Y = np.arange(20) % 2

@@ -13,7 +13,7 @@ pytest.importorskip("spectral", reason="needs spectral: pip install spectral")
 
 from spectral.io import envi
 
-from tensormargin.axes import Axis
+from tensormargin.data import Axis
 from tensormargin.io import load_scene
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # its own, of what will change

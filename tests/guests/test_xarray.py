@@ -12,7 +12,7 @@ import pytest
 xarray = pytest.importorskip("xarray", reason="needs xarray: pip install xarray")
 
 from tensormargin import TensorMarginClassifier, TensorScaler
-from tensormargin.intake import as_samples
+from tensormargin.data import as_samples
 
 Y = np.arange(30) % 2
 X = np.random.default_rng(0).standard_normal((30, 4, 3)) + Y[:, None, None]

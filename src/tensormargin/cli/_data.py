@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..readers.rules import counted
+from ..runtime import counted
 from ._options import blaming, names
 
 if TYPE_CHECKING:
-    from ..axes import AnyAxes
+    from ..data import AnyAxes
     from ..io import KnownViews, ModelFile, SampleSet
-    from ..preparation import Recipe
+    from ..transformers import Recipe
 
 FORMATS = """
 \b
@@ -241,8 +241,8 @@ def load_for(
     path: Path, model: ModelFile, data: Sequence[Path], loading: dict[str, Any], need_labels: bool
 ) -> SampleSet:
     """Return samples for the fitted model of a file, made like those that it was fitted to; see `load`."""
-    from ..predictions import confounds_needed
-    from ..preparation import takes_nan, takes_ragged
+    from ..io import confounds_needed
+    from ..transformers import takes_nan, takes_ragged
 
     with blaming(path):
         loading["confounds"] = loading["confounds"] or confounds_needed(model.model)
@@ -261,7 +261,7 @@ def _loaded(
 ) -> SampleSet:
     if len(paths) == 1 and not paths[0].exists():
         return _of_catalogue(paths[0], loading)
-    from ..leakage import LeakageWarning
+    from ..data import LeakageWarning
 
     options = {name: value for name, value in loading.items() if name not in ("no_groups", "modes", *_VIEWS)}
     options["confounds"] = confounds_in(loading)
@@ -294,7 +294,7 @@ def _known_views(model: ModelFile | None) -> KnownViews | None:
 
 def _with_modes(samples: SampleSet, described: Sequence[str]) -> SampleSet:
     """Return the samples with the axes that --modes gives."""
-    from ..axes import parsed_axes
+    from ..data import parsed_axes
 
     shape, made = samples.sample_shape, {**samples.loading, "modes": True}
     if not isinstance(shape, dict):
@@ -417,7 +417,7 @@ def refuse_given(loading: dict[str, Any], allowed: Sequence[str], why: str) -> N
 
 def in_words(samples: SampleSet) -> str:
     """Return number and shape of the samples and the number of classes, in words."""
-    from ..intake import shape_in_words
+    from ..data import shape_in_words
 
     classes = len(set(samples.labels.tolist()))
     shape = shape_in_words(samples.sample_shape)
@@ -433,8 +433,8 @@ def n_views(samples: SampleSet) -> int:
 @contextmanager
 def leakage_said(samples: SampleSet) -> Iterator[None]:
     """Print leakage warnings (samples that are not independent) on standard error, and silence them inside."""
+    from ..data import LeakageWarning
     from ..io import leakage_warnings
-    from ..leakage import LeakageWarning
 
     for text in leakage_warnings(samples):
         click.echo(f"Warning: {text}", err=True)
@@ -445,7 +445,7 @@ def leakage_said(samples: SampleSet) -> Iterator[None]:
 @contextmanager
 def unseen_said() -> Iterator[None]:
     """Print each warning of unseen categories of confounds once on standard error: models transform several times."""
-    from ..preparation import UnseenCategoryWarning
+    from ..transformers import UnseenCategoryWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UnseenCategoryWarning)
@@ -458,7 +458,7 @@ def unseen_said() -> Iterator[None]:
 
 def warn_of_axes(samples: SampleSet, axes: AnyAxes) -> None:
     """Print a warning if the times or wavelengths of samples are not those of a model."""
-    from ..predictions import axes_warning
+    from ..io import axes_warning
 
     warning = axes_warning(samples, axes)
     if warning is not None:
@@ -468,8 +468,7 @@ def warn_of_axes(samples: SampleSet, axes: AnyAxes) -> None:
 def recipe_of(preparing: dict[str, Any], loading: dict[str, Any]) -> Recipe:
     """Return the recipe that the options describe; raise ValueError if it is invalid."""
     from ..io import load_mask
-    from ..preparation import Recipe
-    from ..representations import Impute
+    from ..transformers import Impute, Recipe
 
     given = dict(preparing)
     for name in ("mask", "crop"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ..axes import AnyAxes
+    from ..data import AnyAxes
     from ..io import SampleSet
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -78,25 +78,20 @@ def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
     shape, given = samples.sample_shape, [path for path in paths if path is not None]
     if not given or not isinstance(shape, dict):
         return given
-    from ..plots.files import view_path
+    from ..plots import view_path
 
     return [view_path(path, name) for path in given for name in shape]
 
 
 def write_maps(
-    model: Any,
-    patterns: Any,
-    weight_map: Path | None,
-    pattern_map: Path | None,
-    affine: Any,
-    axes: AnyAxes = None,
+    model: Any, patterns: Any, weight_map: Path | None, pattern_map: Path | None, affine: Any, axes: AnyAxes = None
 ) -> list[Path]:
     """Write the requested maps, patterns first, and return their paths.
 
     Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
     views to one file each. ``axes`` are those of the samples.
     """
-    from ..model_steps import axes_of_maps, check_picture, weight_maps
+    from ..inspection import axes_of_maps, check_picture, weight_maps
 
     written = []
     if weight_map is None and pattern_map is None:
@@ -117,9 +112,8 @@ def write_maps(
 
 
 def _save(path: Path, maps: Any, model: Any, what: str, affine: Any, modes: AnyAxes) -> list[Path]:
-    from ..model_steps import meaning_of_sign, problem_names
-    from ..plots import save_map
-    from ..plots.modes import fitting_axes
+    from ..inspection import meaning_of_sign, problem_names
+    from ..plots import fitting_axes, save_map
 
     titles = [f"{what}, {name}" for name in problem_names(model)]
     signs = [meaning_of_sign(name) for name in problem_names(model)]

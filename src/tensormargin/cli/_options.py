@@ -139,8 +139,8 @@ def blaming(path: Path) -> Iterator[None]:
     except (OSError, ImportError, MemoryError, click.ClickException):
         raise
     except Exception as error:
+        from ..inspection import NotAffineError
         from ..io import BadFileError
-        from ..pull_backs import NotAffineError
 
         if isinstance(error, BadFileError) or str(path) in str(error):
             raise
@@ -154,7 +154,7 @@ def fits_on(scheduler: str | None, *samples: object) -> Iterator[None]:
     if scheduler is None:
         yield
         return
-    from ..cluster import on_cluster
+    from ..runtime import on_cluster
 
     with ExitStack() as stack:
         with refusals(ValueError):

@@ -17,7 +17,7 @@ import click
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from ..checkpoints import Checkpoint
+    from ..data import Checkpoint
 
 _PLAIN_SECONDS = 30.0  # between progress lines if there is no terminal
 _WORTH_SAYING = 5.0  # seconds left from which the first forecast gets a line of its own there
@@ -50,7 +50,7 @@ class Display:
     def __init__(self, in_seconds: bool = False) -> None:
         from rich.console import Console
 
-        from ..progress import Forecast
+        from ..runtime import Forecast
 
         self.console = Console(stderr=True)
         self.kept, self.checkpoint = False, None
@@ -144,7 +144,7 @@ def processes(jobs: int, scheduler: str | None, module: str) -> Iterator[Callabl
     """
     from joblib import Parallel, delayed, effective_n_jobs
 
-    from ..processes import worker_options
+    from ..runtime import worker_options
 
     number = 1 if scheduler is not None else effective_n_jobs(jobs)
     if number == 1:
@@ -267,7 +267,7 @@ def _stop(context: click.Context, number: int) -> None:
 
 def unfinished(display: Display, fresh: bool) -> Checkpoint | None:
     """Return the checkpoint for interrupted runs, in the user's cache; None if that cannot be written to."""
-    from ..checkpoints import Checkpoint
+    from ..data import Checkpoint
     from ..datasets import cache_folder
 
     folder = cache_folder() / "unfinished"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..readers.rules import counted
+from ..runtime import counted
 from ._data import (
     FORMATS,
     check_data,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from ..evaluation import CompareSettings
     from ..io import SampleSet
-    from ..preparation import Recipe
+    from ..transformers import Recipe
 
 _EXAMPLES = f"""
 {FORMATS}
@@ -124,9 +124,9 @@ def compare_command(
         check_data(*(data or _DEFAULT))
         one_tensor_only(loading, "compare")
     with progress_bar(in_seconds=True) as show, processes(jobs, scheduler, "tensormargin.evaluation") as ready:
+        from ..data import Metadata
+        from ..estimators import KERNEL_METHODS, METHODS
         from ..evaluation import CompareSettings, compare, comparison_content
-        from ..metadata import Metadata
-        from ..methods import KERNEL_METHODS, METHODS
 
         with refusals(ValueError):
             if background is not None and report is None:
@@ -215,7 +215,7 @@ def _announce(samples: SampleSet, settings: CompareSettings) -> None:
 
 
 def _tuned(settings: CompareSettings) -> str:
-    from ..methods import KERNEL_METHODS
+    from ..estimators import KERNEL_METHODS
 
     return "lambda (and the width of kernels)" if set(settings.methods) & set(KERNEL_METHODS) else "lambda"
 

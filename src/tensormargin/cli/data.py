@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..readers.rules import counted
+from ..runtime import counted
 from ._options import check_ending, check_outputs, json_option, overwrite_option, print_json, refusals, say_written
 
 

@@ -36,8 +36,7 @@ tensormargin to run.
 @json_option
 def export_command(model: Path, out: Path, model_sha256: str | None, as_json: bool) -> None:
     """Export a MODEL saved by `tensormargin fit` as an ONNX file, for onnxruntime and other programs."""
-    from ..io import load_model
-    from ..onnx_export import export_onnx
+    from ..io import export_onnx, load_model
 
     with refusals(ValueError, TypeError):
         check_ending(out, "an ONNX model", ".onnx")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from ..deadlines import Deadline
-from ..readers.rules import counted
+from ..runtime import Deadline, counted
 from ._data import (
     FORMATS,
     Shape,
@@ -244,7 +243,7 @@ def fit_command(
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]
     if as_json:
-        from ..training_record import short_facts
+        from ..data import short_facts
 
         print_json({**short_facts(fitted.about), "written": [str(path) for path in written]})
     else:
@@ -259,8 +258,8 @@ def fit_command(
 
 def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None, display: Any) -> Any:
     """Write the model and its report; return its activation patterns."""
+    from ..inspection import pattern_of
     from ..io import save_model
-    from ..patterns import pattern_of
 
     patterns = pattern_of(fitted.model, samples)
     facts = save_model(out, fitted.model, fitted.about, samples.axes, patterns=patterns)
@@ -272,9 +271,9 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 
 def _print(fitted: FittedModel, written: list[Path]) -> None:
-    from ..model_steps import all_steps, classifier_of
-    from ..preparation import TensorUnion, describe_step
-    from ..statements import describe_chosen, describe_model, evaluation_lines
+    from ..inspection import all_steps, classifier_of
+    from ..report import describe_chosen, describe_model, evaluation_lines
+    from ..transformers import TensorUnion, describe_step
 
     classifier, search = classifier_of(fitted.model), fitted.about["search"]
     said = f"{describe_model(classifier, all_steps(fitted.model))}, {describe_chosen(search['best'])}"

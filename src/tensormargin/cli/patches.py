@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..readers.rules import counted
+from ..runtime import counted
 from ._options import (
     blaming,
     check_ending,
@@ -24,10 +24,9 @@ from ._options import (
 from ._running import progress_bar
 
 if TYPE_CHECKING:
-    from .._typing import Array
-    from ..agreement import Agreement
-    from ..io import ModelFile, Scene
-    from ..training_record import ComparedSamples
+    from ..data import ComparedSamples
+    from ..io import Agreement, ModelFile, Scene
+    from ..runtime import Array
 
 _EXAMPLES = """
 \b
@@ -107,9 +106,9 @@ def patches_command(
     `compare` keep together: accuracies are those of places that were not seen.
     """
     with refusals(ValueError), progress_bar() as show:
+        from ..io import check_ending as check_container
         from ..io import load_scene
-        from ..io.writing import check_ending as check_container
-        from ..representations import Patches
+        from ..transformers import Patches
 
         check_container(out)
         check_outputs((scene, truth), (out,))
@@ -177,8 +176,7 @@ def _in_one_place(places: Any) -> list[str]:
 def _write(out: Path, patches: Any, scene: Scene, places: Any, show: Any) -> None:
     import numpy as np
 
-    from ..io import write_samples
-    from ..io.modes import arrays_of
+    from ..io import arrays_of, write_samples
 
     total = len(places.positions)
 
@@ -228,10 +226,8 @@ def classify(
     compared : ComparedSamples or None
         With the training samples.
     """
-    from ..agreement import agreement_on_scene
-    from ..io import all_or_none, load_scene
+    from ..io import agreement_on_scene, all_or_none, load_scene, scene_predictions
     from ..plots import save_scene
-    from ..predictions import scene_predictions
 
     scene = load_scene(data, **options)
     with progress_bar() as show:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..readers.rules import counted
+from ..runtime import counted
 from ._data import (
     FORMATS,
     data_argument,
@@ -23,9 +23,8 @@ from ._options import blaming, check_outputs, json_option, model_sha256_option, 
 from .patches import check_scene, classify, scene_options
 
 if TYPE_CHECKING:
-    from ..agreement import Agreement
-    from ..io import ModelFile
-    from ..training_record import ComparedSamples
+    from ..data import ComparedSamples
+    from ..io import Agreement, ModelFile
 
 _PREDICT_EXAMPLES = f"""
 {FORMATS}
@@ -84,9 +83,7 @@ def predict_command(
     score. Text that a spreadsheet would take for a formula (=, +, - or @ in front, unless it is a number) gets an
     apostrophe in front.
     """
-    from ..agreement import agreement
-    from ..io import load_model
-    from ..predictions import predictions_of, write_predictions
+    from ..io import agreement, load_model, predictions_of, write_predictions
 
     with refusals(ValueError):
         files = check_scene(picture, out, truth, len(data))
@@ -175,8 +172,8 @@ def inspect_command(
     model: Path, pattern_map: Path | None, weight_map: Path | None, model_sha256: str | None, as_json: bool
 ) -> None:
     """Describe a MODEL file: classes, weight, preparation, evaluation, versions, digest."""
+    from ..data import short_facts
     from ..io import all_or_none, load_model, sha256_of
-    from ..training_record import short_facts
 
     with refusals(ValueError, TypeError):
         check_outputs((model,), (pattern_map, weight_map))
@@ -196,11 +193,10 @@ def inspect_command(
 
 
 def _description(path: Path, loaded: ModelFile) -> list[str]:
-    from ..axes import axes_in_words
-    from ..contributions import features_in_words
-    from ..intake import shape_in_words
-    from ..readers.rules import listed
-    from ..statements import evaluation_lines, statements
+    from ..data import axes_in_words, shape_in_words
+    from ..inspection import features_in_words
+    from ..report import evaluation_lines, statements
+    from ..runtime import listed
 
     facts, about = loaded.facts, loaded.facts["about"]
     classes = listed([str(label) for label in facts["classes"]])

@@ -77,8 +77,7 @@ def _report_model(
     display: tuple[Path | None, bool],
     model_sha256: str | None,
 ) -> None:
-    from ..io import load_model
-    from ..predictions import check_samples_fit
+    from ..io import check_samples_fit, load_model
     from ..report import model_page, write_page
 
     check_data(*data)

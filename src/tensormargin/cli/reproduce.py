@@ -22,7 +22,7 @@ from ._options import (
 from ._running import processes, progress_bar
 
 if TYPE_CHECKING:
-    from ..reproduce import Evaluation, Run
+    from ..paper import Evaluation, Run
 
 # The keys of `reproduce.PROTOCOLS`, copied because that import would slow down every --help; a test compares the two.
 TABLES = ("table2", "table4", "table5", "table6", "open")
@@ -80,9 +80,9 @@ def reproduce_command(
     or open (Haxby, EEG, Indian Pines, AdrenalMNIST3D). Rows go to OUT/TABLE/rows.parquet, means and paired differences
     to summary.csv, differences.csv and summary.md in the same folder.
     """
+    from ..estimators import METHODS
     from ..io import BadFileError
-    from ..methods import METHODS
-    from ..reproduce import Run, RunSettings, write_summaries
+    from ..paper import Run, RunSettings, write_summaries
 
     with refusals(ValueError):
         settings = RunSettings(
@@ -109,7 +109,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _evaluations(table: str, cut_down: bool, adni: Path | None, adhd: Path | None) -> list[Evaluation]:
-    from ..reproduce import PROTOCOLS, quick
+    from ..paper import PROTOCOLS, quick
 
     if table != "table6" and (adni or adhd):
         raise ValueError(f"--adni and --adhd belong to table6; {table} fetches its own data")
@@ -118,7 +118,7 @@ def _evaluations(table: str, cut_down: bool, adni: Path | None, adhd: Path | Non
 
 
 def _go(run: Run, jobs: int, scheduler: str | None) -> None:
-    with progress_bar() as show, processes(jobs, scheduler, "tensormargin.reproduce.evaluate") as ready:
+    with progress_bar() as show, processes(jobs, scheduler, "tensormargin.paper.evaluate") as ready:
         show.kept = True
         ready()
         for state in run.go(jobs):
@@ -127,7 +127,7 @@ def _go(run: Run, jobs: int, scheduler: str | None) -> None:
 
 def _print_summary(run: Run, text: str, as_json: bool) -> None:
     if as_json:
-        from ..reproduce import read_summaries
+        from ..paper import read_summaries
 
         print_json({"folder": str(run.folder), **read_summaries(run.folder)})
         return
@@ -159,7 +159,7 @@ def results_command(out: Path, page: Path, as_json: bool) -> None:
     Example: tensormargin results --out results -o docs/results.md
     """
     from ..io import BadFileError
-    from ..reproduce import write_page
+    from ..paper import write_page
 
     with refusals(BadFileError):
         write_page(out, page)

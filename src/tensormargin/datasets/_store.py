@@ -16,9 +16,9 @@ from urllib.request import urlopen
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._typing import Array
-from ..axes import axes_of
+from ..data import axes_of
 from ..io import BadFileError, digest, replacing
+from ..runtime import Array
 
 _TIMEOUT = 60.0  # seconds without a byte
 _CHUNK = 1 << 20

@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._typing import Array
-from ..axes import Axis
+from ..data import Axis, Views
 from ..io import BadFileError, check_labelled, read_arrays
-from ..views import Views
+from ..runtime import Array
 from ._store import ByHandError, by_hand, described, downloaded, downloaded_r, found, obtain, save_checked, unavailable
 
 _PYMVPA = tuple(

@@ -12,8 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..io import replacing
-from ..io.outputs import MARK
+from ..io import MARK, replacing
 from ._store import found
 from .brain import load_eeg, load_haxby_slice, load_muse_ssvep, load_schizo_fnc
 from .builtin import load_digits_tensor

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._typing import Array
 from ..io import BadFileError, read_arrays
+from ..runtime import Array
 from ._store import described, download, found, obtain, unavailable
 
 _MNIST_MIRRORS = (

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._typing import Array
 from ..io import read_arrays
+from ..runtime import Array
 from ._store import by_hand, described, downloaded, downloaded_r, obtain, save_checked
 from .series import named
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._typing import Array
 from ..io import read_arrays
-from ..representations import Patches
+from ..runtime import Array
+from ..transformers import Patches
 from ._store import described, download, found, obtain
 
 _MEDMNIST = "https://zenodo.org/records/10519652/files/"

@@ -9,8 +9,8 @@ from types import MappingProxyType
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._typing import Array
 from ..io import BadFileError, read_arrays
+from ..runtime import Array
 from ._store import by_hand, described, downloaded, obtain, save_checked
 
 _PARTS = ("train", "test")

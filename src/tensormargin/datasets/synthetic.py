@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from .._typing import Array
+from ..runtime import Array
 
 _ENTRIES_AT_ONCE = 2**22  # in blocks, so that a million samples are not held in memory twice
 

@@ -1,8 +1,33 @@
-"""The classifier, as a scikit-learn estimator, and functions to fit many of them."""
+"""The classifier as a scikit-learn estimator, the paper's methods by name, and fits of many models at once.
 
-from .classifier import TensorMarginClassifier
-from .devices import to_device
-from .many_fits import fit_many
-from .strength import SCALE_LAM, SCALE_MU
+It may import runtime, data, fitting and transformers. It knows nothing of searches, files or reports.
+"""
 
-__all__ = ["SCALE_LAM", "SCALE_MU", "TensorMarginClassifier", "fit_many", "to_device"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..runtime.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .accuracy import AccuracyMixin as AccuracyMixin
+    from .binary_fit import FirstPasses as FirstPasses, FitSpec as FitSpec
+    from .classifier import TensorMarginClassifier as TensorMarginClassifier
+    from .devices import to_device as to_device
+    from .engine import PLACES as PLACES, at_most as at_most, one_blas_thread as one_blas_thread
+    from .fit_steps import TrainingSet as TrainingSet, fit_training_set as fit_training_set
+    from .fit_steps import keep_for_scoring as keep_for_scoring, keep_scheme as keep_scheme, specify as specify
+    from .fit_steps import training_set as training_set
+    from .fit_steps import without_convergence_warnings as without_convergence_warnings
+    from .lazy_fits import LazyCoordinates as LazyCoordinates, batches as batches
+    from .lazy_fits import coordinates_fit as coordinates_fit
+    from .many_fits import ToFit as ToFit, fit_batch as fit_batch, fit_many as fit_many
+    from .methods import KERNEL_METHODS as KERNEL_METHODS, METHODS as METHODS, check_methods as check_methods
+    from .methods import make_method as make_method
+    from .notebook import NotebookMixin as NotebookMixin
+    from .strength import SCALE_LAM as SCALE_LAM, SCALE_MU as SCALE_MU
+
+__all__ = [
+    "SCALE_LAM", "SCALE_MU", "TensorMarginClassifier", "fit_many", "to_device",
+]  # fmt: skip
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from .._namespace import to_host
+from ..runtime import to_host
 
 
 class AccuracyMixin(ClassifierMixin):

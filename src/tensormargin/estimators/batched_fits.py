@@ -8,11 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
-from ..alternate import Fit, Start, sweeps
-from ..batched_alternate import BatchedFit, alternate_batched
-from ..samples import Moments, SampleArray, in_range, working_dtype
-from ..samples.shared import SharedSamples
+from ..fitting import (
+    BatchedFit,
+    Fit,
+    Moments,
+    SampleArray,
+    SharedSamples,
+    Start,
+    alternate_batched,
+    in_range,
+    sweeps,
+    working_dtype,
+)
+from ..runtime import Array
 from .binary_fit import FitSpec, best_fit, fit_binary
 
 

@@ -9,15 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from .. import tuning
-from .._typing import Array
-from ..alternate import Fit, Report, Start, Sweep, alternate
-from ..coarse import coarse_start, dual_guess
-from ..formats import Format, ViewsWeight, Weight
-from ..multiclass import BinaryProblem
-from ..objective import MarginProblem, Objective
-from ..samples import MemorySamples, Moments, Reading, SampleArray, Samples
-from ..solvers import SOLVERS
+from ..fitting import (
+    SOLVERS,
+    BinaryProblem,
+    Fit,
+    Format,
+    MarginProblem,
+    MemorySamples,
+    Moments,
+    Objective,
+    Reading,
+    Report,
+    SampleArray,
+    Samples,
+    Start,
+    Sweep,
+    ViewsWeight,
+    Weight,
+    alternate,
+    coarse_start,
+    dual_guess,
+)
+from ..runtime import Array, tuning
 from .spans import SpanOfViews
 from .strength import Strength
 
@@ -96,7 +109,7 @@ class FitSpec:
         return weights
 
     def races(self, attempt: int) -> bool:
-        """Return whether a start of this number has a rival (`tensormargin.alternate.sweeps`): the class means only."""
+        """Return whether a start of this number has a rival (`alternation.sweeps`): the class means only."""
         return attempt == 0 and self.last is None and self.settings.init == "mean"
 
     def reading(self) -> Reading:

@@ -10,13 +10,19 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._namespace import to_host
-from .._typing import FloatArray
-from .._validation import same_library, samples_as_fitted
-from ..calibration import class_probabilities, logarithms
-from ..formats import FORMATS
-from ..multiclass import combine_scores, predicted_codes, problem_classes
-from ..samples import SampleArray, labels_at, sample_array
+from ..data import same_library, samples_as_fitted
+from ..fitting import (
+    FORMATS,
+    SampleArray,
+    class_probabilities,
+    combine_scores,
+    labels_at,
+    logarithms,
+    predicted_codes,
+    problem_classes,
+    sample_array,
+)
+from ..runtime import FloatArray, to_host
 from .accuracy import AccuracyMixin
 from .engine import PLACES
 from .fit_steps import fit_training_set, training_set
@@ -230,7 +236,7 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, I_1, ..., I_M), Views, or a dictionary of arrays
             Samples of any order M >= 1, including read-only and memory-mapped arrays, or what can be converted to an
-            array: lists and frames of arrays, NIfTI images, MNE's Epochs (`tensormargin.intake.as_samples`); or several
+            array: lists and frames of arrays, NIfTI images, MNE's Epochs (`conversion.as_samples`); or several
             tensors per sample (`tensormargin.Views`). float32 is used without a copy. Other types are converted once to
             a working copy (float32 for large samples or types that it holds exactly), or chunk by chunk if that copy
             would be larger than the samples; a full weight always needs the copy.

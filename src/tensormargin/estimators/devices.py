@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._namespace import beside, is_foreign, to_host
+from ..runtime import beside, is_foreign, to_host
 
 Model = TypeVar("Model", bound=BaseEstimator)
 

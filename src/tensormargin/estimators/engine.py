@@ -11,11 +11,8 @@ from typing import Any
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from .. import tuning
-from ..alternate import Fit
-from ..cluster import goes_to_cluster
-from ..samples import SampleArray, sample_array
-from ..threads import worker_threads
+from ..fitting import Fit, SampleArray, sample_array
+from ..runtime import goes_to_cluster, tuning, worker_threads
 from .binary_fit import FirstPasses, FitSpec, fit_binary
 
 PLACES = ("auto", "host", "device")
@@ -79,7 +76,7 @@ def _fit_batches(array: SampleArray, specs: Sequence[FitSpec], numbers: list[int
 def _batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[int]:
     """Return the indices of the problems to fit in lockstep.
 
-    A single problem is faster on its own, with a start from some of the samples (`tensormargin.coarse`). So is a full
+    A single problem is faster on its own, with a start from some of the samples (`coarse_starts`). So is a full
     weight with more entries than samples, whose Gram matrix is far smaller than its design. Nothing is solved on a
     device without float64.
     """
@@ -108,7 +105,7 @@ def available_threads() -> int:
 
 
 class _OneBlasThread:
-    """Limit BLAS to one thread while `tensormargin.threads` is in use.
+    """Limit BLAS to one thread while `tensormargin.runtime.threads` is in use.
 
     The limit is global and fits may overlap: the first one to enter sets it, the last one to leave lifts it.
     """

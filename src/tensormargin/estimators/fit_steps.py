@@ -16,17 +16,13 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from .. import tuning
-from .._namespace import is_foreign, is_lazy, like, to_host
-from .._typing import Array
-from .._validation import checked_training
-from ..alternate import Fit
-from ..multiclass import binary_problems
-from ..samples import NotFiniteError, SampleArray, loaded_if_small, sample_array
+from ..data import checked_training
+from ..fitting import Fit, NotFiniteError, SampleArray, binary_problems, loaded_if_small, sample_array
+from ..runtime import Array, is_foreign, is_lazy, like, to_host, tuning
 from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit
 from .engine import fit_specs
-from .layouts import Layout, keep_coef, layout_of
 from .strength import strength_of
+from .weight_layout import Layout, keep_coef, layout_of
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import tuning
-from .._typing import FloatArray
-from ..alternate import Fit
-from ..batched_alternate import BatchedFit, alternate_on_host
-from ..formats import FORMATS
-from ..host_memory import available_bytes
-from ..samples import MemoryArray, SampleArray, in_range, working_dtype
-from ..samples.lazy import ChunkedDesign, LazySamples
-from ..samples.lazy_shared import LazyProblem, SharedLazySamples
-from ..samples.span import Span
+from ..fitting import (
+    FORMATS,
+    BatchedFit,
+    ChunkedDesign,
+    Fit,
+    LazyProblem,
+    LazySamples,
+    MemoryArray,
+    SampleArray,
+    SharedLazySamples,
+    Span,
+    alternate_on_host,
+    in_range,
+    working_dtype,
+)
+from ..runtime import FloatArray, available_bytes, tuning
 from .batched_fits import distinct_problems, members_of
 from .binary_fit import FitSpec, best_fit, fit_binary
 

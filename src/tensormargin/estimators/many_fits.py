@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from .._namespace import as_array, rows_of, to_host
-from .._typing import Array
-from ..samples import NotFiniteError, SampleArray, loaded_if_small, sample_array
-from ..views import views_or_array, views_or_samples
+from ..data import views_or_array, views_or_samples
+from ..fitting import NotFiniteError, SampleArray, loaded_if_small, sample_array
+from ..runtime import Array, as_array, rows_of, to_host
 from .classifier import TensorMarginClassifier
 from .engine import fit_on_arrays
 from .fit_steps import ClassifierSpec, keep, specify, training_set

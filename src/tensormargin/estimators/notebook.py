@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from .._namespace import to_host
-from ..notebooks import map_picture
+from ..data import map_picture
+from ..runtime import to_host
 
 
 class NotebookMixin:

@@ -10,10 +10,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from .._namespace import rows_of, to_host
-from .._typing import Array
-from ..calibration import calibrate
-from ..leakage import content_ranks
+from ..data import content_ranks
+from ..fitting import calibrate
+from ..runtime import Array, rows_of, to_host
 from .fit_steps import TrainingSet, without_convergence_warnings
 
 _FOLDS = 5

@@ -14,15 +14,20 @@ from math import prod
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from .. import tuning
-from .._typing import Array, FloatArray
-from ..alternate import Fit
-from ..blocks.sample_side import cholesky_rows
-from ..designs import Matrix
-from ..formats import ViewsFormat, ViewsWeight, Weight
-from ..formats.full import FullWeight
-from ..samples import MemorySamples, Samples
-from ..samples.views import View, ViewSamples
+from ..fitting import (
+    Fit,
+    FullWeight,
+    Matrix,
+    MemorySamples,
+    Samples,
+    View,
+    ViewSamples,
+    ViewsFormat,
+    ViewsWeight,
+    Weight,
+    cholesky_rows,
+)
+from ..runtime import Array, FloatArray, tuning
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,37 @@
-"""Unbiased evaluation of models: held-out scores with confidence intervals, and comparisons between methods."""
+"""Unbiased evaluation of models: held-out scores with confidence intervals, permutation tests, comparisons of methods.
 
-from .comparison import CompareRow, CompareSettings, compare
-from .comparison_summary import MethodDifference, Summary, differences_to_best, summarise
-from .curves import Reliability, RocCurve, reliability, roc
-from .facts import comparison_content, data_facts
-from .nested import NestedEvaluation, OuterFold, nested_evaluation
-from .permutation import PermutationTest, permutation_test
-from .plan import FitPlan, check_plan, with_kind
-from .winner import Winner, fit_winner
-from .without_views import ViewsEvaluation, evaluate_without_views
-from .workflow import FittedModel, fit_and_evaluate
+It may import the wings up to selection and datasets. It knows nothing of figures, reports or the command line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..runtime.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .comparison import CompareRow as CompareRow, CompareSettings as CompareSettings, compare as compare
+    from .comparison_summary import MethodDifference as MethodDifference, Summary as Summary
+    from .comparison_summary import differences_to_best as differences_to_best, summarise as summarise
+    from .contenders import GAMMA_FACTORS as GAMMA_FACTORS, MAJORITY as MAJORITY
+    from .curves import Reliability as Reliability, RocCurve as RocCurve, reliability as reliability, roc as roc
+    from .intervals import CONFIDENCE as CONFIDENCE, corrected_error as corrected_error
+    from .intervals import student_p_value as student_p_value, student_quantile as student_quantile
+    from .multiplicity import holm as holm
+    from .nested import NestedEvaluation as NestedEvaluation, OuterFold as OuterFold
+    from .nested import nested_evaluation as nested_evaluation
+    from .permutation import PermutationTest as PermutationTest, permutation_test as permutation_test
+    from .plan import FitPlan as FitPlan, check_plan as check_plan, with_kind as with_kind
+    from .summaries import comparison_content as comparison_content, data_facts as data_facts
+    from .timing import timed_fit as timed_fit
+    from .winner import Winner as Winner, fit_winner as fit_winner
+    from .without_views import ViewsEvaluation as ViewsEvaluation, evaluate_without_views as evaluate_without_views
+    from .workflow import FittedModel as FittedModel, fit_and_evaluate as fit_and_evaluate
 
 __all__ = [
-    "CompareRow",
-    "CompareSettings",
-    "FitPlan",
-    "FittedModel",
-    "MethodDifference",
-    "NestedEvaluation",
-    "OuterFold",
-    "PermutationTest",
-    "Reliability",
-    "RocCurve",
-    "Summary",
-    "ViewsEvaluation",
-    "Winner",
-    "check_plan",
-    "compare",
-    "comparison_content",
-    "data_facts",
-    "differences_to_best",
-    "evaluate_without_views",
-    "fit_and_evaluate",
-    "fit_winner",
-    "nested_evaluation",
-    "permutation_test",
-    "reliability",
-    "roc",
-    "summarise",
-    "with_kind",
-]
+    "CompareRow", "CompareSettings", "FitPlan", "FittedModel", "MethodDifference", "NestedEvaluation", "OuterFold",
+    "PermutationTest", "Reliability", "RocCurve", "Summary", "ViewsEvaluation", "Winner", "check_plan", "compare",
+    "comparison_content", "data_facts", "differences_to_best", "evaluate_without_views", "fit_and_evaluate",
+    "fit_winner", "nested_evaluation", "permutation_test", "reliability", "roc", "summarise", "with_kind",
+]  # fmt: skip
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -12,17 +12,12 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.base import clone
 from sklearn.metrics import get_scorer
 
-from .._typing import Array
-from ..cluster import goes_to_cluster
-from ..deadlines import Costs, Deadline
-from ..estimators import TensorMarginClassifier
-from ..estimators.engine import one_blas_thread
-from ..estimators.fit_steps import without_convergence_warnings
-from ..metadata import NO_METADATA, Metadata
-from ..preparation.steps import fit_transformed, transformed
-from ..samples import sample_array
-from ..selection import splits_of
-from ..selection.search import PreparedSplit, Training
+from ..data import NO_METADATA, Metadata
+from ..estimators import TensorMarginClassifier, one_blas_thread, without_convergence_warnings
+from ..fitting import sample_array
+from ..runtime import Array, Costs, Deadline, goes_to_cluster
+from ..selection import PreparedSplit, Training, splits_of
+from ..transformers import fit_transformed, transformed
 from .contenders import Contender
 
 _LAST = 1.5  # seconds of a fit to all samples, per second of one to those of a split

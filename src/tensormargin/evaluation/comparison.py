@@ -17,23 +17,12 @@ from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._namespace import as_array
-from .._typing import Array
-from .._validation import checked_labels
-from ..checkpoints import Checkpoint, Units, run_units, units_of
-from ..estimators import TensorMarginClassifier
-from ..giveaways import warn_of_leakage
-from ..intake import as_samples
-from ..margins import MarginReport, margin_report
-from ..metadata import Metadata
-from ..methods import KERNEL_METHODS, METHODS, check_methods
-from ..model_steps import (
-    check_metadata_for,
-    predicted_labels,
-)
-from ..preparation import UnseenCategoryWarning, takes_ragged
-from ..progress import Progress, WorkMeter
+from ..data import Checkpoint, Metadata, Units, as_samples, checked_labels, run_units, units_of, warn_of_leakage
+from ..estimators import KERNEL_METHODS, METHODS, TensorMarginClassifier, check_methods
+from ..inspection import MarginReport, check_metadata_for, margin_report, predicted_labels
+from ..runtime import Array, Progress, WorkMeter, as_array
 from ..selection import splits_of
+from ..transformers import UnseenCategoryWarning, takes_ragged
 from .choice import Tuned, candidate_scores, choose
 from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, FlatUnit, contender, single_steps
 from .timing import timed_fit

@@ -9,7 +9,7 @@ from math import nan
 
 import numpy as np
 
-from .._typing import Array
+from ..runtime import Array
 from .comparison import CompareRow
 from .intervals import PairedDifference, half_width, is_significant, paired_difference, score_interval
 from .multiplicity import holm

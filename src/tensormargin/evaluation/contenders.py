@@ -14,13 +14,12 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
-from .._namespace import to_host
-from .._typing import Array
-from ..methods import KERNEL_METHODS, make_method
-from ..peers import CPPLSClassifier
-from ..preparation.steps import named_steps
-from ..samples.span import Span
-from ..views import Views, missing_samples
+from ..data import Views, missing_samples
+from ..estimators import KERNEL_METHODS, make_method
+from ..fitting import Span
+from ..runtime import Array, to_host
+from ..transformers import named_steps
+from .baselines import CPPLSClassifier
 
 PEERS = ("LinearSVC", "CP-PLSR")
 """Methods from scikit-learn and TensorLy that can be compared with the paper's."""

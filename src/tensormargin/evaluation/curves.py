@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import auc, roc_curve
 
-from .._typing import Array, FloatArray
+from ..runtime import Array, FloatArray
 from .intervals import score_interval
 
 _MOST_BINS, _SMALLEST_BIN = 8, 10

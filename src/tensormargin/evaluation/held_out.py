@@ -12,14 +12,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 
-from .._typing import Array
-from ..checkpoints import Checkpoint
-from ..cluster import take
-from ..deadlines import Deadline
-from ..leakage import LeakageWarning
-from ..metadata import Metadata
-from ..model_steps import fit_model, last_estimator, metadata_for_last_step, samples_for_last_step
-from ..progress import Progress
+from ..data import Checkpoint, LeakageWarning, Metadata
+from ..inspection import fit_model, last_estimator, metadata_for_last_step, samples_for_last_step
+from ..runtime import Array, Deadline, Progress, take
 from ..selection import splits_of
 
 SCORES = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy"}

@@ -21,7 +21,7 @@ from math import cos, exp, pi, sqrt
 import numpy as np
 from scipy.special import betainc, ndtr, ndtri, stdtr, stdtrit
 
-from .._typing import Array, FloatArray
+from ..runtime import Array, FloatArray
 
 CONFIDENCE = 0.95
 FEWEST_GROUPS = 5

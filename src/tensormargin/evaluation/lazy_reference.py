@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._typing import Array, FloatArray
-from ..deadlines import Deadline
-from ..host_memory import available_bytes
-from ..metadata import NO_METADATA, Metadata
-from ..preparation.steps import fit_transformed, needed_metadata, transformed
-from ..samples import sample_array
-from ..selection.splits import Split
+from ..data import NO_METADATA, Metadata
+from ..fitting import sample_array
+from ..runtime import Array, Deadline, FloatArray, available_bytes
+from ..selection import Split
+from ..transformers import fit_transformed, needed_metadata, transformed
 from .choice import Tuned, tuned_behind
 from .contenders import Contender
 
@@ -83,7 +81,7 @@ def lazy_reference(
     deadline : Deadline, optional
         An alternative that is not expected to end before it is left out, unless it is the first.
     """
-    from ..estimators.lazy_fits import LazyCoordinates
+    from ..estimators import LazyCoordinates
 
     metadata = Metadata.of(metadata)
     groups = metadata.groups

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._typing import Array, FloatArray
+from ..runtime import Array, FloatArray
 
 
 def holm(p_values: Sequence[float] | Array) -> FloatArray:

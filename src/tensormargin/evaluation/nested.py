@@ -14,25 +14,25 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-from .._namespace import is_lazy
-from .._typing import Array, FloatArray
-from .._validation import checked_labels
-from ..checkpoints import Checkpoint, Units, units_of
-from ..deadlines import Deadline
-from ..giveaways import warn_of_leakage
-from ..intake import is_ragged
-from ..leakage import copies_in
-from ..metadata import Metadata
-from ..model_steps import fit_model, last_estimator, metadata_for_last_step, predicted_labels
-from ..notebooks import facts_table
-from ..preparation import UnseenCategoryWarning, takes_ragged
-from ..preparation.sharing import shared
-from ..progress import EqualStages, Progress
-from ..samples import loaded_if_small
-from ..selection import TensorMarginClassifierCV, splits_of
-from ..selection.auto import BEFORE
-from ..selection.splits import Split
-from ..views import Views, views_or_array, views_or_samples
+from ..data import (
+    Checkpoint,
+    Metadata,
+    Units,
+    Views,
+    checked_labels,
+    copies_in,
+    facts_table,
+    is_ragged,
+    units_of,
+    views_or_array,
+    views_or_samples,
+    warn_of_leakage,
+)
+from ..fitting import loaded_if_small
+from ..inspection import fit_model, last_estimator, metadata_for_last_step, predicted_labels
+from ..runtime import Array, Deadline, EqualStages, FloatArray, Progress, is_lazy
+from ..selection import BEFORE, Split, TensorMarginClassifierCV, splits_of
+from ..transformers import UnseenCategoryWarning, shared, takes_ragged
 from .choice import Tuned, tuned_behind
 from .contenders import contender
 from .held_out import HeldOut, OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded

@@ -12,18 +12,21 @@ from joblib import delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._typing import Array
-from .._validation import checked_labels
-from ..checkpoints import Checkpoint, run_units, units_of
-from ..deadlines import Deadline
-from ..giveaways import log_arrangements, warn_of_leakage
-from ..metadata import Metadata
-from ..notebooks import facts_table
-from ..preparation import UnseenCategoryWarning, takes_ragged
-from ..progress import Progress
-from ..samples import loaded_if_small
-from ..statements import percent
-from ..views import views_or_array, views_or_samples
+from ..data import (
+    Checkpoint,
+    Metadata,
+    checked_labels,
+    facts_table,
+    log_arrangements,
+    run_units,
+    units_of,
+    views_or_array,
+    views_or_samples,
+    warn_of_leakage,
+)
+from ..fitting import loaded_if_small
+from ..runtime import Array, Deadline, Progress, percent
+from ..transformers import UnseenCategoryWarning, takes_ragged
 from .held_out import OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded
 
 

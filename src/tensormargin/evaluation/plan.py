@@ -8,15 +8,12 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from .._namespace import is_lazy
-from ..formats import FORMATS
+from ..data import Metadata, Views
+from ..fitting import FORMATS
 from ..io import SampleSet
-from ..metadata import Metadata
-from ..preparation import Recipe
-from ..preparation.steps import fit_transformed
-from ..selection import TensorMarginClassifierCV, auto_model
-from ..selection.kinds import KINDS, guess_kind, sampling_frequency, time_mode
-from ..views import Views
+from ..runtime import is_lazy
+from ..selection import KINDS, TensorMarginClassifierCV, auto_model, guess_kind, sampling_frequency, time_mode
+from ..transformers import Recipe, fit_transformed
 
 _ALONG_TIME = ("series", "eeg")  # kinds whose representations go along time
 
@@ -217,7 +214,7 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     >>> import numpy as np
     >>> from tensormargin.evaluation import FitPlan, check_plan
     >>> from tensormargin.io import SampleSet
-    >>> from tensormargin.preparation import Recipe
+    >>> from tensormargin.transformers import Recipe
     >>> samples = SampleSet(np.random.rand(8, 6, 9), np.arange(8) % 2, None, None, None, "noise", "plain", ())
     >>> check_plan(samples, FitPlan(recipe=Recipe(resize=(4, 5))))
     (4, 5)

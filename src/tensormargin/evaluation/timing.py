@@ -9,9 +9,9 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from .._typing import Array
-from ..metadata import NO_METADATA, Metadata
-from ..model_steps import fit_model
+from ..data import NO_METADATA, Metadata
+from ..inspection import fit_model
+from ..runtime import Array
 
 
 @dataclass(frozen=True)

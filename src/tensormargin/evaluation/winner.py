@@ -8,16 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import as_array
-from .._typing import Array
-from .._validation import checked_labels
-from ..estimators.fit_steps import without_convergence_warnings
-from ..intake import as_samples
+from ..data import Metadata, as_samples, checked_labels
+from ..estimators import KERNEL_METHODS, METHODS, without_convergence_warnings
+from ..inspection import fit_model
 from ..io import SampleSet
-from ..metadata import Metadata
-from ..methods import KERNEL_METHODS, METHODS
-from ..model_steps import fit_model
-from ..preparation import takes_ragged
+from ..runtime import Array, as_array
+from ..transformers import takes_ragged
 from .choice import tuned
 from .comparison import CompareRow, CompareSettings
 from .contenders import contender

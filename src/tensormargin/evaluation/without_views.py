@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from ..deadlines import Deadline
-from ..leakage import content_ranks
-from ..notebooks import facts_table
-from ..progress import EqualStages, Progress
-from ..views import is_views, views_or_samples
+from ..data import content_ranks, facts_table, is_views, views_or_samples
+from ..runtime import Deadline, EqualStages, Progress
 from .intervals import PairedDifference, paired_difference
 from .nested import NestedEvaluation, nested_evaluation
 

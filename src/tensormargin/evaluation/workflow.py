@@ -8,20 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoints import Checkpoint
-from ..deadlines import Deadline
-from ..io import SampleSet
-from ..metadata import Metadata
-from ..model_steps import fit_model, last_estimator
-from ..predictions import training_record
-from ..preparation import Recipe
-from ..progress import Progress, stage_progress
-from ..views import Views
-from .facts import data_facts, evaluation_facts, permutation_facts, search_facts, without_views_facts
+from ..data import Checkpoint, Metadata, Views
+from ..inspection import fit_model, last_estimator
+from ..io import SampleSet, training_record
+from ..runtime import Deadline, Progress, stage_progress
+from ..transformers import Recipe
 from .held_out import SCORES
 from .nested import NestedEvaluation, fold_seconds, nested_evaluation
 from .permutation import PermutationTest, permutation_test
 from .plan import FitPlan, with_kind
+from .summaries import data_facts, evaluation_facts, permutation_facts, search_facts, without_views_facts
 from .without_views import ViewsEvaluation, evaluate_without_views
 
 

@@ -9,56 +9,60 @@ calling anything that the file names.
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from .._typing import Array
+from ..runtime import Array
 from .arrays import BadFileError, npy_header
 
 OWN_CLASSES = frozenset(
     {
-        "tensormargin.axes.Axis",
+        "tensormargin.data.axes.Axis",
         "tensormargin.estimators.classifier.TensorMarginClassifier",
         "tensormargin.selection.classifier.TensorMarginClassifierCV",
-        "tensormargin.kernels.transformer.TensorKernel",
-        "tensormargin.preparation.confounds.Deconfound",
-        "tensormargin.preparation.lengths.EqualLength",
-        "tensormargin.preparation.resizing.Resize",
-        "tensormargin.preparation.scaling.TensorScaler",
-        "tensormargin.preparation.shaping.Crop",
-        "tensormargin.preparation.shaping.Mask",
-        "tensormargin.preparation.shaping.MoveMode",
-        "tensormargin.preparation.shaping.Tensorize",
-        "tensormargin.preparation.union.TensorUnion",
-        "tensormargin.preparation.union.ViewTransformer",
-        "tensormargin.representations.mode_maps.Decimate",
-        "tensormargin.representations.mode_maps.Differences",
-        "tensormargin.representations.mode_maps.ModeMap",
-        "tensormargin.representations.mode_maps.Project",
-        "tensormargin.representations.mode_maps.Smooth",
-        "tensormargin.representations.mode_maps.Whiten",
-        "tensormargin.representations.mode_maps.Xdawn",
-        "tensormargin.representations.anova.AnovaMask",
-        "tensormargin.representations.band_power.BandPower",
-        "tensormargin.representations.covariances.Covariances",
-        "tensormargin.representations.convolutions.Convolutions",
-        "tensormargin.representations.connectome.Connectome",
-        "tensormargin.representations.spectra.Spectra",
-        "tensormargin.representations.detrend.Detrend",
-        "tensormargin.representations.imputation.Impute",
+        "tensormargin.transformers.kernels.transformer.TensorKernel",
+        "tensormargin.transformers.preparation.confounds.Deconfound",
+        "tensormargin.transformers.preparation.lengths.EqualLength",
+        "tensormargin.transformers.preparation.resizing.Resize",
+        "tensormargin.transformers.preparation.scaling.TensorScaler",
+        "tensormargin.transformers.preparation.shaping.Crop",
+        "tensormargin.transformers.preparation.shaping.Mask",
+        "tensormargin.transformers.preparation.shaping.MoveMode",
+        "tensormargin.transformers.preparation.shaping.Tensorize",
+        "tensormargin.transformers.preparation.union.TensorUnion",
+        "tensormargin.transformers.preparation.union.ViewTransformer",
+        "tensormargin.transformers.representations.mode_maps.Decimate",
+        "tensormargin.transformers.representations.mode_maps.Differences",
+        "tensormargin.transformers.representations.mode_maps.ModeMap",
+        "tensormargin.transformers.representations.mode_maps.Project",
+        "tensormargin.transformers.representations.mode_maps.Smooth",
+        "tensormargin.transformers.representations.mode_maps.Whiten",
+        "tensormargin.transformers.representations.mode_maps.Xdawn",
+        "tensormargin.transformers.representations.anova.AnovaMask",
+        "tensormargin.transformers.representations.band_power.BandPower",
+        "tensormargin.transformers.representations.covariances.Covariances",
+        "tensormargin.transformers.representations.convolutions.Convolutions",
+        "tensormargin.transformers.representations.connectome.Connectome",
+        "tensormargin.transformers.representations.spectra.Spectra",
+        "tensormargin.transformers.representations.detrend.Detrend",
+        "tensormargin.transformers.representations.imputation.Impute",
         "tensorly.cp_tensor.CPTensor",
         "tensorly.tucker_tensor.TuckerTensor",
         "tensorly.tt_tensor.TTTensor",
     }
 )
 """Classes of this library, and those of its weights."""
+
+_MOVED = {re.sub("^tensormargin.(transformers|data).", "tensormargin.", name): name for name in OWN_CLASSES}
 
 CLASSES = OWN_CLASSES | {
     "sklearn.calibration.CalibratedClassifierCV",
@@ -141,7 +145,7 @@ def read_archive(path: str | Path) -> Build:
         with zipfile.ZipFile(path) as archive:
             _check_names(archive)
             check_sizes(path, archive)
-            schema = _checked(json.loads(read_member(path, archive, SCHEMA)), dict)
+            schema = read_schema(path, archive)
             try:
                 return _Reader(path, archive).plan_schema(schema)
             except OtherTypeError:
@@ -209,6 +213,28 @@ def read_array(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
     npy_header(path, archive, archive.getinfo(name))  # before NumPy allocates what the header says
     with archive.open(name) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def read_schema(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the description of an archive's objects, with the present modules of classes of this library.
+
+    Before 0.2.0 transformers and axes were in the package's root.
+    """
+    schema = _checked(json.loads(read_member(path, archive, SCHEMA)), dict)
+    for node in _nodes(schema):
+        if _name(node) in _MOVED:
+            node["__module__"] = _MOVED[_name(node)].rpartition(".")[0]
+    return schema
+
+
+def present_bytes(path: str | Path) -> bytes:
+    """Return an archive as skops can read it, with the present modules of classes of this library."""
+    made = BytesIO()
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(made, "w") as copy:
+        for name in archive.namelist():
+            own = json.dumps(read_schema(Path(path), archive)) if name == SCHEMA else archive.read(name)
+            copy.writestr(name, own)
+    return made.getvalue()
 
 
 def _nodes(part: Any) -> Iterator[dict[str, Any]]:

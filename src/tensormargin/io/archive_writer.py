@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
+from ..runtime import Array
 from .archive import KEYS, LOADERS, PLAIN, PROTOCOLS, SCHEMA, OtherTypeError
 
 Node = dict[str, Any]

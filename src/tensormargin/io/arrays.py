@@ -15,26 +15,24 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._namespace import is_lazy
-from .._typing import Array
-from ..axes import Axes, Axis
-from ..intake import is_ragged
-from ..readers import mat5
-from ..readers.entries import NUMBERS, READABLE, Entry, entry_of
-from ..readers.process import call
-from ..readers.rules import (
+from ..data import (
     DEFAULT_RULES,
+    Axes,
+    Axis,
     FileRules,
     check_members,
     check_regular,
-    listed,
+    is_ragged,
     parsing,
-    quoted,
+    reject_partly_finite,
     require_package,
     shape_of_part,
 )
-from ..readers.rules import BadFileError as BadFileError
-from ..views import reject_partly_finite
+from ..data import BadFileError as BadFileError
+from ..runtime import Array, is_lazy, listed, quoted
+from .readers import mat5
+from .readers.entries import NUMBERS, READABLE, Entry, entry_of
+from .readers.process import call
 
 ONLY = "X"
 """Name given to the only array of a file without names."""

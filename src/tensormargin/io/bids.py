@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._typing import Array
-from ..readers.files import NIFTI
-from ..readers.rules import MOST_MEMBERS, BadFileError, FileRules, check_inside, check_text, listed
+from ..data import MOST_MEMBERS, BadFileError, FileRules, check_inside, check_text
+from ..runtime import Array, listed
 from .labels import LABELS, choose_entry, describe, from_text
+from .readers.files import NIFTI
 from .tables import Table, read_table
 
 PARTICIPANTS = "participants.tsv"

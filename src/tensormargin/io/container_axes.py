@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import is_lazy
-from .._typing import Array
-from ..axes import Axes, Axis, axes_of_picture, checked_axes
-from ..intake import shape_of_samples
-from ..readers.entries import RATES, as_rate
-from ..readers.rules import BadFileError
+from ..data import Axes, Axis, BadFileError, axes_of_picture, checked_axes, shape_of_samples
+from ..runtime import Array, is_lazy
 from .arrays import Stored
+from .readers.entries import RATES, as_rate
 
 # Arrays beside the samples that are taken for the coordinates of a mode, if they have one entry per index of one mode.
 _VECTORS = {

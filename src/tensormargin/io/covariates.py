@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import FloatArray
-from ..readers.rules import BadFileError, listed, quoted
+from ..data import BadFileError
+from ..runtime import FloatArray, listed, quoted
 
 _MISSING = ("", "na", "n/a", "nan")  # "n/a" as in BIDS
 _MOST_CATEGORIES = 50

@@ -6,7 +6,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from ..readers.rules import BadFileError, check_regular, quoted
+from ..data import BadFileError, check_regular
+from ..runtime import quoted
 
 _HEX_DIGITS = 64
 

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import is_lazy
-from .._typing import Array
-from ..readers.rules import BadFileError, FileRules, listed, quoted
-from ..representations import Detrend
+from ..data import BadFileError, FileRules
+from ..runtime import Array, is_lazy, listed, quoted
+from ..transformers import Detrend
 from .labels import LABELS
 from .tables import read_table
 

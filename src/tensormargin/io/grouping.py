@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
+from ..runtime import Array
 
 _WORDS = {
     "subject": ("subject", "subj", "sub", "participant", "patient", "person", "individual", "volunteer"),

@@ -11,26 +11,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Array
-from ..intake import shape_in_words, shape_of_samples, vector_of
-from ..preparation import resize
-from ..readers.files import IMAGE_WORDS, NIFTI, NIFTI_WORDS
-from ..readers.process import ParserFailedError, call
-from ..readers.rules import (
+from ..data import (
     DEFAULT_RULES,
     BadFileError,
     FileRules,
     check_inside,
     check_regular,
     check_text,
-    counted,
-    listed,
     parsing,
     require_package,
+    shape_in_words,
+    shape_of_samples,
+    turned_to,
+    vector_of,
 )
-from ..space import turned_to
+from ..runtime import Array, counted, listed
+from ..transformers import resize
 from .arrays import ONLY, Missing, check_samples, plain_numbers, read_arrays
 from .lazy import Chunks, along, lazily, samples_per_chunk
+from .readers.files import IMAGE_WORDS, NIFTI, NIFTI_WORDS
+from .readers.process import ParserFailedError, call
 
 _WORDS = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".tif", ".tiff"), "images"),

@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
-from .._typing import Array
-from .._validation import text_or_numbers
-from ..readers.rules import DEFAULT_RULES, BadFileError, FileRules, listed, quoted
+from ..data import DEFAULT_RULES, BadFileError, FileRules, text_or_numbers
+from ..runtime import Array, listed, quoted
 from .arrays import Stored, open_arrays
 from .grouping import unit_of
 from .loading import DoesNotApplyError

@@ -17,10 +17,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from .. import tuning
-from .._typing import Array
-from ..host_memory import available_bytes
-from ..readers.rules import FileRules
+from ..data import FileRules
+from ..runtime import Array, available_bytes, tuning
 from .arrays import BadFileError, Missing, Stored, check_samples, open_arrays, optional_package
 
 _COPIES = 4  # of a chunk that a task makes: in the dtype of the computations, prepared, ordered by problem

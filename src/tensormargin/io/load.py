@@ -11,31 +11,38 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._typing import Array
-from .._validation import text_or_numbers
-from ..axes import Axes, axes_of, axes_of_picture, axes_of_volume, checked_any_axes
-from ..giveaways import blocks_in_time, describe_confounds, describe_giveaways, describe_order
-from ..intake import Shape
-from ..leakage import LeakageWarning, describe_duplicates
-from ..metadata import Metadata, checked_confounds, names_of
-from ..readers.envi import ENDINGS as SCENES
-from ..readers.files import NIFTI
-from ..readers.rules import (
+from ..data import (
     DEFAULT_RULES,
+    Axes,
     BadFileError,
     FileRules,
+    LeakageWarning,
+    Metadata,
+    Shape,
+    Shapes,
+    axes_of,
+    axes_of_picture,
+    axes_of_volume,
+    blocks_in_time,
     check_inside,
     check_text,
-    listed,
+    checked_any_axes,
+    checked_confounds,
+    describe_confounds,
+    describe_duplicates,
+    describe_giveaways,
+    describe_order,
+    names_of,
     parsed_bytes,
-    quoted,
+    shape_of,
+    text_or_numbers,
 )
-from ..views import Shapes, shape_of
+from ..runtime import Array, listed, quoted
 from .arrays import Missing, Stored, check_samples, container_endings, container_kind, open_arrays
 from .bids import columns_of, groups_of, is_bids, labels_of, list_bids, participants_of
+from .concatenate import FILE, files_in, joined, turned_like
 from .container_axes import axes_in_container, colours_in, sampling_rate
 from .covariates import Coding
-from .described import as_table, in_one_line
 from .digests import check_sha256
 from .dimensions import likely_labels, sample_axis
 from .events import IN_TIME, WHOLE, Window, checked_window, chosen, mean_volumes, read_events
@@ -94,6 +101,8 @@ from .loading import (
     remembered_axes,
 )
 from .modes import stored_axes
+from .readers.envi import ENDINGS as SCENES
+from .readers.files import NIFTI
 from .recordings import (
     Cutting,
     Recording,
@@ -105,7 +114,7 @@ from .recordings import (
     read_recording,
     recording_endings,
 )
-from .several import FILE, files_in, joined, turned_like
+from .summary import as_table, in_one_line
 from .tables import Table, is_table, read_table
 
 _SAMPLES = ("X", "data", "samples", "images")

@@ -11,7 +11,8 @@ from math import isclose, isfinite
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..readers.rules import BadFileError, listed
+from ..data import BadFileError
+from ..runtime import listed
 
 TABLE: Literal[True] = True
 """Stands for events from a table, which belongs to one recording and is not remembered."""
@@ -62,8 +63,7 @@ _OPTIONS: Mapping[str, _Option] = {
     "covariates": _Option(_list_of(_is_text), _joined("covariates: {}")),
     "labels": _Option(_is_text, _joined("labels: {}")),
     "groups": _Option(
-        lambda value: _is_text(value) or value is False,
-        lambda value: f"groups: {value}" if value else "groups ignored",
+        lambda value: _is_text(value) or value is False, lambda value: f"groups: {value}" if value else "groups ignored"
     ),
     "confounds": _Option(_list_of(_is_text), _joined("confounds: {}")),
     "axis": _Option(_is_count, _joined("samples along axis {} of the array")),

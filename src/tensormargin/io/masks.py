@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from .._typing import Array
-from ..preparation import MaskImage
-from ..readers.files import NIFTI
-from ..readers.rules import DEFAULT_RULES, BadFileError, FileRules, check_text
+from ..data import DEFAULT_RULES, BadFileError, FileRules, check_text
+from ..runtime import Array
+from ..transformers import MaskImage
 from .arrays import container_endings, container_kind, open_arrays
 from .images import read_nifti
 from .labels import describe
+from .readers.files import NIFTI
 
 
 def load_mask(path: str | Path, rules: FileRules = DEFAULT_RULES) -> MaskImage:

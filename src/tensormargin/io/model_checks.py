@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from .._typing import Array
-from ..axes import axes_from_facts
+from ..data import axes_from_facts
 from ..estimators import TensorMarginClassifier
-from ..formats import FORMATS
-from ..multiclass import problem_classes
-from ..preparation import Crop, Deconfound, MoveMode, Resize, Tensorize, TensorScaler
-from ..preparation.shaping import SetsToZero
-from ..readers.rules import listed
+from ..fitting import FORMATS, problem_classes
+from ..runtime import Array, listed
+from ..transformers import Crop, Deconfound, MoveMode, Resize, SetsToZero, Tensorize, TensorScaler
 from .archive import CLASSES
 from .loading import checked_loading
 

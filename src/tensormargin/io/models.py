@@ -24,24 +24,19 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from .._typing import Array
-from ..affine import remembered_shape, sample_shape
-from ..axes import AnyAxes, axes_facts, axes_from_facts, checked_any_axes
-from ..chains import chain_of, known_axes
+from ..data import AnyAxes, TrainingRecord, axes_facts, axes_from_facts, checked_any_axes
 from ..estimators import to_device
-from ..kernels import TensorKernel
-from ..preparation.steps import describe_step, is_masker
-from ..training_record import TrainingRecord
-from .archive import OWN_CLASSES, OtherTypeError, brief, read_archive, read_array, read_member
+from ..inspection import chain_of, known_axes, remembered_shape, sample_shape
+from ..runtime import Array, replacing, software_versions
+from ..transformers import TensorKernel, describe_step, is_masker
+from .archive import OWN_CLASSES, OtherTypeError, brief, present_bytes, read_archive, read_array, read_member
 from .archive_writer import write_archive
 from .arrays import BadFileError
-from .atomic import replacing
 from .digests import check_sha256
 from .load import SampleSet
 from .loading import checked_loading
 from .model_checks import check_facts, check_model
 from .seals import is_sealed, seal
-from .versions import software_versions
 
 FORMAT = 3
 """Version of the file format: an archive as skops writes it, with the member `FACTS` added.
@@ -271,7 +266,7 @@ def _write_with_skops(path: str | Path, model: Any) -> None:
     import skops.io  # imports all of scikit-learn, and PyTorch if it is installed: only where our own code is no use
 
     skops.io.dump(model, path, compression=zipfile.ZIP_DEFLATED)
-    _check_types(model, set(_untrusted(path)))
+    _check_types(model, set(_untrusted(path, Path(path).read_bytes())))
 
 
 def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
@@ -361,14 +356,15 @@ def _read_with_skops(path: str | Path) -> Callable[[], Any]:
     """Return a function that builds the object in an archive; raise `BadFileError` if it has types not trusted here."""
     import skops.io  # as in `_write_with_skops`
 
-    untrusted = _untrusted(path)
+    content = present_bytes(path)
+    untrusted = _untrusted(path, content)
     foreign = _foreign(set(untrusted))
     if foreign:
         raise BadFileError(
             f"{path}: holds types that a model of tensormargin does not have, {brief(', '.join(foreign))}; it is "
             "not loaded"
         )
-    return partial(skops.io.load, path, trusted=untrusted)
+    return partial(skops.io.loads, content, trusted=untrusted)
 
 
 def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
@@ -428,11 +424,11 @@ def _versions(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _untrusted(path: str | Path) -> list[str]:
+def _untrusted(path: str | Path, content: bytes) -> list[str]:
     import skops.io
 
     try:
-        return list(skops.io.get_untrusted_types(file=path))
+        return list(skops.io.get_untrusted_types(data=content))
     # As in load_model: a damaged archive can raise anything.
     except Exception as error:
         raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
@@ -534,7 +530,7 @@ def _advice(holder: Any, foreign: list[str]) -> str:
         return "Give scoring and cv by name or number, or save its best_estimator_"
     if is_masker(holder):
         return "Give the masker its images as paths, or as images whose data are arrays"
-    return "Do what the step does before the model, or use one of scikit-learn or tensormargin.preparation instead"
+    return "Do what the step does before the model, or use one of scikit-learn or tensormargin.transformers instead"
 
 
 def _without_distributions(model: Any) -> Any:

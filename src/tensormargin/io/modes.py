@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .._typing import Array
-from ..axes import Axes, axes_of
-from ..readers.rules import BadFileError
+from ..data import Axes, BadFileError, axes_of
+from ..runtime import Array
 from .arrays import Stored
 
 NAMES, VALUES = "mode_names", "mode_values_"

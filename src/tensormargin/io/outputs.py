@@ -11,7 +11,7 @@ from typing import IO
 
 import numpy as np
 
-from .._typing import Array
+from ..runtime import Array
 from .models import FACTS
 
 MARK = b"tensormargin"

@@ -14,24 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._typing import Array
-from ..axes import Axes, Axis
-from ..intake import vector_of
-from ..readers.entries import NUMBERS, text_of
-from ..readers.process import call
-from ..readers.rules import (
-    BadFileError,
-    FileRules,
-    check_inside,
-    check_regular,
-    listed,
-    parsing,
-    quoted,
-    require_package,
-)
+from ..data import Axes, Axis, BadFileError, FileRules, check_inside, check_regular, parsing, require_package, vector_of
+from ..runtime import Array, listed, quoted
 from .arrays import Stored, plain_numbers
 from .events import Events, Window, chosen, counts_in_words, cut_series, read_events, rows_named
 from .loading import TABLE, DoesNotApplyError
+from .readers.entries import NUMBERS, text_of
+from .readers.process import call
 from .tables import is_list
 
 EVENT = "event"

@@ -10,21 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
-from ..axes import Axes, Axis
-from ..readers import envi
-from ..readers.process import call
-from ..readers.rules import (
-    BadFileError,
-    FileRules,
-    check_regular,
-    check_text,
-    parsed_bytes,
-    parsing,
-)
+from ..data import Axes, Axis, BadFileError, FileRules, check_regular, check_text, parsed_bytes, parsing
+from ..runtime import Array
 from .arrays import Stored, container_endings, container_kind, open_arrays
 from .labels import clean, describe
 from .modes import stored_axes
+from .readers import envi
+from .readers.process import call
 from .tables import read_table
 
 NO_CLASS = ""

@@ -8,7 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..readers.rules import DEFAULT_RULES, BadFileError, FileRules, check_regular, listed, shortened
+from ..data import DEFAULT_RULES, BadFileError, FileRules, check_regular
+from ..runtime import listed, shortened
 
 _TABLES = (".csv", ".tsv")
 _BYTES_PER_BYTE = 30  # memory per byte of a table: values of one character are Python objects, too

@@ -10,18 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import dtype_of, is_lazy
-from .._typing import Array
-from ..axes import Axis
-from ..readers.rules import BadFileError, FileRules, listed, parsed_bytes, quoted
-from ..views import COVARIATES, Views
+from ..data import COVARIATES, Axis, BadFileError, FileRules, Views, parsed_bytes
+from ..runtime import Array, dtype_of, is_lazy, listed, quoted
 from .arrays import container_kind, open_arrays
+from .concatenate import turned_like
 from .covariates import Coding
 from .labels import GROUPS, LABELS, PATHS, clean, from_text
 from .load import SampleSet, known_affine, load_samples
 from .loading import remembered_axes
 from .models import ModelFile
-from .several import turned_like
 from .tables import is_list, is_table, read_table
 
 _IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")

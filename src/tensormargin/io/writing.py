@@ -13,10 +13,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from .._typing import Array
-from ..readers.rules import BadFileError
+from ..data import BadFileError
+from ..runtime import TEMPORARY, Array, replacing
 from .arrays import optional_package
-from .atomic import TEMPORARY, replacing
 from .outputs import MARK
 
 SAMPLES = "X"
@@ -25,11 +24,7 @@ _CHUNK_BYTES = 2**20
 
 
 def write_samples(
-    path: str | Path,
-    pieces: Iterable[Array],
-    shape: tuple[int, ...],
-    dtype: Any,
-    arrays: Mapping[str, Array],
+    path: str | Path, pieces: Iterable[Array], shape: tuple[int, ...], dtype: Any, arrays: Mapping[str, Array]
 ) -> None:
     """Write samples, as an array ``X``, and other arrays to a file; at no time are all samples in memory.
 

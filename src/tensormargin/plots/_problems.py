@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model_steps import classifier_of, problem_names
+from ..inspection import classifier_of, problem_names
 
 
 def class_name(label: Any) -> str:

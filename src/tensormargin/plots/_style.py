@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .._typing import Array
+from ..runtime import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

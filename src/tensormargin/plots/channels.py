@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import FloatArray
-from ..axes import Axis, checked_axes
+from ..data import Axis, checked_axes
+from ..runtime import FloatArray
 from ._style import DARK, GREY, PALETTE, VERBATIM, add_legend, add_scale, given_or_new, tidy, wrapped
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def plot_butterfly(
     values : array-like of shape (n_channels, n_points)
         A pattern, a weight or a mean sample. Entries that are not finite are left blank.
     modes : sequence of 2 Axis, optional
-        Names, units and coordinates of the two modes, for ticks and names; see `tensormargin.axes.axes_of`.
+        Names, units and coordinates of the two modes, for ticks and names; see `tensormargin.data.axes.axes_of`.
     ax : Axes, optional
     title, ylabel : str, optional
 

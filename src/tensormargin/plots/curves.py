@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Array
+from ..runtime import Array
 from ._style import BLUE, DASHES, GREY, PALETTE, VERBATIM, add_legend, given_or_new, tidy
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, FloatArray
+from ..runtime import Array, FloatArray
 
 # Rows from the nasion to the inion, 5 % of the midline apart; near the temples some have other letters.
 _ROWS = (

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..axes import AnyAxes, Axes, Axis, checked_axes
-from ..io import BadFileError, replacing
-from ..io.outputs import MARK, save_array
-from ..predictions import neutral
+from ..data import AnyAxes, Axes, Axis, checked_axes
+from ..io import MARK, BadFileError, neutral, replacing, save_array
 from .modes import mode_label
 
 ENDINGS = (".nii", ".nii.gz", ".npy", ".png", ".csv")
@@ -157,11 +155,7 @@ def _save_one(
 
 
 def _save_csv(
-    path: Path,
-    maps: Any,
-    axes: Axes | None,
-    title: str | Sequence[str] | None,
-    signs: str | Sequence[str] | None,
+    path: Path, maps: Any, axes: Axes | None, title: str | Sequence[str] | None, signs: str | Sequence[str] | None
 ) -> None:
     """Write one row per entry: where it is, then its value in each of several maps."""
     shape = maps.shape[1:]

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Array
-from ..axes import AnyAxes, Axis
-from ..formats.base import leading_vectors
-from ..formats.cp import CPWeight
-from ..model_steps import AveragedClassifier, axes_at_classifier, classifier_of
+from ..data import AnyAxes, Axis
+from ..fitting import CPWeight, leading_vectors
+from ..inspection import AveragedClassifier, axes_at_classifier, classifier_of
+from ..runtime import Array
 from ._problems import checked_view, of_problem, problem_title
 from ._style import (
     BLUE,

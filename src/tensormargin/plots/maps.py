@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .._typing import Array, FloatArray
-from ..axes import AnyAxes, Axes, Axis, checked_axes, colour_mode, colour_order
-from ..intake import axes_in
-from ..model_steps import axes_of_maps, axes_of_view_maps, meaning_of_sign, weight_maps
-from ..patterns import activation_pattern, view_maps
+from ..data import AnyAxes, Axes, Axis, axes_in, checked_axes, colour_mode, colour_order
+from ..inspection import activation_pattern, axes_of_maps, axes_of_view_maps, meaning_of_sign, view_maps, weight_maps
+from ..runtime import Array, FloatArray
 from ._problems import checked_view, problem_title
 from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, add_scale, panels, tidy, wrapped
 from .modes import channel_name, fitting_axes, label_indices, label_line, line_places, mode_label, place_in_words
@@ -109,7 +107,7 @@ def plot_pictures(pictures: Mapping[str, Any], mode_axes: Axes) -> Array:
     pictures : mapping of str to array-like
         By title.
     mode_axes : tuple of three Axis
-        One of them is that of colours, see `tensormargin.axes.colour_mode`.
+        One of them is that of colours, see `tensormargin.data.axes.colour_mode`.
 
     Returns
     -------
@@ -160,7 +158,7 @@ def plot_weight(
     model : estimator
         A fitted model, as `tensormargin.affine_form` takes it. The weight is shown as it acts on the original samples.
     X, y, groups, confounds : array-like, optional
-        Samples, labels, groups and confounds for `tensormargin.patterns.activation_pattern`.
+        Samples, labels, groups and confounds for `tensormargin.inspection.patterns.activation_pattern`.
     problem : int, default=0
         The binary problem, in the order of ``clf.coef_``.
     background : array-like, optional

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._typing import Array, FloatArray
-from ..margins import MarginReport
+from ..inspection import MarginReport
+from ..runtime import Array, FloatArray
 from ._problems import class_name
 from ._style import BLUE, DARK, GREY, VERMILION, add_legend, given_or_new, tidy, whole_ticks
 

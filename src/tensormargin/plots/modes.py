@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Array
-from ..axes import AnyAxes, Axes, Axis, checked_axes
+from ..data import AnyAxes, Axes, Axis, checked_axes
+from ..runtime import Array
 from ._style import VERBATIM, whole_ticks
 
 if TYPE_CHECKING:

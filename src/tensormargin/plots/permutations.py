@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._typing import Array
+from ..runtime import Array
 from ._style import BLUE, DARK, GREY, VERMILION, add_legend, given_or_new, tidy, whole_ticks
 
 if TYPE_CHECKING:

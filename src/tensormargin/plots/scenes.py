@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
-from ..io import replacing
-from ..io.outputs import MARK, save_array
+from ..io import MARK, replacing, save_array
+from ..runtime import Array
 from ._style import GREY, LIGHT, PALETTE, add_legend, panels
 
 _MOST_NAMED = 40  # classes in the legend

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Array
-from ..readers.rules import counted
+from ..runtime import Array, counted
 from ._style import (
     BLUE,
     DARK,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Array, FloatArray
-from ..axes import Axis, checked_axes
+from ..data import Axis, checked_axes
+from ..runtime import Array, FloatArray
 from ._style import DARK, DASHES, PALETTE, VERBATIM, add_legend, panels, tidy, wrapped
 from .channels import coordinates, label_axis
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._typing import Array, FloatArray
+from ..runtime import Array, FloatArray
 from ._style import DARK, VERBATIM, add_scale, panels
 from .electrodes import electrode_positions, flattened
 

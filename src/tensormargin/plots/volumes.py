@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, FloatArray
+from ..data import Orientation, millimetres, resampled
+from ..inspection import meaning_of_sign, weight_maps
 from ..io import ModelFile
-from ..model_steps import meaning_of_sign, weight_maps
-from ..space import Orientation, millimetres, resampled
+from ..runtime import Array, FloatArray
 from ._problems import problem_title
 from ._style import GREEN, VERBATIM, add_scale, panels
 from .maps import _draw_image, _limits

@@ -1,24 +1,25 @@
-"""HTML reports of fitted models and of comparisons, each a single self-contained file."""
+"""HTML reports of fitted models and of comparisons, each a single self-contained file, and their sentences.
 
-from ..statements import describe_chosen, describe_model, evaluation_lines, statements
-from .brains import Display, read_anatomy
-from .comparison_report import comparison_page, differences_in_words, read_comparison
-from .model_report import model_page
-from .page import Lead, Page, render, write_page
+It may import the wings up to evaluation and plots. It knows nothing of the paper's tables or the command line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..runtime.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .brains import Display as Display, read_anatomy as read_anatomy
+    from .comparison_report import comparison_page as comparison_page, differences_in_words as differences_in_words
+    from .comparison_report import read_comparison as read_comparison
+    from .model_report import model_page as model_page
+    from .page import Lead as Lead, Page as Page, render as render, write_page as write_page
+    from .sentences import describe_chosen as describe_chosen, describe_model as describe_model
+    from .sentences import evaluation_lines as evaluation_lines, statements as statements
 
 __all__ = [
-    "Display",
-    "Lead",
-    "Page",
-    "comparison_page",
-    "describe_chosen",
-    "describe_model",
-    "differences_in_words",
-    "evaluation_lines",
-    "model_page",
-    "read_anatomy",
-    "read_comparison",
-    "render",
-    "statements",
-    "write_page",
-]
+    "Display", "Lead", "Page", "comparison_page", "describe_chosen", "describe_model", "differences_in_words",
+    "evaluation_lines", "model_page", "read_anatomy", "read_comparison", "render", "statements", "write_page",
+]  # fmt: skip
+__getattr__, __dir__ = lazy_exports(__name__)

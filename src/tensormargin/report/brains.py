@@ -9,14 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, FloatArray
-from ..clusters import ClusterTable, cluster_table
-from ..intake import shape_in_words
-from ..io import BadFileError, SampleSet
-from ..io.images import read_nifti
-from ..model_steps import meaning_of_sign
-from ..readers.rules import DEFAULT_RULES, FileRules, counted
-from ..space import Orientation, resampled
+from ..data import DEFAULT_RULES, FileRules, Orientation, resampled, shape_in_words
+from ..inspection import ClusterTable, cluster_table, meaning_of_sign
+from ..io import BadFileError, SampleSet, read_nifti
+from ..runtime import Array, FloatArray, counted
 
 _MOST_CLUSTERS = 15
 _SMALLEST = 2  # entries of a cluster that is listed

@@ -7,19 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..evaluation import Winner
-from ..evaluation.contenders import GAMMA_FACTORS
-from ..intake import shape_in_words
-from ..io import BadFileError, SampleSet
-from ..io.archive import TEXT_BYTES
-from ..io.digests import check_sha256
-from ..methods import KERNEL_METHODS
-from ..statements import describe_software, percent, points
+from ..data import shape_in_words
+from ..estimators import KERNEL_METHODS
+from ..evaluation import GAMMA_FACTORS, Winner
+from ..io import TEXT_BYTES, BadFileError, SampleSet, check_sha256
+from ..runtime import percent, points
 from .brains import Display
 from .evaluation_sections import confusion_section, interval_in_words, predictions_section
 from .model_report import chosen_section, data_section, fitted_sections
 from .page import Lead, Page, Section, cell, table
 from .pictures import Picture, pictures_of_intervals
+from .sentences import describe_software
 from .verdicts import comparison_limits
 
 _PARTS: Mapping[str, type] = {

@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
 from ..evaluation import reliability, roc
 from ..plots import plot_calibration, plot_permutations, plot_roc
-from ..statements import (
+from ..runtime import Array, percent
+from .page import Lead, Section, cell, table
+from .pictures import Picture, picture, pictures_of_intervals
+from .sentences import (
     FLAT_EXPLAINED,
     GROUPS_EXPLAINED,
     evaluation_lines,
     interval_explained,
     p_in_words,
-    percent,
     units_in_words,
 )
-from .page import Lead, Section, cell, table
-from .pictures import Picture, picture, pictures_of_intervals
 
 _MOST_ROWS = 20_000
 _FEWEST_FOR_CURVES = 20  # predictions; the curves of fewer are steps of one sample each

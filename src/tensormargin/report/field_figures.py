@@ -11,16 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import rows_of, to_host
-from .._typing import Array, FloatArray
-from ..affine import NotAffineError
-from ..axes import AnyAxes, Axes, Axis, colour_mode
+from ..data import AnyAxes, Axes, Axis, colour_mode
+from ..inspection import NotAffineError, axes_of_maps, classifier_of, meaning_of_sign, problem_names, sample_shape
 from ..io import SampleSet
-from ..model_steps import axes_of_maps, classifier_of, meaning_of_sign, problem_names, sample_shape
-from ..plots import electrode_positions, plot_butterfly, plot_channels, plot_spectra, plot_topographies
-from ..plots.channels import WAVENUMBERS
-from ..plots.maps import plot_pictures
-from ..plots.topography import FEWEST_CHANNELS
+from ..plots import (
+    FEWEST_CHANNELS,
+    WAVENUMBERS,
+    electrode_positions,
+    plot_butterfly,
+    plot_channels,
+    plot_pictures,
+    plot_spectra,
+    plot_topographies,
+)
+from ..runtime import Array, FloatArray, rows_of, to_host
 from .model_maps import ModelMaps
 from .page import Section
 from .pictures import Picture, picture

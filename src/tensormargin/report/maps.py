@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._typing import Array
-from ..axes import Axes, Axis, colour_mode, colour_order
-from ..model_steps import classifier_of, problem_names
-from ..plots.modes import channel_name, fitting_axes
-from ..space import Orientation
+from ..data import Axes, Axis, Orientation, colour_mode, colour_order
+from ..inspection import classifier_of, problem_names
+from ..plots import channel_name, fitting_axes
+from ..runtime import Array
 from .brains import Display, cluster_content, space_content, volume_space
 from .volumes import packed_background, packed_map
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..affine import NotAffineError
+from ..data import Metadata
+from ..inspection import NotAffineError, check_picture, pattern_of, samples_for_map, weight_maps
 from ..io import SampleSet
-from ..metadata import Metadata
-from ..model_steps import check_picture, samples_for_map, weight_maps
-from ..patterns import pattern_of
 
 
 @dataclass(frozen=True)

@@ -8,45 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array
-from ..affine import NotAffineError
-from ..axes import AnyAxes, axes_from_facts
-from ..contributions import features_in_words
+from ..data import AnyAxes, axes_from_facts
 from ..evaluation import data_facts
-from ..io import SampleSet
-from ..margins import MarginReport, margin_report
-from ..model_steps import (
+from ..inspection import (
     AveragedClassifier,
+    MarginReport,
+    NotAffineError,
     all_steps,
     classifier_of,
     confounds_by_view,
     feature_views,
+    features_in_words,
+    margin_report,
     problem_names,
     sample_shape,
     search_of,
 )
-from ..plots import (
-    plot_convergence,
-    plot_margins,
-    plot_ranks,
-    plot_search,
-)
-from ..preparation.confounds import listed
-from ..readers.rules import counted
-from ..statements import (
-    CONFOUNDS_WARNING,
-    describe_chosen,
-    describe_model,
-    describe_rule,
-    describe_steps,
-    describe_strengths,
-    describe_wrappers,
-    fold_name,
-    fold_note,
-    percent,
-    short_number,
-    statements,
-)
+from ..io import SampleSet
+from ..plots import plot_convergence, plot_margins, plot_ranks, plot_search
+from ..runtime import Array, counted, percent, short_number
+from ..transformers import listed
 from .brains import Display, affine_of
 from .evaluation_sections import (
     comparison_section,
@@ -60,6 +41,18 @@ from .maps import map_content, n_shown
 from .model_maps import ModelMaps
 from .page import Page, Section, cell, table
 from .pictures import Picture, factor_pictures, picture
+from .sentences import (
+    CONFOUNDS_WARNING,
+    describe_chosen,
+    describe_model,
+    describe_rule,
+    describe_steps,
+    describe_strengths,
+    describe_wrappers,
+    fold_name,
+    fold_note,
+    statements,
+)
 from .verdicts import limits, model_sentence
 from .view_sections import view_sections, views_overview
 
@@ -352,10 +345,7 @@ def _pictures_of_margins(
         "margins",
         lambda k: [
             picture(
-                plot_margins,
-                margins[k],
-                caption=f"Margins of {whose}, by class.",
-                alt=_margins_in_words(margins[k]),
+                plot_margins, margins[k], caption=f"Margins of {whose}, by class.", alt=_margins_in_words(margins[k])
             )
         ],
     )

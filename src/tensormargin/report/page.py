@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..io import replacing
-from ..statements import percent
+from ..runtime import percent
 from .pictures import Picture
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..axes import AnyAxes
-from ..model_steps import classifier_of
+from ..data import AnyAxes
+from ..inspection import classifier_of
 from ..plots import plot_comparison, plot_factors
-from ..statements import percent, short_number
+from ..runtime import percent, short_number
 
 WIDTH, HEIGHT = 4.3, 2.9
 """Size of a figure in inches: half of the page on a large screen, all of it on a telephone."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..evaluation.contenders import MAJORITY
-from ..model_steps import removed_confounds
-from ..statements import CONFOUNDS_WARNING, p_in_words, percent, points, units_in_words
+from ..evaluation import MAJORITY
+from ..inspection import removed_confounds
+from ..runtime import percent, points
+from .sentences import CONFOUNDS_WARNING, p_in_words, units_in_words
 
 _LIKELY = 0.05
 _UNEQUAL = 1.5  # a largest class this many times the share of equal ones makes accuracy misleading

@@ -7,29 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from .._namespace import rows_of, to_host
-from .._typing import Array
-from ..axes import AnyAxes, Axes
-from ..intake import shape_in_words
-from ..model_steps import axes_of_view_maps, classifier_of, feature_views, problem_names, sample_shape
-from ..patterns import ViewMaps, view_maps
-from ..statements import describe_view, difference_in_words, percent, points, short_number
-from ..views import COVARIATES, missing_samples
+from ..data import COVARIATES, AnyAxes, Axes, missing_samples, shape_in_words
+from ..inspection import (
+    ViewMaps,
+    axes_of_view_maps,
+    classifier_of,
+    feature_views,
+    problem_names,
+    sample_shape,
+    view_maps,
+)
+from ..runtime import Array, percent, points, rows_of, short_number, to_host
 from .brains import affine_of
 from .maps import map_content
 from .model_maps import ModelMaps
 from .page import Section, cell, table
 from .pictures import factor_pictures
+from .sentences import describe_view, difference_in_words
 
 _LONGEST_TABLE = 200  # entries of a view that are listed
 
 
 def view_sections(
-    known: ModelMaps,
-    about: Mapping[str, Any],
-    problems: Sequence[int],
-    whose: str,
-    axes: AnyAxes = None,
+    known: ModelMaps, about: Mapping[str, Any], problems: Sequence[int], whose: str, axes: AnyAxes = None
 ) -> list[Section]:
     """Return one section per view; none for a model of one tensor per sample.
 
@@ -87,10 +87,7 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
         ]
         if name in without:
             gain = without[name]["difference"]
-            cells += [
-                cell(percent(without[name]["score"])),
-                cell(points(gain["difference"]), gain["difference"]),
-            ]
+            cells += [cell(percent(without[name]["score"])), cell(points(gain["difference"]), gain["difference"])]
         rows.append((False, cells + [cell("-")] * (len(columns) - len(cells))))
     return Section(
         "Views",
@@ -182,7 +179,7 @@ def _mean_sample(array: Any) -> Array:
 
 def _entries(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
     """Return the names of the entries of a view of covariates; none for other views."""
-    from ..io.covariates import Coding
+    from ..io import Coding
 
     coding = Coding.from_facts((about.get("data") or {}).get("covariates"))
     known = [] if coding is None or name != COVARIATES else coding.entries

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Array, FloatArray
+from ..runtime import Array, FloatArray
 
 LONGEST_MODE = 128
 """Longer modes are reduced to this size, to keep the page small enough to send."""

@@ -1,8 +1,24 @@
-"""Model selection by cross-validation, and calibrated probabilities."""
+"""Searches over hyperparameters by cross-validation, and what kinds of samples ask for.
 
-from .auto import auto_model
-from .candidates import DEFAULT_RULE
-from .classifier import TensorMarginClassifierCV
-from .splits import splits_of
+It may import the wings up to io. It knows nothing of data sets, evaluations or reports.
+"""
 
-__all__ = ["DEFAULT_RULE", "TensorMarginClassifierCV", "auto_model", "splits_of"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..runtime.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .auto import BEFORE as BEFORE, auto_model as auto_model
+    from .candidates import DEFAULT_RULE as DEFAULT_RULE
+    from .classifier import TensorMarginClassifierCV as TensorMarginClassifierCV
+    from .kinds import KINDS as KINDS, guess_kind as guess_kind, sampling_frequency as sampling_frequency
+    from .kinds import time_mode as time_mode
+    from .search import PreparedSplit as PreparedSplit, Training as Training
+    from .splits import Split as Split, splits_of as splits_of
+
+__all__ = [
+    "DEFAULT_RULE", "TensorMarginClassifierCV", "auto_model", "splits_of",
+]  # fmt: skip
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._namespace import rows_of
-from .._typing import Array
-from ..deadlines import Deadline
-from ..preparation.steps import fit_transformed
-from ..samples import sample_array
-from ..views import shape_of
+from ..data import shape_of
+from ..fitting import sample_array
+from ..runtime import Array, Deadline, rows_of
+from ..transformers import fit_transformed
 from .search import Training
 
 _TRIAL = 16  # samples that every preparation is timed on

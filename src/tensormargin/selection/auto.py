@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from ..preparation import MoveMode, TensorScaler, checked_mode
+from ..transformers import MoveMode, TensorScaler, checked_mode
 from .classifier import TensorMarginClassifierCV
 
 BEFORE = "before"

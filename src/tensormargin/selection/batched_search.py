@@ -9,9 +9,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .._typing import Array
-from ..estimators import fit_many
-from ..estimators.fit_steps import without_convergence_warnings
+from ..estimators import fit_many, without_convergence_warnings
+from ..runtime import Array
 from .grid import Candidate
 from .lazy_search import run_lazily
 from .race import Unit

@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from .._typing import Array
-from ..formats.base import Rank
+from ..fitting import Rank
+from ..runtime import Array
 from .grid import Candidate
 from .race import Race, Unit
 from .scoring import Result
 
 
 def tabulate(
-    tried: Sequence[Candidate],
-    done: Mapping[Unit, Result],
-    race: Race,
-    preparations: Sequence[Any],
+    tried: Sequence[Candidate], done: Mapping[Unit, Result], race: Race, preparations: Sequence[Any]
 ) -> dict[str, Any]:
     """Return a ``cv_results_`` as in scikit-learn, with one row per candidate.
 

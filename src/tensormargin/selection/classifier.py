@@ -18,36 +18,25 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from .. import tuning
-from .._namespace import dtype_of, is_foreign, like, to_host
-from .._typing import Array
-from .._validation import checked_training, samples_as_fitted, samples_of_any_length
-from ..affine import NotAffineError, form_of_chain
-from ..calibration import calibrate
-from ..chains import chain_of, without_confounds
-from ..checkpoints import Checkpoint, units_of
-from ..cluster import sent_once
-from ..deadlines import Deadline
-from ..estimators import TensorMarginClassifier
-from ..estimators.accuracy import AccuracyMixin
-from ..estimators.engine import PLACES
-from ..estimators.notebook import NotebookMixin
-from ..formats import FORMATS
-from ..leakage import copies_in, warn_of_duplicates
-from ..metadata import Metadata
-from ..model_steps import check_metadata_for
-from ..multiclass import problem_classes
-from ..preparation import UnseenCategoryWarning, takes_nan, takes_ragged, with_mode_numbers
-from ..preparation.sharing import shared
-from ..preparation.steps import transformed
-from ..progress import Progress
-from ..samples import SampleArray, loaded_if_small, sample_array
-from ..views import shape_of, views_or_array
+from ..data import (
+    Checkpoint,
+    Metadata,
+    checked_training,
+    copies_in,
+    samples_as_fitted,
+    samples_of_any_length,
+    shape_of,
+    units_of,
+    views_or_array,
+    warn_of_duplicates,
+)
+from ..estimators import PLACES, AccuracyMixin, NotebookMixin, TensorMarginClassifier
+from ..fitting import FORMATS, SampleArray, calibrate, loaded_if_small, problem_classes, sample_array
+from ..inspection import NotAffineError, chain_of, check_metadata_for, form_of_chain, without_confounds
+from ..runtime import Array, Deadline, Progress, dtype_of, is_foreign, like, sent_once, to_host, tuning
+from ..transformers import UnseenCategoryWarning, shared, takes_nan, takes_ragged, transformed, with_mode_numbers
 from .allowance import affordable
 from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import (
@@ -290,7 +279,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             Keeps the scores of the candidates, so that an interrupted search can be resumed.
         confounds : array-like of shape (n_samples, n_confounds), optional
             For a preparation that removes them (`Deconfound`), here and when predicting.
-        deadline : tensormargin.deadlines.Deadline, optional
+        deadline : tensormargin.runtime.deadlines.Deadline, optional
             Of a computation that this search is a part of; by default it comes after ``budget`` seconds.
         """
         deadline = Deadline.of(self.budget if deadline is None else deadline)

@@ -9,15 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import tuning
-from .._typing import Array, FloatArray
-from ..estimators import TensorMarginClassifier
-from ..estimators.binary_fit import FirstPasses
-from ..estimators.fit_steps import TrainingSet, fit_training_set, keep_for_scoring
-from ..samples import SampleArray, sample_array
-from ..samples.span import Span
-from ..samples.views import ViewArray
-from ..views import Views
+from ..data import Views
+from ..estimators import FirstPasses, TensorMarginClassifier, TrainingSet, fit_training_set, keep_for_scoring
+from ..fitting import SampleArray, Span, ViewArray, sample_array
+from ..runtime import Array, FloatArray, tuning
 
 _FULL = "full"
 

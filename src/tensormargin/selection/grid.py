@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import FORMATS
-from ..formats.base import Rank, plain_rank
+from ..fitting import FORMATS, Rank, plain_rank
 
 FULL, EQUAL = "full", "equal"
 DECOMPOSITIONS = (FULL, "cp", "tucker", "tt")

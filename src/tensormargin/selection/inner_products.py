@@ -16,18 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from .. import tuning
-from .._typing import Array, FloatArray
-from ..alternate import alternate
-from ..blocks.sample_side import cholesky_rows
-from ..coarse import coarse_start
-from ..estimators import TensorMarginClassifier
-from ..estimators.binary_fit import FitSpec
-from ..estimators.fit_steps import TrainingSet, keep_scheme, specify
-from ..formats.full import FullWeight
-from ..samples import MemorySamples, Moments, sample_array
-from ..samples.views import ViewArray, factor_to_unit
-from ..solvers import SOLVERS
+from ..estimators import FitSpec, TensorMarginClassifier, TrainingSet, keep_scheme, specify
+from ..fitting import (
+    SOLVERS,
+    FullWeight,
+    MemorySamples,
+    Moments,
+    ViewArray,
+    alternate,
+    cholesky_rows,
+    coarse_start,
+    factor_to_unit,
+    sample_array,
+)
+from ..runtime import Array, FloatArray, tuning
 
 _FULL = "full"
 _ALONE = ""  # the name of the only tensor per sample

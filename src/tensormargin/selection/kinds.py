@@ -10,12 +10,21 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from .._namespace import is_lazy
-from ..axes import Axis, colour_mode
+from ..data import Axis, colour_mode
 from ..io import SampleSet
-from ..kernels import TensorKernel
-from ..preparation import TensorScaler, TensorUnion
-from ..representations import AnovaMask, BandPower, Connectome, Convolutions, Covariances, Smooth, Spectra
+from ..runtime import is_lazy
+from ..transformers import (
+    AnovaMask,
+    BandPower,
+    Connectome,
+    Convolutions,
+    Covariances,
+    Smooth,
+    Spectra,
+    TensorKernel,
+    TensorScaler,
+    TensorUnion,
+)
 from .auto import BEFORE
 
 Shape = tuple[int, ...]

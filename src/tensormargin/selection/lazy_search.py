@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._typing import Array
-from ..estimators import TensorMarginClassifier
-from ..estimators.fit_steps import without_convergence_warnings
-from ..estimators.many_fits import ToFit, fit_batch
-from ..waiting import computed
+from ..estimators import TensorMarginClassifier, ToFit, fit_batch, without_convergence_warnings
+from ..runtime import Array, computed
 from .grid import Candidate
 from .race import Unit
 from .search import HeldOut, Job, PreparedSplit, Training
@@ -34,7 +31,7 @@ def without_full_if_too_large(
     """
     if not training.array.is_lazy or "full" not in decompositions:
         return decompositions
-    from ..estimators.lazy_fits import coordinates_fit
+    from ..estimators import coordinates_fit
 
     if all(coordinates_fit(len(training.y), prod(shape)) for shape in shapes):
         return decompositions
@@ -54,7 +51,7 @@ def run_lazily(training: Training, jobs: Sequence[Job], splits: Sequence[Split])
 
     A preparation is fitted once per split, and the chunks that it transforms are those that all others read.
     """
-    from ..estimators.lazy_fits import batches
+    from ..estimators import batches
 
     held_out: dict[tuple[int, int], HeldOut] = {}
     for job in jobs:
@@ -113,7 +110,7 @@ def _scores(
     held_out: dict[tuple[int, int], HeldOut],
 ) -> list[Array]:
     """Return the binary scores of each model on its test set, all of them in one pass over the samples."""
-    from ..samples.lazy import LazySamples
+    from ..fitting import LazySamples
 
     asked = []
     for place in dict.fromkeys(places):

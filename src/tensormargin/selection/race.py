@@ -7,7 +7,7 @@ from math import ceil
 
 import numpy as np
 
-from .._typing import Array, FloatArray
+from ..runtime import Array, FloatArray
 from .smoothing import Smoothed, similarity, smooth
 
 Unit = tuple[int, int]

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 from joblib import Parallel, delayed, effective_n_jobs
 
-from .._typing import Array
-from ..checkpoints import Units
-from ..deadlines import Costs, Deadline
-from ..estimators import TensorMarginClassifier
-from ..estimators.engine import at_most, one_blas_thread
+from ..data import Units
+from ..estimators import TensorMarginClassifier, at_most, one_blas_thread
+from ..runtime import Array, Costs, Deadline
 from .batched_search import run_batched
 from .grid import Candidate
 from .race import Race, Unit

@@ -9,13 +9,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._namespace import to_host
-from .._typing import Array, FloatArray
-from ..calibration import calibrate, class_probabilities
 from ..estimators import TensorMarginClassifier
-from ..margins import cantelli_bound
-from ..multiclass import binary_problems, class_codes, combine_scores, predicted_codes
-from ..samples import sample_array
+from ..fitting import (
+    binary_problems,
+    calibrate,
+    class_codes,
+    class_probabilities,
+    combine_scores,
+    predicted_codes,
+    sample_array,
+)
+from ..inspection import cantelli_bound
+from ..runtime import Array, FloatArray, to_host
 from .search import HeldOut, Part, Training
 from .splits import Split
 

@@ -14,16 +14,11 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .. import tuning
-from .._namespace import rows_of
-from .._typing import Array
-from ..deadlines import Costs, Deadline
-from ..estimators import TensorMarginClassifier
-from ..estimators.fit_steps import TrainingSet, fit_training_set, training_set
-from ..metadata import NO_METADATA, Metadata
-from ..preparation.steps import fit_transformed, transformed
-from ..samples import SampleArray, sample_array
-from ..views import shape_of, views_or_array
+from ..data import NO_METADATA, Metadata, shape_of, views_or_array
+from ..estimators import TensorMarginClassifier, TrainingSet, fit_training_set, training_set
+from ..fitting import SampleArray, sample_array
+from ..runtime import Array, Costs, Deadline, rows_of, tuning
+from ..transformers import fit_transformed, transformed
 from .flat import flat_features
 from .grid import Candidate
 from .inner_products import InnerProducts

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .._typing import Array, FloatArray
+from ..runtime import Array, FloatArray
 
 _OWN, _PAIRS = 0.5, 0.5
 """Variance of a candidate's own part and of each axis' interactions with the others, where that of each axis is 1."""

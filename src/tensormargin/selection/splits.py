@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
-from .._typing import Array
+from ..runtime import Array
 
 Split = tuple[Array, Array]
 """Row indices of a training set and of a test set."""
@@ -48,7 +48,7 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
     """Return the splits of a cross-validation.
 
     An integer ``cv`` means shuffled stratified folds, which keep groups together if there are any, otherwise samples of
-    one class with equal ``contents``, that is, copies (`tensormargin.leakage.copies_in`). There are at most as many
+    one class with equal ``contents``, that is, copies (`leakage.copies_in`). There are at most as many
     folds as the smallest class has samples (groups). Copies are separated if a class has nothing else.
 
     Examples

@@ -1,0 +1,481 @@
+"""Names, units and coordinates of the modes of samples: channels by name, time in ms, wavelength in nm.
+
+An `Axis` describes one mode, a tuple of them one tensor (without the axis of the samples). Nothing depends on them in a
+fit: they label figures and tables, and let modes be given by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..runtime import Array
+
+_LONGEST_TEXT = 500  # characters of a name, a unit or a coordinate
+_SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
+_ROUNDING = 1e-4  # relative to a step: coordinates come in single precision, and in text
+_COLOUR_NAMES = ("colour", "colours", "color", "colors", "rgb")
+_FORM = "write name, name[unit], name[unit]=start:step or name=a|b|c for each mode, separated by commas"
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One mode of the samples.
+
+    Attributes
+    ----------
+    name : str
+        What the mode is: "channel", "time"; "" if unknown.
+    unit : str
+        Unit of its coordinates: "ms", "nm"; "" if they have none.
+    values : ndarray of shape (size,) or None
+        One coordinate per index, numbers or text; None if they are unknown.
+
+    Examples
+    --------
+    >>> from tensormargin import Axis
+    >>> Axis("time", "ms", [-200, -196, -192]).label
+    'time (ms)'
+    """
+
+    name: str = ""
+    unit: str = ""
+    values: Any = None
+
+    def __post_init__(self) -> None:
+        for what in ("name", "unit"):
+            text = getattr(self, what)
+            if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
+                raise ValueError(
+                    f"the {what} of a mode must be text of at most {_LONGEST_TEXT} characters; got {text!r:.80}"
+                )
+        if self.values is not None:
+            object.__setattr__(self, "values", _checked_values(self.values, self.name))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        checked = Axis(**state)  # files of models are not trusted
+        vars(self).update(vars(checked))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Axis) or (self.name, self.unit) != (other.name, other.unit):
+            return False
+        if self.values is None or other.values is None:
+            return self.values is other.values
+        return bool(np.array_equal(self.values, other.values))
+
+    @property
+    def label(self) -> str:
+        """Name with the unit, for figures."""
+        return f"{self.name} ({self.unit})" if self.name and self.unit else self.name or self.unit
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the coordinates are known numbers."""
+        return self.values is not None and self.values.dtype.kind == "f"
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether name, unit and coordinates are unknown."""
+        return not self.name and not self.unit and self.values is None
+
+    @property
+    def sfreq(self) -> float | None:
+        """Sampling frequency in Hz if this is time in regular steps of a known unit, otherwise None."""
+        second = _SECONDS.get(self.unit)
+        if second is None or self.values is None or not self.is_numeric or len(self.values) < 2:
+            return None
+        steps = np.diff(self.values)
+        step = float(np.mean(steps))
+        if step <= 0 or np.abs(steps - step).max() > max(_ROUNDING, _rounding(self.values, step)) * step:
+            return None
+        return float(f"{1.0 / (step * second):.6g}")
+
+    def at(self, places: Any) -> Axis:
+        """Return the axis at other places, in indices of this one: text at whole places, numbers interpolated.
+
+        Numbers continue beyond the ends by the steps there. Coordinates that cannot be told are unknown.
+        """
+        places = np.asarray(places, np.float64)
+        if self.values is None:
+            return self
+        size = len(self.values)
+        near = np.rint(places).astype(int)
+        inside = (near >= 0) & (near < size)
+        if np.array_equal(places, near) and inside.all():
+            return replace(self, values=self.values[near])
+        if not self.is_numeric or size < 2:
+            return replace(self, values=None)
+        first = np.clip(np.floor(places).astype(int), 0, size - 2)
+        low, high = self.values[first], self.values[first + 1]
+        return replace(self, values=low + (places - first) * (high - low))
+
+    def spoken(self, index: int) -> str:
+        """Return an index in words: "Cz", "132 ms", or the number of the index, counted from 1."""
+        if self.values is None:
+            return str(index + 1)
+        if not self.is_numeric:
+            return str(self.values[index])
+        value = f"{self.values[index] + 0.0:.6g}"  # never -0
+        return f"{value} {self.unit}" if self.unit else value
+
+
+Axes = tuple[Axis, ...]
+AnyAxes = Axes | Mapping[str, "Axes | None"] | None
+"""Axes of one tensor, or of each of several views by name; None if nothing is known."""
+
+
+def _rounding(values: Array, step: float) -> float:
+    """Return by how much steps may differ, relative to a step, if coordinates were rounded to single precision."""
+    return float(4 * np.finfo(np.float32).eps * np.abs(values).max() / step)
+
+
+def _checked_values(values: Any, name: str) -> Array:
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and all(isinstance(one, str) for one in array.flat):
+        array = array.astype(np.str_)
+    if array.ndim != 1 or array.dtype.kind not in "iufbUST":
+        raise ValueError(
+            f"the coordinates of mode {name!r} must be one number or text per index; got an array of shape "
+            f"{array.shape} and type {array.dtype}"
+        )
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    array = array.astype(np.str_) if array.dtype.kind in "UT" else array.astype(np.float64)
+    if array.dtype.kind == "U" and array.dtype.itemsize > 4 * _LONGEST_TEXT:
+        raise ValueError(f"the coordinates of mode {name!r} must have at most {_LONGEST_TEXT} characters each")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"the coordinates of mode {name!r} must be finite; got {array[~np.isfinite(array)][0]}")
+    array.flags.writeable = False
+    return array
+
+
+def checked_axes(axes: Sequence[Axis] | None, shape: Sequence[int | None]) -> Axes | None:
+    """Return the axes as a tuple if they fit samples of a shape; None if they say nothing.
+
+    Parameters
+    ----------
+    axes : sequence of Axis, or None
+    shape : sequence of int or None
+        Shape of a sample; None for a mode in which samples differ.
+    """
+    if axes is None:
+        return None
+    if len(axes) != len(shape):
+        named = ", ".join(axis.name or "?" for axis in axes)
+        raise ValueError(
+            f"there must be one axis per mode; got {len(axes)} ({named}) for samples with {len(shape)} modes. "
+            "Describe every mode, those without a name by an empty Axis()"
+        )
+    for axis, size in zip(axes, shape, strict=True):
+        if axis.values is not None and size is not None and len(axis.values) != size:
+            raise ValueError(
+                f"mode {axis.name!r} must have one coordinate per index; got {len(axis.values)} for {size} indices"
+            )
+    found = tuple(axes)
+    return None if all(axis.says_nothing for axis in found) else found
+
+
+def checked_any_axes(axes: AnyAxes, shape: Any) -> AnyAxes:
+    """Return the axes of an array, or of each of several views, if they fit samples of a shape."""
+    if not isinstance(axes, Mapping):
+        if isinstance(shape, Mapping) and axes is not None:
+            raise ValueError(f"axes of several views must be a mapping with the names {list(shape)}; got {axes!r:.200}")
+        return checked_axes(axes, shape)
+    if not isinstance(shape, Mapping) or not set(axes) <= set(shape):
+        views = f"which are {list(shape)}" if isinstance(shape, Mapping) else "and there is one tensor per sample"
+        raise ValueError(f"axes by name are those of the views, {views}; got axes of {list(axes)}")
+    found = {name: checked_axes(own, shape[name]) for name, own in axes.items()}
+    return found if any(own is not None for own in found.values()) else None
+
+
+def axes_of(
+    shape: Sequence[int | None],
+    mode_names: Sequence[str] | None = None,
+    mode_values: Mapping[str, Any] | Sequence[Any] | None = None,
+) -> Axes | None:
+    """Return axes from names, with units in brackets, and coordinates.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Shape of a sample.
+    mode_names : sequence of str, optional
+        One per mode: "channel", "time[ms]".
+    mode_values : sequence with one array or None per mode, or mapping from names to arrays, optional
+
+    Examples
+    --------
+    >>> [axis.label for axis in axes_of((64, 3), ["channel", "time[ms]"], {"time": [0, 4, 8]})]
+    ['channel', 'time (ms)']
+    """
+    names = [_name_and_unit(text) for text in (mode_names if mode_names is not None else [""] * len(shape))]
+    if len(names) != len(shape):
+        raise ValueError(
+            f"mode_names must have one name per mode; got {len(names)} for samples with {len(shape)} modes: {names}"
+        )
+    if isinstance(mode_values, Mapping):
+        unknown = sorted(set(mode_values) - {name for name, _ in names})
+        if unknown:
+            raise ValueError(
+                f"mode_values must be given for modes in mode_names; got {unknown}, and the modes are "
+                f"{[name for name, _ in names]}"
+            )
+        values: Sequence[Any] = [mode_values.get(name) for name, _ in names]
+    else:
+        values = [None] * len(names) if mode_values is None else mode_values
+    if len(values) != len(names):
+        raise ValueError(f"mode_values must have one entry per mode; got {len(values)} for {len(names)} modes")
+    return checked_axes([Axis(*pair, own) for pair, own in zip(names, values, strict=True)], shape)
+
+
+def axes_of_volume(affine: Any, shape: Sequence[int | None]) -> Axes | None:
+    """Return x, y and z in mm for the first three modes of a volume, with coordinates if the affine keeps them apart.
+
+    An affine that turns the volume mixes directions: then only names and units are known, of the axis that each mode
+    is closest to.
+    """
+    matrix = np.asarray(affine, np.float64)
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all() or len(shape) < 3 or None in shape[:3]:
+        return None
+    turn = matrix[:3, :3]
+    nearest = np.argmax(np.abs(turn), axis=0)
+    if len(set(nearest.tolist())) < 3:
+        return None
+    straight = np.count_nonzero(turn) == 3
+    axes = []
+    for mode, world in enumerate(nearest.tolist()):
+        places = turn[world, mode] * np.arange(int(shape[mode] or 0)) + matrix[world, 3]
+        axes.append(Axis("xyz"[world], "mm", places if straight else None))
+    return (*axes, *(Axis() for _ in shape[3:]))
+
+
+def axes_of_picture() -> Axes:
+    """Return the axes of a colour image, rows x columns x colours."""
+    return Axis("row"), Axis("column"), Axis("colour", "", ["red", "green", "blue"])
+
+
+def colour_mode(axes: AnyAxes, shape: Sequence[int | None]) -> int | None:
+    """Return the mode of red, green and blue of colour images, which its name or its coordinates tell; None if none is.
+
+    Examples
+    --------
+    >>> colour_mode((Axis("y"), Axis("x"), Axis("rgb")), (48, 64, 3))
+    2
+    """
+    if not isinstance(axes, tuple) or len(axes) != 3 or len(shape) != 3:
+        return None
+    found = [mode for mode, axis in enumerate(axes) if shape[mode] == 3 and _is_of_colours(axis)]
+    return found[0] if len(found) == 1 else None
+
+
+def colour_order(axis: Axis) -> list[int]:
+    """Return the indices of red, green and blue along a mode of colours."""
+    initials = [] if axis.values is None or axis.is_numeric else [one[:1].lower() for one in axis.values.tolist()]
+    return [initials.index(one) for one in "rgb"] if sorted(initials) == ["b", "g", "r"] else [0, 1, 2]
+
+
+def _is_of_colours(axis: Axis) -> bool:
+    names = [] if axis.values is None or axis.is_numeric else [one.lower() for one in axis.values.tolist()]
+    return axis.name.lower() in _COLOUR_NAMES or sorted(names) in (["blue", "green", "red"], ["b", "g", "r"])
+
+
+def parsed_axes(text: str, shape: Sequence[int | None]) -> Axes | None:
+    """Return the axes that one line of text describes.
+
+    Parameters
+    ----------
+    text : str
+        One description per mode, separated by commas: a name, with a unit in brackets, and coordinates after "=",
+        either as start:step or as names separated by "|".
+    shape : sequence of int or None
+
+    Examples
+    --------
+    >>> [axis.label for axis in parsed_axes("channel=Fz|Cz,time[ms]=-200:4", (2, 100))]
+    ['channel', 'time (ms)']
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != len(shape):
+        raise ValueError(
+            f"modes must be described one by one; got {len(parts)} in {text!r} for samples with {len(shape)} modes. "
+            f"For each, {_FORM}"
+        )
+    return checked_axes([_parsed(part, size) for part, size in zip(parts, shape, strict=True)], shape)
+
+
+def _parsed(part: str, size: int | None) -> Axis:
+    described, equals, coordinates = part.partition("=")
+    name, unit = _name_and_unit(described)
+    if not equals:
+        return Axis(name, unit)
+    if "|" in coordinates or ":" not in coordinates:
+        return Axis(name, unit, [own.strip() for own in coordinates.split("|")])
+    start, _, step = coordinates.partition(":")
+    try:
+        begin, by = float(start), float(step)
+    except ValueError:
+        raise ValueError(f"coordinates must be start:step in numbers; got {coordinates!r}. {_FORM}") from None
+    if size is None:
+        raise ValueError(f"mode {name!r} has no coordinates, since samples differ in its length; leave ={coordinates}")
+    return Axis(name, unit, begin + by * np.arange(size))
+
+
+def _name_and_unit(text: str) -> tuple[str, str]:
+    found = re.fullmatch(r"\s*([^\[\]=|,]*?)\s*(?:\[([^\[\]]*)\])?\s*", text)
+    if found is None:
+        raise ValueError(f"a mode must be described as name or name[unit]; got {text!r}. {_FORM}")
+    return found[1], (found[2] or "").strip()
+
+
+def mode_number(mode: int | str, axes: Axes | None, order: int) -> int:
+    """Return the number of a mode, counted from 0, that is given by number or by name."""
+    if not isinstance(mode, str):
+        return int(mode) % order if -order <= mode < order else int(mode)
+    names = [axis.name for axis in axes or ()]
+    if names.count(mode) != 1:
+        known = f"the modes are {names}" if any(names) else "the modes of these samples have no names"
+        raise ValueError(f"a mode must be given by its number or by one of the names; got {mode!r}, and {known}")
+    return names.index(mode)
+
+
+def axes_facts(axes: AnyAxes) -> Any:
+    """Return axes as JSON types."""
+    if isinstance(axes, Mapping):
+        return {name: axes_facts(own) for name, own in axes.items()}
+    if axes is None:
+        return None
+    return [
+        {"name": axis.name, "unit": axis.unit, "values": None if axis.values is None else axis.values.tolist()}
+        for axis in axes
+    ]
+
+
+def axes_from_facts(facts: Any, shape: Any) -> AnyAxes:
+    """Return the axes that `axes_facts` has written; raise ValueError if they are no axes, or not of this shape.
+
+    A shape of None is not known.
+    """
+    if isinstance(facts, dict):
+        views = {name: _tuple_from(own) for name, own in facts.items()}
+        return views if shape is None else checked_any_axes(views, shape)
+    axes = _tuple_from(facts)
+    return axes if shape is None else checked_any_axes(axes, shape)
+
+
+def _tuple_from(facts: Any) -> Axes | None:
+    if facts is None:
+        return None
+    if not isinstance(facts, list):
+        raise ValueError(f"axes must be a list with one description per mode, got {type(facts).__name__}")
+    found = []
+    for one in facts:
+        if not isinstance(one, dict) or set(one) != {"name", "unit", "values"}:
+            raise ValueError(f"the axis of a mode must have name, unit and values, got {one!r:.80}")
+        if not isinstance(one["values"], list | type(None)) or not _of_one_type(one["values"] or []):
+            raise ValueError(f"the coordinates of mode {one['name']!r:.80} must be a list of numbers or of text")
+        found.append(Axis(one["name"], one["unit"], one["values"]))
+    return tuple(found)
+
+
+def _of_one_type(values: list[Any]) -> bool:
+    return all(isinstance(one, str) for one in values) or all(type(one) in (int, float) for one in values)
+
+
+def contradictions(known: AnyAxes, given: AnyAxes) -> tuple[str | None, str | None]:
+    """Return what forbids to use samples with other axes than those of a fit, and what to warn of, in words.
+
+    Modes of other names, and channels of other names or in another order, are an error; other numbers (times,
+    wavelengths) or another unit are worth a warning. What is not known on one side contradicts nothing.
+    """
+    if isinstance(known, Mapping) and isinstance(given, Mapping):
+        pairs = [(name, *contradictions(own, given[name])) for name, own in known.items() if name in given]
+        errors = [f"view {name!r}: {error}" for name, error, _ in pairs if error]
+        warnings = [f"view {name!r}: {warning}" for name, _, warning in pairs if warning]
+        return next(iter(errors), None), next(iter(warnings), None)
+    if isinstance(known, Mapping) or isinstance(given, Mapping):
+        return None, None
+    warning = None
+    for mode, (own, other) in enumerate(zip(known or (), given or (), strict=False)):
+        error = _other_names(mode, own, other)
+        if error is not None:
+            names = ", ".join(axis.name or "?" for axis in known or ())
+            return f"{error} (the modes of the fit: {names})" if names.strip("?, ") else error, None
+        warning = warning or _other_numbers(mode, own, other)
+    return None, warning
+
+
+def _other_names(mode: int, own: Axis, other: Axis) -> str | None:
+    which = f"mode {mode} (counted from 0)"
+    if own.name and other.name and own.name.casefold() != other.name.casefold():
+        return (
+            f"the modes must be those seen in fit, in their order; {which} was {own.name!r} and is {other.name!r}. "
+            "Put the modes into the order of the fit"
+        )
+    if own.values is None or other.values is None or own.is_numeric or other.is_numeric:
+        return None
+    if np.array_equal(own.values, other.values):
+        return None
+    named = f" ({own.name})" if own.name else ""
+    seen, given = own.values.tolist(), other.values.tolist()
+    missing, additional = (
+        [name for name in one if name not in set(two)] for one, two in ((seen, given), (given, seen))
+    )
+    if missing or additional:
+        differences = [
+            f"{_some(names)} {word}" for names, word in ((missing, "missing"), (additional, "additional")) if names
+        ]
+        return (
+            f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are not the "
+            f"same: {'; '.join(differences)}. Give samples with these {len(seen)} names: {_some(seen, 20)}"
+        )
+    first = next((k for k, (a, b) in enumerate(zip(seen, given, strict=False)) if a != b), 0)
+    return (
+        f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are in another "
+        f"order: they were {_some(seen[first:])} and are {_some(given[first:])}. Put them into the order of the fit"
+    )
+
+
+def _other_numbers(mode: int, own: Axis, other: Axis) -> str | None:
+    if own.unit and other.unit and own.unit != other.unit:
+        return f"mode {mode} (counted from 0, {own.name!r}) was in {own.unit} in the fit, and is in {other.unit}"
+    if own.values is None or other.values is None or not own.is_numeric or not other.is_numeric:
+        return None
+    if len(own.values) == len(other.values):
+        span = float(np.ptp(own.values)) or float(np.abs(own.values).max(initial=0.0)) or 1.0
+        if (
+            np.abs(own.values - other.values).max(initial=0.0)
+            <= _ROUNDING * span / max(1, len(own.values) - 1) + 1e-6 * span
+        ):
+            return None
+    return (
+        f"the coordinates of mode {mode} (counted from 0, {own.name!r}) are not those of the fit: they went from "
+        f"{own.spoken(0)} to {own.spoken(-1)}, and go from {other.spoken(0)} to {other.spoken(-1)}"
+    )
+
+
+def _some(names: list[str], most: int = 5) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def axes_in_words(axes: AnyAxes) -> str:
+    """Return names and coordinates in words: "channel (Fz, Cz, ..., Oz), time (-200 to 796 ms)"."""
+    if isinstance(axes, Mapping):
+        return "; ".join(f"{name}: {axes_in_words(own)}" for name, own in axes.items() if own is not None)
+    return ", ".join(_axis_in_words(mode, axis) for mode, axis in enumerate(axes or ()))
+
+
+def _axis_in_words(mode: int, axis: Axis) -> str:
+    name = axis.name or f"mode {mode + 1}"
+    if axis.values is None or not len(axis.values):
+        return axis.label if axis.name and axis.unit else name
+    if axis.is_numeric:
+        unit = f" {axis.unit}" if axis.unit else ""
+        return f"{name} ({axis.values[0]:.6g} to {axis.values[-1]:.6g}{unit})"
+    values = axis.values.tolist()
+    shown = values if len(values) <= 6 else [*values[:4], "...", values[-1]]
+    return f"{name} ({', '.join(shown)})"

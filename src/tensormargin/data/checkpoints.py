@@ -1,0 +1,323 @@
+"""Checkpoints: finished parts of a long computation, kept in files so that an interrupted run can be resumed.
+
+A computation is divided into units, such as the fits of one method on one split. Each finished unit is stored under a
+key as JSON, in a folder named after everything that determines its result: samples, settings and software versions. A
+run with other samples, other settings or other versions therefore never finds it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+from pickle import PicklingError
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import joblib
+import numpy as np
+from joblib import Parallel
+from sklearn.base import BaseEstimator, clone
+
+from ..runtime import device_of, is_foreign, is_lazy, replacing, software_versions, to_host, worker_options
+from .dask_checksums import survey
+from .validation import chunked_along_samples
+from .views import Views
+
+_SECONDS = 1.0  # between two writes at the beginning of a run
+_SHARE = 0.02  # of the time since then: later writes are rarer, so that a long run does not leave thousands of files
+_DAYS = 30.0  # after which the units of runs that were never resumed are removed
+
+
+class Checkpoint:
+    """A folder that holds the finished units of interrupted computations.
+
+    `tensormargin.nested_evaluation`, `tensormargin.permutation_test`, `tensormargin.evaluation.compare` and the search
+    take a checkpoint, skip the units in it and add those that they finish. Only data are stored, never code.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Created when the first unit is stored. Several computations and processes may share it.
+    fresh : bool, default=False
+        Whether to forget the units of earlier runs.
+
+    Attributes
+    ----------
+    resumed : bool
+        Whether a computation has found units of an earlier run.
+
+    Examples
+    --------
+    >>> from tensormargin import Checkpoint, TensorMarginClassifierCV, nested_evaluation
+    >>> checkpoint = Checkpoint("unfinished")
+    >>> evaluation = nested_evaluation(TensorMarginClassifierCV(), X, y, checkpoint=checkpoint)  # doctest: +SKIP
+    >>> checkpoint.remove()
+    """
+
+    def __init__(self, folder: str | Path, fresh: bool = False) -> None:
+        self.folder = Path(folder).expanduser()
+        self.fresh = fresh
+        self.resumed = False
+        self._opened: list[Units] = []
+
+    def opened(self, name: str, *content: Any) -> Units:
+        """Return the units of one computation.
+
+        Parameters
+        ----------
+        name : str
+            Kind of the computation, the beginning of the folder's name.
+        *content : arrays, estimators, settings
+            Everything that determines the results.
+        """
+        try:
+            folder = self.folder / f"{name}-{fingerprint(content)}"
+        except PicklingError as error:  # joblib hashes pickles, and a scorer may be a local function
+            warnings.warn(f"finished work cannot be kept for another run: {error}", RuntimeWarning, stacklevel=2)
+            return Units(None)
+        if self.fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.resumed = self.resumed or folder.exists()
+        self._opened.append(Units(folder))
+        return self._opened[-1]
+
+    def remove(self) -> None:
+        """Remove the units of all computations that were opened, which are complete, and others that are very old."""
+        for units in self._opened:
+            units.remove()
+        stale = time.time() - _DAYS * 24 * 3600
+        for path in self.folder.glob("*"):
+            if path.is_dir() and path.stat().st_mtime < stale:
+                shutil.rmtree(path, ignore_errors=True)
+        try:
+            self.folder.rmdir()
+        except OSError:  # not there, or with units of other runs
+            return
+
+
+class Units(Mapping[str, Any]):
+    """The finished units of one computation, by key.
+
+    Values are made of numbers, text, None, lists, tuples, dictionaries with text keys, and NumPy arrays; a value of
+    another kind is not stored, and its unit is computed again. Units are written every now and then, and when the
+    ``with`` block ends, however it ends.
+
+    Parameters
+    ----------
+    folder : Path or None
+        With None, nothing is stored.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._began = self._written = time.monotonic()
+        self._new: dict[str, Any] = {}
+        self._stored: dict[str, Any] | None = None
+
+    @property
+    def _kept(self) -> dict[str, Any]:
+        if self._stored is None:
+            paths = [] if self._folder is None else sorted(self._folder.glob("[!.]*.json"))
+            self._stored = {key: value for path in paths for key, value in _read(path).items()}
+        return self._stored
+
+    def __getitem__(self, key: str) -> Any:
+        return self._kept[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, key: str, value: Any) -> None:
+        """Add a finished unit."""
+        if self._folder is None:
+            return
+        try:
+            self._new[key] = _encoded(value)
+        except TypeError:
+            return
+        self._kept[key] = value
+        now = time.monotonic()
+        if now - self._written >= max(_SECONDS, _SHARE * (now - self._began)):
+            self.write()
+
+    def write(self) -> None:
+        """Write the units that are not in a file yet, atomically; a folder that cannot be written to is warned of."""
+        if not self._new or self._folder is None:
+            return
+        try:
+            with replacing(self._folder / f"{uuid4().hex}.json") as temporary:
+                temporary.write_text(json.dumps(self._new), encoding="utf-8")
+        except OSError as error:
+            warnings.warn(f"finished work cannot be kept for another run: {error}", RuntimeWarning, stacklevel=2)
+            self._folder = None
+        self._new, self._written = {}, time.monotonic()
+
+    def below(self, key: str) -> Checkpoint | None:
+        """Return a checkpoint for the computations inside a unit; `finish` removes what it holds."""
+        return None if self._folder is None else Checkpoint(self._folder / key.replace("/", "-"))
+
+    def finish(self, key: str, value: Any) -> None:
+        """Add a finished unit, and remove what was kept of the computations inside it."""
+        inside = self.below(key)
+        self.add(key, value)
+        if inside is not None and inside.folder.exists():
+            self.write()
+            shutil.rmtree(inside.folder, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove all units."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._new, self._stored = {}, None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.write()
+
+
+def units_of(checkpoint: Checkpoint | None, name: str, *content: Any) -> Units:
+    """Return `Checkpoint.opened`, or units that are not stored if there is no checkpoint."""
+    return Units(None) if checkpoint is None else checkpoint.opened(name, *content)
+
+
+def run_units(
+    jobs: Mapping[str, Any], units: Units, n_jobs: int | None, due: Callable[[], bool] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the key and the result of every job: the stored ones first, then the others in order of completion.
+
+    Parameters
+    ----------
+    jobs : mapping of str to tuple
+        Jobs as `joblib.delayed` makes them. Arrays must be separate arguments, which a cluster then gets only once.
+    units : Units
+        Results are added to these.
+    n_jobs : int, optional
+        Number of processes.
+    due : callable, optional
+        Called before every job but the first; if it returns False, neither that job nor those after it are begun.
+    """
+    yield from ((key, units[key]) for key in jobs if key in units)
+    missing = [(_Keyed(key, function), *given) for key, (function, *given) in jobs.items() if key not in units]
+    parallel = Parallel(n_jobs, batch_size=1, return_as="generator_unordered", **worker_options(n_jobs))
+    begun = takewhile(lambda one: due is None or one is missing[0] or due(), missing)
+    for key, value in parallel(begun):
+        units.add(key, value)
+        yield key, value
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """A function that returns a key besides its result, since results arrive in any order."""
+
+    key: str
+    function: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[str, Any]:
+        return self.key, self.function(*args, **kwargs)
+
+    @property
+    def __name__(self) -> str:  # shown on Dask's dashboard
+        return str(self.function.__name__)
+
+
+# ---- what identifies a computation ----
+
+
+def fingerprint(content: Any) -> str:
+    """Return a checksum of arrays, estimators and settings, together with the software versions."""
+    return str(joblib.hash([_identity(content), _software()], hash_name="sha1"))
+
+
+def _identity(value: Any) -> Any:
+    """Return something that can be hashed and is equal for equal computations."""
+    if isinstance(value, list | tuple):
+        return [_identity(one) for one in value]
+    if isinstance(value, Views):
+        return [[name, _identity(array)] for name, array in value.items()]
+    if is_lazy(value):
+        return _identity_of_lazy(value)
+    if is_foreign(value):
+        return [type(value).__name__, str(device_of(value)), to_host(value)]
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value)
+    if isinstance(value, BaseEstimator):
+        model = clone(value)  # without what an earlier fit has left
+        of_processes = [name for name in model.get_params() if name.rpartition("__")[2] in ("n_jobs", "verbose")]
+        return model.set_params(**dict.fromkeys(of_processes))
+    return value
+
+
+def _identity_of_lazy(X: Any) -> Any:
+    """Return what identifies a Dask array; its samples are read at most once more, see `lazy_survey`."""
+    return [X.chunks, str(X.dtype), survey(chunked_along_samples(X)).digests]
+
+
+@cache
+def _software() -> dict[str, Any]:
+    """Return the software versions, and the state of this package's files, which change between releases too."""
+    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return {**software_versions(), "files": [(path.name, *_stamp(path)) for path in sources]}
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+# ---- units as JSON ----
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the units of a file; none if it is damaged, since they can be computed again."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {key: _decoded(value) for key, value in content.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _encoded(value: Any) -> Any:
+    """Return a value as JSON types, from which `_decoded` restores it exactly, or raise TypeError."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        array = np.ascontiguousarray(value)
+        content = base64.b64encode(array.tobytes()).decode()
+        return {"kind": "array", "dtype": array.dtype.str, "shape": list(np.shape(value)), "content": content}
+    if type(value) is list:
+        return [_encoded(one) for one in value]
+    if type(value) is tuple:
+        return {"kind": "tuple", "content": [_encoded(one) for one in value]}
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {"kind": "dict", "content": {key: _encoded(one) for key, one in value.items()}}
+    raise TypeError(f"a unit holds numbers, text, lists, dictionaries and arrays; got {type(value).__name__}")
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    content = value["content"]
+    if value["kind"] == "tuple":
+        return tuple(_decoded(one) for one in content)
+    if value["kind"] == "dict":
+        return {key: _decoded(one) for key, one in content.items()}
+    array = np.frombuffer(base64.b64decode(content), value["dtype"]).reshape(value["shape"])
+    return array.copy()[()]

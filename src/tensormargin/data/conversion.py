@@ -1,0 +1,523 @@
+"""Conversion of everything that is passed as X to an array of samples.
+
+Arrays are returned unchanged. Lists, object arrays and data frames of arrays are stacked; nibabel images, MNE epochs
+and xarray arrays are replaced by their values. Libraries are recognised by the module of an object's class, so that
+none has to be imported here.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ..runtime import Array, as_array, is_foreign, is_lazy, namespace, to_host
+from .axes import AnyAxes, Axes, Axis
+
+Shape = tuple[int | None, ...]
+"""Shape of the samples; None for a mode in which their lengths differ."""
+
+
+def as_samples(X: Any, ragged: bool = False) -> Any:
+    """Return X as an array of samples; arrays, and objects that cannot be converted, are returned unchanged.
+
+    Parameters
+    ----------
+    X : object
+        One of
+
+        - a NumPy, Dask or array API array, or a data frame of numbers: returned unchanged;
+        - a NumPy masked array: masked entries become NaN, so that the values underneath are never used;
+        - a list, tuple, object array or pandas Series of equally shaped arrays: stacked, one sample each;
+        - a data frame of arrays: a single column is stacked like a Series; several columns become the first mode of a
+          sample (channels x time for sktime's nested frames);
+        - a data frame with several column levels: each level becomes a mode, in the order in which its values appear;
+        - a NIfTI image (nibabel) with four axes, samples along the last; a list of images with three axes, one sample
+          each; a list of images with four axes, such as runs, whose samples are concatenated;
+        - `mne.Epochs` (all channels), or a list of them, whose samples are concatenated; a list of `mne.Evoked`, one
+          sample each;
+        - an xarray DataArray with the samples along its first dimension; a Dask array inside stays lazy.
+    ragged : bool, default=False
+        Whether samples may differ in the length of a mode. If they do, they are returned as a 1-D object array with one
+        NumPy array per sample.
+
+    Returns
+    -------
+    array of shape (n_samples, I_1, ..., I_M), or X itself
+
+    Raises
+    ------
+    ValueError
+        If samples differ in shape; the message gives their lengths and a remedy.
+    """
+    if type(X) is np.ndarray and X.dtype.kind != "O":
+        return X
+    if isinstance(X, np.ma.MaskedArray):
+        return unmasked(X)
+    if is_lazy(X):
+        return _lazily_unmasked(X)
+    reader = _READERS.get(_library(X))
+    if reader is not None:
+        return reader(X, ragged)
+    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.kind == "O"):
+        return _stacked(X, ragged)
+    return X
+
+
+def is_ragged(X: Any) -> bool:
+    """Return whether X is an object array of ragged samples, as returned by `as_samples`."""
+    return isinstance(X, np.ndarray) and X.dtype.kind == "O" and X.ndim == 1 and _holds_arrays(X)
+
+
+def shape_of_samples(X: Any) -> Shape:
+    """Return the shape of a sample, with None for a mode in which ragged samples differ."""
+    if not is_ragged(X):
+        return tuple(int(size) for size in X.shape[1:])
+    sizes = zip(*(sample.shape for sample in X), strict=True)
+    return tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
+
+
+def shape_in_words(shape: Sequence[int | None] | Mapping[str, Sequence[int | None]]) -> str:
+    """Return a shape as text, with "any" for a mode in which samples differ; of several views with their names."""
+    if isinstance(shape, Mapping):
+        return ", ".join(f"{shape_in_words(own)} ({name})" for name, own in shape.items())
+    return " x ".join("any" if size is None else str(size) for size in shape)
+
+
+def as_mask(mask: Any) -> Array:
+    """Return a mask as a NumPy array of bool: an array-like, a NIfTI image with three axes, or a masker of nilearn."""
+    if is_masker(mask):
+        mask = _image_of(mask)
+    return to_host(_one_volume(mask) if _library(mask) == "nibabel" else as_samples(mask)).astype(bool)
+
+
+def is_masker(mask: Any) -> bool:
+    """Return whether a mask is a masker of nilearn, which has a mask image once it is fitted."""
+    return hasattr(mask, "mask_img_") or hasattr(mask, "mask_img")
+
+
+def _image_of(masker: Any) -> Any:
+    image = getattr(masker, "mask_img_", None)
+    image = getattr(masker, "mask_img", None) if image is None else image
+    if _library(image) != "nibabel":
+        raise ValueError(
+            f"a masker must have a mask image; {type(masker).__name__} has {image!r} and is not fitted. Call its fit "
+            "with the images first"
+        )
+    return image
+
+
+def unmasked(X: Any) -> Array:
+    """Return a masked array as an ordinary array with NaN for masked entries (integers then become floats)."""
+    if not np.ma.is_masked(X):
+        return np.asarray(X.data)
+    if X.dtype.kind == "O":
+        raise ValueError(
+            f"samples that are objects cannot be masked; got {int(np.ma.getmaskarray(X).sum())} masked ones. Leave "
+            "them out, e.g. with X.compressed()"
+        )
+    return _filled(X, _holding_nan(X.dtype))
+
+
+def axes_in(X: Any) -> AnyAxes:
+    """Return the names, units and coordinates of the modes of samples, as far as X states them.
+
+    The columns of a data frame of tensors give the coordinates of its first modes, the dimensions of an xarray
+    DataArray after the first the names of all of them, with their coordinates and units (``attrs["units"]``). For
+    `Views` it is a dictionary.
+
+    Parameters
+    ----------
+    X : object
+        What `as_samples` takes, or Views.
+
+    Returns
+    -------
+    tuple of Axis, dict of str to tuple of Axis, or None
+        None for arrays and other objects without names.
+    """
+    if type(X) is np.ndarray:
+        return None
+    known = getattr(X, "sample_axes", None)  # of Views
+    if known is not None:
+        return known
+    if isinstance(X, dict) and not hasattr(X, "shape"):
+        return {name: found for name, one in X.items() if isinstance(found := axes_in(one), tuple)} or None
+    reader = _AXES.get(_library(X))
+    return None if reader is None else reader(X)
+
+
+def _axes_of_frame(X: Any) -> Axes | None:
+    if getattr(X, "ndim", 0) != 2:
+        return None
+    if X.columns.nlevels > 1:
+        names = [str(name) if name is not None else "" for name in X.columns.names]
+        levels = _levels(X.columns)
+        known = [Axis(name, "", [str(one) for one in values]) for name, values in zip(names, levels, strict=True)]
+    elif X.shape[1] > 1 and _columns_of_arrays(X):
+        known = [Axis("", "", [str(one) for one in X.columns])]
+    else:
+        return None
+    first = X.iloc[0, 0] if len(X) and X.shape[1] else None
+    inner = getattr(first, "ndim", 1 if _is_array(first) else 0)
+    return (*known, *(Axis() for _ in range(inner)))
+
+
+def _axes_of_dataarray(X: Any) -> Axes | None:
+    if not hasattr(X, "dims") or not hasattr(X, "data"):
+        return None
+    found = tuple(_axis_of_dimension(X, name) for name in X.dims[1:])
+    return None if all(axis.says_nothing for axis in found) else found
+
+
+def _axis_of_dimension(X: Any, dimension: Any) -> Axis:
+    """Return a dimension as an axis; names that xarray invents ("dim_1"), dates and levels say nothing."""
+    name = str(dimension)
+    name = "" if re.fullmatch(r"dim_\d+", name) else name
+    if dimension not in X.coords:
+        return Axis(name)
+    coordinate = X.coords[dimension]
+    unit = coordinate.attrs.get("units", coordinate.attrs.get("unit", ""))
+    try:
+        return Axis(name, unit if isinstance(unit, str) else "", np.asarray(coordinate.values))
+    except ValueError:
+        return Axis(name)
+
+
+def _library(X: Any) -> str:
+    """Return the known library that defines the type of an object or one of its base classes; "" if there is none."""
+    for kind in type(X).__mro__:
+        name = kind.__module__.partition(".")[0]
+        if name in _READERS:
+            return name
+    return ""
+
+
+def _lazily_unmasked(X: Any) -> Any:
+    if not isinstance(X._meta, np.ma.MaskedArray):
+        return X
+    dtype = _holding_nan(X.dtype)  # in all chunks, whether they are masked or not
+    return X.map_blocks(_filled, dtype, dtype=dtype, meta=np.empty((0,) * X.ndim, dtype))
+
+
+def _holding_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.kind in "fc" else np.result_type(dtype, np.float32)
+
+
+def _filled(X: Any, dtype: np.dtype[Any]) -> Array:
+    masked: Any = np.ma.asarray(X)
+    return np.asarray(masked.astype(dtype).filled(np.nan))
+
+
+def _is_array(cell: Any) -> bool:
+    """Return whether an object is an array or a container of one, not a number, a string or a mapping."""
+    if isinstance(cell, np.ndarray):
+        return cell.ndim > 0
+    return isinstance(cell, list | tuple) or bool(_library(cell)) or is_lazy(cell) or is_foreign(cell)
+
+
+def _holds_arrays(X: Any) -> bool:
+    """Return whether the first element is an array."""
+    first = next(iter(X.flat if isinstance(X, np.ndarray) else X), None)
+    return _is_array(first)
+
+
+def _stacked(X: Any, ragged: bool) -> Any:
+    """Return a list, tuple or object array of arrays as one array; anything else unchanged."""
+    if len(X) == 0 or not _holds_arrays(X):
+        return X
+    if isinstance(X, np.ndarray) and X.ndim > 1:
+        return _stack(_row_samples(X), ragged)
+    if _library(X[0]) == "nibabel":
+        X = _in_one_orientation(X)
+    whole = _READERS_OF_LISTS.get(_library(X[0]))
+    parts = None if whole is None else whole(X)
+    return np.concatenate(parts) if parts is not None else _stack([_one(cell, at) for at, cell in enumerate(X)], ragged)
+
+
+def _row_samples(cells: Array) -> list[Array]:
+    """Return one array per row of an object array; the axes of the row come before those of its arrays."""
+    samples = []
+    for row, own in enumerate(cells):
+        arrays = [to_host(_one(cell, row)) for cell in own.flat]
+        shapes = {array.shape for array in arrays}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"the arrays of one sample must have one shape; sample {row} has {_some(sorted(shapes))}. Bring its "
+                "columns to one shape, or use one of them"
+            )
+        samples.append(np.stack(arrays).reshape(*own.shape, *arrays[0].shape))
+    return samples
+
+
+def _one(cell: Any, position: int) -> Any:
+    """Return one sample as an array in its own library."""
+    if isinstance(cell, np.ma.MaskedArray):
+        return unmasked(cell)
+    if isinstance(cell, np.ndarray):
+        return cell
+    reader = _READERS_OF_ONE.get(_library(cell), as_array)
+    try:
+        return reader(cell)
+    except ValueError as error:
+        raise ValueError(f"sample {position} must be an array; it is not: {error}") from error
+
+
+def _stack(arrays: Sequence[Any], ragged: bool) -> Any:
+    shapes = [tuple(array.shape) for array in arrays]
+    if len(set(shapes)) > 1:
+        if not ragged:
+            raise ValueError(_differ(shapes))
+        _check_orders(shapes)
+        return vector_of([to_host(array) for array in arrays])
+    if all(map(is_lazy, arrays)):
+        from dask.array import stack
+
+        return stack(arrays)
+    if all(map(is_foreign, arrays)):
+        return namespace(arrays[0]).stack(list(arrays))
+    return np.stack([to_host(array) for array in arrays])
+
+
+def vector_of(arrays: Sequence[Array]) -> Array:
+    """Return arrays of any shape as a 1-D object array; ``np.array`` would stack arrays of equal shape."""
+    vector = np.empty(len(arrays), dtype=object)
+    for position, array in enumerate(arrays):
+        vector[position] = array
+    return vector
+
+
+def _check_orders(shapes: Sequence[tuple[int, ...]]) -> None:
+    orders = sorted({len(shape) for shape in shapes})
+    if len(orders) > 1:
+        example = [next(shape for shape in shapes if len(shape) == order) for order in orders]
+        raise ValueError(
+            f"samples must have the same number of modes; got {_some(orders)} (shapes such as {_some(example)}). Check "
+            "how they were made: a single number, or a missing sample, has no modes"
+        )
+
+
+def _differ(shapes: Sequence[tuple[int, ...]]) -> str:
+    """Return an error message: the modes in which samples differ, by how much, and a remedy."""
+    _check_orders(shapes)
+    order = len(shapes[0])
+    modes = [mode for mode in range(order) if len({shape[mode] for shape in shapes}) > 1]
+    found = []
+    for mode in modes:
+        lengths = Counter(shape[mode] for shape in shapes)
+        usual, count = lengths.most_common(1)[0]
+        found.append(
+            f"mode {mode} of {order} (counted from 0) is {min(lengths)} to {max(lengths)} long, and "
+            f"{len(shapes) - count} of {len(shapes)} samples differ from the most common length, {usual}"
+        )
+    step = "EqualLength()" if modes == [order - 1] else f"EqualLength(mode={modes[0]})"
+    remedy = (
+        f"Put tensormargin.{step} in front, which resamples or pads them (`tensormargin fit --length`)"
+        if len(modes) == 1
+        else "Resize each to one shape, e.g. with tensormargin.transformers.preparation.resize(sample, shape)"
+    )
+    return f"all samples must have one shape, but {'; '.join(found)}. {remedy}"
+
+
+def _some(items: Sequence[Any], most: int = 3) -> str:
+    return ", ".join(map(str, items[:most])) + (", ..." if len(items) > most else "")
+
+
+def _from_pandas(X: Any, ragged: bool) -> Any:
+    if getattr(X, "ndim", 0) != 2:  # a Series, an Index or a pandas array
+        cells = X.to_numpy() if hasattr(X, "to_numpy") else X
+        return _stacked(cells, ragged) if getattr(cells, "dtype", None) == np.dtype(object) else X
+    nested = _columns_of_arrays(X)
+    if X.columns.nlevels == 1 and not nested:
+        return X  # a table: scikit-learn reads it and stores its column names
+    shape: tuple[int, ...] = () if X.columns.nlevels == 1 and X.shape[1] == 1 else (X.shape[1],)
+    if X.columns.nlevels > 1:
+        X, shape = _by_levels(X)
+    if not nested:
+        return _numbers(X).reshape(len(X), *shape)
+    cells = np.empty((len(X), *shape), dtype=object)
+    cells.reshape(len(X), -1)[...] = X.to_numpy(dtype=object)
+    return _stacked(cells, ragged)
+
+
+def _columns_of_arrays(frame: Any) -> bool:
+    """Return whether the columns of a frame hold arrays; raise ValueError if only some of them do."""
+    if len(frame) == 0 or frame.shape[1] == 0:
+        return False
+    kinds = [dtype == np.dtype(object) and _is_array(frame.iloc[0, place]) for place, dtype in enumerate(frame.dtypes)]
+    if any(kinds) and not all(kinds):
+        other, arrays = (frame.columns[kinds.index(kind)] for kind in (False, True))
+        raise ValueError(
+            f"the columns of a frame must all hold arrays, or none of them; column {arrays!r} holds arrays and column "
+            f"{other!r} does not. Leave one kind out, e.g. frame[[{arrays!r}]]"
+        )
+    return all(kinds)
+
+
+def _levels(columns: Any) -> list[Any]:
+    return [columns.get_level_values(level).unique() for level in range(columns.nlevels)]
+
+
+def _by_levels(frame: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return the frame with its columns in the C order of a tensor, and the shape of that tensor."""
+    columns, levels = frame.columns, _levels(frame.columns)
+    whole = type(columns).from_product(levels)
+    if columns.has_duplicates:
+        twice = columns[columns.duplicated()][0]
+        raise ValueError(f"a combination of column levels must come once; got {twice} twice. Leave one of them out")
+    missing = whole.difference(columns, sort=False)
+    if len(missing):
+        sizes = " x ".join(str(len(level)) for level in levels)
+        raise ValueError(
+            f"several column levels become a tensor if every combination of them is there; of {sizes} = {len(whole)} "
+            f"combinations {len(missing)} are missing, such as ({', '.join(map(str, missing[0]))}). Add them, e.g. "
+            "with frame.reindex(columns=pandas.MultiIndex.from_product(frame.columns.remove_unused_levels().levels), "
+            "fill_value=0), or make the samples vectors with frame.columns = frame.columns.map(str)"
+        )
+    ordered = frame if columns.equals(whole) else frame[whole]
+    return ordered, tuple(len(level) for level in levels)
+
+
+def _numbers(frame: Any) -> Array:
+    """Return the values of a frame, with NaN for missing values of pandas' own types."""
+    values = frame.to_numpy()
+    if values.dtype != object:
+        return np.asarray(values)
+    try:
+        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError):
+        return np.asarray(values)  # text, which is rejected later
+
+
+def _from_nifti(image: Any, ragged: bool) -> Array:
+    if _axes(image) == 4:
+        return np.moveaxis(_voxels(image), -1, 0)
+    raise ValueError(
+        f"an image must have four axes, the last counting the samples; got shape {tuple(image.shape)}. Pass images "
+        "with three axes in a list, one per sample"
+    )
+
+
+def _axes(image: Any) -> int:
+    if not hasattr(image, "dataobj"):
+        raise ValueError(f"an image must be one of voxels, such as NIfTI; got {type(image).__name__}. Pass its array")
+    return len(image.shape)
+
+
+def _voxels(image: Any) -> Array:
+    dtype = image.get_data_dtype()
+    if dtype.kind not in "biuf":
+        raise ValueError(f"an image must hold real numbers; got {dtype}. Save it with one number per voxel")
+    return np.asarray(image.dataobj, np.result_type(dtype, np.float32))
+
+
+def _one_volume(image: Any) -> Array:
+    if _axes(image) != 3:
+        raise ValueError(f"an image in a list of volumes must have three axes; got shape {tuple(image.shape)}")
+    return _voxels(image)
+
+
+def _in_one_orientation(images: Sequence[Any]) -> list[Any]:
+    """Return images turned to the orientation of the first one; no value changes. Others are returned unchanged."""
+    known: Any = import_module("nibabel.orientations")
+    turned, wanted = list(images), None
+    for place, image in enumerate(images):
+        own = known.io_orientation(image.affine) if hasattr(image, "as_reoriented") else np.array(np.nan)
+        if np.isfinite(own).all():
+            wanted = own if wanted is None else wanted
+            turned[place] = image.as_reoriented(known.ornt_transform(own, wanted))
+    return turned
+
+
+def _runs_of_images(images: Sequence[Any]) -> list[Array] | None:
+    """Return the samples of each image if all images have four axes; None if each image is one sample."""
+    alike = [image for image in images if hasattr(image, "affine")]
+    elsewhere = sum(not np.allclose(image.affine, alike[0].affine) for image in alike)
+    if elsewhere:
+        warnings.warn(
+            f"{elsewhere} of {len(images)} images have an affine that differs from that of the first: their voxels do "
+            "not lie in the same places. Resample them to one grid, e.g. with nilearn.image.resample_to_img",
+            stacklevel=2,
+        )
+    if len(alike) < len(images) or not all(_axes(image) == 4 for image in images):
+        return None
+    return _alike([_from_nifti(image, False) for image in images], "images")
+
+
+def _alike(parts: list[Array], what: str) -> list[Array]:
+    shapes = list(dict.fromkeys(part.shape[1:] for part in parts))
+    if len(shapes) > 1:
+        raise ValueError(
+            f"all {what} must hold samples of one shape; got {_some(shapes)}. Bring them to one shape first"
+        )
+    return parts
+
+
+def _from_mne(X: Any, ragged: bool) -> Array:
+    if _is_epochs(X):
+        return np.asarray(X.get_data())
+    raise ValueError(
+        f"samples of MNE must be Epochs; got {type(X).__name__}. Cut a recording with mne.Epochs(raw, events), and "
+        "pass several Evoked in a list"
+    )
+
+
+def axes_of_epochs(X: Any) -> Axes | None:
+    """Return the axes of MNE's Epochs: channels by name, frequencies in Hz, times in ms; None for other objects."""
+    if _library(X) != "mne" or not _is_epochs(X):
+        return None
+    found = [Axis("channel", "", list(X.ch_names))]
+    if hasattr(X, "freqs"):
+        found.append(Axis("frequency", "Hz", X.freqs))
+    if hasattr(X, "times"):
+        found.append(Axis("time", "ms", np.round(1000 * np.asarray(X.times), 6)))
+    return tuple(found)
+
+
+def _is_epochs(X: Any) -> bool:
+    return any("Epochs" in kind.__name__ for kind in type(X).__mro__) and hasattr(X, "get_data")
+
+
+def _one_recording(X: Any) -> Array:
+    if hasattr(X, "get_data") and any(kind.__name__ == "Evoked" for kind in type(X).__mro__):
+        return np.asarray(X.get_data())
+    raise ValueError(f"a sample of MNE in a list must be Evoked; got {type(X).__name__}")
+
+
+def _runs_of_epochs(X: Sequence[Any]) -> list[Array] | None:
+    """Return the samples of each of several Epochs; None for other objects."""
+    return _alike([_from_mne(one, False) for one in X], "Epochs") if all(map(_is_epochs, X)) else None
+
+
+def _from_xarray(X: Any, ragged: bool = False) -> Any:
+    if not hasattr(X, "dims") or not hasattr(X, "data"):
+        raise ValueError(
+            f"samples of xarray must be a DataArray; got {type(X).__name__}. Choose one of its variables, or join them "
+            "with to_dataarray()"
+        )
+    return as_samples(X.data, ragged)
+
+
+_READERS: dict[str, Callable[[Any, bool], Any]] = {
+    "pandas": _from_pandas,
+    "nibabel": _from_nifti,
+    "mne": _from_mne,
+    "xarray": _from_xarray,
+}
+_READERS_OF_ONE: dict[str, Callable[[Any], Any]] = {
+    "pandas": np.asarray,
+    "nibabel": _one_volume,
+    "mne": _one_recording,
+    "xarray": _from_xarray,
+}
+_READERS_OF_LISTS: dict[str, Callable[[Any], list[Array] | None]] = {"nibabel": _runs_of_images, "mne": _runs_of_epochs}
+_AXES: dict[str, Callable[[Any], Axes | None]] = {
+    "mne": axes_of_epochs,
+    "pandas": _axes_of_frame,
+    "xarray": _axes_of_dataarray,
+}

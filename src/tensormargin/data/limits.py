@@ -1,0 +1,206 @@
+"""Rules for files that others made: what a reader may open, how much memory it may take, what a message may quote."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..runtime import available_bytes, in_bytes, quoted, shortened
+
+MOST_DEPTH = 64  # groups within groups, cells within cells
+MOST_MEMBERS = 100_000  # arrays and groups of one file
+MOST_PAGES = 10_000  # of a TIFF file, which is one sample
+
+_SMALL_BYTES = 2**26  # always plausible, however small the file is
+_MOST_RATIO = 2_000  # memory to file size: deflate reaches 1,032
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+class BadFileError(ValueError):
+    """Raised for a file that cannot be used; the message names the file, the fault and the remedy.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensormargin.io import BadFileError, read_arrays
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "broken.npz").write_bytes(b"no zip file")
+    ...     try:
+    ...         read_arrays(f"{folder}/broken.npz")
+    ...     except BadFileError as error:
+    ...         print("broken.npz" in str(error))
+    True
+    """
+
+
+@dataclass(frozen=True)
+class FileRules:
+    """What a file may ask for.
+
+    Attributes
+    ----------
+    max_bytes : int or None
+        Most memory that its contents may need; None for what is available, if that is plausible for its size.
+    allow_external : bool
+        Whether it may lead to files elsewhere: external and virtual HDF5 storage, links out of a folder, paths out of
+        the folder of a table.
+    fill_missing : bool
+        Whether chunks of a Zarr store or HDF5 file that were never written hold the fill value.
+    memory : int or None
+        Memory that is available, if it was measured already.
+    """
+
+    max_bytes: int | None = None
+    allow_external: bool = False
+    fill_missing: bool = False
+    memory: int | None = None
+
+    def admit(self, path: str | Path, needed: int, what: str, stored: int | None = None, before: int = 0) -> None:
+        """Raise `BadFileError` if something needs more memory than allowed, or implausibly much for its file's size.
+
+        Parameters
+        ----------
+        path : str or Path
+        needed : int
+            Bytes of memory.
+        what : str
+            What needs them.
+        stored : int, optional
+            Bytes in the file or files that it is made from; by default the size of the file. -1 if there is no
+            relation between the two.
+        before : int, default=0
+            How many of the bytes were allowed already.
+        """
+        if self.max_bytes is not None:
+            limit, origin = self.max_bytes, "max_bytes allows"
+        elif needed <= _SMALL_BYTES:
+            limit, origin = needed, ""
+        else:
+            limit, origin = available_bytes() if self.memory is None else self.memory, "are available"
+        if needed > limit:
+            raise BadFileError(
+                f"{path}: {what} would need {in_bytes(needed)} of memory, and {in_bytes(limit)} {origin}; if the file "
+                "is right, give a larger max_bytes=... (command line: --max-bytes)"
+            )
+        if self.max_bytes is None and needed > _SMALL_BYTES and stored != -1:
+            size = os.stat(path).st_size if stored is None else stored
+            if needed > _MOST_RATIO * size:
+                raise BadFileError(
+                    f"{path}: {what} would need {in_bytes(needed)} of memory, which is not plausible for "
+                    f"{in_bytes(size)} in the file; if it is right, give max_bytes=... (command line: --max-bytes)"
+                )
+        for listener in on_admission:
+            listener(needed - before)
+
+
+on_admission: list[Callable[[int], None]] = []
+"""Functions that are told how much memory was allowed, before it is taken."""
+
+DEFAULT_RULES = FileRules()
+
+
+def parsed_bytes(value: int | str | None) -> int | None:
+    """Return a number of bytes, given as such or as text such as "8 GB" or "500 MiB"; raise ValueError for others."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]i?)?b?\s*", str(value).lower())
+    found = round(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
+    if found < 1:
+        raise ValueError(
+            f'max_bytes (command line: --max-bytes) is a number of bytes or a size such as "8 GB"; got {value!r}'
+        )
+    return found
+
+
+def check_regular(path: str | Path) -> None:
+    """Raise `BadFileError` unless a path leads to a regular file: opening a pipe or device may never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:
+        raise BadFileError(
+            f"{path}: cannot be opened ({shortened(str(error))}); give a path that can be read"
+        ) from error
+    if not stat.S_ISREG(mode):
+        kind = next((words for test, words in _KINDS if test(mode)), "something else")
+        raise BadFileError(f"{path}: is {kind}, but data are read from regular files only; copy the data to a file")
+
+
+def check_inside(path: Path, folder: Path, rules: FileRules, origin: str) -> None:
+    """Raise `BadFileError` if a path leads out of a folder (which is resolved), unless the rules allow that."""
+    if not rules.allow_external and not path.resolve().is_relative_to(folder):
+        raise BadFileError(
+            f"{origin} leads out of {folder}, to {path.resolve()}; move the file there, or give allow_external=True "
+            "(command line: --allow-external) if you trust who made it"
+        )
+
+
+def check_text(path: Path, name: str) -> None:
+    """Raise `BadFileError` for a name in the file system that is not UTF-8, and could not be written to results."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise BadFileError(
+            f"{os.fsencode(path).decode(errors='backslashreplace')}: has a name that is not UTF-8 text, which no "
+            "result could contain; rename it"
+        ) from error
+
+
+@contextmanager
+def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
+    """Turn any error into a `BadFileError` with a clear message, since parsers of damaged files can raise anything."""
+    try:
+        yield
+    except BadFileError:
+        raise
+    except MemoryError as error:
+        raise BadFileError(
+            f"{path}: its contents need more memory than there is; close other programs, or give a smaller file"
+        ) from error
+    except Exception as error:
+        fault = shortened(str(error)) or type(error).__name__
+        raise BadFileError(f"{path}: not {words}, or damaged ({fault}); {remedy}") from error
+
+
+def require_package(path: Path, package: str, extra: str, words: str) -> None:
+    """Raise `BadFileError` if an optional package is not installed."""
+    if find_spec(package) is None:
+        raise BadFileError(f"{path}: {words}, which needs {package}; pip install 'tensormargin[{extra}]'")
+
+
+def check_members(path: Path, number: int, depth: int) -> None:
+    """Raise `BadFileError` if a file has too many members, or too deeply nested ones."""
+    if number > MOST_MEMBERS or depth > MOST_DEPTH:
+        raise BadFileError(
+            f"{path}: must have at most {MOST_MEMBERS} arrays and groups, nested at most {MOST_DEPTH} deep; it has "
+            "more. Copy what you need to another file"
+        )
+
+
+def missing_chunks(path: Path, name: str, there: int, all_of_them: int) -> BadFileError:
+    """Return the error for an array some of whose chunks are missing."""
+    return BadFileError(
+        f"{path}: {quoted(name)} has {there} of its {all_of_them} chunks; the others were lost, or never written. "
+        "Copy or write the file again; if they were left out because all of their entries are the fill value, give "
+        "fill_missing=True (command line: --fill-missing)"
+    )
+
+
+def shape_of_part(shape: tuple[int, ...], where: tuple[slice, ...]) -> tuple[int, ...]:
+    """Return the shape of the part of an array that slices select, of the whole array without any."""
+    if not where:
+        return tuple(shape)
+    return tuple(len(range(*part.indices(length))) for part, length in zip(where, shape, strict=True))

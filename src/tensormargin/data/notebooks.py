@@ -1,0 +1,90 @@
+"""Small HTML for notebooks: tables of facts, and pictures of maps drawn without a plotting library."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from ..runtime import Array, FloatArray
+
+_NEGATIVE, _POSITIVE = (5, 80, 160), (178, 24, 43)
+_LARGEST = 2_000_000  # entries; pictures of larger maps would take a noticeable time
+_SHORTEST_SIDE = 120  # pixels
+_LONGEST_ENTRY = 200  # pixels of a picture along a mode; longer modes are thinned out
+
+
+def facts_table(title: str, rows: Sequence[tuple[str, str]], below: str = "") -> str:
+    """Return a heading and a table of names and values as HTML; all text is escaped, ``below`` is HTML already."""
+    lines = "".join(
+        f'<tr><th scope="row" style="text-align:left">{escape(name)}</th>'
+        f'<td style="text-align:left">{escape(value)}</td></tr>'
+        for name, value in rows
+    )
+    return f"<div><strong>{escape(title)}</strong><table>{lines}</table>{below}</div>"
+
+
+def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a heading and a table with named columns as HTML; all text is escaped."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows)
+    return f"<div><strong>{escape(title)}</strong><table><tr>{head}</tr>{body}</table></div>"
+
+
+def map_picture(map: Array, caption: str) -> str:
+    """Return a map as HTML images: a strip (order 1), an image (order 2), or three cuts through its peak.
+
+    Empty for maps that are too large or have no finite entry.
+    """
+    values = np.asarray(map)
+    if not 0 < values.size <= _LARGEST or values.ndim == 0:
+        return ""
+    values = values.astype(np.float64)
+    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    if largest == 0.0:
+        return ""
+    shares = np.nan_to_num(values / largest)
+    images = "".join(_image(cut, f"{caption}, {words}".removesuffix(", ")) for cut, words in _cuts(shares))
+    return f'<figure style="margin:0.5em 0">{images}<figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def _cuts(shares: FloatArray) -> list[tuple[FloatArray, str]]:
+    """Return what is drawn of a map, with the place of each cut in words."""
+    if shares.ndim < 3:
+        return [(np.atleast_2d(shares), "")]
+    peak = [int(place) for place in np.unravel_index(np.argmax(np.abs(shares)), shares.shape)]
+    shown = shares[(slice(None),) * 3 + tuple(peak[3:])]
+    return [(np.asarray(shown.take(peak[mode], axis=mode)), f"mode {mode + 1} at {peak[mode]}") for mode in range(3)]
+
+
+def _image(shares: FloatArray, words: str) -> str:
+    steps = [-(-size // _LONGEST_ENTRY) for size in shares.shape]
+    thin = shares[:: steps[0], :: steps[1]]
+    zoom = max(1, _SHORTEST_SIDE // max(thin.shape))
+    height, width = max(thin.shape[0] * zoom, 12), max(thin.shape[1] * zoom, 12)
+    source = base64.b64encode(png(_coloured(thin))).decode()
+    return (
+        f'<img src="data:image/png;base64,{source}" alt="{escape(words)}" width="{width}" height="{height}" '
+        'style="image-rendering:pixelated;display:inline-block;margin-right:6px;border:1px solid #ccc">'
+    )
+
+
+def _coloured(shares: FloatArray) -> Array:
+    """Return red for positive, blue for negative and white for zero entries, as bytes of shape (rows, columns, 3)."""
+    ends = np.where(shares[..., None] < 0, _NEGATIVE, _POSITIVE)
+    return np.round(255 + (ends - 255) * np.abs(shares[..., None])).astype(np.uint8)
+
+
+def png(pixels: Array) -> bytes:
+    """Return an image of bytes of shape (rows, columns, 3) as a PNG file."""
+    rows, columns, _ = pixels.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in np.ascontiguousarray(pixels, np.uint8))
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(own)) + name + own + struct.pack(">I", zlib.crc32(name + own)) for name, own in parts
+    )

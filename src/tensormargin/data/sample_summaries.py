@@ -1,0 +1,164 @@
+"""One pass over samples: a digest, the scale and descriptors of each, by which a `TrainingRecord` tells others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import pairwise
+from math import ceil, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..runtime import Array, as_array, computed, dtype_of, is_lazy, to_host
+from .conversion import is_ragged, shape_of_samples
+from .dask_checksums import digest
+from .validation import chunked_along_samples
+from .views import Views
+
+DIGEST_BYTES = 8
+MOST_CELLS = 32  # of the grid of means
+ONE = ""
+"""Name of the only view."""
+FLOOR = 1e-6
+"""Standard deviation of a constant sample, relative to the scale of the training samples."""
+
+_MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every second, third, ... along each mode
+_BYTES_AT_ONCE = 2**24
+
+
+class Summary(NamedTuple):
+    """What one pass over samples keeps: a digest, the root mean square and descriptors of each sample.
+
+    ``moments`` are the mean and the standard deviation. All are NaN for a sample that lacks the view.
+    """
+
+    digests: Array
+    scale: Array
+    moments: Array
+    descriptors: Array
+
+
+def summaries(X: Any, grids: Mapping[str, tuple[int, ...]]) -> dict[str, Summary]:
+    """Return the summary of each view that has a grid."""
+    parts = summary_parts(X, grids)
+    return joined_summaries(dict(zip(parts, (list(computed(*own)) for own in parts.values()), strict=True)))
+
+
+def summary_parts(X: Any, grids: Mapping[str, tuple[int, ...]]) -> dict[str, list[Any]]:
+    """Return the summaries of parts of the samples, by view; those of a Dask array are not computed yet."""
+    return {name: list(_parts(view, grids[name])) for name, view in views_by_name(X).items() if name in grids}
+
+
+def joined_summaries(parts: Mapping[str, list[Summary]]) -> dict[str, Summary]:
+    """Return one summary per view."""
+    return {name: Summary(*map(np.concatenate, zip(*own, strict=True))) for name, own in parts.items()}
+
+
+def views_by_name(X: Any) -> dict[str, Any]:
+    """Return the views of samples, the only one by the name `ONE`."""
+    return dict(X.items()) if isinstance(X, Views) else {ONE: as_array(X)}
+
+
+def _parts(X: Any, grid: tuple[int, ...]) -> Iterator[Any]:
+    if is_lazy(X):
+        import dask
+
+        X = chunked_along_samples(X)
+        describe = dask.delayed(partial(_described, grid=grid))
+        yield from (describe(chunk) for chunk in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0])
+    elif is_ragged(X):
+        yield from (_described(np.asarray(sample)[None], grid) for sample in X)
+    else:
+        step = max(1, _BYTES_AT_ONCE // max(1, prod(X.shape[1:]) * dtype_of(X).itemsize))
+        yield from (_described(to_host(X[start : start + step, ...]), grid) for start in range(0, len(X), step))
+
+
+def _described(part: Array, grid: tuple[int, ...]) -> Summary:
+    """Return the summary of some samples in memory."""
+    part = np.asarray(part)
+    part = part.reshape(len(part), *(part.shape[1:] or (1,)))
+    digests = np.array([digest(one, "<f4", DIGEST_BYTES) for one in part], np.dtype((np.void, DIGEST_BYTES)))
+    part = np.array(part[_strides(part.shape)], np.float64)
+    rows = part.reshape(len(part), -1)
+    there = np.isfinite(rows)
+    lacking = ~there.any(axis=1)
+    rows[~there] = 0.0
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    rows /= _or_one(largest)[:, None]  # so that squares are finite
+    count = np.maximum(there.sum(axis=1), 1)
+    mean = rows.sum(axis=1) / count
+    rms = np.sqrt((rows**2).sum(axis=1) / count)
+    rows -= mean[:, None]
+    rows[~there] = 0.0
+    spread = np.sqrt((rows**2).sum(axis=1) / count)
+    spread[spread <= FLOOR * rms] = 0.0
+    rows /= _or_one(spread)[:, None]
+    rows[spread == 0] = 0.0
+    moments = np.column_stack([mean, spread]) * largest[:, None]
+    descriptors = np.column_stack([_shape_of_distribution(rows), *_roughness(part), _means(part, grid)])
+    scale = rms * largest
+    for values in (scale, moments, descriptors):
+        values[lacking] = np.nan
+    return Summary(digests, scale, moments, descriptors)
+
+
+def _or_one(values: Array) -> Array:
+    found: Array = np.where(values > 0, values, 1.0)
+    return found
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return slices that leave about `_MOST_ENTRIES` entries per sample."""
+    steps = [1] * (len(shape) - 1)
+    left = list(shape[1:])
+    while prod(left) > _MOST_ENTRIES:
+        mode = int(np.argmax(left))
+        steps[mode] += 1
+        left[mode] = ceil(shape[mode + 1] / steps[mode])
+    return (slice(None), *(slice(None, None, step) for step in steps))
+
+
+def _shape_of_distribution(rows: Array) -> Array:
+    """Return logarithms of the mean absolute value and of both extremes of standardized entries."""
+    values = np.column_stack([np.abs(rows).mean(axis=1), rows.max(axis=1), -rows.min(axis=1)])
+    return np.log(np.maximum(values, FLOOR))
+
+
+def _roughness(part: Array) -> Iterator[Array]:
+    """Yield the logarithm of the mean squared difference of neighbours along each mode; that of noise is 0."""
+    for mode in range(1, part.ndim):
+        if part.shape[mode] == 1:
+            yield np.zeros(len(part))
+            continue
+        squares = np.diff(part, axis=mode) ** 2
+        yield np.log(np.maximum(squares.reshape(len(part), -1).mean(axis=1) / 2, FLOOR))
+
+
+def grid_of(X: Any) -> tuple[int, ...]:
+    """Return into how many parts each mode is divided, at most `MOST_CELLS` in all; the longest mode first."""
+    shape = [size or 1 for size in shape_of_samples(X)] or [1]
+    if is_ragged(X):
+        shape = np.min([sample.shape for sample in X], axis=0).tolist()
+    parts = [1] * len(shape)
+    while True:
+        able = [
+            k
+            for k, size in enumerate(shape)
+            if parts[k] < size and prod(parts) // parts[k] * (parts[k] + 1) <= MOST_CELLS
+        ]
+        if not able:
+            return tuple(parts)
+        parts[max(able, key=lambda k: shape[k] / parts[k])] += 1
+
+
+def _means(part: Array, grid: tuple[int, ...]) -> Array:
+    """Return the means of the parts of a grid."""
+    for mode, count in enumerate(grid, start=1):
+        size = part.shape[mode]
+        edges = [min(size - 1, size * k // count) for k in range(count)] + [size]
+        cells = [
+            part.take(range(first, max(first + 1, last)), axis=mode).mean(axis=mode) for first, last in pairwise(edges)
+        ]
+        part = np.stack(cells, axis=mode)
+    return part.reshape(len(part), -1)

@@ -1,0 +1,165 @@
+"""Volumes in space: orientation and millimetres from an affine, and resampling to another grid.
+
+An affine maps voxel indices to millimetres: x to the right, y to the front, z up. Samples and models keep the
+orientation of their first file: volumes are turned for display, and other files are turned to that orientation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from ..runtime import Array, FloatArray
+
+_BLUR = 2.355  # full width at half maximum of a Gaussian, in standard deviations
+
+
+def checked_affine(affine: Any) -> FloatArray:
+    """Return an affine as an array; raise ValueError if it does not map voxels to space one to one."""
+    matrix = np.array(affine, np.float64)
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all() or not np.allclose(matrix[3], [0, 0, 0, 1]):
+        raise ValueError(
+            f"an affine must be a matrix of shape (4, 4) of finite numbers with the last row 0, 0, 0, 1; got shape "
+            f"{matrix.shape}: {matrix.tolist()!r:.200}"
+        )
+    sizes = np.linalg.norm(matrix[:3, :3], axis=0)
+    if not sizes.all() or abs(np.linalg.det(matrix[:3, :3] / sizes)) < 1e-6:
+        raise ValueError(f"an affine must map different voxels to different places; got {matrix.tolist()}")
+    return matrix
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """How to turn a volume so that its axes run to the right, to the front and up, as far as they do.
+
+    Attributes
+    ----------
+    order : tuple of int
+        The mode that runs along x, y and z.
+    flipped : tuple of bool
+        Whether that mode runs backwards.
+    shape : tuple of int
+        Shape of the volume as it is stored.
+    affine : ndarray of shape (4, 4)
+        Of the turned volume.
+    """
+
+    order: tuple[int, ...]
+    flipped: tuple[bool, ...]
+    shape: tuple[int, ...]
+    affine: FloatArray
+
+    @classmethod
+    def of(cls, affine: Any, shape: Sequence[int]) -> Orientation:
+        """Return the orientation of a volume with an affine; for an oblique one, that of the closest directions."""
+        matrix, shape = checked_affine(affine), tuple(int(size) for size in shape[:3])
+        if len(shape) != 3:
+            raise ValueError(f"only volumes with three modes have an orientation; got shape {shape}")
+        directions = matrix[:3, :3] / np.linalg.norm(matrix[:3, :3], axis=0)
+        order = max(permutations(range(3)), key=lambda one: sum(abs(directions[k, one[k]]) for k in range(3)))
+        flipped = tuple(bool(directions[k, mode] < 0) for k, mode in enumerate(order))
+        turn = np.zeros((4, 4))
+        turn[3, 3] = 1
+        for k, (mode, backwards) in enumerate(zip(order, flipped, strict=True)):
+            turn[mode, k] = -1 if backwards else 1
+            turn[mode, 3] = shape[mode] - 1 if backwards else 0
+        return cls(order, flipped, shape, matrix @ turn)
+
+    def turned(self, values: Array) -> Array:
+        """Return a volume (with more modes behind the first three, if it has any) with its axes along x, y and z."""
+        moved = np.moveaxis(values, self.order, (0, 1, 2))
+        steps = tuple(slice(None, None, -1 if backwards else 1) for backwards in self.flipped)
+        return moved[steps]
+
+    def indices(self, turned: Sequence[int]) -> tuple[int, ...]:
+        """Return the indices in the volume as it is stored of a voxel of the turned one."""
+        found = [0, 0, 0]
+        for place, mode, backwards in zip(turned, self.order, self.flipped, strict=True):
+            found[mode] = self.shape[mode] - 1 - int(place) if backwards else int(place)
+        return tuple(found)
+
+    def turned_indices(self, stored: Sequence[int]) -> tuple[int, ...]:
+        """Return the indices in the turned volume of a voxel of the stored one."""
+        return tuple(
+            self.shape[mode] - 1 - int(stored[mode]) if backwards else int(stored[mode])
+            for mode, backwards in zip(self.order, self.flipped, strict=True)
+        )
+
+    @property
+    def voxel_size(self) -> FloatArray:
+        """Size of a voxel along x, y and z in mm."""
+        return np.asarray(np.linalg.norm(self.affine[:3, :3], axis=0))
+
+
+def turned_to(values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, FloatArray]:
+    """Return volumes with their modes in the order and direction of another affine, and their new affine.
+
+    Modes are exchanged and flipped, so no value changes; grids that are oblique to each other stay so.
+
+    Parameters
+    ----------
+    values : array
+        Its three modes of space begin with the mode ``first``; samples may come before, times behind.
+    affine, reference : array-like of shape (4, 4)
+        Of the values, and of a volume in the orientation that they shall have.
+    first : int, default=0
+    """
+    shape = tuple(int(size) for size in values.shape[first : first + 3])
+    own, other = Orientation.of(affine, shape), Orientation.of(reference, shape)
+    if (own.order, own.flipped) == (other.order, other.flipped):
+        return values, np.asarray(affine, np.float64)
+    source = tuple(first + own.order[other.order.index(mode)] for mode in range(3))
+    moved = np.moveaxis(values, source, range(first, first + 3))
+    turn, steps = np.zeros((4, 4)), [slice(None)] * values.ndim
+    turn[3, 3] = 1.0
+    for mode in range(3):
+        world = other.order.index(mode)
+        flip = own.flipped[world] != other.flipped[world]
+        steps[first + mode] = slice(None, None, -1 if flip else 1)
+        turn[own.order[world], mode] = -1 if flip else 1
+        turn[own.order[world], 3] = shape[own.order[world]] - 1 if flip else 0
+    return moved[tuple(steps)], checked_affine(affine) @ turn
+
+
+def millimetres(affine: Any, indices: Any) -> FloatArray:
+    """Return the places of voxels in mm; the last axis of ``indices`` has the three indices."""
+    matrix = np.asarray(affine, np.float64)
+    return np.asarray(np.asarray(indices, np.float64) @ matrix[:3, :3].T + matrix[:3, 3])
+
+
+def resampled(volume: Any, affine: Any, shape: Sequence[int], to_affine: Any) -> FloatArray:
+    """Return a volume on another grid, interpolated linearly; outside of the volume it is its smallest value.
+
+    Parameters
+    ----------
+    volume : array-like of shape (I, J, K)
+        Entries that are not finite count as the smallest value. Grids that are finer than the new one are smoothed
+        first, so that no voxel is skipped.
+    affine : array-like of shape (4, 4)
+        Of the volume.
+    shape : sequence of 3 int
+    to_affine : array-like of shape (4, 4)
+        Shape and affine of the new grid.
+    """
+    from scipy.ndimage import affine_transform, gaussian_filter
+
+    values = np.asarray(volume, np.float32)
+    while values.ndim > 3 and values.shape[-1] == 1:
+        values = values[..., 0]
+    if values.ndim != 3 or not values.size:
+        raise ValueError(f"a background must be one volume with three modes; got shape {values.shape}")
+    lowest = float(values[np.isfinite(values)].min()) if np.isfinite(values).any() else 0.0
+    values = np.where(np.isfinite(values), values, lowest)
+    between = np.linalg.inv(checked_affine(affine)) @ checked_affine(to_affine)
+    steps = np.abs(between[:3, :3]).max(axis=1)  # of the new grid, in voxels of the old one
+    widths = np.sqrt(np.maximum(steps**2 - 1, 0)) / _BLUR
+    if widths.any():
+        values = gaussian_filter(values, np.minimum(widths, values.shape), mode="nearest")
+    found = affine_transform(
+        values, between[:3, :3], between[:3, 3], tuple(shape[:3]), order=1, mode="constant", cval=lowest
+    )
+    return np.asarray(found, np.float64)

@@ -1,0 +1,375 @@
+"""What a model file keeps of its training samples, and how new samples compare with it."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..runtime import Array, listed
+from .sample_summaries import DIGEST_BYTES, FLOOR, MOST_CELLS, ONE, Summary, grid_of, summaries, views_by_name
+from .views import views_or_samples
+
+_MOST_DIGESTS = 2**17  # of more samples none are kept: the record would be larger than most models
+_FOLDS = 10
+_FEWEST = 5  # training samples whose distances say something
+_RIDGE = 0.05  # least share of the identity in the correlations of the descriptors
+_FACTOR = 10.0  # ratio of scales that is another unit
+_FEW = 5  # new samples of which the median may be that of an unusual one
+
+
+@dataclass(frozen=True)
+class OtherScale:
+    """Samples whose entries are larger or smaller than those of the training samples, by a factor of ten or more.
+
+    Attributes
+    ----------
+    view : str
+        Empty for a single tensor per sample.
+    factor : float
+        Ratio of the scales, new to training: the medians of the root mean squares of samples.
+    message : str
+        Both scales in words, and the unit of the training samples if it is known.
+    """
+
+    view: str
+    factor: float
+    message: str
+
+
+@dataclass(frozen=True)
+class ComparedSamples:
+    """How samples compare with those of a fit.
+
+    Attributes
+    ----------
+    used : ndarray of bool of shape (n_samples,), or None
+        Whether a sample has the same entries as one that was used in the fit; None if the record has no digests.
+    far : ndarray of bool of shape (n_samples,)
+        Whether a sample is farther from the training samples than any of them from the others.
+    beyond : ndarray of bool of shape (n_samples,)
+        Whether its scores are beyond those of all training samples.
+    other_scale : OtherScale or None
+    """
+
+    used: Array | None
+    far: Array
+    beyond: Array
+    other_scale: OtherScale | None
+
+    @property
+    def unlike(self) -> Array:
+        """Whether a sample is unlike all training samples, in its entries or in its scores."""
+        found: Array = self.far | self.beyond
+        return found
+
+    @classmethod
+    def joined(cls, parts: Sequence[ComparedSamples]) -> ComparedSamples:
+        """Return the comparisons of several parts of some samples as one."""
+        used = [one.used for one in parts if one.used is not None]
+        far, beyond = (np.concatenate([getattr(one, name) for one in parts]) for name in ("far", "beyond"))
+        scales = (one.other_scale for one in parts if one.other_scale is not None)
+        return cls(np.concatenate(used) if used else None, far, beyond, next(scales, None))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The numbers of such samples, as JSON types."""
+        return {
+            "n_used_in_fit": None if self.used is None else int(self.used.sum()),
+            "n_unlike_training": int(self.unlike.sum()),
+        }
+
+    def sentence(self, what: str = "samples") -> str | None:
+        """Return how many samples were used in the fit, None if none were."""
+        n_used = 0 if self.used is None else int(self.used.sum())
+        if not n_used:
+            return None
+        which = f"All {n_used}" if n_used == len(self.far) else f"{n_used} of {len(self.far)}"
+        return f"{which} {what} were used in the fit: their accuracy says nothing about new {what}"
+
+    def warning(self, what: str = "samples", names: Sequence[str] | None = None) -> str | None:
+        """Return how many samples are unlike those of the fit, None if none are."""
+        rows = np.flatnonzero(self.unlike)
+        if not len(rows):
+            return None
+        such = "" if names is None else f": {listed([names[row] for row in rows.tolist()])}"
+        in_what = f"{self.far.sum()} in their entries, {self.beyond.sum()} in their scores"
+        return (
+            f"{len(rows)} of {len(self.far)} {what} are unlike all training samples ({in_what}){such}. Do not rely on "
+            "what the model predicts for them"
+        )
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """A small record of training samples, which a model file keeps to tell new samples that are unlike them.
+
+    It holds no samples, but a digest of each, their scale (the median, the extremes and the central 90 % of their root
+    mean squares), and the mean and the correlations of some forty descriptors: mean, standard deviation, extremes,
+    roughness along each mode, and the means of at most 32 parts of a sample. A sample is far from the training samples
+    if its Mahalanobis distance is larger than that of every training sample, each measured without the samples of its
+    fold or group. Samples may be ragged, lazy, incomplete or in several views.
+
+    Parameters
+    ----------
+    facts : mapping
+        The record as JSON types.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TrainingRecord
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.cumsum(rng.standard_normal((60, 4, 50)), axis=2)
+    >>> record = TrainingRecord.of(X[:50])
+    >>> found = record.compare(np.concatenate([X[48:], np.ones((1, 4, 50))]))
+    >>> found.used.nonzero()[0], found.far.nonzero()[0]
+    (array([0, 1]), array([12]))
+    >>> round(record.compare(1e6 * X[50:]).other_scale.factor, -5)
+    900000.0
+    """
+
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, X: Any, groups: Any = None, scores: Any = None, unit: Any = None) -> TrainingRecord:
+        """Return the record of training samples, which are read once.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, I_1, ..., I_M), or Views
+        groups : array-like of shape (n_samples,), optional
+            Samples that belong together: the distance of a sample is measured without its group.
+        scores : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+            Their `decision_function`.
+        unit : str, or dictionary of str by view, optional
+            Unit of the entries.
+        """
+        X = views_or_samples(X, ragged=True)
+        units = unit if isinstance(unit, Mapping) else {ONE: unit}
+        grids = {name: grid_of(view) for name, view in views_by_name(X).items()}
+        found = summaries(X, grids)
+        folds = _folds(len(X), groups)
+        views = {name: _view_facts(one, grids[name], folds, units.get(name)) for name, one in found.items()}
+        ends = None if scores is None else _range(np.asarray(scores, np.float64).reshape(len(X), -1))
+        return cls({"n_samples": len(X), "views": views, "scores": ends})
+
+    @property
+    def scale(self) -> dict[str, Any]:
+        """Median, extremes and unit of the scale of the samples, by view."""
+        return {name: {**own["scale"], "unit": own["unit"]} for name, own in self.facts["views"].items()}
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What a person can read of the record."""
+        return {"n_samples": self.facts["n_samples"], "scale": self.scale, "scores": self.facts["scores"]}
+
+    def compare(self, X: Any, scores: Any = None) -> ComparedSamples:
+        """Return how samples compare with the training samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, I_1, ..., I_M), or Views
+            Views that the fit did not have are ignored, and so are those of the fit that are not given.
+        scores : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+        """
+        X = views_or_samples(X, ragged=True)
+        return self.compare_summaries(summaries(X, self.grids), scores)
+
+    @property
+    def grids(self) -> dict[str, tuple[int, ...]]:
+        """The number of parts along each mode, by view."""
+        with _damaged():
+            grids = {name: tuple(int(size) for size in own["grid"]) for name, own in self.facts["views"].items()}
+            if any(min(grid) < 1 or prod(grid) > MOST_CELLS for grid in grids.values()):
+                raise ValueError(f"grids of 1 to {MOST_CELLS} parts")
+            return grids
+
+    def compare_summaries(self, found: Mapping[str, Summary], scores: Any = None) -> ComparedSamples:
+        """Return the same from the summaries of the samples; `summaries`."""
+        with _damaged():
+            views = {name: self.facts["views"][name] for name in found}
+            n_samples = len(next(iter(found.values())).scale)
+            far = np.zeros(n_samples, bool)
+            for name, one in found.items():
+                far |= _is_far(views[name], one)
+            scales = [_other_scale(name, views[name], one.scale) for name, one in found.items()]
+            return ComparedSamples(
+                _used({name: own["digests"] for name, own in views.items()}, found),
+                far,
+                _beyond(self.facts["scores"], scores, n_samples),
+                next((one for one in scales if one is not None), None),
+            )
+
+
+def short_facts(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts of a model with only what a person can read of the record of its training samples."""
+    if about.get("training") is None:
+        return dict(about)
+    with _damaged():
+        return {**about, "training": TrainingRecord(about["training"]).summary}
+
+
+@contextmanager
+def _damaged() -> Iterator[None]:
+    """Turn errors about a record from a file, which can hold anything, into one message."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
+        raise ValueError(f"the record of the training samples is damaged ({error}); fit the model again") from error
+
+
+# ---- the record of a view ----
+
+
+def _view_facts(found: Summary, grid: tuple[int, ...], folds: list[Array], unit: str | None) -> dict[str, Any]:
+    scale = found.scale[found.scale > 0]
+    typical = float(np.median(scale)) if len(scale) else 0.0
+    features = _features(found, typical)
+    there = np.isfinite(features).all(axis=1)
+    kept = len(found.digests) <= _MOST_DIGESTS
+    facts: dict[str, Any] = {
+        "unit": unit or None,
+        "scale": {"median": typical, **dict(zip(("minimum", "low", "high", "maximum"), _ends(scale), strict=True))},
+        "grid": list(grid),
+        "digests": found.digests.tobytes().hex() if kept else None,
+        "distance": None,
+    }
+    if there.sum() >= _FEWEST:
+        model = _fitted(features[there])
+        held_out = np.zeros(len(features))
+        for fold in folds:
+            test = there & fold
+            train = there & ~fold
+            if test.any() and train.sum() >= 2:
+                held_out[test] = _distances(_fitted(features[train]), features[test])
+        limit = max(1.0, float(held_out.max())) * (1 + 5 / there.sum())  # 1: the typical distance
+        facts["distance"] = {"limit": limit, **{name: _packed(values) for name, values in model._asdict().items()}}
+    return facts
+
+
+def _ends(scale: Array) -> list[float]:
+    return np.quantile(scale, [0.0, 0.05, 0.95, 1.0]).tolist() if len(scale) else [0.0] * 4
+
+
+def _folds(n_samples: int, groups: Any) -> list[Array]:
+    """Return which samples each fold leaves out; groups are kept together."""
+    labels = np.random.default_rng(0).permutation(n_samples)
+    if groups is not None and len(np.unique(groups)) > 2:
+        labels = np.unique(groups, return_inverse=True)[1].ravel()
+    folds = labels % min(_FOLDS, labels.max(initial=0) + 1)
+    return [folds == fold for fold in range(int(folds.max(initial=0)) + 1)]
+
+
+class _Gaussian(NamedTuple):
+    """Mean, standard deviation, and the whitening matrix of standardized values."""
+
+    mean: Array
+    spread: Array
+    whitening: Array
+
+
+def _features(found: Summary, typical: float) -> Array:
+    """Return the descriptors with the mean and the standard deviation, relative to a typical scale, in front."""
+    unit = typical or 1.0
+    mean, spread = found.moments.T
+    return np.column_stack([np.arcsinh(mean / unit), np.log(np.maximum(spread / unit, FLOOR)), found.descriptors])
+
+
+def _fitted(features: Array) -> _Gaussian:
+    mean = features.mean(axis=0)
+    spread = features.std(axis=0) + 1e-3 * np.abs(mean) + 1e-9
+    n_samples, width = features.shape
+    ridge = max(_RIDGE, width / (n_samples + width))
+    scaled = (features - mean) / spread
+    correlations = (1 - ridge) * scaled.T @ scaled / n_samples + ridge * np.eye(width)
+    return _Gaussian(mean, spread, np.linalg.inv(np.linalg.cholesky(correlations)))
+
+
+def _distances(model: _Gaussian, features: Array) -> Array:
+    """Return Mahalanobis distances, relative to the root of the number of features."""
+    found: Array = np.linalg.norm((features - model.mean) / model.spread @ model.whitening.T, axis=1)
+    return found / np.sqrt(features.shape[1])
+
+
+def _packed(values: Array) -> str:
+    return b64encode(values.astype("<f4").tobytes()).decode("ascii")
+
+
+def _unpacked(text: str) -> Array:
+    values = np.frombuffer(b64decode(text, validate=True), "<f4").astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("numbers must be finite")
+    return values
+
+
+# ---- comparison with it ----
+
+
+def _is_far(facts: Mapping[str, Any], found: Summary) -> Array:
+    if facts["distance"] is None:
+        return np.zeros(len(found.scale), bool)
+    features = _features(found, float(facts["scale"]["median"]))
+    mean, spread, whitening = (_unpacked(facts["distance"][name]) for name in _Gaussian._fields)
+    model = _Gaussian(mean, spread, whitening.reshape(len(mean), -1))
+    with np.errstate(invalid="ignore"):  # NaN, of samples that lack the view, is not far
+        far: Array = _distances(model, features) > float(facts["distance"]["limit"])
+    return far
+
+
+def _used(known: Mapping[str, str | None], found: Mapping[str, Summary]) -> Array | None:
+    """Return which samples agree with one training sample in all views."""
+    if not known or any(text is None for text in known.values()):
+        return None
+    width = (len(known), DIGEST_BYTES)
+    old = [np.frombuffer(bytes.fromhex(text or ""), np.uint8).reshape(-1, DIGEST_BYTES) for text in known.values()]
+    new = [found[name].digests.view(np.uint8).reshape(-1, DIGEST_BYTES) for name in known]
+    rows = {row.tobytes() for row in np.stack(old, axis=1)}
+    return np.array([row.tobytes() in rows for row in np.stack(new, axis=1).reshape(-1, *width)], bool)
+
+
+def _range(scores: Array) -> dict[str, list[float]]:
+    return {"minimum": scores.min(axis=0).tolist(), "maximum": scores.max(axis=0).tolist()}
+
+
+def _beyond(ends: Mapping[str, Any] | None, scores: Any, n_samples: int) -> Array:
+    """Return which scores are beyond those of training by more than half of their range."""
+    if ends is None or scores is None:
+        return np.zeros(n_samples, bool)
+    values = np.asarray(scores, np.float64).reshape(n_samples, -1)
+    least, most = (np.asarray(ends[name], np.float64) for name in ("minimum", "maximum"))
+    room = (most - least) / 2
+    beyond: Any = ((values < least - room) | (values > most + room)).any(axis=1)
+    return beyond
+
+
+def _other_scale(view: str, facts: Mapping[str, Any], scale: Array) -> OtherScale | None:
+    """Return the difference of scales if it is one of units.
+
+    The median of many samples must lie within a factor of ten of that of training, or among the central 90 % there.
+    Few samples may be unusual: they must be ten times larger than the largest, or a hundred times smaller than the
+    smallest training sample, since a dark picture is no other unit.
+    """
+    scale = scale[scale > 0]
+    own = facts["scale"]
+    typical = float(own["median"])
+    if not len(scale) or not typical > 0:
+        return None
+    new = float(np.median(scale))
+    least, most = min(typical / _FACTOR, own["low"]), max(typical * _FACTOR, own["high"])
+    if len(scale) < _FEW:
+        least, most = own["minimum"] / _FACTOR**2, own["maximum"] * _FACTOR
+    if least < new < most:
+        return None
+    where = f"view {view!r}: " if view else ""
+    unit = f", in {facts['unit']}" if facts["unit"] else ""
+    message = (
+        f"{where}the root mean square of a sample is {new:.3g}; that of the training samples was {typical:.3g} (from "
+        f"{own['minimum']:.3g} to {own['maximum']:.3g}{unit})"
+    )
+    return OtherScale(view, new / typical, message)

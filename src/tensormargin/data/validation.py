@@ -1,0 +1,421 @@
+"""Checks of samples, labels and groups, shared by estimators, transformers and evaluations."""
+
+from __future__ import annotations
+
+import warnings
+from math import inf, isnan, prod
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, validate_data
+
+from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
+from .axes import Axis, contradictions
+from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples
+from .views import (
+    Shapes,
+    Views,
+    is_views,
+    missing_samples,
+    reject_partly_finite,
+    reject_without_views,
+    views_or_samples,
+)
+
+NOT_FINITE = (
+    "Input X contains NaN or infinity; leave those samples out, or impute such entries first, with "
+    "tensormargin.Impute() (command line: --missing)"
+)
+"""Error message for samples with entries or statistics that are not finite."""
+
+
+def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = True, ragged: bool = False) -> Any:
+    """Return X as validated samples, or raise ValueError.
+
+    X is converted to an array first (`conversion`). NumPy arrays and data frames go through scikit-learn's
+    checks. A Dask array stays lazy: nothing is computed, and it is chunked along the samples only. An array of another
+    library stays on its device.
+
+    Parameters
+    ----------
+    estimator : object
+        Estimator whose ``n_features_in_`` (and ``feature_names_in_``) is set or compared.
+    X : array-like of shape (n_samples, I_1, ..., I_M)
+    reset : bool, default=True
+        True in ``fit``: set ``n_features_in_``. Otherwise X must have as many features as in ``fit``.
+    finite : bool, default=True
+        Whether to check for NaN and infinity. For a Dask array the pass that reads it checks this.
+    ragged : bool, default=False
+        Whether samples may differ in the length of a mode; see `tensormargin.data.conversion.as_samples`.
+    """
+    compare_axes(estimator, X, reset)
+    X = as_samples(X, ragged)
+    if is_lazy(X) or is_foreign(X) or is_ragged(X):
+        return _checked_as_it_is(estimator, X, reset, finite)
+    X = validate_data(estimator, X, dtype="numeric", allow_nd=True, ensure_all_finite=False, reset=reset)
+    return _finite(X) if finite else X
+
+
+def _checked_as_it_is(estimator: Any, X: Any, reset: bool, finite: bool) -> Any:
+    """Return samples that scikit-learn's checks would convert or refuse: lazy, on a device, or ragged ones."""
+    if isinstance(X, Views):
+        return _checked_views(estimator, X, finite)
+    if is_ragged(X):
+        return _checked_ragged(estimator, X, reset, finite)
+    return validate_data(estimator, _stays_itself(X, finite), skip_check_array=True, reset=reset)
+
+
+def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
+    """Return Views whose arrays hold real numbers: finite ones, or NaN in all entries of a sample that lacks a view."""
+    for name in ("n_features_in_", "feature_names_in_"):  # of a fit to one array
+        estimator.__dict__.pop(name, None)
+    if len(X) == 0:
+        raise ValueError("Views must have at least one sample; got 0")
+    empty = [name for name, array in X.items() if 0 in array.shape]
+    if empty:
+        raise ValueError(
+            f"every mode of a sample needs at least one entry; view {empty[0]!r} has samples of shape "
+            f"{tuple(X[empty[0]].shape[1:])}. Leave the view out"
+        )
+    places = {(namespace(array).__name__, str(device_of(array))) for array in X.values()}
+    if len(places) > 1:
+        said = " and ".join(f"{library} on {device}" for library, device in sorted(places))
+        raise ValueError(f"all views must be in one array library, on one device; got {said}. Move them to one place")
+    checked = {}
+    for name, array in X.items():
+        if is_lazy(array) or is_foreign(array):
+            checked[name] = _stays_itself(array, finite=False)
+        else:
+            checked[name] = check_array(array, allow_nd=True, ensure_all_finite=False, estimator=estimator)
+        if finite and not is_lazy(array) and not all_finite(checked[name]):
+            reject_partly_finite(name, checked[name])
+    if finite and not any(map(is_lazy, checked.values())):  # the others are read when they are needed
+        reject_without_views({name: missing_samples(array) for name, array in checked.items()}, len(X))
+    return X.replaced(checked)
+
+
+def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged: bool = False) -> tuple[Any, Array]:
+    """Return samples to fit on, as `checked_samples` does, and their labels as a NumPy array."""
+    labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
+    compare_axes(estimator, X, reset=True)
+    X = views_or_samples(X, ragged)
+    if isinstance(X, Views) or is_lazy(X) or is_foreign(X) or is_ragged(X):
+        if y is None:
+            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+        X, labels = _checked_as_it_is(estimator, X, True, finite), _check_y(labels, estimator=estimator)
+        check_consistent_length(X, labels)
+        return X, labels
+    X, labels = validate_data(estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=False)
+    return _finite(X) if finite else X, labels
+
+
+def compare_axes(estimator: Any, X: Any, reset: bool) -> None:
+    """Set ``axes_in_`` to the axes that X states, or raise ValueError if they contradict those seen in ``fit``."""
+    given = axes_in(X)
+    if reset:
+        estimator.__dict__.pop("axes_in_", None)
+        if given is not None:
+            estimator.axes_in_ = given
+        return
+    if given is None:
+        return
+    error, warning = contradictions(_axes_seen(estimator), given)
+    if error is not None:
+        raise ValueError(error)
+    if warning is not None:
+        warnings.warn(warning, stacklevel=4)
+
+
+def _axes_seen(estimator: Any) -> Any:
+    """Return the axes seen in ``fit``; models of version 0.1 only have the names of the columns of data frames."""
+    columns = estimator.__dict__.get("_mode_names", ())
+    return getattr(estimator, "axes_in_", None) or tuple(Axis("", "", list(names)) for names in columns)
+
+
+def _checked_ragged(estimator: Any, X: Array, reset: bool, finite: bool) -> Array:
+    """Return samples of different lengths, a vector of arrays, if each of them holds finite real numbers."""
+    shape = shape_of_samples(X)
+    if reset:
+        estimator.__dict__.pop("feature_names_in_", None)
+        estimator.__dict__.pop("n_features_in_", None)
+        if shape[0] is not None:
+            estimator.n_features_in_ = shape[0]
+    for position, sample in enumerate(X):
+        if sample.dtype.kind not in "biuf" or sample.size == 0:
+            raise ValueError(
+                f"every sample must hold real numbers, at least one; sample {position} is {sample.dtype} of shape "
+                f"{sample.shape}. Convert it, or leave it out"
+            )
+        if finite and not all_finite(sample):
+            raise ValueError(f"{NOT_FINITE} (the first is sample {position})")
+    return X
+
+
+def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
+    """Raise ValueError unless X has the array library and the device that the estimator was fitted with."""
+    fitted = getattr(estimator, attribute)
+    pairs = [(X[name], fitted[name]) for name in X.names] if isinstance(X, Views) else [(X, fitted)]
+    for array, own in pairs:
+        _same_library(estimator, array, own, method)
+
+
+def _same_library(estimator: Any, X: Any, fitted: Any, method: str) -> None:
+    if namespace(X) is namespace(fitted) and (not is_foreign(X) or device_of(X) == device_of(fitted)):
+        return
+    raise ValueError(
+        f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device as "
+        f"those passed to fit(): got {namespace(X).__name__} on {device_of(X)} after {namespace(fitted).__name__} on "
+        f"{device_of(fitted)}. Move X there, or the fitted estimator with tensormargin.to_device(estimator, like=X)"
+    )
+
+
+def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: bool = True) -> Any:
+    """Return X as an array of samples of the shape seen in ``fit``, or raise ValueError.
+
+    None in the shape allows any length. A dictionary of shapes stands for several views, which may come in any order.
+    Dask arrays and arrays of other libraries are kept, as in `checked_samples`. ``finite=False`` allows NaN in arrays.
+    """
+    compare_axes(estimator, X, reset=False)
+    if isinstance(shape, dict) or is_views(X):
+        return _views_as_fitted(estimator, X, shape)
+    X = as_samples(X, ragged=None in shape)
+    if is_ragged(X):
+        X = _checked_ragged(estimator, X, reset=False, finite=finite)
+    elif len(shape) == 1 and None not in shape:  # scikit-learn's message about features fits vectors only
+        X = checked_samples(estimator, X, reset=False, finite=finite)
+    elif is_lazy(X) or is_foreign(X):
+        X = _stays_itself(X, finite)
+    else:
+        X = check_array(
+            X, dtype="numeric", allow_nd=True, estimator=estimator, ensure_2d=False, ensure_all_finite=False
+        )
+        X = _finite(X) if finite else X
+    found = shape_of_samples(X)
+    if len(found) != len(shape) or any(size not in (None, own) for size, own in zip(shape, found, strict=True)):
+        raise ValueError(
+            f"samples must have the shape seen in fit, {_in_words(shape)}; got {_in_words(found)}. "
+            "X is (n_samples, *sample shape): reshape it, or add an axis in front of a single sample"
+        )
+    return X
+
+
+def _views_as_fitted(estimator: Any, X: Any, shapes: Shape | Shapes) -> Views:
+    """Return the views seen in ``fit``, in their order; those that were left out there may be missing."""
+    if not isinstance(shapes, dict):
+        raise ValueError(f"the model was fitted to one array of samples of shape {_in_words(shapes)}; got Views")
+    known = ", ".join(map(repr, shapes))
+    if not is_views(X):
+        raise ValueError(
+            f"the model was fitted to the views {known}; got {type(X).__name__}. Pass Views with these names"
+        )
+    X = views_or_samples(X)
+    unknown = [name for name in X if name not in shapes]
+    if unknown:
+        raise ValueError(f"the views must be those seen in fit, {known}; got {unknown[0]!r} as well. Leave it out")
+    scales = getattr(estimator, "view_scale_", {})
+    missing = [name for name in shapes if name not in X and np.any(scales.get(name, 1.0))]
+    if missing:
+        raise ValueError(
+            f"the views must be those seen in fit, {known}; {missing[0]!r} is missing. For samples that lack it, pass "
+            f"an array of NaN of shape (n_samples, {', '.join(map(str, shapes[missing[0]]))})"
+        )
+    for name, array in X.items():
+        if tuple(array.shape[1:]) != shapes[name]:
+            raise ValueError(
+                f"samples must have the shape seen in fit; view {name!r} had {shapes[name]}, got "
+                f"{tuple(array.shape[1:])}. Reshape it, or add an axis in front of a single sample"
+            )
+    return _checked_views(estimator, X[[name for name in shapes if name in X]], finite=True)
+
+
+def named_as_fitted(estimator: Any, X: Any) -> Any:
+    """Return X, a data frame as an array where the estimator was fitted without names of columns."""
+    return X if hasattr(estimator, "feature_names_in_") or not hasattr(X, "columns") else as_array(X)
+
+
+def samples_of_any_length(estimator: Any, X: Any) -> Any:
+    """Return X as an array of samples, or a vector of them where they differ in length, for a step that checks them."""
+    compare_axes(estimator, X, reset=False)
+    return as_array(as_samples(X, ragged=True))
+
+
+def _in_words(shape: Shape) -> str:
+    """Return a shape as Python writes it, "any" for None."""
+    return str(shape).replace("None", "any")
+
+
+def checked_labels(X: Any, y: Any) -> Array:
+    """Return class labels as a vector with one entry per sample, or raise ValueError.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, ...)
+        Only its length is used.
+    y : array-like of shape (n_samples,) or (n_samples, 1)
+        See `text_or_numbers`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Text (``str``), integers, booleans, or floats with integer values.
+    """
+    labels = _one_per_sample(X, y, "y")
+    if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
+        value = labels[labels != np.rint(labels)][0]
+        raise ValueError(
+            f"y must hold class labels, text or whole numbers; got the continuous value {value}. Put a continuous "
+            "target into classes first, e.g. with numpy.digitize"
+        )
+    return labels
+
+
+def checked_groups(X: Any, groups: Any) -> Array | None:
+    """Return groups as a vector with one entry per sample, or None if there are none; see `text_or_numbers`."""
+    return None if groups is None else _one_per_sample(X, groups, "groups")
+
+
+def _one_per_sample(X: Any, values: Any, name: str) -> Array:
+    vector = text_or_numbers(values, name)
+    n_samples = _num_samples(X)
+    if len(vector) != n_samples:
+        raise ValueError(
+            f"{name} must have one entry per sample; got inconsistent numbers of samples: [{n_samples}, "
+            f"{len(vector)}]. Pass the {name} of the samples in X, in their order"
+        )
+    return vector
+
+
+def text_or_numbers(values: Any, name: str) -> Array:
+    """Return labels or groups as a vector of text or numbers without missing values, or raise ValueError.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_samples,) or (n_samples, 1)
+        A list, an array of any library, or a pandas Series, Index, Categorical or one-column DataFrame. The index of a
+        pandas object is ignored.
+    name : str
+        Name of the values in error messages.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Text (``str``), integers, booleans or floats.
+    """
+    if values is None:
+        raise ValueError(f"{name} must have one entry per sample; got None")
+    vector = np.asarray(values, object) if isinstance(values, list | tuple) else to_host(values)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise ValueError(
+            f"{name} must be a vector with one entry per sample; {name} should be a 1d array, got an array of shape "
+            f"{vector.shape} instead. Pass one column of it"
+        )
+    _reject_missing(vector, name)
+    return _without_objects(vector, name)
+
+
+def _reject_missing(vector: Array, name: str) -> None:
+    if vector.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in vector], bool)
+    elif vector.dtype.kind == "f":
+        missing = ~np.isfinite(vector)
+    else:
+        return
+    if missing.any():
+        first = int(missing.argmax())
+        raise ValueError(
+            f"{name} must have a value for every sample; {missing.sum()} of {len(vector)} are missing or not finite, "
+            f"the first at position {first} ({vector[first]}). Fill them in, or leave those samples out"
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value) or value in (inf, -inf)  # only NaN differs from itself
+    except TypeError:  # pandas.NA: comparisons with it have no truth value
+        return True
+
+
+def _without_objects(vector: Array, name: str) -> Array:
+    """Return text with a ``str`` dtype, and numbers stored as objects with a numeric dtype."""
+    if vector.dtype.kind == "S":
+        return np.char.decode(vector, "utf-8")
+    if vector.dtype.kind == "T" or (vector.dtype.kind == "O" and all(isinstance(value, str) for value in vector)):
+        return np.array(vector.tolist(), str)
+    if vector.dtype.kind == "O" and not any(isinstance(value, str) for value in vector):
+        vector = np.array(vector.tolist())
+    if vector.dtype.kind not in "biufU":
+        raise ValueError(
+            f"{name} must be all text or all numbers; got {vector.dtype}, the first of type {type(vector[0]).__name__}."
+            f" Turn them into text, e.g. with [str(value) for value in {name}]"
+        )
+    return vector
+
+
+def _stays_itself(X: Any, finite: bool = True) -> Any:
+    """Return a Dask array, or an array of another library than NumPy, after checking that it holds real samples."""
+    shape = tuple(X.shape)
+    if any(length is None or isnan(length) for length in shape):
+        raise ValueError(
+            f"the length of every axis must be known; got X of shape {shape}. Call X.compute_chunk_sizes() first"
+        )
+    if len(shape) < 2 or prod(shape) == 0:
+        raise ValueError(
+            f"X must have the shape (n_samples, I_1, ...), none of them 0; got {shape}. Expected 2D array or more: "
+            "reshape it, or add an axis in front of a single sample"
+        )
+    _reject_no_numbers(X)
+    if is_lazy(X):
+        return chunked_along_samples(X)
+    X = detached(X)
+    return _finite(X) if finite else X
+
+
+def _finite(X: Any) -> Any:
+    """Return X, or raise ValueError with its first sample that has NaN or infinity."""
+    reject_not_finite(X)
+    return X
+
+
+def reject_not_finite(X: Any) -> None:
+    """Raise ValueError with the first sample of an array that has NaN or infinity, if there is one."""
+    if not all_finite(X):
+        xp = namespace(X)
+        first = int(to_host(xp.any(xp.reshape(~xp.isfinite(X), (X.shape[0], -1)), axis=1)).argmax())
+        padded = bool(np.isnan(to_host(X[first, ...])[..., -1]).all())
+        shorter = "; if NaN pads shorter samples, put tensormargin.EqualLength() first (--length)" if padded else ""
+        raise ValueError(f"{NOT_FINITE} (the first is sample {first}{shorter})")
+
+
+def _reject_no_numbers(X: Any) -> None:
+    try:
+        numbers = dtype_of(X).kind in "biuf"
+    except TypeError:  # e.g. bfloat16, which NumPy lacks
+        numbers = False
+    if not numbers:
+        raise ValueError(f"X must hold real numbers of a type that NumPy has; got {X.dtype}. Cast it, e.g. to float32")
+
+
+def chunked_along_samples(X: Any) -> Any:
+    """Return a Dask array chunked along the samples only; these chunks are kept unless they become too large."""
+    if all(count == 1 for count in X.numblocks[1:]):
+        return X
+    from dask import config
+    from dask.utils import parse_bytes
+
+    whole = dict.fromkeys(range(1, X.ndim), -1)
+    largest = max(X.chunks[0]) * prod(X.shape[1:]) * X.dtype.itemsize
+    too_large = largest > parse_bytes(config.get("array.chunk-size"))
+    return X.rechunk({0: "auto", **whole} if too_large else whole)
+
+
+def all_finite(X: Any) -> bool:
+    """Return whether all entries are finite; a finite sum settles it without a boolean array."""
+    xp = namespace(X) if is_foreign(X) else np
+    if not xp.isdtype(X.dtype, "real floating"):
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):  # for libraries built on NumPy
+        total = xp.sum(X)
+    return bool(xp.isfinite(total)) or bool(xp.all(xp.isfinite(X)))

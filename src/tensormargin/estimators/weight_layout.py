@@ -1,0 +1,207 @@
+"""What differs between one tensor per sample and several views: the format of a weight, and how a fit is kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ..data import Shapes
+from ..fitting import FORMATS, Fit, Format, SampleArray, ViewArray, ViewsFormat, ViewsWeight, Weight, working_dtype
+from ..runtime import Array, is_foreign, to_host
+
+FULL = "full"
+EQUAL = "equal"
+
+
+class Layout(ABC):
+    """How a classifier's parameters give the format of its weights, and its weights the fitted attributes."""
+
+    @abstractmethod
+    def format_and_rank(self, classifier: Any) -> tuple[Format, Any]:
+        """Return the format of the weights, and their complete rank."""
+
+    def view_scales(self, classifier: Any) -> Mapping[str, float | None] | None:
+        """Return the factor of each view that is used, None for "equal"; None for one tensor."""
+        return None
+
+    @abstractmethod
+    def kept_weights(self, classifier: Any) -> Sequence[Weight] | None:
+        """Return the weights of the last fit, one per binary problem; None if they are of another format."""
+
+    @abstractmethod
+    def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
+        """Set ``coef_`` and ``rank_``, and for several views what else scoring needs."""
+
+    @abstractmethod
+    def keep_weights(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
+        """Set ``weight_``."""
+
+
+def layout_of(shape: Any) -> Layout:
+    """Return the layout for samples of a shape, or of a dictionary of shapes."""
+    return SeveralViews(shape) if isinstance(shape, dict) else OneTensor(shape)
+
+
+@dataclass(frozen=True)
+class OneTensor(Layout):
+    """One tensor per sample."""
+
+    shape: tuple[int, ...]
+
+    def format_and_rank(self, classifier: Any) -> tuple[Format, Any]:
+        """Return the format of the weight, and its complete rank."""
+        for name in ("decomposition", "rank"):
+            value = getattr(classifier, name)
+            if isinstance(value, dict):
+                raise ValueError(
+                    f"{name} by name is for several views; got {name}={value!r} and one array. Pass Views, or one value"
+                )
+        form = FORMATS[classifier.decomposition]
+        return form, form.valid_rank(_as_tuple(classifier.rank), self.shape)
+
+    def kept_weights(self, classifier: Any) -> Sequence[Weight] | None:
+        """Return the weights of the last fit; None if they are of another format."""
+        form, stored = FORMATS[classifier.decomposition], _as_list(classifier.weight_)
+        stored = [to_host(one) if is_foreign(one) else one for one in stored]
+        return [form.from_tensorly(one, self.shape) for one in stored] if all(map(form.wrote, stored)) else None
+
+    def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
+        """Set ``coef_`` and ``rank_``."""
+        coef = np.stack([fit.weight.to_dense() for fit in fits])
+        keep_coef(classifier, coef, array, fits[0].weight.rank)
+
+    def keep_weights(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
+        """Set ``weight_``."""
+        weights = [array.kept(fit.weight.to_tensorly(working_dtype(array.dtype))) for fit in fits]
+        classifier.weight_ = weights[0] if len(weights) == 1 else weights
+
+
+def keep_coef(classifier: Any, coef: Array, array: SampleArray, rank: Any) -> None:
+    """Set ``coef_`` and ``rank_`` for one tensor per sample; ``coef`` has one row per binary problem, in any shape."""
+    dense = coef.reshape(-1, *array.sample_shape).astype(working_dtype(array.dtype), copy=False)
+    classifier.rank_ = rank
+    classifier.coef_ = array.kept(dense)
+    for name in ("view_scale_", "view_shares_", "mean_scores_", "n_missing_"):  # of a fit to several views
+        classifier.__dict__.pop(name, None)
+
+
+@dataclass(frozen=True)
+class SeveralViews(Layout):
+    """Several views, with their shapes by name."""
+
+    shapes: Shapes
+
+    def format_and_rank(self, classifier: Any) -> tuple[Format, Any]:
+        """Return the formats of the views that are used, and their complete ranks."""
+        names = tuple(self.view_scales(classifier))
+        decompositions = self._by_name("decomposition", classifier.decomposition, "tucker")
+        ranks = self._by_name("rank", classifier.rank, None)
+        unknown = [one for one in decompositions.values() if not isinstance(one, str) or one not in FORMATS]
+        if unknown:
+            raise ValueError(f"decomposition must be one of {', '.join(FORMATS)} for every view; got {unknown[0]!r}")
+        flat = {name: FULL for name, shape in self.shapes.items() if len(shape) == 1}
+        formats = tuple(FORMATS[flat.get(name, decompositions[name])] for name in names)
+        form = ViewsFormat(names, tuple(self.shapes[name] for name in names), formats)
+        return form, form.valid_ranks([_as_tuple(ranks[name]) for name in names])
+
+    def view_scales(self, classifier: Any) -> Mapping[str, float | None]:
+        """Return the factor of each view that is used, None for "equal"."""
+        scales = self._by_name("view_scale", classifier.view_scale, EQUAL)
+        for name, scale in scales.items():
+            if scale != EQUAL and not (_is_number(scale) and 0 <= scale < np.inf):
+                raise ValueError(
+                    f"view_scale must be 'equal' or a number of at least 0 for every view; got {scale!r} for {name!r}. "
+                    "0 leaves a view out"
+                )
+        used = {name: None if scale == EQUAL else float(scale) for name, scale in scales.items() if scale != 0}
+        if not used:
+            raise ValueError("view_scale must leave at least one view; got 0 for all of them")
+        return used
+
+    def _by_name(self, parameter: str, value: Any, default: Any) -> dict[str, Any]:
+        """Return one value per view from one for all, or from a dictionary in which all names are known ones."""
+        if not isinstance(value, dict):
+            return dict.fromkeys(self.shapes, value)
+        unknown = [name for name in value if name not in self.shapes]
+        if unknown:
+            raise ValueError(
+                f"{parameter} names the view {unknown[0]!r}; the views are {', '.join(map(repr, self.shapes))}"
+            )
+        return {name: value.get(name, default) for name in self.shapes}
+
+    def kept_weights(self, classifier: Any) -> Sequence[Weight] | None:
+        """Return the weights of the last fit; None if they are of other formats."""
+        form, _ = self.format_and_rank(classifier)
+        assert isinstance(form, ViewsFormat)
+        used = [name for name, scale in classifier.view_scale_.items() if np.any(scale)]
+        if tuple(used) != form.names:
+            return None
+        by_view = [[to_host(one) if is_foreign(one) else one for one in _as_list(classifier.weight_[k])] for k in used]
+        every = list(zip(form.formats, form.shapes, by_view, strict=True))
+        if not all(own.wrote(one) for own, _, stored in every for one in stored):
+            return None
+        return [
+            ViewsWeight.of(form, [own.from_tensorly(stored[k], shape) for own, shape, stored in every])
+            for k in range(len(by_view[0]))
+        ]
+
+    def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
+        """Set ``coef_``, ``rank_``, ``view_scale_``, ``view_shares_``, ``mean_scores_`` and ``n_missing_``, by name."""
+        assert isinstance(array, ViewArray)
+        n_problems, form = len(fits), _form_of(fits[0])
+        dense = [form.split(fit.weight.to_dense()) for fit in fits]
+        of_views = {name: place for place, name in enumerate(form.names)}
+        facts = [fit.views for fit in fits if fit.views is not None]
+        classifier.coef_, classifier.rank_, classifier.mean_scores_ = {}, {}, {}
+        classifier.view_scale_, classifier.view_shares_ = {}, {}
+        for name, one in array.arrays.items():
+            place = of_views.get(name)
+            if place is None:  # left out
+                coef, (scales, means, shares) = np.zeros((n_problems, *one.sample_shape)), np.zeros((3, n_problems))
+            else:
+                coef = np.stack([own[place] for own in dense])
+                of_view = [(own.factors[place], own.mean_scores[place], own.shares[place]) for own in facts]
+                scales, means, shares = np.array(of_view).T
+            dtype = working_dtype(one.dtype)
+            classifier.coef_[name] = one.kept(coef.astype(dtype, copy=False))
+            classifier.mean_scores_[name] = one.kept(means.astype(dtype, copy=False))
+            classifier.view_scale_[name], classifier.view_shares_[name] = scales, shares
+            classifier.rank_[name] = None if place is None else fits[0].weight.rank[place]  # type: ignore[index]
+        classifier.n_missing_ = {name: len(rows) for name, rows in array.missing.items()}
+
+    def keep_weights(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
+        """Set ``weight_``, by name."""
+        assert isinstance(array, ViewArray)
+        form = _form_of(fits[0])
+        classifier.weight_ = {}
+        for name, one in array.arrays.items():
+            dtype = working_dtype(one.dtype)
+            if name in form.names:
+                place = form.names.index(name)
+                weights = [fit.weight.weights[place].to_tensorly(dtype) for fit in fits]  # type: ignore[attr-defined]
+            else:
+                weights = [np.zeros(one.sample_shape, dtype) for _ in fits]
+            kept = [one.kept(weight) for weight in weights]
+            classifier.weight_[name] = kept[0] if len(kept) == 1 else kept
+
+
+def _form_of(fit: Fit) -> ViewsFormat:
+    assert isinstance(fit.weight, ViewsWeight)
+    return fit.weight.form
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _as_tuple(rank: Any) -> Any:
+    return tuple(rank) if isinstance(rank, list) else rank
+
+
+def _as_list(weights: Any) -> list[Any]:
+    return weights if isinstance(weights, list) else [weights]

@@ -1,0 +1,297 @@
+"""Facts about data, searches, evaluations and comparisons for reports, as JSON types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from ..data import Views, axes_in_words, is_ragged, missing_samples, names_of, survey
+from ..io import SampleSet, leakage_warnings, listed_shape
+from ..runtime import Array, is_lazy, software_versions
+from ..selection import TensorMarginClassifierCV
+from ..transformers import describe_step, flat_steps
+from .comparison import CompareRow, CompareSettings
+from .comparison_summary import differences_to_best, summarise
+from .held_out import SCORES
+from .nested import REFERENCE, NestedEvaluation, ReferenceScores
+from .permutation import PermutationTest
+from .without_views import ViewsEvaluation
+
+MOST_CURVES = 6
+"""With more classes than these, the probabilities of all of them are not kept, and no ROC curves are drawn."""
+
+_CHOSEN = ("chosen", "reference_chosen", "matched_chosen")
+_ARRAYS = ("test", "right", "predicted")  # attributes of CompareRow that are too long for a report
+
+
+def data_facts(samples: SampleSet) -> dict[str, Any]:
+    """Return source, shape, range, classes, groups and warnings of a sample set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.evaluation import data_facts
+    >>> from tensormargin.io import SampleSet
+    >>> samples = SampleSet(np.random.rand(8, 6, 9), np.arange(8) % 2, None, None, None, "noise", "plain", ())
+    >>> facts = data_facts(samples)
+    >>> facts["source"], facts["sample_shape"], facts["classes"]
+    ('noise', [6, 9], [{'label': 0, 'count': 4}, {'label': 1, 'count': 4}])
+    """
+    X, y = samples.data, samples.target
+    parts = list(X.values()) if isinstance(X, Views) else X if is_ragged(X) else [X]
+    least, most = _range(parts)
+    labels, counts = ([], []) if y is None else (part.tolist() for part in np.unique(y, return_counts=True))
+    return {
+        "source": samples.source,
+        "kind": samples.kind,
+        "n_samples": len(X),
+        "sample_shape": listed_shape(samples.sample_shape),
+        "modes": axes_in_words(samples.axes),
+        "dtype": ", ".join(sorted({str(part.dtype) for part in parts})),
+        "minimum": least,
+        "maximum": most,
+        "classes": [{"label": label, "count": count} for label, count in zip(labels, counts, strict=True)],
+        "n_groups": None if samples.groups is None else len(np.unique(samples.groups)),
+        "confounds": [] if samples.confounds is None else names_of(samples.confounds),
+        "notes": list(samples.notes),
+        "warnings": list(leakage_warnings(samples)),
+        "views": _view_facts(samples) if isinstance(X, Views) else [],
+        "covariates": None if samples.coding is None else samples.coding.facts,
+    }
+
+
+def _range(parts: Sequence[Any]) -> tuple[float, float]:
+    """Return the smallest and the largest entry of some arrays; a Dask array is read once for this and `leakage`.
+
+    NaN, in samples that lack a view, does not count.
+    """
+    ranges = [_range_of(part) for part in parts]
+    return min(least for least, _ in ranges), max(most for _, most in ranges)
+
+
+def _range_of(part: Any) -> tuple[float, float]:
+    if is_lazy(part):
+        found = survey(part)
+        return found.minimum, found.maximum
+    least, most = float(part.min()), float(part.max())
+    return (float(np.nanmin(part)), float(np.nanmax(part))) if np.isnan(least) else (least, most)
+
+
+def _view_facts(samples: SampleSet) -> list[dict[str, Any]]:
+    """Return name, source, shape, dtype and range of each view, and how many samples lack it."""
+    facts = []
+    for name, array in samples.data.items():
+        least, most = _range_of(array)
+        facts.append(
+            {
+                "name": name,
+                "source": (samples.sources or {}).get(name, samples.source),
+                "sample_shape": [int(size) for size in array.shape[1:]],
+                "dtype": str(array.dtype),
+                "minimum": least,
+                "maximum": most,
+                "n_missing": len(missing_samples(array)),
+            }
+        )
+    return facts
+
+
+def comparison_content(
+    samples: SampleSet, settings: CompareSettings, preparation: Sequence[str], rows: Sequence[CompareRow]
+) -> dict[str, Any]:
+    """Return a comparison as JSON types: data, settings, versions, summary, differences to the best, and rows.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare, comparison_content
+    >>> from tensormargin.io import SampleSet
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> settings = CompareSettings(methods=("SVM", "STM"), repeats=2, lam_grid=(1.0,))
+    >>> content = comparison_content(samples, settings, (), list(compare(data.data, data.target, settings)))
+    >>> sorted(content)
+    ['created', 'data', 'differences', 'preparation', 'rows', 'settings', 'summary', 'versions']
+    """
+    plain = {name: _plain(value) for name, value in vars(settings).items() if name != "preparation"}
+    summaries = summarise(rows, settings.entries, samples.groups)
+    differences = differences_to_best(rows, settings.entries, samples.groups)
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": data_facts(samples),
+        "settings": plain,
+        "preparation": list(preparation),
+        "versions": software_versions(),
+        "summary": [_all_plain(asdict(summary)) for summary in summaries],
+        "differences": [{**_all_plain(asdict(one)), "significant": one.significant} for one in differences],
+        "rows": [_all_plain({name: value for name, value in vars(row).items() if name not in _ARRAYS}) for row in rows],
+    }
+
+
+def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
+    """Return the candidates of a search and the selected one."""
+    results = search.cv_results_
+    names = ("decomposition", "rank", "lam", "multi_class", "class_weight")
+    tried = {name: list(dict.fromkeys(str(value) for value in results[f"param_{name}"])) for name in names}
+    pairs = zip(results["param_mu1"], results["param_mu2"], strict=True)
+    tried["mu1, mu2"] = list(dict.fromkeys(f"({mu1:g}, {mu2:g})" for mu1, mu2 in pairs))
+    if "param_preparation" in results:
+        tried["preparation"] = _preparations(results["param_preparation"])
+    return {
+        "tried": tried,
+        "n_models": len(results["params"]),
+        "n_splits": search.n_splits_,
+        "n_fits": int(results["n_splits_done"].sum()),
+        "n_dropped": int(sum(bool(reason) for reason in results["dropped"])),
+        "stopped": search.stopped_,
+        "best": {name: _plain(value) for name, value in search.best_params_.items()},
+        "best_score": search.best_score_,
+    }
+
+
+def _preparations(tried: Sequence[Any]) -> list[str]:
+    """Return alternative preparations in a few words each, without the steps that all of them begin with."""
+    steps = [[describe_step(step, brief=True) for step in flat_steps([("", one)])] for one in tried]
+    shared = sum(1 for _ in takewhile(lambda own: len(set(own)) == 1, zip(*steps, strict=False)))
+    said = (", then ".join(own[shared:]) or "samples as they are" for own in steps)
+    return list(dict.fromkeys(said))
+
+
+def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[str, Any]:
+    """Return scores, intervals, the comparison with the reference, folds and held-out predictions."""
+    folds = [
+        {**asdict(fold), **{name: _all_plain(getattr(fold, name)) for name in _CHOSEN}} for fold in evaluation.folds
+    ]
+    tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
+    labels, counts = np.unique(tested, return_counts=True)
+    ours = evaluation.interval
+    classes = np.unique(evaluation.labels)
+    flat, matched = (
+        None if one is None else _reference_facts(one, evaluation, classes)
+        for one in (evaluation.flat, evaluation.matched)
+    )
+    largest = float(counts.max() / counts.sum())
+    return {
+        "scheme": evaluation.scheme,
+        "seed": evaluation.seed,
+        "classes": classes.tolist(),
+        "score": {"name": SCORES[evaluation.score], "value": ours.score},
+        "interval": [ours.low, ours.high],
+        "interval_method": ours.method,
+        "unit": ours.unit,
+        "n_units": ours.n_units,
+        "n_tested": int(evaluation.tested.any(axis=0).sum()),
+        "n_untested": int(np.sum(~evaluation.tested.any(axis=0))),
+        "cut": evaluation.cut,
+        "repeats": len(evaluation.tested),
+        "accuracy": evaluation.accuracy,
+        "balanced_accuracy": evaluation.balanced_accuracy,
+        "reference": flat,
+        "matched": matched,
+        "difference": {**asdict(evaluation.difference), "significant": evaluation.difference.significant},
+        "majority": {
+            "label": labels.tolist()[counts.argmax()],
+            "accuracy": largest,
+            "score": largest if evaluation.score == "accuracy" else 1 / len(labels),
+        },
+        "folds": folds,
+        "samples": _sample_rows(evaluation, samples),
+    }
+
+
+def _reference_facts(found: ReferenceScores, evaluation: NestedEvaluation, classes: Array) -> dict[str, Any]:
+    tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
+    return {
+        "name": REFERENCE,
+        "score": found.interval.score,
+        "interval": [found.interval.low, found.interval.high],
+        "accuracy": found.accuracy,
+        "balanced_accuracy": found.balanced_accuracy,
+        "confusion": _confusion(tested, found.predicted[evaluation.tested], classes),
+        "difference": {**asdict(found.difference), "significant": found.difference.significant},
+    }
+
+
+def _confusion(labels: Array, predicted: Array, classes: Array) -> list[list[int]]:
+    """Return the number of predictions by true class (rows) and predicted class."""
+    counts = np.zeros((len(classes), len(classes)), int)
+    np.add.at(counts, (np.searchsorted(classes, labels), np.searchsorted(classes, predicted)), 1)
+    found: list[list[int]] = counts.tolist()
+    return found
+
+
+def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[str, Any]]:
+    """Return one row per held-out prediction; with few classes, more than two, also the probability of each."""
+    labels, names = evaluation.labels.tolist(), samples.names or [str(k) for k in range(len(evaluation.labels))]
+    groups = [None] * len(labels) if evaluation.groups is None else evaluation.groups.tolist()
+    predicted, confidence = evaluation.predicted.tolist(), evaluation.confidence.tolist()
+    several = evaluation.probabilities
+    if several is not None and not 2 < several.shape[-1] <= MOST_CURVES:  # two: the probability of the other is known
+        several = None
+    return [
+        {
+            "repeat": repeat,
+            "sample": names[row],
+            "group": groups[row],
+            "label": labels[row],
+            "predicted": predicted[repeat][row],
+            "probability": _number(confidence[repeat][row]),
+            **({} if several is None else {"probabilities": np.round(several[repeat, row], 4).tolist()}),
+        }
+        for repeat, row in np.argwhere(evaluation.tested).tolist()
+    ]
+
+
+def permutation_facts(test: PermutationTest, score_name: str) -> dict[str, Any]:
+    """Return the result of a permutation test as JSON types."""
+    return {
+        "score": test.score,
+        "score_name": score_name,
+        "p_value": test.p_value,
+        "smallest_p": test.smallest_p,
+        "n_permutations": len(test.permuted),
+        "n_planned": test.n_planned,
+        "exchanged": test.permuted_what,
+        "fixed_groups": test.fixed_groups,
+        "n_fixed": test.n_fixed,
+        "permuted": test.permuted.tolist(),
+    }
+
+
+def without_views_facts(evaluation: ViewsEvaluation) -> dict[str, Any]:
+    """Return the score without each view, and the difference to that with all views, as JSON types."""
+    return {
+        name: {
+            "score": one.interval.score,
+            "interval": [one.interval.low, one.interval.high],
+            "difference": {**asdict(difference), "significant": difference.significant},
+        }
+        for (name, one), difference in zip(evaluation.without.items(), evaluation.differences.values(), strict=True)
+    }
+
+
+def _number(value: float) -> float | None:
+    """Return the value as a float, None if it is not finite: JSON has no NaN."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _all_plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter's value as a JSON type; a transformer in a few words."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, dict):  # by view
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return _number(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else describe_step(value, brief=True)

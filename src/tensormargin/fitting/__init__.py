@@ -1,0 +1,45 @@
+"""The paper's optimisation (Eq. 7 to 16): objective, formats of weights, block problems, solvers, storage of samples.
+
+It may import runtime and data. It knows nothing of scikit-learn's estimators, files or searches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..runtime.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .alternation import Fit as Fit, Report as Report, Start as Start, Sweep as Sweep, alternate as alternate
+    from .alternation import sweeps as sweeps
+    from .batched_alternation import BatchedFit as BatchedFit, alternate_batched as alternate_batched
+    from .batched_alternation import alternate_on_host as alternate_on_host
+    from .blocks.sample_side import cholesky_rows as cholesky_rows
+    from .calibration import CERTAIN as CERTAIN, calibrate as calibrate, class_probabilities as class_probabilities
+    from .calibration import logarithms as logarithms
+    from .coarse_starts import coarse_start as coarse_start, dual_guess as dual_guess
+    from .designs import Matrix as Matrix
+    from .formats import FORMATS as FORMATS, Format as Format, ViewsFormat as ViewsFormat
+    from .formats import ViewsWeight as ViewsWeight, Weight as Weight
+    from .formats.base import Rank as Rank, leading_vectors as leading_vectors, numpy_backend as numpy_backend
+    from .formats.base import plain_rank as plain_rank
+    from .formats.cp import CPWeight as CPWeight
+    from .formats.full import FullWeight as FullWeight
+    from .multiclass import BinaryProblem as BinaryProblem, binary_problems as binary_problems
+    from .multiclass import class_codes as class_codes, combine_scores as combine_scores
+    from .multiclass import predicted_codes as predicted_codes, problem_classes as problem_classes
+    from .objective import MarginProblem as MarginProblem, Objective as Objective
+    from .samples import MemoryArray as MemoryArray, MemorySamples as MemorySamples, Moments as Moments
+    from .samples import NotFiniteError as NotFiniteError, Reading as Reading, SampleArray as SampleArray
+    from .samples import Samples as Samples, in_range as in_range, labels_at as labels_at
+    from .samples import loaded_if_small as loaded_if_small, sample_array as sample_array
+    from .samples import shares_of_variance as shares_of_variance, working_dtype as working_dtype
+    from .samples.lazy import ChunkedDesign as ChunkedDesign, LazySamples as LazySamples
+    from .samples.lazy_shared import LazyProblem as LazyProblem, SharedLazySamples as SharedLazySamples
+    from .samples.shared import SharedSamples as SharedSamples
+    from .samples.span import Span as Span
+    from .samples.views import View as View, ViewArray as ViewArray, ViewSamples as ViewSamples
+    from .samples.views import factor_to_unit as factor_to_unit
+    from .solvers import SOLVERS as SOLVERS
+
+__getattr__, __dir__ = lazy_exports(__name__)

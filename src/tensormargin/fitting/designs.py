@@ -1,0 +1,253 @@
+"""The operations that a block problem needs on its design matrix, and their implementation in memory.
+
+`tensormargin.fitting.blocks` works with a matrix in memory, or with one that stays with the samples
+(`tensormargin.fitting.samples.lazy`). Each part of the latter is a `Matrix` again, so every formula is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+
+from ..runtime import Array, FloatArray, over_parts, slices, sum_over_parts, tuning
+
+
+class Design(Protocol):
+    """An N x d matrix, in memory or elsewhere.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def here(self) -> Array:
+        """Return the whole matrix as an array in memory, transferred if it is elsewhere."""
+
+    def weighted_sum(self, weights: Array) -> FloatArray:
+        """Return ``sum_i weights_i z_i``, in float64: for a large lambda the terms almost cancel."""
+
+    def products(self, vector: Array) -> FloatArray:
+        """Return ``z_i . vector`` for every row, in float64."""
+
+    def gram(self, centre: Array) -> FloatArray:
+        """Return the inner products of the rows minus ``centre``, in float64; the caller may modify the result."""
+
+
+class DesignHere(Design, Protocol):
+    """A design in memory, some of whose rows can be read without the others."""
+
+    def rows(self, which: Array | slice) -> Array:
+        """Return some rows, in the dtype of the design."""
+
+
+class Matrix:
+    """A design in memory; never modified."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.shape: tuple[int, int] = (len(array), array.shape[1])
+        self.dtype = array.dtype
+
+    def here(self) -> Array:
+        """Return the array."""
+        return self._array
+
+    def rows(self, which: Array | slice) -> Array:
+        """Return some rows."""
+        return self._array[which]
+
+    def weighted_sum(self, weights: Array) -> FloatArray:
+        """Return ``sum_i weights_i z_i``, in float64."""
+        from .numba_kernels import combine
+
+        def add_up(part: slice) -> FloatArray:
+            total = np.zeros(self.shape[1])
+            combine(self._array[part], weights[part], total)
+            return total
+
+        return sum_over_parts(add_up, self.shape[0], self._array.nbytes)
+
+    def products(self, vector: Array) -> FloatArray:
+        """Return ``z_i . vector`` for every row, in float64."""
+        from .numba_kernels import multiply
+
+        products = np.empty(self.shape[0])
+        factor = np.ascontiguousarray(vector)
+
+        def multiply_part(part: slice) -> None:
+            multiply(self._array[part], factor, products[part])
+
+        over_parts(multiply_part, self.shape[0], self._array.nbytes)
+        return products
+
+    def gram(self, centre: Array) -> FloatArray:
+        """Return the inner products of the rows minus ``centre``, summed in float64 over chunks of columns."""
+        n_samples, width = self.shape
+
+        def add_up(part: slice) -> FloatArray:
+            total = np.zeros((n_samples, n_samples))
+            for columns in slices(part, max(1, tuning.GRAM_ENTRIES // n_samples)):
+                chunk = np.subtract(self._array[:, columns], centre[columns], dtype=np.float64)
+                total += chunk @ chunk.T
+            return total
+
+        return sum_over_parts(add_up, width, self._array.nbytes)
+
+
+class Piece:
+    """Columns of a design: another design times a factor, with rows for the samples that it lacks.
+
+    Parameters
+    ----------
+    design : Design
+    n_rows : int
+        Number of rows, including those that the design lacks.
+    factor : float
+    present : ndarray of int, optional
+        The rows that the design has, in ascending order; all of them by default.
+    shares : ndarray, optional
+        Weights of these rows that sum to one: the others are their weighted mean. Zero by default.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        n_rows: int,
+        factor: float = 1.0,
+        present: Array | None = None,
+        shares: Array | None = None,
+    ) -> None:
+        self.shape = (n_rows, design.shape[1])
+        self.dtype = design.dtype
+        self._design = design
+        self._factor = factor
+        self._present = present
+        self._missing = np.empty(0, int) if present is None else np.setdiff1d(np.arange(n_rows), present)
+        self._fill = np.zeros(design.shape[1])
+        if len(self._missing) and shares is not None:
+            self._fill = design.weighted_sum(shares)
+        self._gram: tuple[Array, FloatArray] | None = None  # of the last centre
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether `rows` can be used."""
+        return hasattr(self._design, "rows")
+
+    def here(self) -> Array:
+        """Return all rows."""
+        return self._with_missing(self._factor * self._design.here())
+
+    def rows(self, which: Array | slice) -> Array:
+        """Return some rows, if the design is in memory."""
+        design: Any = self._design
+        if self._present is None:
+            return self._scaled(design.rows(which))
+        asked = np.arange(self.shape[0])[which]
+        places = np.searchsorted(self._present, asked)
+        known = ~np.isin(asked, self._missing)
+        rows = np.empty((len(asked), self.shape[1]), self.dtype)
+        rows[known] = self._scaled(design.rows(places[known]))
+        rows[~known] = self._factor * self._fill
+        return rows
+
+    def _scaled(self, rows: Array) -> Array:
+        return rows if self._factor == 1.0 else np.multiply(rows, self._factor, dtype=self.dtype)
+
+    def _with_missing(self, own: Array) -> Array:
+        if self._present is None:
+            return own
+        rows = np.empty((self.shape[0], *own.shape[1:]), own.dtype)
+        rows[self._present] = own
+        rows[self._missing] = self._factor * self._fill
+        return rows
+
+    def weighted_sum(self, weights: Array) -> FloatArray:
+        """Return ``sum_i weights_i z_i``, in float64."""
+        if self._present is None:
+            return self._factor * self._design.weighted_sum(weights)
+        total = self._design.weighted_sum(weights[self._present]) + weights[self._missing].sum() * self._fill
+        return self._factor * total
+
+    def products(self, vector: Array) -> FloatArray:
+        """Return ``z_i . vector`` for every row, in float64."""
+        own = self._design.products(vector)
+        if self._present is not None:
+            every = np.empty(self.shape[0])
+            every[self._present], every[self._missing] = own, float(self._fill @ vector)
+            own = every
+        return self._factor * own
+
+    def gram(self, centre: Array) -> FloatArray:
+        """Return the inner products of the rows minus ``centre``; must not be modified, since it is kept."""
+        if self._gram is None or not np.array_equal(self._gram[0], centre):
+            self._gram = (centre.copy(), self._new_gram(centre / self._factor) * self._factor**2)
+        return self._gram[1]
+
+    def _new_gram(self, centre: Array) -> FloatArray:
+        own = self._design.gram(centre)
+        if self._present is None:
+            return own
+        rest = self._fill - centre  # zero but for rounding where the centre is the mean
+        along = self._design.products(rest) - float(centre @ rest)
+        total = np.empty((self.shape[0],) * 2)
+        total[np.ix_(self._present, self._present)] = own
+        total[np.ix_(self._present, self._missing)] = along[:, None]
+        total[np.ix_(self._missing, self._present)] = along
+        total[np.ix_(self._missing, self._missing)] = float(rest @ rest)
+        return total
+
+
+class Stacked:
+    """Several designs side by side, none of which is copied."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._ends = np.cumsum([piece.shape[1] for piece in pieces])
+        self.shape: tuple[int, int] = (pieces[0].shape[0], int(self._ends[-1]))
+        self.dtype = max(pieces, key=lambda piece: piece.shape[1]).dtype  # where most of the time goes
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether `rows` can be used."""
+        return all(piece.in_memory for piece in self._pieces)
+
+    def _split(self, vector: Array) -> list[Array]:
+        return np.split(vector, self._ends[:-1])
+
+    def here(self) -> Array:
+        """Return the whole matrix."""
+        return np.hstack([piece.here() for piece in self._pieces], dtype=self.dtype, casting="same_kind")
+
+    def rows(self, which: Array | slice) -> Array:
+        """Return some rows, if all designs are in memory."""
+        return np.hstack([piece.rows(which) for piece in self._pieces], dtype=self.dtype, casting="same_kind")
+
+    def weighted_sum(self, weights: Array) -> FloatArray:
+        """Return ``sum_i weights_i z_i``, in float64."""
+        return np.concatenate([piece.weighted_sum(weights) for piece in self._pieces])
+
+    def products(self, vector: Array) -> FloatArray:
+        """Return ``z_i . vector`` for every row, in float64."""
+        parts = zip(self._pieces, self._split(vector), strict=True)
+        total = np.zeros(self.shape[0])
+        for piece, part in parts:
+            total += piece.products(part)
+        return total
+
+    def gram(self, centre: Array) -> FloatArray:
+        """Return the inner products of the rows minus ``centre``: the sum of those of the pieces."""
+        total = np.zeros((self.shape[0],) * 2)
+        for piece, part in zip(self._pieces, self._split(centre), strict=True):
+            total += piece.gram(part)
+        return total
+
+
+def is_here(design: Design) -> TypeGuard[DesignHere]:
+    """Return whether some rows of a design can be read without the others."""
+    return isinstance(design, Matrix) or (isinstance(design, Stacked) and design.in_memory)

@@ -1,0 +1,121 @@
+"""Division of a multi-class problem into binary ones, and their combination into one decision function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.utils import column_or_1d
+
+from ..runtime import Array, dtype_of, like, namespace
+
+
+@dataclass(frozen=True)
+class BinaryProblem:
+    """The samples and signs of one binary problem.
+
+    Attributes
+    ----------
+    negative, positive : int
+        Class indices; ``negative`` is -1 for all other classes.
+    rows : ndarray of int or None
+        Samples of the problem, in ascending order; None for all of them.
+    signs : ndarray of shape (n_rows,)
+        1 for the positive class, -1 otherwise.
+    """
+
+    negative: int
+    positive: int
+    rows: Array | None
+    signs: Array
+
+    def weighted(self, weights: Array) -> tuple[BinaryProblem, Array]:
+        """Return the problem without samples of weight zero, and the normalised weights of the others.
+
+        The normalised weights are positive and sum to one.
+        """
+        rows, signs = self.rows, self.signs
+        if not np.all(weights > 0):
+            rows = np.arange(len(weights)) if rows is None else rows
+            kept = weights[rows] > 0
+            rows, signs = rows[kept], signs[kept]
+        chosen = weights if rows is None else weights[rows]
+        return replace(self, rows=rows, signs=signs), chosen / chosen.sum()
+
+    def within(self, rows: Array) -> BinaryProblem:
+        """Return the same problem for a larger array, in which its samples are the given rows."""
+        return replace(self, rows=rows if self.rows is None else rows[self.rows])
+
+
+def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryProblem]:
+    """Return the binary problems for class indices ``codes``.
+
+    Two classes give one problem, whose positive class is the second. ``"ovo"`` gives one for every pair (i, j), i < j,
+    in scikit-learn's order, with the later class positive; ``"ovr"`` one for every class.
+    """
+    if n_classes == 2:
+        return [BinaryProblem(0, 1, None, _signs(codes == 1))]
+    if scheme == "ovr":
+        return [BinaryProblem(-1, k, None, _signs(codes == k)) for k in range(n_classes)]
+    problems = []
+    for i, j in combinations(range(n_classes), 2):
+        rows = np.flatnonzero((codes == i) | (codes == j))
+        problems.append(BinaryProblem(i, j, rows, _signs(codes[rows] == j)))
+    return problems
+
+
+def problem_classes(classes: Array, scheme: str) -> list[tuple[Any, Any]]:
+    """Return (negative, positive) class of each binary problem, in the order of `binary_problems`.
+
+    The negative class of "ovr" is called "rest".
+    """
+    labels = classes.tolist()
+    return [
+        ("rest" if problem.negative < 0 else labels[problem.negative], labels[problem.positive])
+        for problem in binary_problems(np.empty(0, int), len(labels), scheme)
+    ]
+
+
+def class_codes(y: Any, classes: Array) -> Array:
+    """Return the index of each label in the sorted ``classes``; raise ValueError for unknown labels."""
+    labels = column_or_1d(y)
+    unknown = np.setdiff1d(labels, classes)
+    if unknown.size:
+        known = classes.tolist()
+        raise ValueError(f"y holds labels that were not seen in fit: {unknown.tolist()}; the known ones are {known}")
+    return np.searchsorted(classes, labels)
+
+
+def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:
+    """Return the decision function, given one score per binary problem.
+
+    One-vs-one counts votes and adds the summed scores squeezed into (-1/3, 1/3), so that they only break ties between
+    classes with equally many votes: the rule of scikit-learn's ``SVC(break_ties=True)``. As with two classes, the later
+    class needs a positive score; a score of 0 goes to the earlier one.
+    """
+    if n_classes == 2:
+        return scores[:, 0]
+    if scheme == "ovr":
+        return scores
+    xp = namespace(scores)
+    pairs = np.array(list(combinations(range(n_classes), 2)))
+    earlier, later = (like(np.eye(n_classes)[pairs[:, side]], scores, dtype_of(scores)) for side in (0, 1))
+    won = xp.astype(scores > 0, scores.dtype)
+    votes = (1 - won) @ earlier + won @ later
+    sums = scores @ (later - earlier)
+    return votes + sums / (3 * (xp.abs(sums) + 1))
+
+
+def predicted_codes(decisions: Any) -> Any:
+    """Return the index of the predicted class, from the sign of one score or the largest of several.
+
+    Ties (a single score of 0, or several equal maxima) go to the earlier class.
+    """
+    xp = namespace(decisions)
+    return xp.astype(decisions > 0, xp.int64) if decisions.ndim == 1 else xp.argmax(decisions, axis=1)
+
+
+def _signs(positive: Array) -> Array:
+    return np.where(positive, 1.0, -1.0)

@@ -1,0 +1,93 @@
+"""The paper's objective (Eq. 7), the optimisation problem of one binary problem, and optimality certificates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+
+import numpy as np
+
+from ..runtime import Array, FloatArray
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The parameters of Eq. 7 and the sample weights.
+
+    Attributes
+    ----------
+    lam, mu1, mu2 : float
+        The paper's lambda, mu_1 and mu_2, for samples that have not been rescaled.
+    weights : ndarray of shape (n_samples,)
+        Non-negative, summing to one; ``1/N`` each without sample weights.
+    """
+
+    lam: float
+    mu1: float
+    mu2: float
+    weights: FloatArray
+
+    def value(self, squared_norm: float, margins: Array) -> float:
+        """Return the value of Eq. 7 for a weight with this squared norm and these margins."""
+        mean = float(self.weights @ margins)
+        variance = float(self.weights @ (margins - mean) ** 2)
+        hinge = float(self.weights @ np.maximum(0.0, 1.0 - margins))
+        return 0.5 * squared_norm + self.mu1 * variance - self.mu2 * mean + self.lam * hinge
+
+
+@dataclass(frozen=True)
+class MarginProblem:
+    """The optimisation problem of one binary problem, without its samples: minimise Eq. 7 over weight and intercept.
+
+    Attributes
+    ----------
+    signs : ndarray of shape (n_samples,)
+        The labels t_i, 1 or -1.
+    objective : Objective
+    bias_scale : float
+        Zero for no intercept. Otherwise the intercept b' of the centred samples is penalised by
+        ``1/2 (b' / bias_scale)^2``.
+    """
+
+    signs: FloatArray
+    objective: Objective
+    bias_scale: float
+
+    def __len__(self) -> int:
+        return len(self.signs)
+
+    def subset(self, rows: Array) -> MarginProblem:
+        """Return the problem restricted to some of the samples, with their weights renormalised."""
+        weights = self.objective.weights[rows]
+        objective = replace(self.objective, weights=weights / weights.sum())
+        return MarginProblem(self.signs[rows], objective, self.bias_scale)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal and dual value at one point, which bound its distance from the optimum.
+
+    Attributes
+    ----------
+    primal, dual : float
+        Values of Eq. 12 and of its dual; the optimum lies between them.
+    scale : float
+        Sum of the absolute values of the primal's terms, the unit of `relative_gap`. It equals the primal value if
+        ``mu2 = 0`` but, unlike it, cannot vanish or change sign.
+    """
+
+    primal: float
+    dual: float
+    scale: float
+
+    @property
+    def relative_gap(self) -> float:
+        """``|primal - dual| / scale``; infinite if one of the values is not finite.
+
+        No primal value is below a dual one but by rounding. As far as it is, the values say nothing about the solution,
+        so that its absolute value counts.
+        """
+        gap = self.primal - self.dual
+        if not isfinite(gap):
+            return inf
+        return abs(gap) / self.scale if self.scale > 0 else 0.0

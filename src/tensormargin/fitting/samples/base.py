@@ -1,0 +1,226 @@
+"""The interface between a fit and its samples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...runtime import Array, tuning
+from ..designs import Design
+
+_TYPICAL_OF = 5
+_OFFSET_LOSS = 1e-4  # squared rounding error allowed for a common offset, in units of the spread
+
+
+def working_dtype(dtype: np.dtype) -> np.dtype:
+    """Return the floating dtype that holds samples of ``dtype`` without loss.
+
+    This is float32 for float32, float16, integers of up to 16 bits and booleans, and float64 for all others.
+    """
+    exact_in_single = np.can_cast(dtype, np.float32, casting="safe")
+    return np.dtype(np.float32 if exact_in_single else np.float64)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """First and second moments of weighted, signed samples.
+
+    Attributes
+    ----------
+    signed_mean : ndarray of shape (I_1, ..., I_M)
+        ``sum_i p_i t_i (Z_i - centre)``.
+    mean_square : float
+        ``sum_i p_i ||Z_i - centre||^2``.
+    factors : ndarray of shape (n_views,) or None
+        What each of several views is multiplied by; None for one tensor per sample.
+    """
+
+    signed_mean: Array
+    mean_square: float
+    factors: Array | None = None
+
+
+class NotFiniteError(ValueError):
+    """The samples or their squares are not finite."""
+
+
+@dataclass(frozen=True)
+class ViewFacts:
+    """What is known of each of several views after a fit.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (n_views,)
+        What the view was multiplied by.
+    mean_scores : ndarray of shape (n_views,)
+        Its mean score, by which samples that lack it are scored.
+    shares : ndarray of shape (n_views,)
+        Its share of the variance of the scores; see `shares_of_variance`.
+    """
+
+    factors: Array
+    mean_scores: Array
+    shares: Array
+
+
+def shares_of_variance(scores: Array, weights: Array) -> Array:
+    """Return ``Cov(s_v, s) / Var(s)`` for the scores s_v of each view (last axis) and their sum s.
+
+    They add up to one, and may be negative. If all samples have the same score, they are zero.
+    """
+    centred = scores - np.tensordot(weights / weights.sum(), scores, 1)
+    total = centred.sum(axis=-1)
+    variance = np.tensordot(weights, total**2, 1)
+    covariances = np.tensordot(weights, centred * total[..., None], 1)
+    variance = np.asarray(variance)[..., None]
+    return np.divide(covariances, variance, out=np.zeros_like(covariances), where=variance > 0)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over samples minus a pivot: weighted, weighted with signs, and weighted squared norms."""
+
+    weighted: Array
+    signed: Array
+    squares: float
+
+    def moments(self, weights: Array, signs: Array, centred: bool, shape: tuple[int, ...]) -> Moments:
+        """Return the moments about the mean of the samples (about zero if not ``centred``)."""
+        signed, square = self.signed, self.squares
+        if centred:
+            signed = signed - float(weights @ signs) * self.weighted
+            square -= float(self.weighted @ self.weighted)
+        return Moments(signed.reshape(shape), max(square, 0.0))
+
+
+class Samples(ABC):
+    """N tensors of one shape that can be contracted.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of one sample.
+    dtype : dtype
+        Dtype of the computations.
+    pivot : ndarray of shape (I_1, ..., I_M) or None
+        Tensor subtracted from every sample after `first_pass`, if that decided so.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    pivot: Array | None = None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of all samples."""
+        return len(self) * prod(self.shape)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the samples are in host memory, so that `matrix` can be used."""
+        return False
+
+    def matrix(self) -> Array:
+        """Return the samples as rows of an N x prod(I) matrix; a view if possible."""
+        raise NotImplementedError  # for samples `in_memory`
+
+    @cached_property
+    def columns(self) -> Array:
+        """The samples as columns, in float64: compiled code then makes every step for all samples in one go."""
+        return np.ascontiguousarray(self.matrix().T, np.float64)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all samples in the dtype of the computations."""
+        return self.n_entries * self.dtype.itemsize
+
+    @abstractmethod
+    def take(self, rows: Array) -> Samples:
+        """Return a subset of the samples (rows in ascending order), gathered in place."""
+
+    @abstractmethod
+    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
+        """Return the signed mean and the mean squared norm, and decide whether to subtract a pivot from now on.
+
+        Sums are taken relative to a typical sample, the pivot, so that a large common offset costs no digits.
+        """
+
+    def for_another_fit(self) -> Samples:
+        """Return the same samples, to be contracted by another fit at the same time."""
+        return self
+
+    @abstractmethod
+    def vary(self, centred: bool) -> bool:
+        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
+
+    @abstractmethod
+    def scores(self, weights: Array) -> Array:
+        """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
+
+    def view_facts(self, weight: Array) -> ViewFacts | None:
+        """Return what is known of each view after a fit; None for one tensor per sample."""
+        return None
+
+    @abstractmethod
+    def design(self, contraction: Any) -> Array | Design:
+        """Return the N x d design of a block, in memory or with the samples. The next call may overwrite it.
+
+        The contraction is a `Contraction`, or `SideBySide` for several views.
+        """
+
+    def side_by_side(self, contractions: Sequence[Any]) -> Array | Design:
+        """Return the designs of several contractions as one matrix in memory, without their removed directions."""
+        designs = ((one, self.design(one)) for one in contractions)
+        return np.hstack(
+            [one.projected(part if isinstance(part, np.ndarray) else part.here()) for one, part in designs]
+        )
+
+
+def typical_rows(count: int) -> Array:
+    """Return the rows of the few samples whose entrywise median is the pivot.
+
+    The median is robust if one of them is an outlier.
+    """
+    return np.unique(np.linspace(0, count - 1, _TYPICAL_OF).astype(int))
+
+
+def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> bool:
+    """Return whether a common offset is so large that rounding would blur the differences between samples.
+
+    For small samples, where subtracting it is cheap, any offset larger than the spread counts: libraries that sum in a
+    different order then agree as if there were no offset.
+    """
+    offset = float(np.sum(pivot.astype(np.float64) ** 2))
+    if samples.n_entries <= tuning.FEW_ENTRIES:
+        return offset > mean_square
+    return bool(offset * np.finfo(samples.dtype).eps > _OFFSET_LOSS * mean_square)
+
+
+def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:
+    """Return whether squared norms are within the range of the dtype."""
+    limits = np.finfo(dtype)
+    smallest, largest = float(limits.tiny) / float(limits.eps), float(limits.max) / n_samples
+    return smallest <= moments.mean_square <= largest
+
+
+def reject_out_of_range(samples: Samples, moments: Moments, centred: bool, name: str) -> None:
+    """Raise for squared norms outside the range of a dtype, unless they are zero because all samples are equal."""
+    if not moments.mean_square < 1.0:
+        raise NotFiniteError(
+            f"the samples' squared norms overflow {name}; divide X by a constant or pass float64 without NaN"
+        )
+    if samples.vary(centred):
+        raise ValueError(
+            f"the samples' mean squared norm is {moments.mean_square:.1e}, too small for {name}; multiply X by a "
+            "constant or pass float64"
+        )

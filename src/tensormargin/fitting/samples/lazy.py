@@ -1,0 +1,494 @@
+"""Samples in a Dask array, contracted on the workers and never transferred to the caller.
+
+On a worker a chunk is a `MemorySamples`; this module sends the same call to all chunks and combines the results. A half
+contraction stays on the workers as long as the blocks of the other half share it. The design of a block is transferred,
+part by part, into one array.
+
+Everything that stays on the workers is a persisted collection, never scattered data: the scheduler knows how to
+recompute each part, back to reading the chunk, if a worker is lost. Under Dask's single-machine schedulers the same
+graphs run in the caller's process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from threading import Lock
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.core import flatten
+
+from ...runtime import Array, FloatArray, arriving, available_bytes, client_in_use, computed, gathered, slices, tuning
+from ..contractions import Contraction
+from ..designs import Design, Matrix
+from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
+from .memory import MemorySamples, contract_around, same_matrices
+
+_THRESHOLD = "distributed.admin.large-graph-warning-threshold"
+
+_configuring = Lock()
+
+
+class LazySamples(Samples):
+    """Samples in a Dask array that is chunked along the samples only.
+
+    Parameters
+    ----------
+    array : dask.array.Array of shape (n_total, I_1, ..., I_M)
+    layout : Layout
+        Which samples are used, and in which dtype.
+    pivot : ndarray of shape (I_1, ..., I_M), optional
+        The tensor that has been subtracted from the samples in ``array``.
+    origin : dask.array.Array, optional
+        The collection that ``array`` is computed from. A reference is kept (as for a half contraction), so that the
+        scheduler does not release data sent to the workers before it has seen the tasks that need it.
+    """
+
+    def __init__(
+        self, array: da.Array, layout: Layout, pivot: Array | None = None, origin: da.Array | None = None
+    ) -> None:
+        self._array = array
+        self._layout = layout
+        self._known = sent(layout)
+        self.shape = tuple(array.shape[1:])
+        self.dtype = layout.dtype
+        self.pivot = pivot
+        self._shift: Any = None  # the pivot on the workers, if it still has to be subtracted
+        self._question: tuple[str, Sequence[Array], Any] = ("", (), None)
+        self._answer: da.Array | None = None
+        self._origin = origin
+
+    @classmethod
+    def of(cls, X: da.Array, rows: Array | None = None, dtype: np.dtype | None = None) -> LazySamples:
+        """Return all samples of an array, or some of its rows (in ascending order)."""
+        return cls(X, Layout.of(X.chunks[0], rows, working_dtype(X.dtype) if dtype is None else dtype))
+
+    def __len__(self) -> int:
+        return int(self._layout.bounds[-1])
+
+    def take(self, rows: Array) -> LazySamples:
+        """Return a subset of the samples, gathered and kept on the workers."""
+        lengths = np.diff(np.searchsorted(rows, self._layout.bounds))
+        asked = sent(rows)
+        parts = self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=asked)
+        parts = parts.rechunk({0: _merged(parts.chunks[0], prod(self.shape) * self.dtype.itemsize)}, method="tasks")
+        (held,) = dask.persist(parts)
+        return LazySamples(held, Layout.of(held.chunks[0], None, self.dtype), self.pivot, parts)
+
+    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
+        """Return the signed mean and the mean squared norm, and decide whether to subtract a pivot from now on.
+
+        Apart from the few samples that give the pivot, this takes one pass. The pivot is subtracted in float64 from
+        samples that are rounded to another dtype; from others only if their offset would cost digits.
+        """
+        as_it_is = self.as_it_is
+        typical: Any = dask.persist(self.typical())[0] if centred else None
+        if typical is not None and not as_it_is:
+            self.subtract(typical)
+        asked = sent((weights, weights * signs))
+        width = 2 * prod(self.shape) + 1
+        total = self.total(_sums, (width,), weights=asked, less=typical if as_it_is else None)
+        sums = Sums(total[: width // 2], total[width // 2 : -1], float(total[-1]))
+        moments = sums.moments(weights, signs, centred, self.shape)
+        if centred and as_it_is and offset_costs_digits(computed(typical)[0], moments.mean_square, self):
+            self.subtract(dask.delayed(np.ndarray.astype)(typical, self.dtype))
+        return moments
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the samples are stored in the dtype of the computations."""
+        return bool(self._array.dtype == self.dtype)
+
+    @property
+    def bounds(self) -> Array:
+        """Positions of the first sample of each chunk, and the number of samples."""
+        return self._layout.bounds
+
+    def typical(self) -> Any:
+        """Return the entrywise median of a few samples, not computed yet."""
+        starts = np.concatenate([[0], np.cumsum(self._array.chunks[0])])
+        places = [int(starts[number]) + row for number, row in map(self._layout.find, typical_rows(len(self)))]
+        few = da.concatenate([self._array[k : k + 1] for k in places]).rechunk({0: -1})
+        typical = few.map_blocks(_median, chunks=((1,), *few.chunks[1:]), meta=_nothing(few.ndim, np.float64))[0]
+        return typical.to_delayed().item()
+
+    def subtract(self, pivot: Any) -> None:
+        """Subtract a pivot, which is delayed, from every sample that is read from now on."""
+        (self._shift,) = dask.persist(pivot)
+        self.pivot = np.asarray(computed(self._shift)[0])
+
+    def vary(self, centred: bool) -> bool:
+        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
+        reference = sent(computed(self.take(np.array([0]))._array)[0][0]) if centred else 0.0
+        answers = self.on_chunks(_vary, (1,), np.dtype(bool), self._layout.ones, reference=reference)
+        return bool(_gathered(answers).any())
+
+    def scores(self, weights: Array) -> Array:
+        """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
+        return _gathered(self.lazy_scores(weights))
+
+    def lazy_scores(self, weights: Array) -> da.Array:
+        """Return `scores` as a Dask array, not computed yet; all axes but the first two have length 1."""
+        asked = sent(weights)
+        return self.on_chunks(_scores, (len(weights),), np.result_type(weights, self.dtype), weights=asked)
+
+    def design(self, contraction: Contraction) -> Array | Design:
+        """Return the design of a block; for a full weight it stays on the workers."""
+        if contraction.is_whole:
+            return ChunkedDesign(self)
+        asked = sent(replace(contraction, matrices=()))
+        if not contraction.matrices:  # samples of order 1 have no tail, so blocks share nothing
+            return _gathered(self.on_chunks(_designed, (contraction.width,), self.dtype, contraction=asked))
+        partial = self._partial(contraction.half, contraction.matrices)
+        chunks = (partial.chunks[0], (contraction.width,), *partial.chunks[2:])
+        meta = _nothing(partial.ndim, self.dtype)
+        return _gathered(partial.map_blocks(_around, contraction=asked, chunks=chunks, meta=meta))
+
+    def side_by_side(self, contractions: Sequence[Contraction]) -> Array:
+        """Return the designs of several contractions as one matrix, in one pass over the samples."""
+        width = sum(contraction.width for contraction in contractions)
+        asked = sent(tuple(contractions))
+        return _gathered(self.on_chunks(_side_by_side, (width,), self.dtype, contractions=asked))
+
+    def _partial(self, half: str, matrices: Sequence[Array]) -> da.Array:
+        """Return the samples with one half contracted, on the workers; cached and reused for equal matrices."""
+        known, known_matrices, _ = self._question
+        if self._answer is None or half != known or not same_matrices(known_matrices, matrices):
+            self._answer = None  # frees the workers' memory before the next one is computed
+            kept = prod(self.shape) // prod(len(matrix) for matrix in matrices)
+            width = kept * prod(matrix.shape[1] for matrix in matrices)
+            parts = self.on_chunks(_half, (width,), self.dtype, asked=sent((half, matrices)))
+            self._question = (half, matrices, parts)
+            (self._answer,) = dask.persist(parts)
+        return self._answer
+
+    def combined(self, factors: Array) -> FloatArray:
+        """Return ``sum_i factors_ki z_i`` for each row of ``factors``, as rows of flattened samples."""
+        width = prod(self.shape)
+        step = max(1, tuning.PART_BYTES // (8 * width))
+        rows = [
+            self.total(_combined, (len(factors[some]) * width,), factors=sent(factors[some])).reshape(-1, width)
+            for some in slices(slice(0, len(factors)), step)
+        ]
+        return np.concatenate(rows)
+
+    def on_chunks(
+        self,
+        function: Callable[..., Array],
+        tail: tuple[int, ...],
+        dtype: Any,
+        lengths: Array | None = None,
+        **asked: Any,
+    ) -> da.Array:
+        """Return the lazy results of a function for the samples of each chunk, concatenated along the first axis.
+
+        Parameters
+        ----------
+        function : callable
+            ``(samples, where, **asked) -> ndarray``, with the chunk's samples and their positions among all samples.
+        tail : tuple of int
+            Shape of the results without their first axis; axes of length 1 are appended.
+        dtype : dtype
+        lengths : ndarray of int, optional
+            Lengths of the results' first axis, by default the number of samples in each chunk. Chunks with an empty
+            result are not read.
+        **asked
+            Further arguments, the same for all chunks.
+        """
+        lengths = np.diff(self._layout.bounds) if lengths is None else lengths
+        tail = (*tail, *[1] * (self._array.ndim - 1 - len(tail)))  # same ndim, so that Dask fuses it with reading
+        answers = self._array.map_blocks(
+            _answer,
+            function=function,
+            layout=self._known,
+            pivot=self._shift,
+            **asked,
+            token=f"tensormargin{function.__name__}",
+            chunks=(tuple(lengths.tolist()), *((size,) for size in tail)),
+            meta=_nothing(self._array.ndim, dtype),
+        )
+        touched = np.flatnonzero(lengths)
+        return answers if len(touched) == len(lengths) else answers.blocks[touched.tolist()]
+
+    def total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> FloatArray:
+        """Return the sum of a function's results (of length 1) over all chunks, computed on the workers."""
+        return _gathered(self.lazy_total(function, shape, **asked)).ravel()
+
+    def lazy_total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> da.Array:
+        """Return this sum as a Dask array, not computed yet."""
+        return _sum(self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **asked))
+
+
+class ChunkedDesign:
+    """The samples as rows of a matrix that stays on the workers (a `tensormargin.fitting.designs.Design`)."""
+
+    def __init__(self, samples: LazySamples) -> None:
+        self._samples = samples
+        self.shape = (len(samples), prod(samples.shape))
+        self.dtype = samples.dtype
+
+    def here(self) -> Array:
+        """Return the whole matrix."""
+        return _gathered(self._rows())
+
+    def _rows(self) -> da.Array:
+        rows = self._samples.on_chunks(_flat, self.shape[1:], self.dtype)
+        return rows[(slice(None), slice(None), *[0] * (rows.ndim - 2))]
+
+    def weighted_sum(self, weights: Array) -> FloatArray:
+        """Return ``sum_i weights_i z_i``, computed on the workers."""
+        return self._samples.total(_weighted_sum, self.shape[1:], weights=sent(weights))
+
+    def products(self, vector: Array) -> FloatArray:
+        """Return ``z_i . vector`` for every row."""
+        products = self._samples.on_chunks(_products, (1,), np.dtype(np.float64), vector=sent(vector))
+        return _gathered(products).ravel()
+
+    def gram(self, centre: Array) -> FloatArray:
+        """Return the inner products of the rows minus ``centre``, summed over slabs of columns on the workers.
+
+        A slab holds some columns of all samples, so every entry moves between workers once; multiplying each chunk with
+        every other one would move all chunks to all workers.
+        """
+        n_samples, width = self.shape
+        if client_in_use() is None:
+            return self._gram_here(centre)
+        columns = min(width, max(n_samples, tuning.SLAB_BYTES // (n_samples * self.dtype.itemsize)))
+        slabs = self._rows().rechunk((n_samples, columns), method="tasks").T
+        parts = slabs.map_blocks(
+            _slab_gram,
+            centre=sent(centre),
+            columns=columns,
+            chunks=((1,) * slabs.numblocks[0], (n_samples,), (n_samples,)),
+            new_axis=2,
+            meta=_nothing(3, np.float64),
+        )
+        return _gathered(_sum(parts))
+
+    def _gram_here(self, centre: Array) -> FloatArray:
+        """Return the same without a cluster, where all slabs together need not fit into memory: one after the other."""
+        n_samples, width = self.shape
+        most = max(tuning.ROUND_LEAST_BYTES, tuning.LOADED_SHARE * available_bytes())
+        columns = int(min(width, max(1, most // (n_samples * self.dtype.itemsize))))
+        total = np.zeros((n_samples, n_samples))
+        for where in slices(slice(0, width), columns):
+            slab = self._samples.on_chunks(_slab, (where.stop - where.start,), self.dtype, columns=where)
+            total += Matrix(_gathered(slab)).gram(centre[where])
+        return total
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which samples each chunk holds.
+
+    Attributes
+    ----------
+    rows : tuple of ndarray of int or None
+        The used samples of each chunk, as rows of the chunk; None for all.
+    bounds : ndarray of int
+        Chunk k holds the samples from ``bounds[k]`` to ``bounds[k + 1]``, counting used samples only.
+    dtype : dtype
+        Dtype of the computations.
+    """
+
+    rows: tuple[Array | None, ...]
+    bounds: Array
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], rows: Array | None, dtype: np.dtype) -> Layout:
+        """Return the layout for chunks of these lengths, using all samples or some rows (in ascending order)."""
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        if rows is None:
+            return cls((None,) * len(lengths), starts, dtype)
+        bounds = np.searchsorted(rows, starts)
+        within = [rows[a:b] - start for (a, b), start in zip(pairwise(bounds), starts, strict=False)]
+        return cls(tuple(within), bounds, dtype)
+
+    @property
+    def ones(self) -> Array:
+        """One for each chunk that has samples, zero for the others."""
+        return np.minimum(np.diff(self.bounds), 1)
+
+    def find(self, position: int) -> tuple[int, int]:
+        """Return the index of the chunk that holds a sample, and the sample's row in it."""
+        number = int(np.searchsorted(self.bounds, position, side="right")) - 1
+        rows, row = self.rows[number], int(position - self.bounds[number])
+        return number, row if rows is None else int(rows[row])
+
+
+# Functions that run on the workers
+
+
+def _answer(
+    chunk: Array,
+    function: Callable[..., Array],
+    layout: Layout,
+    pivot: Array | None,
+    block_id: Any = None,
+    **asked: Any,
+) -> Array:
+    """Return the result of a function for the samples of a chunk."""
+    number = block_id[0]
+    samples = MemorySamples(np.asarray(chunk), layout.rows[number], layout.dtype, pivot)
+    answer = function(samples, slice(layout.bounds[number], layout.bounds[number + 1]), **asked)
+    return _with_axes(answer, chunk.ndim)
+
+
+def _with_axes(answer: Array, count: int) -> Array:
+    """Return an array with axes of length 1 appended, up to ``count`` axes."""
+    return answer.reshape(answer.shape + (1,) * (count - answer.ndim))
+
+
+def _half(samples: MemorySamples, where: slice, asked: tuple[str, Sequence[Array]]) -> Array:
+    return samples.partial(*asked)
+
+
+def _around(partial: Array, contraction: Contraction) -> Array:
+    return _with_axes(contract_around(partial, contraction.size, contraction.kernel), partial.ndim)
+
+
+def _designed(samples: MemorySamples, where: slice, contraction: Contraction) -> Array:
+    return samples.design(contraction)
+
+
+def _side_by_side(samples: MemorySamples, where: slice, contractions: Sequence[Contraction]) -> Array:
+    return np.asarray(samples.side_by_side(contractions))
+
+
+def _scores(samples: MemorySamples, where: slice, weights: Array) -> Array:
+    return samples.scores(weights)
+
+
+def _taken(samples: MemorySamples, where: slice, rows: Array) -> Array:
+    first, last = np.searchsorted(rows, (where.start, where.stop))
+    return samples.take(rows[first:last] - where.start).matrix().reshape(-1, *samples.shape)
+
+
+def _sums(samples: MemorySamples, where: slice, weights: tuple[Array, Array], less: Array | None) -> Array:
+    plain, signed = weights
+    with np.errstate(over="ignore", invalid="ignore"):  # shows up in the moments
+        sums = samples.add_up(plain[where], signed[where], np.zeros(samples.shape) if less is None else less)
+    return np.concatenate([sums.weighted, sums.signed, [sums.squares]])[None]
+
+
+def _combined(samples: MemorySamples, where: slice, factors: Array) -> Array:
+    own, total = factors[:, where], np.zeros((len(factors), prod(samples.shape)))
+    for part, tensors in samples.chunks():
+        total += own[:, part] @ tensors.reshape(len(tensors), -1).astype(np.float64, copy=False)
+    return total.reshape(1, -1)
+
+
+def _vary(samples: MemorySamples, where: slice, reference: Array | float) -> Array:
+    return np.array([[samples.differ(reference)]])
+
+
+def _flat(samples: MemorySamples, where: slice) -> Array:
+    return samples.matrix()
+
+
+def _slab(samples: MemorySamples, where: slice, columns: slice) -> Array:
+    return np.ascontiguousarray(samples.matrix()[:, columns])
+
+
+def _weighted_sum(samples: MemorySamples, where: slice, weights: Array) -> Array:
+    return Matrix(samples.matrix()).weighted_sum(weights[where])[None]
+
+
+def _products(samples: MemorySamples, where: slice, vector: Array) -> Array:
+    return Matrix(samples.matrix()).products(vector)[:, None]
+
+
+def _slab_gram(slab: Array, centre: Array, columns: int, block_id: Any = None) -> Array:
+    first = columns * block_id[0]
+    return Matrix(slab.T).gram(centre[first : first + len(slab)])[None]
+
+
+def _median(few: Array) -> Array:
+    return MemorySamples(few).typical()[None]
+
+
+def _add(parts: Array, axis: Any, keepdims: bool) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return parts.sum(axis=axis, keepdims=keepdims)
+
+
+# Transfer of arguments and results
+
+
+def sent(value: Any) -> Any:
+    """Return small data as a persisted object that all chunks share and the scheduler can send again."""
+    # Silences "large graph", which is intended. A setting made before distributed is imported would hide its defaults.
+    quietly = {_THRESHOLD: "1TiB"} if "distributed" in sys.modules else {}
+    with _configuring, dask.config.set(quietly):
+        return dask.persist(dask.delayed(value, traverse=False))[0]
+
+
+def _sum(parts: da.Array) -> da.Array:
+    """Return the sum over the first axis, by tree reduction."""
+    return da.reduction(parts, _add, _add, axis=0, dtype=parts.dtype, split_every=tuning.TREE)
+
+
+def _gathered(parts: da.Array) -> Array:
+    """Return a Dask array as a local matrix, filled as its parts arrive so that it is never held twice."""
+    out = np.empty((parts.shape[0], prod(parts.shape[1:])), parts.dtype)
+    rows = max(1, tuning.ARRIVING_BYTES // max(1, out[:1].nbytes))
+    pieces = [where for length in parts.chunks[0] for where in slices(slice(0, length), rows)]
+    parts = parts.rechunk({0: tuple(where.stop - where.start for where in pieces)}, method="tasks")
+    ends = np.cumsum(parts.chunks[0])
+    for number, part in _arriving(parts):
+        out[ends[number] - len(part) : ends[number]] = part.reshape(len(part), -1)
+    return out
+
+
+def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
+    """Yield the index and the value of each part, in any order, a few at a time."""
+    client = client_in_use()
+    if client is None:
+        blocks = list(parts.to_delayed().ravel())
+        for some in slices(slice(0, len(blocks)), tuning.CHUNKS_AT_ONCE):
+            yield from enumerate(dask.compute(*blocks[some]), some.start)
+        return
+    from distributed import futures_of
+
+    persisted = client.persist(parts)
+    numbers = {key: number for number, key in enumerate(flatten(persisted.__dask_keys__()))}
+    waiting = arriving(client, futures_of(persisted))
+    del persisted  # lets workers release a part once it has arrived
+    together = max(1, tuning.ARRIVING_BYTES * len(numbers) // max(1, parts.nbytes))
+    for done in waiting:
+        for some in slices(slice(0, len(done)), together):
+            arrived = gathered(client, done[some])
+            yield from zip([numbers[future.key] for future in done[some]], arrived, strict=True)
+
+
+def on_cluster_now() -> bool:
+    """Return whether Dask computes on a cluster rather than in this process."""
+    return client_in_use() is not None
+
+
+def in_chunks_here(X: da.Array) -> Array:
+    """Return a Dask array as a NumPy array, filled as its chunks arrive so that it is never held twice."""
+    return _gathered(X).reshape(X.shape)
+
+
+def _merged(lengths: Sequence[int], n_bytes: int) -> tuple[int, ...]:
+    """Return the lengths with neighbours merged while a part of samples of this size stays below `PART_BYTES`."""
+    merged: list[int] = []
+    for length in lengths:
+        if merged and (merged[-1] + length) * n_bytes <= tuning.PART_BYTES:
+            merged[-1] += length
+        else:
+            merged.append(length)
+    return tuple(merged)
+
+
+def _nothing(ndim: int, dtype: Any) -> Array:
+    """Return an empty array as Dask's ``meta``."""
+    return np.empty((0,) * ndim, dtype)

@@ -1,0 +1,188 @@
+"""Clusters of a map: connected entries above a threshold, with their peaks and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data import checked_affine, millimetres, rows_table
+from ..runtime import FloatArray
+
+SHARE = 0.5
+"""The default threshold, as a share of the largest absolute value. It is a choice for display, not a test."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Neighbouring entries of one sign above the threshold.
+
+    Attributes
+    ----------
+    peak : float
+        The entry of largest absolute value.
+    index : tuple of int
+        Its indices.
+    mm : tuple of float or None
+        Its place in millimetres, if there is an affine.
+    size : int
+        Number of entries.
+    volume : float or None
+        In cubic millimetres, if there is an affine.
+    """
+
+    peak: float
+    index: tuple[int, ...]
+    mm: tuple[float, ...] | None
+    size: int
+    volume: float | None
+
+
+@dataclass(frozen=True)
+class ClusterTable:
+    """Clusters of a map, those with the largest peaks first.
+
+    Attributes
+    ----------
+    threshold : float
+        Entries with at least this absolute value, and not zero, belong to clusters.
+    clusters : tuple of Cluster
+    signs : str
+        What positive values mean, if it is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import cluster_table
+    >>> table = cluster_table(np.array([0.0, 3.0, 2.0, 0.0, -4.0]), threshold=1.5)
+    >>> [(one.peak, one.index, one.size) for one in table]
+    [(-4.0, (4,), 1), (3.0, (1,), 2)]
+    """
+
+    threshold: float
+    clusters: tuple[Cluster, ...]
+    signs: str = ""
+
+    def __len__(self) -> int:
+        return len(self.clusters)
+
+    def __iter__(self) -> Iterator[Cluster]:
+        return iter(self.clusters)
+
+    def __getitem__(self, place: int) -> Cluster:
+        return self.clusters[place]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of `rows`."""
+        with_mm = any(one.mm is not None for one in self.clusters)
+        return [
+            "peak",
+            *(["x mm", "y mm", "z mm"] if with_mm else []),
+            "index",
+            "entries",
+            *(["mm³"] if with_mm else []),
+        ]
+
+    def rows(self) -> list[list[str]]:
+        """Return the clusters as text, one row each."""
+        return [
+            [
+                f"{one.peak:.3g}",
+                *([] if one.mm is None else [f"{place + 0.0:.1f}" for place in np.round(one.mm, 1)]),
+                ", ".join(map(str, one.index)),
+                str(one.size),
+                *([] if one.volume is None else [f"{one.volume:.0f}"]),
+            ]
+            for one in self.clusters
+        ]
+
+    def __repr__(self) -> str:
+        rows = [self.columns, *self.rows()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([f"{self._title}:", *lines])
+
+    def _repr_html_(self) -> str:
+        return rows_table(self._title, self.columns, self.rows())
+
+    @property
+    def _title(self) -> str:
+        signs = f"; {self.signs}" if self.signs else ""
+        return f"{len(self)} clusters of at least {self.threshold:.3g} in absolute value{signs}"
+
+
+def cluster_table(
+    map: Any, affine: Any = None, threshold: float | None = None, *, smallest: int = 1, signs: str = ""
+) -> ClusterTable:
+    """Return the clusters of a map, such as an activation pattern.
+
+    Entries belong together if they have the same sign and share a face. The threshold is for display and says nothing
+    about significance.
+
+    Parameters
+    ----------
+    map : array-like of shape (I_1, ..., I_M)
+        Entries that are not finite count as zero.
+    affine : array-like of shape (4, 4), optional
+        Of a volume (M = 3): maps indices to millimetres.
+    threshold : float, optional
+        Least absolute value; half of the largest one by default.
+    smallest : int, default=1
+        Least number of entries of a cluster.
+    signs : str, optional
+        What positive values mean, to be written above the table: "positive: house against face".
+
+    Returns
+    -------
+    ClusterTable
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import cluster_table
+    >>> pattern = np.zeros((4, 4, 4))
+    >>> pattern[1, 1, 1:3], pattern[3, 3, 3] = [5.0, 3.0], -4.0
+    >>> cluster_table(pattern, np.diag([2, 2, 2, 1]))
+    2 clusters of at least 2.5 in absolute value:
+    peak  x mm  y mm  z mm    index  entries  mm³
+       5   2.0   2.0   2.0  1, 1, 1        2   16
+      -4   6.0   6.0   6.0  3, 3, 3        1    8
+    """
+    values = np.nan_to_num(np.asarray(map, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    if values.ndim == 0 or not values.size:
+        raise ValueError(f"a map needs at least one mode and one entry; got an array of shape {values.shape}")
+    if affine is not None:
+        if values.ndim != 3:
+            raise ValueError(f"only a volume with three modes has an affine; got a map of shape {values.shape}")
+        affine = checked_affine(affine)
+    least = SHARE * float(np.abs(values).max()) if threshold is None else float(threshold)
+    if not least >= 0:
+        raise ValueError(f"threshold must be a number of at least 0; got threshold={threshold!r}")
+    found = [one for sign in (1, -1) for one in _of_one_sign(values, sign, least, affine) if one.size >= smallest]
+    return ClusterTable(least, tuple(sorted(found, key=lambda one: (-abs(one.peak), one.index))), signs)
+
+
+def _of_one_sign(values: FloatArray, sign: int, least: float, affine: FloatArray | None) -> list[Cluster]:
+    from scipy.ndimage import label, maximum_position
+
+    inside = (sign * values >= least) & (sign * values > 0)
+    numbers, count = label(inside)
+    if not count:
+        return []
+    every = np.arange(1, count + 1)
+    peaks = maximum_position(sign * values, numbers, every)
+    sizes = np.bincount(numbers.ravel(), minlength=count + 1)[1:]
+    volume = None if affine is None else abs(float(np.linalg.det(affine[:3, :3])))
+    return [
+        Cluster(
+            peak=float(values[peak]),
+            index=tuple(int(place) for place in peak),
+            mm=None if affine is None else tuple(millimetres(affine, peak).tolist()),
+            size=int(size),
+            volume=None if volume is None else int(size) * volume,
+        )
+        for peak, size in zip(peaks, sizes, strict=True)
+    ]

@@ -1,0 +1,193 @@
+"""Activation patterns of fitted weights."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data import Metadata, Views, checked_labels, missing_samples
+from ..estimators import TensorMarginClassifier
+from ..fitting import binary_problems, class_codes, sample_array
+from ..runtime import Array, FloatArray, rows_of, to_host
+from .model_steps import (
+    check_picture,
+    classifier_of,
+    maps_on_samples,
+    original_samples,
+    samples_for_classifier,
+    samples_for_map,
+    used_entries,
+)
+from .pull_backs import NotAffineError
+
+_ROUNDING = 8  # units in the last place by which equal scores may differ
+
+
+def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Any:
+    """Return the activation patterns of a model's weights (Haufe et al. 2014, NeuroImage 87).
+
+    A weight is a filter: it extracts the class from the data but does not show where the class is encoded. A large
+    entry may only cancel noise shared with another entry, and its sign and size then follow from the noise. So a weight
+    must not be read as a map of the signal. The pattern can be: under the linear model ``z = a s + noise``, with noise
+    uncorrelated with the score s, it is::
+
+        a = Cov(z, s) / Var(s),    s = <W, z> + b,
+
+    the change of each entry per unit of the score. Up to chance, it is zero in entries unrelated to the score, whatever
+    their weight.
+
+    The covariance matrix of the entries is never formed: ``Cov(z, s)`` is a sum of samples weighted by their centred
+    scores, computed over chunks of X in float64.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model, as `affine_form` takes it, with steps that need not be affine. Patterns refer to the original
+        samples (but after scaling by group, and within the mask of a masker).
+    X : array-like of shape (n_samples, I_1, ..., I_M), or Views
+        Samples, usually the training set; images if the model begins with a nilearn masker.
+    y : array-like of shape (n_samples,), optional
+        Labels. If given, each one-vs-one problem uses only the samples of its two classes, otherwise all samples.
+    groups : array-like of shape (n_samples,), optional
+        Groups of the samples; required if the model scales by group.
+    confounds : array-like of shape (n_samples, n_confounds), optional
+        Confounds of the samples; required if the model removes them.
+
+    Returns
+    -------
+    ndarray of shape (n_problems, I_1, ..., I_M)
+        In the order of ``clf.coef_``; positive entries speak for the later class of a pair, or for the class that is
+        set against the rest. Zero for a problem whose samples all have the same score, and in entries that masks and
+        crops keep from the classifier. For several views a dictionary of them, each over the samples that have the
+        view.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, activation_pattern
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(100, (8, 9), rank=1, random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> pattern = activation_pattern(clf, data.data)
+    >>> pattern.shape
+    (1, 8, 9)
+    >>> bool(np.corrcoef(pattern.ravel(), data.difference.ravel())[0, 1] > 0.8)
+    True
+    """
+    clf = classifier_of(model)
+    X = original_samples(model, X)  # once: it is used twice
+    metadata = Metadata(groups, confounds)
+    scores = to_host(clf.binary_scores(samples_for_classifier(model, X, metadata)))
+    shown, used = samples_for_map(model, X, metadata), used_entries(model)
+    if not isinstance(shown, Views):
+        return _pattern(shown, _loadings(clf, scores, y), used)
+    patterns = {}
+    for name, array in shown.items():
+        there = np.setdiff1d(np.arange(len(shown)), missing_samples(array))
+        whole = len(there) == len(shown)
+        own = y if y is None or whole else to_host(y)[there]
+        loadings = _loadings(clf, scores if whole else scores[there], own)
+        rows = array if whole else rows_of(array, there)
+        patterns[name] = _pattern(rows, loadings, None if used is None else used.get(name))
+    return patterns
+
+
+def pattern_of(model: Any, samples: Any, stored: Any = None) -> Any:
+    """Return the stored activation patterns of a model, or those on a `SampleSet`.
+
+    They are None without labels, and if they are no picture of the samples (`check_picture`).
+    """
+    try:
+        check_picture(model)
+    except NotAffineError:
+        return None
+    if stored is not None or samples is None or samples.target is None:
+        return stored
+    return activation_pattern(model, samples.data, samples.target, samples.groups, samples.confounds)
+
+
+class ViewMaps(NamedTuple):
+    """The weights of several views, their activation patterns, and the samples that both refer to.
+
+    Attributes
+    ----------
+    weights, patterns : dict of str to ndarray of shape (n_problems, I_1, ..., I_M)
+        ``patterns`` is None without samples.
+    samples : Views or None
+    on_samples : bool
+        Whether all of them are on the original samples, not on the views as the classifier gets them.
+    """
+
+    weights: dict[str, Array]
+    patterns: dict[str, FloatArray] | None
+    samples: Views | None
+    on_samples: bool
+
+
+def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, confounds: Any = None) -> ViewMaps:
+    """Return weights and patterns of each view of a model.
+
+    They refer to the original samples if these have the views of the classifier and the steps before it are affine,
+    and otherwise to the views as the classifier gets them, such as the power in a band.
+
+    Parameters
+    ----------
+    model, X, y, groups, confounds
+        See `activation_pattern`; the model has several views.
+    """
+    classifier = classifier_of(model)
+    if not isinstance(classifier.coef_, dict):
+        raise ValueError("the model has one tensor per sample, not several views; use weight_maps")
+    try:
+        weights = maps_on_samples(model)
+    except NotAffineError:
+        weights = None
+    if isinstance(weights, dict) and weights.keys() == classifier.coef_.keys():
+        if X is None:
+            return ViewMaps(weights, None, None, True)
+        pattern = activation_pattern(model, X, y, groups, confounds)
+        shown = samples_for_map(model, original_samples(model, X), Metadata(groups, confounds))
+        return ViewMaps(weights, pattern, shown, True)
+    weights = {name: to_host(own) for name, own in classifier.coef_.items()}
+    if X is None:
+        return ViewMaps(weights, None, None, False)
+    shown = samples_for_classifier(model, X, Metadata(groups, confounds))
+    return ViewMaps(weights, activation_pattern(classifier, shown, y), shown, False)
+
+
+def _pattern(shown: Any, loadings: Array, used: Array | None) -> FloatArray:
+    """Return the sum of the samples, each times its loading in each problem; zero in entries that are not used."""
+    pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
+    for where, part in sample_array(shown).chunks_here():
+        pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)
+    maps = pattern.reshape(-1, *shown.shape[1:])
+    return maps if used is None else np.where(used, maps, 0.0)
+
+
+def _loadings(clf: TensorMarginClassifier, scores: Array, y: Any) -> FloatArray:
+    """Return the coefficient of each sample in the pattern of each problem; those of a problem sum to zero."""
+    rounding = _ROUNDING * float(np.finfo(scores.dtype).eps)
+    loadings = np.zeros(scores.shape)
+    for k, rows in enumerate(_rows(clf, scores, y)):
+        own = scores[rows, k].astype(np.float64)
+        if own.size == 0:
+            raise ValueError(
+                f"a pattern needs samples; none of binary problem {k} was given. Pass its classes' samples"
+            )
+        centred = own - own.mean()
+        if np.abs(centred).max() > rounding * (np.abs(own).max() + abs(float(clf.intercept_[k]))):
+            loadings[rows, k] = centred / (centred @ centred)
+    return loadings
+
+
+def _rows(clf: TensorMarginClassifier, scores: Array, y: Any) -> list[Array | slice]:
+    """Return the rows of each binary problem's samples."""
+    everything = slice(None)
+    if y is None:
+        return [everything] * scores.shape[1]
+    classes = to_host(clf.classes_)
+    codes = class_codes(checked_labels(scores, y), classes)
+    problems = binary_problems(codes, len(classes), clf.multi_class_)
+    return [everything if problem.rows is None else problem.rows for problem in problems]

@@ -1,0 +1,379 @@
+"""Predictions of a model for samples from a file, and their CSV table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data import (
+    AnyAxes,
+    ComparedSamples,
+    Metadata,
+    OtherScale,
+    Summary,
+    TrainingRecord,
+    Views,
+    contradictions,
+    joined_summaries,
+    names_of,
+    summary_parts,
+)
+from ..inspection import (
+    classifier_of,
+    last_estimator,
+    metadata_for_last_step,
+    needs_groups,
+    removed_confounds,
+    sample_shape,
+    samples_for_last_step,
+)
+from ..runtime import Array, Progress, computed
+from ..transformers import Patches, takes_nan, takes_ragged
+from . import BadFileError, SampleSet, Scene, replacing
+from .arrays import check_samples
+
+_FEW = 20  # samples that show whether a model depends on their scale
+_PIXELS = 500  # of a scene that its scale is determined from
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet executes
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """A model's predictions for a set of samples.
+
+    Attributes
+    ----------
+    names : list of str
+        File names of the samples, or their indices.
+    predicted : ndarray of shape (n_samples,)
+    columns : dict of str to ndarray
+        "file" of samples from several files, "label" and "group" if known, then "probability of CLASS" for each class,
+        or "score of CLASS" for a model without probabilities, and what `ComparedSamples` says.
+    made_by : str or None
+        How the probabilities were made, see `probabilities_from`.
+    compared : ComparedSamples or None
+        How the samples compare with those of the fit; None if the model file has no record of them.
+    """
+
+    names: list[str]
+    predicted: Array
+    columns: dict[str, Array]
+    made_by: str | None = None
+    compared: ComparedSamples | None = None
+
+
+def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> None:
+    """Raise `BadFileError` if the samples do not fit the model.
+
+    ``axes`` are those of the samples that the model was fitted to. Other channels, or channels in another order, are an
+    error; see `axes_warning` for other times or wavelengths.
+    """
+    _check_axes(samples, axes)  # first, since it names the channels that a shape only counts
+    shape = sample_shape(model)
+    if isinstance(shape, dict) and isinstance(samples.sample_shape, dict):
+        _check_views(model, samples, shape)
+    elif samples.sample_shape != shape and not takes_ragged(model):
+        raise BadFileError(
+            f"{samples.source}: samples of shape {samples.sample_shape}; the model was fitted to {shape}. Bring them "
+            "to that shape first (--size resizes image files, --axis says which axis counts the samples)"
+        )
+    if needs_groups(model) and samples.groups is None:
+        raise BadFileError(
+            f"{samples.source}: the model scales by group, so it needs the groups of new samples too: name them with "
+            "--groups"
+        )
+    needed = confounds_needed(model)
+    known = [] if samples.confounds is None else names_of(samples.confounds)
+    missing = [name for name in needed if name not in known]
+    if missing:
+        raise BadFileError(
+            f"{samples.source}: the model removes what {', '.join(needed)} explain, so it needs these confounds of new "
+            f"samples too; {', '.join(missing)} is missing. Name them with --confounds {','.join(needed)}"
+        )
+
+
+def _check_axes(samples: SampleSet, axes: AnyAxes) -> None:
+    error, _ = contradictions(axes, samples.axes)
+    if error is not None:
+        raise BadFileError(f"{samples.source}: {error}")
+
+
+def axes_warning(samples: SampleSet, axes: AnyAxes) -> str | None:
+    """Return what to warn of if the times or wavelengths of samples are not those of a model; None if they are."""
+    _, warning = contradictions(axes, samples.axes)
+    return None if warning is None else f"{samples.source}: {warning}"
+
+
+def _check_views(model: Any, samples: SampleSet, shapes: dict[str, tuple[int, ...]]) -> None:
+    used, found = classifier_of(model).view_scale_, samples.data.shapes
+    missing = [name for name in shapes if name not in found and np.any(used.get(name, 1.0))]
+    if missing:
+        raise BadFileError(
+            f"{samples.source}: the model was fitted to the views {', '.join(shapes)}, and {missing[0]!r} is missing; "
+            f"give its file: --view {missing[0]}=FILE (covariates: --covariates FILE)"
+        )
+    for name, shape in found.items():
+        if tuple(shape) != tuple(shapes[name]):
+            raise BadFileError(
+                f"{samples.source}: view {name!r} has samples of shape {tuple(shape)}; the model was fitted to "
+                f"{tuple(shapes[name])}. Bring them to that shape first, or name the files: --view NAME=FILE"
+            )
+
+
+def confounds_needed(model: Any) -> tuple[str, ...]:
+    """Return the names of the confounds that a fitted model removes; none for a model of another library."""
+    try:
+        steps = removed_confounds(model)
+    except TypeError:
+        return ()
+    return tuple(dict.fromkeys(name for step in steps for name in step.names_))
+
+
+def predictions_of(
+    model: Any, samples: SampleSet, axes: AnyAxes = None, record: TrainingRecord | None = None, any_scale: bool = False
+) -> Predictions:
+    """Return the predictions; raise `BadFileError` if the samples do not fit the model; see `check_samples_fit`.
+
+    Parameters
+    ----------
+    model : estimator
+    samples : SampleSet
+    axes : tuple of Axis, or dictionary of them, optional
+        Those of the training samples.
+    record : TrainingRecord, optional
+        Of the training samples, which the new ones are compared with.
+    any_scale : bool
+        Whether to accept samples of another scale.
+    """
+    check_samples_fit(model, samples, axes)
+    last = last_estimator(model)
+    metadata = Metadata(samples.groups, samples.confounds)
+    ready = samples_for_last_step(model, samples.data, metadata)
+    known = (("file", samples.files), ("label", samples.target), ("group", samples.groups))
+    columns = {name: values for name, values in known if values is not None}
+    names = samples.names or _numbered(samples)
+    more = metadata_for_last_step(model, metadata)
+    answers = (
+        last.predict(ready, **more),
+        _strengths(last, ready, more),
+        _scores(last, ready, more) if record else None,
+    )
+    parts = {} if record is None else summary_parts(samples.data, record.grids)
+    # together, so that chunks of a Dask array are read once
+    predicted, strengths, scores, *described = computed(*answers, *(part for own in parts.values() for part in own))
+    columns |= _by_class(last, np.asarray(strengths))
+    made_by = probabilities_from(last)
+    if record is None:
+        return Predictions(names, np.asarray(predicted), columns, made_by)
+    found = joined_summaries({name: [described.pop(0) for _ in own] for name, own in parts.items()})
+    compared = record.compare_summaries(found, scores)
+    if compared.other_scale is not None and not any_scale:
+        compared = _of_one_scale(model, samples, compared.other_scale, record, found, scores)
+    return Predictions(names, np.asarray(predicted), columns | _compared_columns(compared), made_by, compared)
+
+
+def training_record(model: Any, samples: SampleSet) -> TrainingRecord:
+    """Return the record of the samples that a model was fitted to."""
+    metadata = Metadata(samples.groups, samples.confounds)
+    ready, more = samples_for_last_step(model, samples.data, metadata), metadata_for_last_step(model, metadata)
+    (scores,) = computed(_scores(last_estimator(model), ready, more))
+    return TrainingRecord.of(samples.data, samples.groups, scores, samples.unit)
+
+
+def _scores(last: Any, X: Array, more: dict[str, Any]) -> Any:
+    """Return the scores, None if the model has none."""
+    return last.decision_function(X, **more) if hasattr(last, "decision_function") else None
+
+
+def _compared_columns(compared: ComparedSamples) -> dict[str, Array]:
+    """Return which samples were used in the fit, and which are unlike them, in words."""
+    unlike = np.where(compared.far, np.where(compared.beyond, "entries and score", "entries"), "score")
+    columns = {"unlike training": np.where(compared.unlike, unlike, "no")}
+    return columns if compared.used is None else {"used in fit": np.where(compared.used, "yes", "no"), **columns}
+
+
+def _of_one_scale(
+    model: Any, samples: SampleSet, other: OtherScale, record: TrainingRecord, found: Mapping[str, Summary], scores: Any
+) -> ComparedSamples:
+    """Return the comparison without regard to the scale, if the model has none; raise `BadFileError` if it has one."""
+    if not _is_scale_free(model, samples, other):
+        unit = (samples.unit or {}).get(other.view) if isinstance(samples.unit, Mapping) else samples.unit
+        stated = f" (in {unit})" if unit else ""
+        raise BadFileError(
+            f"{samples.source}{stated}: samples must have the scale of the training samples; {other.message}. "
+            f"{'Multiply' if other.factor < 1 else 'Divide'} them by about {max(other.factor, 1 / other.factor):.2g}, "
+            "or give --any-scale to predict them as they are"
+        )
+    one = found[other.view]
+    scaled = one._replace(scale=one.scale / other.factor, moments=one.moments / other.factor)
+    return record.compare_summaries({**found, other.view: scaled}, scores)
+
+
+def _is_scale_free(model: Any, samples: SampleSet, other: OtherScale) -> bool:
+    """Return whether some samples get the same answers on the scale of the training samples."""
+    few, X = slice(0, _FEW), samples.data[:_FEW]
+    groups, confounds = (None if own is None else own[few] for own in (samples.groups, samples.confounds))
+    given = replace(samples, data=X, target=None, groups=groups, names=None, confounds=confounds, files=None)
+    scaled = Views({**dict(X.items()), other.view: X[other.view] / other.factor}) if other.view else X / other.factor
+    first, second = (predictions_of(model, one).columns for one in (given, replace(given, data=scaled)))
+    return all(np.allclose(first[name], second[name], 1e-3, 1e-6) for name in first if " of " in name)
+
+
+def _numbered(samples: SampleSet) -> list[str]:
+    """Return the index of each sample in its file."""
+    if samples.files is None:
+        return [str(number) for number in range(len(samples.data))]
+    seen: Counter[str] = Counter()
+    names = []
+    for file in samples.files.tolist():
+        names.append(str(seen[file]))
+        seen[file] += 1
+    return names
+
+
+def _strengths(last: Any, X: Array, more: dict[str, Any]) -> Any:
+    """Return probabilities, or scores if the model has none."""
+    method = last.predict_proba if hasattr(last, "predict_proba") else last.decision_function
+    return method(X, **more)
+
+
+def probabilities_from(last: Any) -> str | None:
+    """Return how the probabilities of a model's last estimator were made; None for a model without probabilities."""
+    if not hasattr(last, "predict_proba"):
+        return None
+    calibration = getattr(last, "calibration_", None)
+    if calibration is None:
+        return f"predict_proba of {type(last).__name__}"
+    n_problems, n_columns = calibration.shape
+    pairs = getattr(last, "classifier_", last).multi_class_ == "ovo"
+    what = f"sigmoids of {n_problems} " + ("pairs, coupled" if pairs else "classes against the rest, normalised")
+    what = "sigmoid of the score" if n_problems == 1 else what
+    sharpened = f", to the power {calibration[0, 2]:.3g}" if n_columns > 2 else ""
+    folds = getattr(last, "n_splits_", None)
+    return f"{what}{sharpened}; cross-validated{'' if folds is None else f' in {folds} folds'}"
+
+
+def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
+    """Return these by column name."""
+    word = "probability" if hasattr(last, "predict_proba") else "score"
+    if strengths.ndim == 1:
+        return {f"{word} of {last.classes_[1]}": strengths}
+    return {f"{word} of {c}": p for c, p in zip(last.classes_, strengths.T, strict=True)}
+
+
+def classified_scene(model: Any, scene: Scene, progress: Progress | None = None) -> Array:
+    """Return the predicted class of every pixel of a scene, a few rows at a time.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted to patches of as many bands, as `Patches.cut` and ``tensormargin patches`` make them, or to spectra.
+    scene : Scene
+    progress : callable, optional
+
+    Returns
+    -------
+    ndarray of shape (rows, columns)
+    """
+    return scene_predictions(model, scene, progress)[0]
+
+
+def scene_predictions(
+    model: Any,
+    scene: Scene,
+    progress: Progress | None = None,
+    record: TrainingRecord | None = None,
+    any_scale: bool = False,
+) -> tuple[Array, ComparedSamples | None]:
+    """Return the predicted class of every pixel, and how all pixels compare with the training samples."""
+    shape, bands = sample_shape(model), scene.data.shape[2]
+    square = isinstance(shape, tuple) and len(shape) == 3 and shape[0] == shape[1] and shape[0] % 2 == 1
+    if shape != (bands,) and (not square or shape[2] != bands):
+        raise BadFileError(
+            f"{scene.source}: a scene of {bands} bands needs a model of patches of size x size x {bands}; this one was "
+            f"fitted to samples of shape {shape}. Fit it to what `tensormargin patches` cuts from such a scene"
+        )
+    patches = Patches(1 if len(shape) == 1 else shape[0])
+    positions = patches.places(scene.data.shape).positions
+
+    def predictions(where: Array) -> Iterator[tuple[slice, Predictions]]:
+        for rows, piece in patches.pieces(scene.data, where):
+            samples = piece.reshape(len(piece), *shape)
+            check_samples(scene.source, samples, "the scene", missing="entries" if takes_nan(model) else False)
+            one = SampleSet(samples, None, None, None, None, scene.source, scene.kind, ())
+            yield rows, predictions_of(model, one, None, record, any_scale or where is positions)
+
+    if record is not None and not any_scale:  # of the whole scene, of which a few rows may be dark
+        spread = positions[:: max(1, len(positions) // _PIXELS)]
+        for _ in predictions(spread):
+            pass
+    found = np.empty(len(positions), np.result_type(np.asarray(classifier_of(model).classes_)))
+    compared = []
+    for rows, one in predictions(positions):
+        found[rows] = one.predicted
+        compared.append(one.compared)
+        if progress is not None:
+            progress(rows.stop, len(positions), "pixels")
+    known = [one for one in compared if one is not None]
+    return found.reshape(scene.data.shape[:2]), ComparedSamples.joined(known) if known else None
+
+
+def write_predictions(path: str | Path, predictions: Predictions) -> None:
+    """Write a CSV file with one row per sample, atomically. The last column says how the probabilities were made.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe in front, see `neutral`. Line breaks in labels
+    are quoted, and read back by `csv.reader` if the file is opened with ``newline=""``.
+    """
+    text = io.StringIO()
+    plain = csv.writer(text, lineterminator="\n")
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    before = [name for name in ("file",) if name in predictions.columns]
+    known = [name for name in ("label", "group") if name in predictions.columns]
+    others = [name for name in predictions.columns if name not in (*before, *known)]
+    last = [] if predictions.made_by is None else [("probabilities from", predictions.made_by)]
+    rows = [[*before, "sample", *known, "predicted", *others, *(name for name, _ in last)]]
+    for row, name in enumerate(predictions.names):
+        file = [predictions.columns[column][row] for column in before]
+        given = [predictions.columns[column][row] for column in known]
+        strengths = [_cell(predictions.columns[column][row]) for column in others]
+        rows.append(
+            [*map(neutral, (*file, name, *given, predictions.predicted[row])), *strengths, *(text for _, text in last)]
+        )
+    for cells in rows:  # by default, a carriage return alone is not quoted before Python 3.13
+        (quoted if any("\r" in one for one in cells) else plain).writerow(cells)
+    with (
+        replacing(path) as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as to,
+    ):
+        to.write(text.getvalue())
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def neutral(value: Any) -> str:
+    """Return a cell as text, with an apostrophe in front of what a spreadsheet would execute.
+
+    That is text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break, and is not a number.
+
+    Examples
+    --------
+    >>> [neutral(value) for value in ("=1+1", "-1", "-one", 2.5)]
+    ["'=1+1", '-1', "'-one", '2.5']
+    """
+    text = str(value)
+    if not text.startswith(_FORMULA):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text

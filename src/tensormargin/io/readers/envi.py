@@ -1,0 +1,186 @@
+"""ENVI scenes: a header in text, and a file of plain numbers. Read in Python; no native parser is involved."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite, prod
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...data import BadFileError, FileRules, check_inside, check_regular
+from ...runtime import listed, quoted
+from .messages import Array
+
+ENDINGS = (".hdr", ".img", ".bsq", ".bil", ".bip", ".dat")
+_MOST_HEADER = 2**24
+_MOST_SIZE = 2**31
+_TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
+_COMPLEX = (6, 9)
+_ORDERS = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}
+"""For each interleave, the axes (row, column, band) in the order in which the file has them."""
+_UNITS = {
+    **dict.fromkeys(("nanometers", "nanometres", "nanometer", "nanometre", "nm"), "nm"),
+    **dict.fromkeys(("micrometers", "micrometres", "micrometer", "micrometre", "microns", "um", "µm"), "µm"),
+    **dict.fromkeys(("wavenumber", "cm-1"), "cm⁻¹"),
+    **dict.fromkeys(("ghz",), "GHz"),
+    **dict.fromkeys(("mhz",), "MHz"),
+}
+
+
+class Header(NamedTuple):
+    """What the header of an ENVI scene says.
+
+    Attributes
+    ----------
+    data : Path
+        The file with the numbers.
+    shape : tuple of int
+        Rows, columns and bands.
+    dtype : str
+    interleave : str
+        "bsq", "bil" or "bip".
+    offset : int
+        Where the numbers begin.
+    wavelengths : ndarray of shape (bands,) or None
+    unit : str
+        Unit of the wavelengths.
+    class_names : tuple of str
+        Names of the classes 0, 1, ... of a classified scene.
+    """
+
+    data: Path
+    shape: tuple[int, int, int]
+    dtype: str
+    interleave: str
+    offset: int
+    wavelengths: Array | None
+    unit: str
+    class_names: tuple[str, ...]
+
+
+def read_header(path: Path, rules: FileRules) -> Header:
+    """Return the header that belongs to a path, which is that of the header or of the numbers."""
+    header = _header_of(path)
+    check_regular(header)
+    if header.stat().st_size > _MOST_HEADER:
+        raise BadFileError(f"{header}: a header must have at most {_MOST_HEADER} bytes; write the scene again")
+    fields = _fields(header)
+    shape = (_whole(header, fields, "lines"), _whole(header, fields, "samples"), _whole(header, fields, "bands"))
+    offset = _whole(header, fields, "header offset", least=0, default=0)
+    interleave = fields.get("interleave", "bsq").lower()
+    if interleave not in _ORDERS:
+        raise _wrong(header, "interleave", "bsq, bil or bip", interleave)
+    dtype = _dtype(header, fields)
+    data = _data_of(path, header, rules)
+    needed = prod(shape) * np.dtype(dtype).itemsize + offset
+    if data.stat().st_size < needed:
+        raise BadFileError(
+            f"{data}: cut short: its header asks for {needed} bytes ({' x '.join(map(str, shape))} numbers of type "
+            f"{dtype}), and it has {data.stat().st_size}. Copy the scene again, with both of its files"
+        )
+    wavelengths = _numbers(header, fields, "wavelength", shape[2])
+    unit = "" if wavelengths is None else unit_of(fields.get("wavelength units", ""))
+    return Header(data, shape, dtype, interleave, offset, wavelengths, unit, _listed(fields.get("class names", "")))
+
+
+def numbers_in(header: Header) -> Array:
+    """Return the numbers of a scene, of shape (rows, columns, bands), as a read-only memory map."""
+    order = _ORDERS[header.interleave]
+    stored = np.memmap(header.data, header.dtype, "r", header.offset, tuple(header.shape[axis] for axis in order))
+    return stored.transpose(np.argsort(order))
+
+
+def unit_of(words: str) -> str:
+    """Return the symbol of a unit of wavelengths that is given in words, "" if it is not known."""
+    return _UNITS.get(words.strip().lower(), "")
+
+
+def _header_of(path: Path) -> Path:
+    if path.suffix.lower() == ".hdr":
+        return path
+    tried = (path.with_suffix(".hdr"), path.with_name(f"{path.name}.hdr"), path.with_suffix(".HDR"))
+    found = next((one for one in tried if one.is_file()), None)
+    if found is None:
+        raise BadFileError(f"{path}: an ENVI scene has a header beside it; there is no {tried[0].name}. Copy it, too")
+    return found
+
+
+def _data_of(path: Path, header: Path, rules: FileRules) -> Path:
+    """Return the file with the numbers; a link that leads elsewhere is refused."""
+    if path != header:
+        found: Path | None = path
+    else:
+        stem = header.with_suffix("")
+        tried = (stem, *(stem.with_suffix(ending) for ending in (*ENDINGS[1:], ".raw", ".sli")))
+        names = {one.name.lower() for one in (*tried, *(stem.with_name(stem.name + one) for one in ENDINGS[1:]))}
+        beside = sorted(header.parent.iterdir(), key=lambda one: one.name)
+        found = next((one for one in beside if one.name.lower() in names and not one.is_dir()), None)
+    if found is None:
+        raise BadFileError(
+            f"{header}: the file with the numbers must lie beside its header, as {header.stem} or {header.stem}.img; "
+            "there is none. Copy it, too"
+        )
+    check_regular(found)
+    check_inside(found, found.parent.resolve(), rules, str(found))
+    return found
+
+
+def _fields(header: Path) -> dict[str, str]:
+    text = header.read_bytes().decode("utf-8", errors="replace")
+    first, _, rest = text.partition("\n")
+    if first.strip() != "ENVI":
+        raise BadFileError(
+            f'{header}: the header of an ENVI scene begins with "ENVI"; this one begins with {quoted(first[:20])!r}. '
+            "An Analyze or NIfTI pair (.hdr, .img) is converted to .nii by nibabel.save"
+        )
+    found: dict[str, str] = {}
+    for match in re.finditer(r"^[ \t]*([^=\n;{}]+?)[ \t]*=[ \t]*(\{[^}]*\}|[^\n]*)", rest, re.MULTILINE):
+        found[" ".join(match[1].lower().split())] = match[2].strip()
+    return found
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    inside = text.strip().removeprefix("{").removesuffix("}").strip()
+    return tuple(" ".join(one.split()) for one in inside.split(",")) if inside else ()
+
+
+def _whole(header: Path, fields: dict[str, str], name: str, least: int = 1, default: int | None = None) -> int:
+    text = fields.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not re.fullmatch(r"\d{1,10}", text) or not least <= int(text) <= _MOST_SIZE:
+        raise _wrong(header, name, f"a whole number of at least {least}", text)
+    return int(text)
+
+
+def _dtype(header: Path, fields: dict[str, str]) -> str:
+    code = _whole(header, fields, "data type")
+    if code not in _TYPES:
+        numbers = f"one of {', '.join(map(str, _TYPES))}, real numbers" + (
+            "; the scene holds complex ones: export their magnitude" if code in _COMPLEX else ""
+        )
+        raise _wrong(header, "data type", numbers, str(code))
+    order = _whole(header, fields, "byte order", least=0, default=0)
+    if order > 1:
+        raise _wrong(header, "byte order", "0 or 1", str(order))
+    return "<>"[order] + _TYPES[code]
+
+
+def _numbers(header: Path, fields: dict[str, str], name: str, length: int) -> Array | None:
+    texts = _listed(fields.get(name, ""))
+    if not texts:
+        return None
+    try:
+        values = [float(text) for text in texts]
+    except ValueError:
+        raise _wrong(header, name, "numbers", listed(texts)) from None
+    if len(values) != length or not all(map(isfinite, values)):
+        raise _wrong(header, name, f"one number per band, {length} of them", f"{len(values)}: {listed(texts)}")
+    return np.array(values)
+
+
+def _wrong(header: Path, name: str, rule: str, got: str | None) -> BadFileError:
+    said = "it is missing" if got is None else f"got {quoted(got)}"
+    return BadFileError(f'{header}: "{name}" must be {rule}; {said}. Correct the header, which is text')

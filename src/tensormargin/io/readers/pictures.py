@@ -1,0 +1,139 @@
+"""Images (PNG, JPEG, TIFF). Runs in the reader process."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ...data import MOST_PAGES, BadFileError, FileRules
+from .messages import Array
+
+Image.MAX_IMAGE_PIXELS = None  # `FileRules.admit` decides, from the size of the file and the memory
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_TIFFS = {
+    b"II*\0": ("<", 4),
+    b"MM\0*": (">", 4),
+    b"II+\0": ("<", 8),
+    b"MM\0+": (">", 8),
+}  # byte order, bytes per offset
+
+
+OPAQUE, TRANSPARENT = "opaque", "transparent"
+"""What became of transparency: it was the same everywhere and dropped, or the image was put on white."""
+
+
+def read_image(path: Path, rules: FileRules) -> tuple[Array, str | None]:
+    """Return an image as HxW or HxWx3, the pages of a TIFF along a new first axis, and what became of transparency."""
+    told: list[str] = []
+    found = _read(path, rules, lambda image: _pixels(_without_alpha(image, told)))
+    return found, max(told, default=None)  # a transparent page counts more than opaque ones
+
+
+def read_bands(path: Path, rules: FileRules) -> Array:
+    """Return the bands of a scene along the first axis: the pages of a TIFF, or the colours of one page."""
+    found = _read(path, rules, _bands)
+    if found.ndim == 4 and found.shape[-1] > 1 and found.shape[0] > 1:
+        raise ValueError("it has pages with several bands each")
+    return found.reshape(-1, *found.shape[-3:-1]) if found.shape[-1] == 1 else np.moveaxis(found, -1, -3).squeeze()
+
+
+def _read(path: Path, rules: FileRules, pixels: Callable[[Any], Array]) -> Array:
+    rules.admit(path, path.stat().st_size, "the image")
+    content = path.read_bytes()
+    if content.startswith(_PNG):
+        _check_png(content)
+    pages = _count_pages(path, content) if content[:4] in _TIFFS else 1
+    with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "TIFF")) as image:
+        size = image.size
+        rules.admit(path, pages * size[0] * size[1] * 4, "the image")  # Pillow has up to 4 bytes per pixel
+        if pages == 1:
+            return pixels(image)
+        stack = []
+        for page in range(pages):
+            image.seek(page)
+            if image.size != size:
+                raise ValueError(f"page {page + 1} has {image.size} pixels, page 1 has {size}")
+            stack.append(pixels(image))
+        return np.stack(stack)
+
+
+def _check_png(content: bytes) -> None:
+    """Raise ValueError if the checksum of a chunk of a PNG file is wrong; Pillow does not check those of pixels."""
+    view, place = memoryview(content), len(_PNG)
+    while place < len(content):
+        if place + 12 > len(content):
+            raise ValueError("cut short")
+        (length,) = struct.unpack_from(">I", content, place)
+        end = place + 12 + length
+        if end > len(content):
+            raise ValueError("cut short")
+        if zlib.crc32(view[place + 4 : end - 4]) != struct.unpack_from(">I", content, end - 4)[0]:
+            raise ValueError("a checksum is wrong")
+        if content[place + 4 : place + 8] == b"IEND":
+            return
+        place = end
+    raise ValueError("cut short")
+
+
+def _count_pages(path: Path, content: bytes) -> int:
+    """Return the number of pages of a TIFF file, each of which says where the next one is."""
+    order, width = _TIFFS[content[:4]]
+    offset, count, entry = (order + "I", order + "H", 12) if width == 4 else (order + "Q", order + "Q", 20)
+    place = struct.unpack_from(offset, content, 4 if width == 4 else 8)[0]
+    pages, seen = 0, set()
+    while place:
+        if place in seen:
+            raise ValueError("its pages lead back to each other")
+        seen.add(place)
+        pages += 1
+        if pages > MOST_PAGES:
+            raise BadFileError(
+                f"{path}: must have at most {MOST_PAGES} pages, since it is one sample; it has more. Divide it, or "
+                "convert it to .npy"
+            )
+        number = struct.unpack_from(count, content, place)[0]
+        place = struct.unpack_from(offset, content, place + struct.calcsize(count) + entry * number)[0]
+    return pages
+
+
+def _bands(image: Any) -> Array:
+    """Return the values of an image as HxWx1 or HxWx3; of colours in a palette, their numbers."""
+    if image.mode in ("RGB", "P"):
+        return np.asarray(image).reshape(image.size[1], image.size[0], -1)
+    if image.mode not in ("1", "L", "I", "F") and not image.mode.startswith("I;16"):
+        raise ValueError(f"its pages have bands of the kind {image.mode}")
+    return _pixels(image)[..., None]
+
+
+def _without_alpha(image: Any, told: list[str]) -> Any:
+    """Return an image without transparency, on white where it is not the same everywhere; say what became of it."""
+    has_alpha = image.mode in ("LA", "La", "PA", "RGBA", "RGBa")
+    if not has_alpha and not (image.mode == "P" and "transparency" in image.info):
+        return image
+    kind = "L" if image.mode in ("LA", "La") else "RGB"
+    whole = image.convert(f"{kind}A").convert("RGBA")
+    least, most = whole.getchannel("A").getextrema()
+    told.append(OPAQUE if least == most else TRANSPARENT)
+    if least == most:
+        return whole.convert(kind)
+    return Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole).convert(kind)
+
+
+def _pixels(image: Any) -> Array:
+    """Return greyscale images as HxW in the file's precision, others as HxWx3."""
+    if image.mode == "1":
+        image = image.convert("L")
+    elif image.mode not in ("L", "I", "F") and not image.mode.startswith("I;16"):
+        image = image.convert("RGB")
+    pixels = np.asarray(image)
+    if image.mode == "I" and image.format == "PNG":  # 16-bit images in older versions of Pillow
+        return pixels.astype(np.uint16)
+    return pixels.astype(pixels.dtype.newbyteorder("="), copy=False)

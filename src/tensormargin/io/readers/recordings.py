@@ -1,0 +1,133 @@
+"""MNE and BrainVision files, read by MNE. Runs in the reader process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...data import BadFileError, FileRules, check_inside, check_regular
+
+_LIBRARY_BYTES = 2**25  # of MNE itself, whose import also takes time
+_COPIES = 3  # of the values while MNE picks and scales them
+_FILES = re.compile(r"^\s*(?:data|marker)file\s*[=:]\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
+_FOLLOWERS = ("mne.epochs", "mne.io.fiff.raw")  # modules that follow names of further files
+_UNITS = {"eeg": "V", "seeg": "V", "ecog": "V", "dbs": "V", "mag": "T", "grad": "T/m"}
+
+
+def read_fif(path: Path, rules: FileRules) -> dict[str, Any]:
+    """Return the epochs or the continuous recording of a .fif file, as plain arrays and text."""
+    rules.admit(path, _LIBRARY_BYTES, "MNE", -1)
+    import mne
+
+    with _inside(path, rules):
+        if mne.what(path) == "epochs":
+            return _epochs(path, mne.read_epochs(path, preload=False, verbose="error"), rules)
+        return _continuous(path, mne.io.read_raw_fif(path, preload=False, verbose="error"), rules)
+
+
+def read_brainvision(path: Path, rules: FileRules) -> dict[str, Any]:
+    """Return a BrainVision recording, the files of which must lie in the folder of the header."""
+    rules.admit(path, _LIBRARY_BYTES, "MNE", -1)
+    import mne
+
+    folder = path.parent.resolve()
+    rules.admit(path, 4 * path.stat().st_size, "the header")
+    for name in _FILES.findall(path.read_bytes().decode("latin-1")):
+        name = name.replace("$b", path.stem)
+        check_inside(path.parent / name, folder, rules, f"{path}: {name}")
+        check_regular(path.parent / name)
+    raw = mne.io.read_raw_brainvision(path, preload=False, verbose="error")
+    for name in raw.filenames:
+        check_inside(Path(name), folder, rules, f"{path}: {name}")
+    return _continuous(path, raw, rules)
+
+
+@contextmanager
+def _inside(path: Path, rules: FileRules) -> Iterator[None]:
+    """Let MNE follow the names of further parts of a recording only within its folder."""
+    folder = path.parent.resolve()
+    modules: list[Any] = [import_module(name) for name in _FOLLOWERS]
+    followed = [module._get_next_fname for module in modules]  # none of these in a version of MNE: do not read at all
+
+    def check(follow: Any, *arguments: Any) -> Any:
+        found = follow(*arguments)
+        if found is not None:
+            check_inside(Path(found), folder, rules, f"{path}: {found}")
+            check_regular(found)
+        return found
+
+    try:
+        for module, follow in zip(modules, followed, strict=True):
+            module._get_next_fname = lambda *given, follow=follow: check(follow, *given)
+        yield
+    finally:
+        for module, follow in zip(modules, followed, strict=True):
+            module._get_next_fname = follow
+
+
+def _picked(path: Path, source: Any, length: int, rules: FileRules) -> tuple[list[str], dict[str, Any]]:
+    """Return the data channels that are not marked as bad, and what the file says of them."""
+    kinds = dict(zip(source.ch_names, source.get_channel_types(), strict=True))
+    data = [name for name, kind in kinds.items() if kind not in ("stim", "eog", "ecg", "emg", "misc", "resp", "exci")]
+    good = [name for name in data if name not in source.info["bads"]]
+    if not good:
+        raise BadFileError(f"{path}: has no channels of data that are not marked as bad; unmark some")
+    rules.admit(path, _COPIES * 8 * len(good) * length, "the recording", -1)
+    others = [name for name in kinds if name not in data]
+    return good, {
+        "channels": good,
+        "sfreq": float(source.info["sfreq"]),
+        "bad": [name for name in data if name in source.info["bads"]],
+        "others": others,
+        "unit": _unit([kinds[name] for name in good]),
+    }
+
+
+def _unit(kinds: list[str]) -> str:
+    """Return the unit that MNE has for channels of some kinds, empty if there are several."""
+    units = {_UNITS.get(kind, "") for kind in kinds}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _epochs(path: Path, epochs: Any, rules: FileRules) -> dict[str, Any]:
+    picks, about = _picked(path, epochs, len(epochs.events) * len(epochs.times), rules)
+    names = {code: name for name, code in epochs.event_id.items()}
+    data = epochs.get_data(picks=picks)
+    columns: dict[str, Any] = {}
+    if epochs.metadata is not None:
+        columns = {str(name): _column(epochs.metadata[name].tolist()) for name in epochs.metadata}
+    event = np.array([names.get(code, str(code)) for code in epochs.events[:, 2].tolist()], str)
+    return {
+        **about,
+        "data": np.ascontiguousarray(data),
+        "times": np.asarray(epochs.times, np.float64),
+        "columns": {"event": event} | columns,
+    }
+
+
+def _column(values: list[Any]) -> Any:
+    """Return a column of metadata as numbers, or as text."""
+    if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values):
+        return np.array(values, np.float64)
+    return np.array(["" if value is None else str(value) for value in values], str)
+
+
+def _continuous(path: Path, raw: Any, rules: FileRules) -> dict[str, Any]:
+    import mne
+
+    picks, about = _picked(path, raw, int(raw.n_times), rules)
+    marks = raw.annotations
+    onset = np.asarray(marks.onset, np.float64) - (raw.first_time if marks.orig_time is not None else 0.0)
+    duration, names = np.asarray(marks.duration, np.float64), [str(one) for one in marks.description]
+    if not names and "stim" in raw.get_channel_types():
+        found = mne.find_events(raw, verbose="error")
+        onset = (found[:, 0] - raw.first_samp) / raw.info["sfreq"]
+        duration, names = np.zeros(len(found)), [str(code) for code in found[:, 2].tolist()]
+    data = np.ascontiguousarray(raw.get_data(picks=picks))
+    return {**about, "data": data, "onset": onset, "duration": duration, "names": names}

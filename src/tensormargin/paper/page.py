@@ -1,0 +1,258 @@
+"""The results page: Markdown tables, findings and figures, made from the summaries of the runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..io import BadFileError, all_or_none, replacing
+from .findings import findings, in_short
+from .runner import Run
+from .summary import (
+    CellSummary,
+    Difference,
+    Record,
+    as_read,
+    corrected,
+    differences,
+    read_csv,
+    summarise_rows,
+    write_csv,
+)
+from .tables import TableResults, accuracy_table, difference_table, time_table
+
+TITLES = {
+    "table2": "Table 2: MNIST",
+    "table4": "Table 4: ORL faces, 32x32",
+    "table5": "Table 5: ORL faces, 64x64",
+    "table6": "Table 6: resting-state fMRI",
+    "open": "The open counterpart of Table 6",
+}
+_PROTOCOLS = {
+    "table2": "Balanced random subsets of the training images (60,000: all of them), the full test set, the mean over "
+    "the 45 pairs of digits. 28x28 images; 7x4x7x4 with ranks 4,4,4,4 for Tucker weights. lambda "
+    "is chosen on a fifth of the training images of 15 pairs. With all 60,000 images there is nothing to repeat.",
+    "table4": "Eight training and two test images per person, the mean over the 780 pairs of people, random splits. "
+    "8x4x8x4 with ranks 4,4,4,4 for Tucker weights. lambda is chosen on two of the eight training images of 60 pairs.",
+    "table5": "As Table 4, with images of 64x64, and 8x8x8x8 for Tucker weights.",
+    "table6": "Leave-one-out on ADNI, five folds on ADHD-200, ranks 4,4,4 for Tucker weights.",
+    "open": "Haxby: 28 pairs of categories, each of 12 runs left out in turn. EEG: five folds, repeated. "
+    "Indian Pines: patches of 5x5x200, 36 pairs of the nine largest classes, 10 or 30 training patches per class, test "
+    "patches from other parts of the scene that share no pixel with a training patch. AdrenalMNIST3D 28x28x28: its "
+    "published split, and five folds (which may put the two glands of a person on both sides; the file does not tell). "
+    "Tucker ranks are 4 in every mode. Always answering with the larger class would be right in 50 % of the cases of "
+    "Haxby, 64 % of EEG, 68 % of Indian Pines, 77 % and 78 % of AdrenalMNIST3D.",
+}
+_HEAD = """# Results
+
+This page is made by `tensormargin results` from the summaries under `{results}/`; do not edit it. Those are made by
+`tensormargin reproduce table2` and so on, which anyone can run: every row carries its seed and the versions of the
+software.
+
+How it was done, for all seven methods alike:
+
+- The runner draws the splits and counts the right predictions; a method sees training data only.
+- lambda comes from one grid for all methods ({lams}). It is chosen for each method, training size and split by
+  the share of right predictions on parts of the training data that the fits did not see, pooled over several pairs of
+  classes; ties go to the smallest. Then every pair is fitted on its whole training set.
+- mu1 = mu2 = 1 as in the paper. In rows marked "mu chosen" it comes from {mus} in the same way.
+- The paper's lambda and mu mean something else on data in another unit. On the open data both count in units of one
+  over the mean squared norm of the centred samples, and mu1 = mu2 = 1 is the estimator's scale-free default, 100 of
+  those.
+- ± is the standard deviation over the splits. Fit times are medians of single fits on one core with the chosen lambda,
+  with as many fits side by side as there were jobs.
+- Intervals are 95 %, one by one. On MNIST, ORL and Indian Pines they come from leaving out one class at a time with all
+  its pairs; elsewhere from the splits, with the variance corrected for overlapping training sets.
+- Of so many intervals some miss 0 by chance. So a method is called better or worse only where Student's p-value that
+  belongs to the interval is at most 0.05 after Holm's correction for all differences of its table: every two methods,
+  mu chosen or not, in every column (`differences.csv` has them all). That is strict where many differences rest on few
+  classes, as on MNIST: none of them is certain by itself, however many intervals miss 0.
+"""
+_DIFFERENCES = """Differences in points, paired, with 95 % intervals (bold: the interval does not hold 0; with a star:
+also after Holm's correction):
+"""
+
+
+def read_results(folder: str | Path) -> list[TableResults]:
+    """Return the summaries of all tables in a results folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings, read_results, write_summaries
+    >>> from tensormargin.paper.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    ...     text = write_summaries(run)
+    ...     [table.name for table in read_results(folder)]
+    ['open']
+    """
+    found = []
+    for name in TITLES:
+        path = Path(folder) / name
+        if (path / "summary.csv").is_file():
+            found.append(_read_table(path, name))
+    if not found:
+        raise BadFileError(
+            f"{folder}: holds no summary.csv of a table (quick ones do not count); run `tensormargin reproduce` first"
+        )
+    return found
+
+
+def _read_table(folder: Path, name: str) -> TableResults:
+    cells, paired = read_csv(folder / "summary.csv", CellSummary), read_csv(folder / "differences.csv", Difference)
+    return TableResults(name, cells, paired)
+
+
+def write_summaries(run: Run) -> str:
+    """Write a run's rows to one file, and summaries of its complete cells; return the summary as Markdown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings, write_summaries
+    >>> from tensormargin.paper.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    ...     text = write_summaries(run)
+    >>> text.splitlines()[0]
+    '# The open counterpart of Table 6'
+    """
+    run.tuning.export()
+    rows = run.complete(run.rows.export())
+    cells, paired = summarise_rows(rows, run.protocol), differences(rows, run.protocol)
+    cells, paired = _of_other_data(run, "summary.csv", cells), _of_other_data(run, "differences.csv", paired)
+    paired = corrected(paired)  # including the differences of other data
+    with all_or_none():
+        write_csv(run.folder / "summary.csv", cells)
+        write_csv(run.folder / "differences.csv", paired)
+        text = summary_text(TableResults(run.settings.table, as_read(cells), as_read(paired)))
+        with replacing(run.folder / "summary.md") as temporary:
+            temporary.write_text(text)
+    return text
+
+
+def summary_text(one: TableResults) -> str:
+    """Return the summary of one table as Markdown."""
+    parts = [f"# {TITLES[one.name]}\n", accuracy_table(one), _bullets(findings(one)), time_table(one)]
+    return "\n".join([*parts, difference_table(one)])
+
+
+def read_summaries(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the cells and paired differences that `write_summaries` wrote for one table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings, read_summaries, write_summaries
+    >>> from tensormargin.paper.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    ...     text = write_summaries(run)
+    ...     sorted({cell["method"] for cell in read_summaries(run.folder)["summary"]})
+    ['STM', 'SVM']
+    """
+    one = _read_table(folder, folder.name)
+    return {"summary": [asdict(cell) for cell in one.cells], "differences": [asdict(pair) for pair in one.differences]}
+
+
+def _of_other_data(run: Run, name: str, records: list[Record]) -> list[Record]:
+    """Return the records, preceded by the stored ones of data sets that are not part of this run (table6)."""
+    path = run.folder / name
+    if not path.is_file() or not records:
+        return records
+    try:
+        stored = read_csv(path, type(records[0]))
+    except BadFileError:  # from an older version, or damaged: it is rewritten
+        return records
+    known = {evaluation.data for evaluation in run.protocol}
+    return [record for record in stored if record.data not in known] + records
+
+
+def write_page(folder: str | Path, path: str | Path) -> None:
+    """Write the results page, with its figures in a folder of the same name next to it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings, write_page, write_summaries
+    >>> from tensormargin.paper.splits import stratified_fold
+    >>> digits = Evaluation(
+    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
+    ...     tuning_pairs=1, pairs=1, interval_over="splits"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
+    ...     states = list(run.go(n_jobs=1))
+    ...     text = write_summaries(run)
+    ...     write_page(folder, f"{folder}/page.md")
+    ...     Path(folder, "page.md").read_text().splitlines()[0]
+    '# Results'
+    """
+    from .figures import draw
+
+    results, path = read_results(folder), Path(path)
+    pictures = {one.name: draw(one, path.parent / path.stem) for one in results}
+    with replacing(path) as temporary:
+        temporary.write_text(page_text(results, folder, pictures))
+
+
+def page_text(
+    results: Sequence[TableResults], folder: str | Path, pictures: dict[str, list[tuple[str, str]]] | None = None
+) -> str:
+    """Return the results page as Markdown."""
+    lams, mus = _grids(folder, [one.name for one in results])
+    parts = [_HEAD.format(results=Path(folder).name, lams=lams, mus=mus), "## In short\n", _bullets(in_short(results))]
+    for one in results:
+        parts += [f"## {TITLES[one.name]}\n", _PROTOCOLS[one.name] + "\n", accuracy_table(one), _bullets(findings(one))]
+        for caption, picture in (pictures or {}).get(one.name, []):
+            parts.append(f"![{caption}]({picture})\n")
+        parts += ["Seconds for one fit (median):\n", time_table(one)]
+        parts += [_DIFFERENCES, difference_table(one)]
+    parts.append(_versions(results))
+    return "\n".join(parts)
+
+
+def _grids(folder: str | Path, tables: Iterable[str]) -> tuple[str, str]:
+    """Return the candidate values of lambda and mu as text."""
+    lams, mus = dict[str, None](), dict[str, None]()
+    for path in (Path(folder) / table / "settings.json" for table in tables):
+        for entry in json.loads(path.read_text()).values() if path.is_file() else ():
+            if isinstance(entry, dict):
+                unit = " on the open data" if entry["relative"] else ""
+                lams[", ".join(f"{lam:g}" for lam in entry["lams"])] = None
+                mus[", ".join(f"{mu:g}" for mu in sorted(entry["mus"] + entry["more_mus"])) + unit] = None
+    return " or ".join(lams), " or ".join(mus)
+
+
+def _bullets(sentences: Iterable[str]) -> str:
+    return "".join(f"- {sentence}\n" for sentence in sentences)
+
+
+def _versions(results: Sequence[TableResults]) -> str:
+    texts = dict.fromkeys(text for one in results for cell in one.cells for text in cell.versions.split(" | "))
+    lines = [", ".join(f"{name} {version}" for name, version in json.loads(text).items()) for text in texts]
+    return "Made with " + "; ".join(lines) + ".\n"

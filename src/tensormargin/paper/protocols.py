@@ -1,0 +1,331 @@
+"""Evaluation protocols of the tables: data, splits, forms of the weight, hyperparameter grids.
+
+A protocol is a list of evaluations, one per data set. To add a data set, take a split function from `splits` (or write
+one there) and add an `Evaluation` to a table of `PROTOCOLS`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from .. import datasets
+from ..estimators import SCALE_MU
+from ..runtime import Array
+from .splits import (
+    SplitRule,
+    balanced_subset,
+    group_out,
+    hold_out_two,
+    one_out,
+    places_apart,
+    published_split,
+    stratified_fold,
+)
+
+Pair = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Hyperparameter grid of all methods.
+
+    Attributes
+    ----------
+    lams : tuple of float
+        Values of lambda, ascending, so that each fit can be warm-started from the previous one.
+    mus : tuple of float
+        Values of mu1 = mu2 for methods with margin terms; 1 in the paper.
+    more_mus : tuple of float
+        Further values of mu1 = mu2, tried if mu is tuned too.
+    relative : bool
+        Whether lambda and mu are in units of one over the mean squared norm of the centred samples; otherwise they are
+        the paper's, for the original data.
+
+    Examples
+    --------
+    >>> from tensormargin.paper import Grid
+    >>> Grid().lams
+    (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+    """
+
+    lams: tuple[float, ...] = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+    mus: tuple[float, ...] = (1.0,)
+    more_mus: tuple[float, ...] = (0.1, 10.0)
+    relative: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the methods are evaluated on one data set.
+
+    Attributes
+    ----------
+    data : str
+        Name of the data set in the rows.
+    load : callable
+        Returns the data set. Called once in every worker, so it must be picklable.
+    split : callable
+        See `SplitRule`.
+    sizes : tuple of int
+        Training sizes, as interpreted by the split function.
+    repeats, folds : int
+        Number of random repeats, and number of folds in each.
+    repeatable : bool
+        Whether another repeat would draw another split.
+    once : tuple of int
+        Sizes without randomness (all training images), which are run in the first repeat only.
+    divisor : float
+        The samples are divided by it.
+    tucker_shape : tuple of int, optional
+        Shape to which the samples are reshaped for Tucker weights, if it differs from their own.
+    tucker_rank : tuple of int, optional
+    validation : {"holdout", "folds", "groups", "places"}
+        How lambda is chosen on the training set; see `inner_splits`.
+    tuning_pairs : int
+        Number of pairs of classes on which lambda is chosen; all pairs of the split share the same lambda.
+    interval_over : {"classes", "splits"}
+        What the confidence intervals treat as random.
+    pairs : int, optional
+        Number of pairs of classes to evaluate, evenly spread; all by default.
+
+    Examples
+    --------
+    >>> from tensormargin.paper import PROTOCOLS
+    >>> evaluation = PROTOCOLS["table4"]()[0]
+    >>> evaluation.data, evaluation.sizes
+    ('ORL 32x32', (320,))
+    """
+
+    data: str
+    load: Callable[[], Bunch]
+    split: SplitRule
+    sizes: tuple[int, ...]
+    repeats: int
+    folds: int = 1
+    repeatable: bool = True
+    once: tuple[int, ...] = ()
+    divisor: float = 1.0
+    tucker_shape: tuple[int, ...] | None = None
+    tucker_rank: tuple[int, ...] | None = None
+    grid: Grid = field(default_factory=Grid)
+    validation: str = "holdout"
+    tuning_pairs: int = 15
+    interval_over: str = "classes"
+    pairs: int | None = None
+
+    def sizes_of(self, repeat: int) -> tuple[int, ...]:
+        """Return the training sizes of one repeat."""
+        return tuple(size for size in self.sizes if repeat == 0 or size not in self.once)
+
+    def class_pairs(self, target: Array) -> list[Pair]:
+        """Return the pairs of classes, one per binary problem."""
+        return spread(list(combinations(np.unique(target).tolist(), 2)), self.pairs)
+
+    def with_more_mus(self) -> Evaluation:
+        """Return the evaluation with the further values of mu that are tried if mu is tuned too."""
+        return replace(self, grid=replace(self.grid, mus=self.grid.more_mus))
+
+    def tuning(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Return the pairs on which lambda is chosen."""
+        return spread(pairs, self.tuning_pairs)
+
+
+_LOADED: dict[bytes, Bunch] = {}
+
+
+def load_once(load: Callable[[], Bunch]) -> Bunch:
+    """Return the data set that a function loads, loading it only once per process."""
+    key = pickle.dumps(load)  # the function's name with its arguments
+    if key not in _LOADED:
+        _LOADED[key] = load()
+    return _LOADED[key]
+
+
+def spread(items: Sequence[Any], count: int | None) -> list[Any]:
+    """Return ``count`` evenly spread items, or all if there are no more than that."""
+    if count is None or count >= len(items):
+        return list(items)
+    return [items[position] for position in np.linspace(0, len(items) - 1, count).round().astype(int)]
+
+
+_OPEN_GRID = Grid(mus=(SCALE_MU,), more_mus=(1.0, 10.0), relative=True)  # the estimator's mu1 = mu2 = 1
+_PINES_CLASSES = (2, 3, 5, 6, 8, 10, 11, 12, 14)  # those with more than 400 labelled pixels
+
+
+def _table2() -> list[Evaluation]:
+    return [
+        Evaluation(
+            data="MNIST",
+            load=datasets.fetch_mnist,
+            split=balanced_subset,
+            sizes=(10_000, 20_000, 30_000, 60_000),
+            repeats=5,
+            once=(60_000,),
+            divisor=255.0,
+            tucker_shape=(7, 4, 7, 4),
+            tucker_rank=(4, 4, 4, 4),
+        )
+    ]
+
+
+def _orl(size: int, tucker_shape: tuple[int, ...]) -> list[Evaluation]:
+    return [
+        Evaluation(
+            data=f"ORL {size}x{size}",
+            load=partial(datasets.fetch_orl, size),
+            split=hold_out_two,
+            sizes=(320,),
+            repeats=5,
+            tucker_shape=tucker_shape,
+            tucker_rank=(4, 4, 4, 4),
+            tuning_pairs=60,
+        )
+    ]
+
+
+def _table6(adni: str | Path | None = None, adhd: str | Path | None = None) -> list[Evaluation]:
+    if adni is None and adhd is None:
+        raise ValueError(
+            "table6 needs the ADNI or ADHD-200 arrays of He et al., which may not be redistributed: pass --adni FILE "
+            "or --adhd FILE (.mat or .npz), or run the open counterpart, `tensormargin reproduce open`"
+        )
+    common: dict[str, Any] = {
+        "tucker_rank": (4, 4, 4),
+        "grid": _OPEN_GRID,
+        "validation": "folds",
+        "interval_over": "splits",
+        "repeats": 1,
+    }
+    evaluations = []
+    if adni is not None:
+        load = partial(datasets.load_adni, Path(adni))
+        n = _checked_labels(adni, load_once(load).target, 3)
+        evaluations.append(Evaluation("ADNI", load, one_out, sizes=(n - 1,), folds=n, repeatable=False, **common))
+    if adhd is not None:
+        load = partial(datasets.load_adhd, Path(adhd))
+        n = _checked_labels(adhd, load_once(load).target, 5)
+        evaluations.append(Evaluation("ADHD-200", load, stratified_fold, sizes=(n * 4 // 5,), folds=5, **common))
+    return evaluations
+
+
+def _checked_labels(path: str | Path, target: Array, fewest: int) -> int:
+    """Return the number of samples; raise unless there are two classes with at least ``fewest`` samples each."""
+    labels, counts = np.unique(target, return_counts=True)
+    if len(labels) != 2 or counts.min() < fewest:
+        held = ", ".join(f"{n} of {label}" for label, n in zip(labels.tolist(), counts, strict=True))
+        raise ValueError(f"{path}: must hold two classes with at least {fewest} samples each; it holds {held}")
+    return len(target)
+
+
+def _open() -> list[Evaluation]:
+    return [
+        Evaluation(
+            data="Haxby slice",
+            load=datasets.load_haxby_slice,
+            split=group_out,
+            sizes=(792,),
+            repeats=1,
+            repeatable=False,
+            folds=12,
+            tucker_rank=(4, 4),
+            grid=_OPEN_GRID,
+            validation="groups",
+            tuning_pairs=7,
+            interval_over="splits",
+        ),
+        Evaluation(
+            data="EEG",
+            load=datasets.load_eeg,
+            split=stratified_fold,
+            sizes=(49,),
+            repeats=10,
+            folds=5,
+            tucker_rank=(4, 4),
+            grid=_OPEN_GRID,
+            validation="folds",
+            interval_over="splits",
+        ),
+        Evaluation(
+            data="Indian Pines",
+            load=partial(datasets.load_indian_pines, 5, _PINES_CLASSES),
+            split=places_apart,
+            sizes=(10, 30),  # training patches per class
+            repeats=10,
+            tucker_rank=(4, 4, 4),
+            grid=_OPEN_GRID,
+            validation="places",
+            tuning_pairs=9,
+        ),
+        Evaluation(
+            data="AdrenalMNIST3D, own split",
+            load=datasets.load_adrenal,
+            split=published_split,
+            sizes=(1286,),
+            repeats=1,
+            repeatable=False,
+            divisor=255.0,
+            tucker_rank=(4, 4, 4),
+            grid=_OPEN_GRID,
+            interval_over="splits",
+        ),
+        Evaluation(
+            data="AdrenalMNIST3D, 5-fold",
+            load=datasets.load_adrenal,
+            split=stratified_fold,
+            sizes=(1267,),
+            repeats=1,
+            folds=5,
+            divisor=255.0,
+            tucker_rank=(4, 4, 4),
+            grid=_OPEN_GRID,
+            interval_over="splits",
+        ),
+    ]
+
+
+PROTOCOLS: Mapping[str, Callable[..., list[Evaluation]]] = {
+    "table2": _table2,
+    "table4": partial(_orl, 32, (8, 4, 8, 4)),
+    "table5": partial(_orl, 64, (8, 8, 8, 8)),
+    "table6": _table6,
+    "open": _open,
+}
+"""Functions that return the evaluations of each table; table6 takes the paths of files provided by the user."""
+
+_QUICK_SIZES = {"MNIST": (1000,), "Indian Pines": (10,), "AdrenalMNIST3D, own split": (200,)}
+
+
+def quick(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the evaluations reduced to about a minute: few pairs, one repeat, few folds, three values of lambda.
+
+    The five-fold evaluation of AdrenalMNIST3D is left out, since its published split is kept.
+
+    Examples
+    --------
+    >>> from tensormargin.paper import PROTOCOLS, quick
+    >>> full = PROTOCOLS["table4"]()
+    >>> sum(one.repeats for one in full), sum(one.repeats for one in quick(full))
+    (5, 1)
+    """
+    return [
+        replace(
+            evaluation,
+            sizes=_QUICK_SIZES.get(evaluation.data, evaluation.sizes),
+            repeats=1,
+            folds=min(evaluation.folds, 2),
+            pairs=6,
+            tuning_pairs=3,
+            grid=replace(evaluation.grid, lams=evaluation.grid.lams[::2], more_mus=evaluation.grid.more_mus[:1]),
+        )
+        for evaluation in evaluations
+        if evaluation.data != "AdrenalMNIST3D, 5-fold"
+    ]

@@ -1,0 +1,38 @@
+"""Names of a package that are imported on first use, so that importing it costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package, for the names that its ``if TYPE_CHECKING:`` block imports.
+
+    Type checkers and editors see plain imports there, and each name stands in one place only.
+    """
+    path = sys.modules[package].__file__
+    tree = ast.parse(Path(path or "").read_bytes())
+    block = next(one for one in tree.body if isinstance(one, ast.If))
+    homes = {
+        name.name: "." * one.level + (one.module or "")
+        for one in block.body
+        if isinstance(one, ast.ImportFrom)
+        for name in one.names
+    }
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name], package), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted([*homes, "__version__"] if hasattr(sys.modules[package], "__version__") else homes)
+
+    return get, names

@@ -1,0 +1,72 @@
+"""Numbers, names and lists as messages and pages show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+_MOST_NAMES = 10  # quoted in a message
+_MOST_NAME = 60  # characters of a name
+_MOST_TEXT = 300  # characters of a library's text
+
+
+def percent(value: float | None) -> str:
+    """Return a share in percent with one decimal, "-" for None."""
+    return "-" if value is None else f"{_rounded(100 * value):.1f}"
+
+
+def points(difference: float) -> str:
+    """Return a difference of two shares in percentage points with its sign; none if it rounds to zero."""
+    value = _rounded(100 * difference)
+    return f"{value:+.1f}" if value else "0.0"
+
+
+def short_number(value: float) -> str:
+    """Return a number with three significant digits."""
+    return f"{value + 0.0:.3g}"  # adding zero removes the sign of -0.0
+
+
+def _rounded(value: float) -> float:
+    """Return a number rounded to one decimal, never -0; equal shares that were computed differently stay equal."""
+    return round(round(value, 9), 1) + 0.0
+
+
+def in_bytes(number: int) -> str:
+    """Return a number of bytes in words."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= factor:
+            return f"{number / factor:.3g} {unit}" if number < 1000 * 10**9 else f"{number / 10**9:.0f} GB"
+    return f"{number} bytes"
+
+
+def quoted(name: str) -> str:
+    """Return a name as a message shows it: without control characters, and cut if it is long."""
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in name[: _MOST_NAME + 1])
+    return shown if len(name) <= _MOST_NAME else f"{shown[:_MOST_NAME]}..."
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with its noun, in the plural if needed."""
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
+def listed(names: Iterable[str], total: int | None = None) -> str:
+    """Return the first names with commas between them, and how many more there are.
+
+    Parameters
+    ----------
+    names : iterable of str
+    total : int, optional
+        Their number, for names that are made one by one: only the first ones are.
+    """
+    if total is None:
+        names = list(names)
+        total = len(names)
+    first = ", ".join(quoted(name) for name in islice(names, _MOST_NAMES))
+    return first + (f" and {total - _MOST_NAMES} more" if total > _MOST_NAMES else "")
+
+
+def shortened(text: str) -> str:
+    """Return the text of a library's error as a message quotes it: one line, cut if it is long."""
+    shown = " ".join("".join(one if one.isprintable() else " " for one in text[: 2 * _MOST_TEXT]).split())
+    return shown if len(shown) <= _MOST_TEXT else f"{shown[:_MOST_TEXT]}..."

@@ -1,0 +1,1 @@
+"""Transformers from tensors to tensors: scaling, confounds, folding, masks, crops, sizes, lengths and views."""

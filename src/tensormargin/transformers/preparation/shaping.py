@@ -1,0 +1,367 @@
+"""Reshaping, masking and cropping of samples."""
+
+from __future__ import annotations
+
+from copy import copy
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...data import NO_METADATA, Axes, Metadata, as_mask, is_masker, shape_in_words
+from ...runtime import Array, as_array, beside, cast, device_of, dtype_of, like, namespace, to_host
+from ._base import CanBeUndone, KeepsTensors, check_sizes
+from ._passes import floating, reduced, widest
+
+RULES = ("varying", "bright")
+
+
+class Tensorize(CanBeUndone):
+    """Reshape samples, e.g. from 28x28 to 7x4x7x4.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The new shape of a sample; one size may be -1. Entries keep their C order, so a mode can be split into
+        neighbouring modes, and neighbouring modes can be joined.
+
+    Attributes
+    ----------
+    sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.transformers import Tensorize
+    >>> Tensorize((7, 4, 7, 4)).fit_transform(np.ones((5, 28, 28))).shape
+    (5, 7, 4, 7, 4)
+    """
+
+    _keeps_modes: ClassVar[bool] = False
+
+    def __init__(self, shape: tuple[int, ...] = (-1,)) -> None:
+        self.shape = shape
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        same = self.sample_shape_in_ == self.sample_shape_out_
+        return axes if same else super()._axes_out(axes)
+
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+        check_sizes(self.shape)
+        size = prod(X.shape[1:])
+        known = prod(n for n in self.shape if n != -1)
+        free = sum(n == -1 for n in self.shape)
+        if free > 1 or min(self.shape) < -1 or known < 1 or (size % known if free else size != known):
+            raise ValueError(
+                f"shape must have as many entries as the samples, whose shape {tuple(X.shape[1:])} makes {size} (one "
+                f"size may be -1); got shape={self.shape!r}"
+            )
+        return tuple(size // known if n == -1 else n for n in self.shape)
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_out_))
+
+    def _undo(self, X: Any) -> Any:
+        return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_in_))
+
+    def _new_names(self) -> list[str]:
+        """Return one name per entry of a vector, with its index in the tensor."""
+        return ["x" + "_".join(map(str, place)) for place in np.ndindex(*self.sample_shape_in_)]
+
+    def pull_back(self, weight: Any) -> Array:
+        """Return the weight in the original sample shape."""
+        weight = as_array(weight)
+        return namespace(weight).reshape(weight, self.sample_shape_in_)
+
+    def words(self) -> str:
+        """Return a description of the reshaping."""
+        return f"samples were folded to {shape_in_words(getattr(self, 'sample_shape_out_', self.shape))}"
+
+
+class MoveMode(CanBeUndone):
+    """Move one mode to the end, e.g. from time x channels to channels x time, as representations of series need it.
+
+    Parameters
+    ----------
+    mode : int or str, default=0
+        The mode, counted from 0; negative numbers count from the last. Or its name, if the samples have names.
+
+    Attributes
+    ----------
+    sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.transformers import MoveMode
+    >>> MoveMode().fit_transform(np.ones((5, 200, 8))).shape
+    (5, 8, 200)
+    """
+
+    _keeps_modes: ClassVar[bool] = False
+
+    def __init__(self, mode: int | str = 0) -> None:
+        self.mode = mode
+
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+        self._from = self._mode(self.mode, len(X.shape) - 1)
+        return self._moved(tuple(X.shape[1:]), self._from)
+
+    @staticmethod
+    def _moved(modes: Any, place: int) -> Any:
+        return (*modes[:place], *modes[place + 1 :], modes[place])
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        return _in_order(namespace(X).moveaxis(X, self._from + 1, -1))
+
+    def _undo(self, X: Any) -> Any:
+        return _in_order(namespace(X).moveaxis(X, -1, self._from + 1))
+
+    def pull_back(self, weight: Any) -> Array:
+        """Return the weight with its last mode where it was."""
+        weight = as_array(weight)
+        return _in_order(namespace(weight).moveaxis(weight, -1, self._from))
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        return self._moved(axes, self._from)
+
+    def number_modes(self, axes: Any) -> Any:
+        """Replace the name of the mode by its number; return the axes after this step."""
+        super().number_modes(axes)
+        return None if axes is None else self._moved(axes, self._mode(self.mode, len(axes)))
+
+    def words(self) -> str:
+        """Return a description of the move."""
+        return f"mode {self.mode + 1 if isinstance(self.mode, int) else self.mode} of the samples was made their last"
+
+
+def _in_order(X: Any) -> Any:
+    """Return an array in C order."""
+    return namespace(X).reshape(namespace(X).reshape(X, (-1,)), X.shape)
+
+
+class _HasMask(KeepsTensors):
+    """A transformer with a parameter ``mask``, which may be an image."""
+
+    mask: Any
+
+    def _mask_in_words(self) -> str:
+        """Return the size of a mask that is not a rule."""
+        return f"a mask of {_counted(as_mask(self.mask))}"
+
+    def __getstate__(self) -> Any:
+        """Return the state with an image mask replaced by an array, which can be loaded without nibabel."""
+        state = super().__getstate__()
+        return {**state, "mask": state["mask"] if isinstance(state["mask"], str) else as_mask(state["mask"])}
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy; of a masker, only its mask image is kept, since a copy of it would not be fitted."""
+        other = copy(self)
+        other.mask = as_mask(self.mask) if is_masker(self.mask) else self.mask
+        return super(_HasMask, other).__sklearn_clone__()
+
+
+class SetsToZero(KeepsTensors):
+    """A transformer that sets the entries outside ``mask_`` to zero."""
+
+    mask_: Any
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        return namespace(X).where(beside(self.mask_, X), X, like(0, X, dtype_of(X)))
+
+    def pull_back(self, weight: Any) -> Array:
+        """Return the weight, set to zero outside the mask."""
+        return self._change(as_array(weight))
+
+
+class Mask(_HasMask, SetsToZero):
+    """Set entries outside a mask to zero.
+
+    Parameters
+    ----------
+    mask : "varying", "bright", array of bool, NIfTI image or masker, default="varying"
+        Entries to keep. "varying": entries that are not constant over the training samples. "bright": entries whose
+        mean over the training samples exceeds Otsu's threshold (the brain in a volume with a dark background).
+        Otherwise, the true entries of an array, the non-zero voxels of a nibabel image, or those that a fitted masker
+        of nilearn keeps. In copies and saved models an image or masker is replaced by its array.
+
+    Attributes
+    ----------
+    mask_ : array of bool, of the sample shape
+        In the library and on the device of the training samples (NumPy for a Dask array of NumPy arrays).
+    sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Mask
+    >>> X = np.ones((6, 4, 5))
+    >>> X[:, :2] = np.random.default_rng(0).standard_normal((6, 2, 5))
+    >>> masked = Mask().fit_transform(X)
+    >>> bool((masked[:, :2] == X[:, :2]).all()), bool((masked[:, 2:] == 0).all())
+    (True, True)
+    """
+
+    def __init__(self, mask: str | Any = "varying") -> None:
+        self.mask = mask
+
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+        self.mask_ = like(_found_mask(X, self.mask), X)
+        return tuple(X.shape[1:])
+
+    def words(self) -> str:
+        """Return a description of the masking."""
+        if not isinstance(self.mask, str):
+            return f"what is outside of {self._mask_in_words()} was set to zero"
+        kept = f" ({_counted(self.mask_)} are left)" if hasattr(self, "mask_") else ""
+        return f"entries that are not {self.mask} over the training samples were set to zero{kept}"
+
+    def brief(self) -> str:
+        """Return the mask in a few words."""
+        return f"mask of {self.mask} entries" if isinstance(self.mask, str) else self._mask_in_words()[2:]
+
+
+class Crop(_HasMask, CanBeUndone):
+    """Crop samples to the bounding box of a mask.
+
+    Parameters
+    ----------
+    mask : "varying", "bright", array of bool, NIfTI image or masker, default="varying"
+        See `Mask`.
+    margin : int, default=0
+        Number of entries to keep around the box.
+
+    Attributes
+    ----------
+    box_ : tuple of slice
+    sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Crop
+    >>> X = np.zeros((6, 10, 12))
+    >>> X[:, 3:7, 2:5] = np.random.default_rng(0).standard_normal((6, 4, 3))
+    >>> Crop().fit_transform(X).shape
+    (6, 4, 3)
+    >>> Crop(margin=1).fit_transform(X).shape
+    (6, 6, 5)
+    """
+
+    def __init__(self, mask: str | Any = "varying", margin: int = 0) -> None:
+        self.mask = mask
+        self.margin = margin
+
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+        if self.margin < 0:
+            raise ValueError(f"margin must be at least 0; got margin={self.margin}")
+        inside = np.argwhere(_found_mask(X, self.mask))
+        first = np.maximum(inside.min(axis=0) - self.margin, 0)
+        last = np.minimum(inside.max(axis=0) + self.margin + 1, tuple(X.shape[1:]))
+        self.bounds_ = tuple(zip(first.tolist(), last.tolist(), strict=True))
+        return tuple((last - first).tolist())
+
+    @property
+    def box_(self) -> tuple[slice, ...]:
+        """The box, one slice per mode."""
+        return tuple(slice(first, last) for first, last in self.bounds_)
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        return X[(slice(None), *self.box_)]
+
+    def _names_kept(self, names: Array) -> Array:
+        return names[self.box_]
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        return tuple(axis.at(np.arange(*bounds)) for axis, bounds in zip(axes, self.bounds_, strict=True))
+
+    def _undo(self, X: Any) -> Any:
+        """Return samples of the original shape, zero outside the box."""
+        full = namespace(X).zeros((X.shape[0], *self.sample_shape_in_), dtype=X.dtype, device=device_of(X))
+        full[(slice(None), *self.box_)] = X
+        return full
+
+    def pull_back(self, weight: Any) -> Array:
+        """Return the weight in the original sample shape, zero outside the box."""
+        return self._undo(as_array(weight)[None, ...])[0, ...]
+
+    def words(self) -> str:
+        """Return a description of the cropping."""
+        around = f", with a margin of {self.margin}" if self.margin else ""
+        sizes = f" ({shape_in_words(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
+        inside = f"what is {self.mask} over the training samples" if isinstance(self.mask, str) else None
+        return f"samples were cut to the smallest box that holds {inside or self._mask_in_words()}{around}{sizes}"
+
+    def brief(self) -> str:
+        """Return the box in a few words."""
+        what = f"{self.mask} entries" if isinstance(self.mask, str) else self._mask_in_words()
+        return f"cropped to the box of {what}"
+
+
+def _counted(mask: Any) -> str:
+    """Return how many entries a mask keeps; those of three modes are called voxels."""
+    noun = "voxels" if mask.ndim == 3 else "entries"
+    return f"{int(to_host(mask).sum()):,} of {prod(mask.shape):,} {noun}"
+
+
+def _found_mask(X: Any, rule: Any) -> Array:
+    """Return the mask as a NumPy array; only the required statistics leave the device or the workers."""
+    shape = tuple(X.shape[1:])
+    if isinstance(rule, str):
+        if rule not in RULES:
+            raise ValueError(f"mask must be {', '.join(map(repr, RULES))} or an array of bool; got {rule!r}")
+        mask = _varying(X) if rule == "varying" else _bright(_mean(X))
+        if not mask.any():
+            why = "all samples are the same" if rule == "varying" else "all entries have the same mean"
+            raise ValueError(f"mask={rule!r} leaves no entry: {why} (n_samples={X.shape[0]}, n_features={prod(shape)})")
+        return mask
+    mask = as_mask(rule)
+    if mask.shape != shape or not mask.any():
+        raise ValueError(
+            f"a mask needs the samples' shape {shape} and at least one true entry; got shape {mask.shape} with "
+            f"{int(mask.sum())}"
+        )
+    return mask
+
+
+def _varying(X: Any) -> Array:
+    low, high = reduced(X, _range, _wider)
+    return to_host(high > low)
+
+
+def _range(part: Any) -> tuple[Any, Any]:
+    xp = namespace(part)
+    exact = cast(part, floating(part)) if dtype_of(part).itemsize < 8 else part  # some dtypes cannot be compared
+    return xp.min(exact, axis=0), xp.max(exact, axis=0)
+
+
+def _wider(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    xp = namespace(one[0])
+    return xp.minimum(one[0], other[0]), xp.maximum(one[1], other[1])
+
+
+def _mean(X: Any) -> Array:
+    (total,) = reduced(X, _sum, _added)
+    return to_host(total) / X.shape[0]
+
+
+def _sum(part: Any) -> tuple[Any]:
+    return (namespace(part).sum(cast(part, widest(part)), axis=0),)
+
+
+def _added(one: tuple[Any], other: tuple[Any]) -> tuple[Any]:
+    return (one[0] + other[0],)
+
+
+def _bright(mean: Array) -> Array:
+    """Return a mask of the entries above Otsu's threshold, which best separates two classes of entries."""
+    counts, edges = np.histogram(mean, bins=256)
+    centres = (edges[:-1] + edges[1:]) / 2
+    below = np.cumsum(counts)[:-1]
+    above = mean.size - below
+    sums = np.cumsum(counts * centres)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = below * above * (sums[:-1] / below - (sums[-1] - sums[:-1]) / above) ** 2
+    if not np.any(np.isfinite(between) & (between > 0)):
+        return np.zeros(mean.shape, bool)
+    return mean > edges[1:-1][np.nanargmax(between)]

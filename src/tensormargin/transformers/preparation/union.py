@@ -1,0 +1,556 @@
+"""Transformers that make several views: of one input, or of views, one transformer each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from ...data import (
+    AnyAxes,
+    Axes,
+    Metadata,
+    Views,
+    checked_axes,
+    compare_axes,
+    is_views,
+    missing_samples,
+    samples_as_fitted,
+    shape_of,
+    views_or_array,
+    views_or_samples,
+)
+from ...runtime import Array, as_array, cast, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, worker_options
+from ._base import TakesMetadata, takes_ragged
+from ._passes import floating
+from .confounds import listed
+from .steps import (
+    axes_through,
+    describe_step,
+    fit_transformed,
+    flat_steps,
+    is_masker,
+    needed_metadata,
+    number_modes,
+    transformed,
+)
+
+Members = list[tuple[str, Any]]
+
+_KEPT, _DROPPED = "passthrough", "drop"
+
+
+class Composite(TakesMetadata, _BaseComposition):
+    """A transformer with named members, whose results are views.
+
+    Attributes
+    ----------
+    transformers_ : list of (str, transformer)
+        The fitted members, or "passthrough"; dropped ones are left out.
+    sample_shape_in_, sample_shape_out_ : tuple of int, or dict of str to tuple of int
+        Shape of a sample before and after; by name for several views.
+    views_ : dict of str to dict of str to str
+        The views that each member makes: their names in its result ("" for an array), and their names here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Resize, TensorUnion
+    >>> from tensormargin.transformers import Composite
+    >>> union = TensorUnion([("raw", "passthrough"), ("small", Resize((2, 3)))]).fit(np.zeros((5, 4, 6)))
+    >>> isinstance(union, Composite), union.sample_shape_out_
+    (True, {'raw': (4, 6), 'small': (2, 3)})
+    """
+
+    transformers_: Members
+    sample_shape_in_: Any
+    sample_shape_out_: dict[str, tuple[int, ...]]
+    views_: dict[str, dict[str, str]]
+    n_jobs: int | None
+
+    @property
+    @abstractmethod
+    def _named(self) -> Members:
+        """The members as they were given."""
+
+    @property
+    def members(self) -> Members:
+        """The fitted members, or before `fit` those that were given."""
+        return getattr(self, "transformers_", None) or [(name, one) for name, one in self._named if one != _DROPPED]
+
+    @property
+    def needed_metadata(self) -> set[str]:
+        """Names of the metadata that the members need."""
+        return set().union(*(needed_metadata(member) for _, member in self.members))
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
+        """Fit all members to training samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, I_1, ..., I_M), or Views
+        y : array-like of shape (n_samples,), optional
+            Labels, for members that use them.
+        groups, confounds : array-like, optional
+            Passed to members that need them.
+        """
+        self.fit_transform(X, y, groups, confounds)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Views:
+        """Fit all members and return the views."""
+        self._check_members()
+        compare_axes(self, X, reset=True)
+        X = self._at_the_door(X)
+        chosen = [(name, _cloned(member)) for name, member in self._chosen(X)]
+        for name, member in chosen:
+            own = self._axes_for(name, getattr(self, "axes_in_", None))
+            if own is not None:  # members see arrays; without names, those that ask for some say so themselves
+                number_modes(member, own)
+        metadata = Metadata.checked(X, groups, confounds)
+        inputs = [self._input_of(name, X) for name, _ in chosen]
+        with_rows = [(member, own, y, metadata) for (_, member), own in zip(chosen, inputs, strict=True)]
+        fitted = self._in_parallel(X, _fit_member, [name for name, _ in chosen], with_rows)
+        self.sample_shape_in_ = shape_of(X)
+        self.transformers_ = [(name, member) for (name, _), (member, _) in zip(chosen, fitted, strict=True)]
+        made = [(name, result) for (name, _), (_, result) in zip(chosen, fitted, strict=True)]
+        self.views_ = {name: _names_of(name, result) for name, result in made}
+        views = self._joined(X, made)
+        self.sample_shape_out_ = views.shapes
+        return views
+
+    def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Views:
+        """Return the views of samples."""
+        check_is_fitted(self)
+        compare_axes(self, X, reset=False)
+        X = self._as_fitted(self._at_the_door(X))
+        metadata = Metadata.checked(X, groups, confounds)
+        there = [(name, member) for name, member in self.transformers_ if self._has_input(name, X)]
+        names = [name for name, _ in there]
+        arguments = [(member, self._input_of(name, X), metadata, self._shapes_of(name)) for name, member in there]
+        made = self._in_parallel(X, _transform_member, names, arguments)
+        return self._joined(X, list(zip(names, made, strict=True)))
+
+    def _in_parallel(
+        self, X: Any, call: Callable[..., Any], names: Sequence[str], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
+        arrays = list(X.values()) if isinstance(X, Views) else [X]
+        here = not any(is_lazy(array) or is_foreign(array) for array in arrays)
+        n_jobs = self.n_jobs if here else 1
+        run = Parallel(n_jobs=n_jobs, **worker_options(n_jobs))
+        return list(run(delayed(_named)(call, name, *own) for name, own in zip(names, arguments, strict=True)))
+
+    def _shapes_of(self, member: str) -> dict[str, tuple[int, ...]]:
+        return {inner: self.sample_shape_out_[outer] for inner, outer in self.views_[member].items()}
+
+    def _check_members(self) -> None:
+        wrong = [
+            (name, one)
+            for name, one in self._named
+            if one not in (_KEPT, _DROPPED) and not (hasattr(one, "fit_transform") and hasattr(one, "transform"))
+        ]
+        if wrong:
+            name, one = wrong[0]
+            found = repr(one) if isinstance(one, str | int | float) else f"of type {type(one).__name__}"
+            raise ValueError(f"every member must be a transformer, 'passthrough' or 'drop'; {name!r} is {found}")
+        self._validate_names([name for name, _ in self._named])
+
+    def with_steps(self, change: Callable[[list[Any]], list[Any]]) -> Self:
+        """Return a copy of the fitted transformer, with ``change`` applied to the steps of each member."""
+        other = copy(self)
+        other.transformers_ = [
+            (name, _as_one(change(flat_steps([(name, member)])))) for name, member in self.transformers_
+        ]
+        return other
+
+    def axes_out(self, axes: AnyAxes = None) -> dict[str, Axes | None]:
+        """Return the axes of each view, given those of the samples (by default those seen in `fit`)."""
+        check_is_fitted(self)
+        known = getattr(self, "axes_in_", None) if axes is None else axes
+        views: dict[str, Axes | None] = self._axes_of_others(known)
+        for name, member in self.transformers_:
+            made = axes_through(flat_steps([(name, member)]), self._axes_for(name, known))
+            for inner, outer in self.views_[name].items():
+                own = made.get(inner) if isinstance(made, Mapping) else made
+                views[outer] = checked_axes(own, self.sample_shape_out_[outer])
+        return {name: views.get(name) for name in self.sample_shape_out_}
+
+    def number_modes(self, axes: AnyAxes) -> AnyAxes:
+        """Replace names of modes in the parameters of the members by their numbers."""
+        for name, member in self._named:
+            number_modes(member, self._axes_for(name, axes))
+        return None
+
+    def _axes_for(self, name: str, axes: AnyAxes) -> AnyAxes:
+        """Return the axes of the samples that a member takes."""
+        return axes
+
+    def _axes_of_others(self, axes: AnyAxes) -> dict[str, Axes | None]:
+        """Return the axes of views that no member makes."""
+        return {}
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Return the transformer unchanged: views hold arrays, whatever the output container."""
+        return self
+
+    @abstractmethod
+    def words(self) -> str:
+        """Return a description as a sentence without the full stop."""
+
+    @abstractmethod
+    def brief(self) -> str:
+        """Return a description in a few words, for lists of alternatives."""
+
+    @abstractmethod
+    def _at_the_door(self, X: Any) -> Any:
+        """Return X as members take it."""
+
+    @abstractmethod
+    def _as_fitted(self, X: Any) -> Any:
+        """Return X; raise ValueError if it is not like the training samples."""
+
+    @abstractmethod
+    def _chosen(self, X: Any) -> Members:
+        """Return the members to fit; raise ValueError if they do not suit X."""
+
+    def _has_input(self, name: str, X: Any) -> bool:
+        """Return whether there are samples for a member."""
+        return True
+
+    @abstractmethod
+    def _input_of(self, name: str, X: Any) -> Any:
+        """Return the samples that a member takes."""
+
+    @abstractmethod
+    def _joined(self, X: Any, made: Sequence[tuple[str, Any]]) -> Views:
+        """Return the results of the members as Views."""
+
+    def _flat(self, made: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the results by the names of the views."""
+        views: dict[str, Any] = {}
+        for member, result in made:
+            for inner, name in self.views_[member].items():
+                if name in views:
+                    raise ValueError(f"two members make the view {name!r}; give one of them another name")
+                views[name] = result[inner] if inner else result
+        return views
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.array_api_support = True
+        return tags
+
+
+class TensorUnion(Composite):
+    """Several transformers of the same samples, whose results are views.
+
+    It is scikit-learn's `FeatureUnion` for tensors: results are not flattened and put side by side, each is a view of
+    its own, with a weight of its own format and rank in the classifier behind it.
+
+    Parameters
+    ----------
+    transformer_list : list of (str, transformer)
+        Names of the views, and what makes them: transformers (or pipelines of them) that take X and return an array
+        of samples of any order, "passthrough" for X as it is, or "drop" for none. Where a transformer returns Views,
+        their names follow its own, after an underscore.
+    n_jobs : int or None, default=None
+        Number of members that are fitted at the same time; -1 uses all cores.
+
+    Attributes
+    ----------
+    transformers_ : list of (str, transformer)
+        The fitted transformers, or "passthrough".
+    sample_shape_in_ : tuple of int
+    sample_shape_out_ : dict of str to tuple of int
+        Shape of a sample in each view.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tensormargin import Resize, TensorKernel, TensorMarginClassifier, TensorUnion
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 5, 8)), np.repeat([0, 1], 20)
+    >>> union = TensorUnion([("raw", "passthrough"), ("coarse", Resize((5, 4))), ("rbf", TensorKernel("rbf"))])
+    >>> union.fit_transform(X)
+    Views of 40 samples:
+      raw     5 x 8, float64
+      coarse  5 x 4, float64
+      rbf     40, float64
+    >>> model = make_pipeline(union, TensorMarginClassifier("cp", rank=1)).fit(X, y)
+    >>> model.set_params(tensorunion__coarse__shape=(5, 2), tensorunion__rbf="drop").fit(X, y)[-1].rank_
+    {'raw': 1, 'coarse': 1}
+    """
+
+    def __init__(self, transformer_list: Members, *, n_jobs: int | None = None) -> None:
+        self.transformer_list = transformer_list
+        self.n_jobs = n_jobs
+
+    @property
+    def _named(self) -> Members:
+        return list(self.transformer_list)
+
+    @property
+    def _takes_ragged(self) -> bool:
+        return bool(self.members) and all(takes_ragged(member) for _, member in self.members)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, with those of the transformers by name."""
+        return dict(self._get_params("transformer_list", deep=deep))
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters: transformers, and their parameters as ``name__parameter``."""
+        self._set_params("transformer_list", **parameters)
+        return self
+
+    def words(self) -> str:
+        """Return a description of each view."""
+        said = "; ".join(f"{name} ({describe_step(member)})" for name, member in self.members)
+        return f"each sample became the views {said}"
+
+    def brief(self) -> str:
+        """Return what the views are, in a few words."""
+        return f"{listed([name.replace('_', ' ') for name, _ in self._named])} side by side"
+
+    def _at_the_door(self, X: Any) -> Any:
+        first = (next(iter(flat_steps([(name, member)])), None) for name, member in self.members)
+        return X if any(map(is_masker, first)) else views_or_samples(X, ragged=self._takes_ragged)
+
+    def _as_fitted(self, X: Any) -> Any:
+        if all(member == _KEPT for _, member in self.transformers_):
+            return samples_as_fitted(self, X, self.sample_shape_in_)
+        return X  # members check their samples themselves
+
+    def _chosen(self, X: Any) -> Members:
+        chosen = [(name, member) for name, member in self._named if member != _DROPPED]
+        if not chosen:
+            raise ValueError("TensorUnion needs at least one transformer that is not 'drop'; got none")
+        return chosen
+
+    def _input_of(self, name: str, X: Any) -> Any:
+        return X
+
+    def _joined(self, X: Any, made: Sequence[tuple[str, Any]]) -> Views:
+        return Views(self._flat(made))
+
+
+class ViewTransformer(Composite):
+    """One transformer per view; the other views stay as they are.
+
+    A sample that lacks a view (NaN in all entries) is kept from its transformer and lacks the result, too.
+
+    Parameters
+    ----------
+    transformers : dict of str to transformer
+        Transformers by the names of the views. "passthrough" keeps a view as it is, like those that are not named, and
+        "drop" leaves it out. A transformer that returns Views (`TensorUnion`) replaces the view by several, whose names
+        follow its own, after an underscore.
+    n_jobs : int or None, default=None
+        Number of transformers that are fitted at the same time; -1 uses all cores.
+
+    Attributes
+    ----------
+    transformers_ : list of (str, transformer)
+        The fitted transformers.
+    sample_shape_in_, sample_shape_out_ : dict of str to tuple of int
+        Shape of a sample in each view, before and after.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorScaler, ViewTransformer, Views
+    >>> X = Views(eeg=np.random.default_rng(0).normal(size=(40, 5, 8)), age=np.arange(40.0))
+    >>> scaled = ViewTransformer({"age": TensorScaler()}).fit_transform(X)
+    >>> round(float(scaled["age"].std()), 6), scaled["eeg"] is X["eeg"]
+    (1.0, True)
+    """
+
+    def __init__(self, transformers: Mapping[str, Any], *, n_jobs: int | None = None) -> None:
+        self.transformers = transformers
+        self.n_jobs = n_jobs
+
+    @property
+    def _named(self) -> Members:
+        return list(self.transformers.items())
+
+    @_named.setter
+    def _named(self, pairs: Members) -> None:  # as scikit-learn replaces members
+        self.transformers = dict(pairs)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, with those of the transformers by the names of the views."""
+        return dict(self._get_params("_named", deep=deep))
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters: transformers by the names of the views, and their parameters as ``name__parameter``."""
+        if "transformers" in parameters:  # before its members
+            self.transformers = parameters.pop("transformers")
+        self._set_params("_named", **parameters)
+        return self
+
+    def words(self) -> str:
+        """Return a description of what happens to each view."""
+        kept = [(name, member) for name, member in self._named if member not in (_KEPT, _DROPPED)]
+        fitted = dict(self.members)
+        said = [f"view {name}: {describe_step(fitted.get(name, member))}" for name, member in kept]
+        said += [f"view {name} was left out" for name, member in self._named if member == _DROPPED]
+        return "; ".join(said) or "views as they came"
+
+    def brief(self) -> str:
+        """Return what happens to each view, in a few words."""
+        changed = [(name, member) for name, member in self._named if member != _KEPT]
+        said = [f"{name} {'left out' if one == _DROPPED else describe_step(one, brief=True)}" for name, one in changed]
+        return "; ".join(said) or "views as they came"
+
+    def _at_the_door(self, X: Any) -> Any:
+        if not is_views(X):
+            raise ValueError(
+                f"ViewTransformer takes several views; got {type(X).__name__}. Pass Views, or a dictionary of arrays, "
+                "or use TensorUnion, which makes several views of one array"
+            )
+        return views_or_samples(X)
+
+    def _as_fitted(self, X: Any) -> Any:
+        shapes = self.sample_shape_in_  # a view that is missing may be one that the classifier does not use
+        return samples_as_fitted(self, X, {name: shapes[name] for name in shapes if name in X} or shapes)
+
+    def _chosen(self, X: Any) -> Members:
+        unknown = [name for name, _ in self._named if name not in X]
+        if unknown:
+            raise ValueError(
+                f"there is no view {unknown[0]!r} to transform; the views are {', '.join(map(repr, X.names))}"
+            )
+        if all(self.transformers.get(name) == _DROPPED for name in X):
+            raise ValueError("ViewTransformer needs at least one view that is not dropped; all of them are")
+        return [(name, member) for name, member in self._named if member not in (_KEPT, _DROPPED)]
+
+    def _axes_for(self, name: str, axes: AnyAxes) -> AnyAxes:
+        return axes.get(name) if isinstance(axes, Mapping) else None
+
+    def _axes_of_others(self, axes: AnyAxes) -> dict[str, Axes | None]:
+        made = {name for name, _ in self.transformers_}
+        return {name: own for name, own in axes.items() if name not in made} if isinstance(axes, Mapping) else {}
+
+    def _has_input(self, name: str, X: Any) -> bool:
+        return name in X
+
+    def _input_of(self, name: str, X: Any) -> Any:
+        return _Incomplete.of(X[name])
+
+    def _joined(self, X: Any, made: Sequence[tuple[str, Any]]) -> Views:
+        results = dict(made)
+        views: dict[str, Any] = {}
+        for name, array in X.items():
+            if self.transformers.get(name) == _DROPPED:
+                continue
+            new = self._flat([(name, results[name])]) if name in results else {name: array}
+            twice = [one for one in new if one in views]
+            if twice:
+                raise ValueError(f"there are two views {twice[0]!r}; give one of them another name")
+            views.update(new)
+        return Views(views)
+
+
+class _Incomplete:
+    """A view that some samples lack.
+
+    Attributes
+    ----------
+    array : array
+        The samples that have it.
+    present : ndarray of int
+        Their rows among all samples.
+    n_samples : int
+    """
+
+    def __init__(self, array: Any, present: Array, n_samples: int) -> None:
+        self.array, self.present, self.n_samples = array, present, n_samples
+
+    @classmethod
+    def of(cls, array: Any) -> Any:
+        """Return the array itself if no sample lacks it."""
+        missing = missing_samples(array)
+        if not len(missing):
+            return array
+        there = np.setdiff1d(np.arange(int(array.shape[0])), missing)
+        return cls(rows_of(array, there), there, int(array.shape[0]))
+
+    def completed(self, made: Any, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+        """Return the results of the samples that have the view among NaN for the others."""
+        if isinstance(made, Views):
+            return Views({name: self._filled(array, shapes[name]) for name, array in made.items()})
+        return self._filled(made, shapes[""])
+
+    def _filled(self, made: Any, shape: tuple[int, ...]) -> Any:
+        missing = np.setdiff1d(np.arange(self.n_samples), self.present)
+        known = made if dtype_of(made).kind == "f" else cast(made, floating(made))
+        nothing = like(np.full((len(missing), *shape), np.nan), made, dtype_of(known))
+        order = np.argsort(np.concatenate([self.present, missing]))
+        return rows_of(namespace(made).concat([known, nothing], axis=0), order)
+
+
+def _cloned(member: Any) -> Any:
+    return member if isinstance(member, str) else clone(member)
+
+
+def _fit_member(member: Any, X: Any, y: Any, metadata: Metadata) -> tuple[Any, Any]:
+    """Return the fitted member and its result."""
+    if isinstance(X, _Incomplete):
+        if not len(X.present):
+            raise ValueError("all training samples lack it, so nothing can be learned; leave the view out")
+        labels = None if y is None else rows_of(as_array(y), X.present)
+        member, made = _fit_member(member, X.array, labels, metadata.rows(X.present))
+        return member, X.completed(made, _shapes(made))
+    if member == _KEPT:
+        return member, views_or_array(X)
+    return member, _as_view(fit_transformed(member, X, y, metadata))
+
+
+def _transform_member(member: Any, X: Any, metadata: Metadata, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """Return the result of a fitted member; ``shapes`` are those of the samples that it returns."""
+    if isinstance(X, _Incomplete):
+        if len(X.present):
+            return X.completed(_transform_member(member, X.array, metadata.rows(X.present), shapes), shapes)
+        none = {name: like(np.empty((0, *shape)), X.array) for name, shape in shapes.items()}
+        return X.completed(none[""] if "" in none else Views(none), shapes)
+    return views_or_array(X) if member == _KEPT else _as_view(transformed(member, X, metadata))
+
+
+def _as_view(made: Any) -> Any:
+    """Return the result of a transformer as an array or Views."""
+    made = views_or_array(made)
+    if hasattr(made, "toarray"):  # a sparse matrix
+        return made.toarray()
+    return made
+
+
+def _shapes(made: Any) -> dict[str, tuple[int, ...]]:
+    shapes = shape_of(made)
+    return shapes if isinstance(made, Views) else {"": shapes}
+
+
+def _names_of(member: str, made: Any) -> dict[str, str]:
+    return {inner: f"{member}_{inner}" for inner in made} if isinstance(made, Views) else {"": member}
+
+
+def _named(call: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    """Return the result of a call; its errors name the view."""
+    try:
+        return call(*arguments)
+    except ValueError as error:
+        raise type(error)(f"view {name!r}: {error}") from error
+
+
+def _as_one(steps: Sequence[Any]) -> Any:
+    """Return steps as one member."""
+    if len(steps) < 2:
+        return steps[0] if steps else _KEPT
+    return Pipeline([(str(place), step) for place, step in enumerate(steps)])

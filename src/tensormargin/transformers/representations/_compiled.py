@@ -1,0 +1,115 @@
+"""Compiled loops of the convolutions, in a module of their own: importing numba takes a while.
+
+As in `numba_kernels`, functions have no annotations, since numba infers the types. Samples are float32: the
+features are counts, and twice as many entries are handled at a time.
+
+A kernel has one value at most of its places (the background) and others at a few (the taps). The sum over the
+background is that of all nine places, which all kernels share, so that a convolution costs one addition and one per
+tap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+LENGTH = 9
+"""Entries of a kernel."""
+
+
+@njit(cache=True, nogil=True)
+def pad(sample, reach, out):
+    """Write a sample to the middle of ``out``, whose entries beyond its ends are zero."""
+    size = sample.shape[1]
+    for channel in range(sample.shape[0]):
+        for t in range(size):
+            out[channel, reach + t] = sample[channel, t]
+
+
+@njit(cache=True, nogil=True)
+def add_up(padded, reach, dilation, background, out):
+    """Write the convolution of every channel with nine equal entries to ``out``."""
+    n_channels, size = out.shape
+    for channel in range(n_channels):
+        row, total = padded[channel], out[channel]
+        for t in range(size):
+            total[t] = 0.0
+        for j in range(LENGTH):
+            moved = row[reach + (j - LENGTH // 2) * dilation :]
+            for t in range(size):
+                total[t] += background * moved[t]
+
+
+@njit(cache=True, nogil=True)
+def convolve(padded, totals, reach, dilation, channels, taps, values, out):
+    """Write the sum over channels of their convolutions with one kernel to ``out``."""
+    size = out.size
+    for t in range(size):
+        out[t] = 0.0
+    for place in range(channels.size):
+        row, total = padded[channels[place]], totals[channels[place]]
+        if taps.size == 3:  # in one go
+            first = row[reach + (taps[0] - LENGTH // 2) * dilation :]
+            second = row[reach + (taps[1] - LENGTH // 2) * dilation :]
+            third = row[reach + (taps[2] - LENGTH // 2) * dilation :]
+            for t in range(size):
+                out[t] += total[t] + values[0] * first[t] + values[1] * second[t] + values[2] * third[t]
+        else:
+            for t in range(size):
+                out[t] += total[t]
+            for j in range(taps.size):
+                moved = row[reach + (taps[j] - LENGTH // 2) * dilation :]
+                for t in range(size):
+                    out[t] += values[j] * moved[t]
+
+
+@njit(cache=True, nogil=True)
+def convolutions(samples, rows, background, taps, values, dilations, starts, channels, out):
+    """Write one convolution to each row of ``out``: of the sample, kernel, dilation and channels that belong to it."""
+    n_channels, size = samples.shape[1:]
+    n_kernels, n_dilations = taps.shape[0], dilations.size
+    reach = LENGTH // 2 * dilations.max()
+    padded = np.zeros((n_channels, size + 2 * reach), np.float32)
+    totals = np.empty((n_channels, size), np.float32)
+    for place in range(rows.size):
+        kernel, dilation = (place // n_dilations) % n_kernels, dilations[place % n_dilations]
+        own = channels[starts[place] : starts[place + 1]]
+        pad(samples[rows[place]], reach, padded)
+        add_up(padded, reach, dilation, background, totals)
+        convolve(padded, totals, reach, dilation, own, taps[kernel], values[kernel], out[place])
+
+
+@njit(cache=True, nogil=True)
+def proportions(samples, background, taps, values, dilations, starts, channels, biases, out):
+    """Write the proportions of convolutions above each bias to ``out``, of shape (n_samples, *biases.shape).
+
+    Every other combination of kernel and dilation leaves out the ends, where a kernel reaches beyond the sample.
+    """
+    n_samples, n_channels, size = samples.shape
+    n_kernels, n_dilations = taps.shape[0], dilations.size
+    reach = LENGTH // 2 * dilations.max()
+    padded = np.zeros((n_channels, size + 2 * reach), np.float32)
+    totals = np.empty((n_channels, size), np.float32)
+    convolved = np.empty(size, np.float32)
+    for i in range(n_samples):
+        pad(samples[i], reach, padded)
+        for which in range(n_dilations):
+            dilation = dilations[which]
+            add_up(padded, reach, dilation, background, totals)
+            for place in range(which, biases.shape[0], n_dilations):
+                kernel = (place // n_dilations) % n_kernels
+                own = channels[starts[place] : starts[place + 1]]
+                convolve(padded, totals, reach, dilation, own, taps[kernel], values[kernel], convolved)
+                inside = LENGTH // 2 * dilation if (kernel + which) % 2 else 0
+                kept = convolved[inside : size - inside]
+                for b in range(biases.shape[1]):
+                    out[i, place, b] = np.float32(above(kept, biases[place, b])) / np.float32(kept.size)
+
+
+@njit(cache=True, nogil=True)
+def above(values, threshold):
+    """Return how many values exceed a threshold."""
+    count = np.int32(0)
+    for t in range(values.size):
+        count += np.int32(values[t] > threshold)
+    return count

@@ -1,0 +1,92 @@
+"""Base class of the representations that are not linear."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ...data import NO_METADATA, Metadata, checked_labels
+from ...runtime import Array, FloatArray, like, to_host
+from ..preparation._base import KeepsTensors
+from ..preparation._passes import floating, parts
+from ..preparation.sharing import shared
+
+
+class Representation(KeepsTensors):
+    """A transformer that is not linear; a subclass defines what becomes of some samples (`_represent`).
+
+    Samples are represented by NumPy, part by part, and the results returned to the library and device of the samples.
+    A weight on them cannot be pulled back: maps are drawn on the representation itself.
+    """
+
+    _keeps_modes: ClassVar[bool] = False
+
+    @property
+    def maps_after(self) -> bool:
+        """Whether weight maps are drawn on the transformed samples."""
+        return True
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        return like(shared.get(self, X, partial(self._represent_all, X)), X)
+
+    def _represent_all(self, X: Any) -> Array:
+        changed = np.empty((X.shape[0], *self._shape_of_parts()), floating(X))
+        for where in parts(X):
+            changed[where] = self._represent(as_double(X[where, ...]))
+        return changed
+
+    def _shape_of_parts(self) -> tuple[int, ...]:
+        return self.sample_shape_out_
+
+    @abstractmethod
+    def _represent(self, part: FloatArray) -> Array:
+        """Return the representation of some samples, which depends on no other samples."""
+
+    def pull_back(self, weight: Any) -> Array:
+        """Raise TypeError: the representation is not linear in the samples."""
+        raise TypeError(
+            f"cannot pull a weight back through {type(self).__name__}: what it returns is not linear in the samples, "
+            "so there is no weight on the samples themselves"
+        )
+
+
+class LearnsFromLabels(KeepsTensors):
+    """A transformer that needs the labels of the training samples; `_labels` has them in `_learn`."""
+
+    _labels: Any
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
+        """Learn from samples and their labels y."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: it learns from classes. "
+                "Pass the labels of the training samples"
+            )
+        self._labels = y
+        try:
+            return super().fit(X, y, groups, confounds)
+        finally:
+            del self._labels
+
+    def _coded(self, X: Any) -> tuple[Array, Array]:
+        """Return the classes, and the code of each sample."""
+        classes, codes = np.unique(checked_labels(X, self._labels), return_inverse=True)
+        return classes, codes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def as_double(part: Any) -> FloatArray:
+    """Return some samples as a NumPy array of float64."""
+    return to_host(part).astype(np.float64, copy=False)
+
+
+def added(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the sums of two tuples, entry by entry."""
+    return tuple(a + b for a, b in zip(one, other, strict=True))

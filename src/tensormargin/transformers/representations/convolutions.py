@@ -1,0 +1,255 @@
+"""Features of convolutions along time, as a tensor."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ...data import NOT_FINITE, Axes, Axis, Metadata
+from ...runtime import Array, FloatArray, beside, computed, is_lazy, rows_of, to_host
+from .base import Representation, as_double
+from .parameters import checked_choice, checked_count
+
+_LENGTH = 9
+_GOLDEN = (np.sqrt(5) + 1) / 2
+_LOOKED_AT = 256  # training samples whose convolutions give the biases
+
+
+class Convolutions(Representation):
+    """Replace time by how often convolutions exceed thresholds: (channel x) kernel x dilation x threshold.
+
+    The features of MiniRocket (Dempster, Schmidt and Webb 2021) for short series, with a shape of their own, so that a
+    low-rank weight can use it. Samples are convolved with 84 kernels of 9 entries at several dilations; a feature is
+    the proportion of a convolution above a threshold, a quantile of the same convolution of a training sample.
+
+    Parameters
+    ----------
+    n_features : int, default=10000
+        Approximate number of features, at least one for each kernel and channel (or combination of channels).
+    channels : {"combine", "each"} or int, default="combine"
+        "combine" adds the convolutions of random channels, others for each kernel and dilation, as MiniRocket does. A
+        number of combinations is the same for all kernels and dilations, and makes a mode of its own in front. "each"
+        convolves every channel by itself, and keeps the modes beside time.
+    kernels : {"fixed", "random"}, default="fixed"
+        "fixed" are all kernels with six entries of -1 and three of 2; "random" as many with normally distributed
+        entries of mean zero.
+    n_dilations : int, default=16
+        Maximum number of dilations, log-spaced such that a kernel is no longer than a sample. For short samples the
+        first ones are repeated, with other channels ("combine") and thresholds.
+    mode : int or str, default=-1
+        The mode of time, counted from 0 (negative numbers count from the last), or its name. It needs at least 9
+        entries.
+    random_state : int, RandomState or None, default=0
+        Chooses channels, and the training samples that thresholds come from.
+    vectorize : bool, default=False
+        Return the features as vectors, for a flat weight.
+
+    Attributes
+    ----------
+    dilations_ : ndarray of shape (n_dilations,)
+    kernels_ : ndarray of shape (84, 9)
+    biases_ : ndarray of shape (n_combinations * 84 * n_dilations, n_thresholds)
+        The thresholds.
+    sample_shape_in_, sample_shape_out_ : tuple of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.transformers import Convolutions
+    >>> X = np.random.default_rng(0).normal(size=(10, 6, 100))
+    >>> Convolutions(5000).fit_transform(X).shape
+    (10, 84, 16, 3)
+    >>> Convolutions(5000, channels="each").fit_transform(X).shape
+    (10, 6, 84, 9, 1)
+    """
+
+    def __init__(
+        self,
+        n_features: int = 10_000,
+        channels: str | int = "combine",
+        kernels: str = "fixed",
+        n_dilations: int = 16,
+        mode: int | str = -1,
+        random_state: int | np.random.RandomState | None = 0,
+        vectorize: bool = False,
+    ) -> None:
+        self.n_features = n_features
+        self.channels = channels
+        self.kernels = kernels
+        self.n_dilations = n_dilations
+        self.mode = mode
+        self.random_state = random_state
+        self.vectorize = vectorize
+
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+        mode = self._mode(self.mode, X.ndim - 1)
+        size = int(X.shape[mode + 1])
+        if size < _LENGTH:
+            raise ValueError(
+                f"convolutions need at least {_LENGTH} entries along mode={self.mode}; got n_features = {size}. Resize "
+                "the samples, or use EqualLength"
+            )
+        checked_choice(self.kernels, "kernels", ("fixed", "random"))
+        others = tuple(int(one) for one in X.shape[1:])
+        others = others[:mode] + others[mode + 1 :]
+        n_combinations, in_front = self._combinations(others)
+        rng = check_random_state(self.random_state)
+        self._axis = mode + 1
+        self.kernels_ = _fixed_kernels() if self.kernels == "fixed" else _random_kernels(rng)
+        most = max(1, checked_count(self.n_features, "n_features") // (n_combinations * len(self.kernels_)))
+        self.dilations_ = _dilations(size, min(most, checked_count(self.n_dilations, "n_dilations")))
+        shape = len(self.kernels_), len(self.dilations_)
+        thresholds = max(1, most // shape[1])
+        self._starts, self._channels = self._chosen_channels(prod(others), n_combinations, rng)
+        self.biases_ = beside(self._learned_biases(X, thresholds, rng), X)
+        for name in ("kernels_", "dilations_", "_starts", "_channels"):
+            setattr(self, name, beside(getattr(self, name), X))
+        modes = (*in_front, *shape, thresholds)
+        return (prod(modes),) if self.vectorize else modes
+
+    def _combinations(self, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """Return the number of combinations of channels, and the modes that they make."""
+        if self.channels == "combine":
+            return 1, ()
+        if self.channels == "each":
+            return prod(others), others
+        if isinstance(self.channels, str):
+            raise ValueError(f'channels must be "combine", "each" or a whole number; got channels={self.channels!r}')
+        count = checked_count(self.channels, "channels")
+        return count, (count,)
+
+    def _chosen_channels(self, n_channels: int, n_combinations: int, rng: np.random.RandomState) -> tuple[Array, Array]:
+        """Return the channels of each combination, kernel and dilation one after the other, and where they start."""
+        repeats = len(self.kernels_) * len(self.dilations_)
+        if self.channels == "each":
+            return np.arange(n_channels * repeats + 1), np.repeat(np.arange(n_channels), repeats)
+        numbers, ordered = _some_channels(n_channels, repeats if self.channels == "combine" else n_combinations, rng)
+        if self.channels != "combine":
+            numbers, ordered = np.repeat(numbers, repeats), np.repeat(ordered, repeats, axis=0)
+        chosen = ordered[np.arange(ordered.shape[1]) < numbers[:, None]]
+        return np.concatenate([[0], np.cumsum(numbers)]), chosen.astype(np.int64)
+
+    def _learned_biases(self, X: Any, thresholds: int, rng: np.random.RandomState) -> FloatArray:
+        """Return quantiles of the convolutions of random training samples."""
+        from ._compiled import convolutions
+
+        convolve_all: Any = convolutions
+        n_samples = int(X.shape[0])
+        some = np.sort(rng.choice(n_samples, min(_LOOKED_AT, n_samples), replace=False))
+        samples = rows_of(X, some)
+        samples = as_double(computed(samples)[0] if is_lazy(samples) else samples)
+        if not np.all(np.isfinite(samples)):  # nobody has looked into a Dask array yet
+            raise ValueError(NOT_FINITE)
+        self._unit = 2.0 ** -float(np.frexp(np.abs(samples).max())[1])
+        samples = self._series(samples)
+        rows = rng.randint(len(samples), size=len(self._starts) - 1)
+        convolved = np.empty((len(rows), samples.shape[2]), np.float32)
+        convolve_all(samples, rows, *self._loops(), convolved)
+        return _quantiles(np.sort(convolved, axis=1).astype(np.float64), thresholds) / self._unit
+
+    def _loops(self) -> tuple[Any, ...]:
+        """Return kernels, dilations and channels as the compiled loops take them."""
+        background, taps, values = _taps(as_double(self.kernels_))
+        dilations, starts, channels = (to_host(one) for one in (self.dilations_, self._starts, self._channels))
+        return background, taps, values, dilations, starts, channels
+
+    def _series(self, part: FloatArray) -> Array:
+        """Return samples as channels x time, contiguous, in a unit in which float32 neither over- nor underflows.
+
+        It is a power of two, so that nothing is rounded.
+        """
+        moved = np.moveaxis(self._unit * part, self._axis, -1)
+        return np.ascontiguousarray(moved.reshape(len(part), -1, moved.shape[-1]), np.float32)
+
+    def _represent(self, part: FloatArray) -> Array:
+        from ._compiled import proportions
+
+        count_all: Any = proportions
+        biases = (self._unit * as_double(self.biases_)).astype(np.float32)
+        out = np.empty((len(part), *biases.shape), np.float32)
+        count_all(self._series(part), *self._loops(), biases, out)
+        return out.reshape(len(part), *self.sample_shape_out_)
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        if self.vectorize:
+            return (Axis("feature"),)
+        others = (*axes[: self._axis - 1], *axes[self._axis :])
+        in_front = others if self.channels == "each" else () if self.channels == "combine" else (Axis("combination"),)
+        dilation = Axis("dilation", "", to_host(self.dilations_).astype(np.float64))
+        return (*in_front, Axis("kernel"), dilation, Axis("threshold"))
+
+    @property
+    def makes_features(self) -> bool:
+        """Whether the transformed samples are features, which no map can show."""
+        return True
+
+    def words(self) -> str:
+        """Return a description of the features."""
+        count = prod(self.sample_shape_out_) if hasattr(self, "sample_shape_out_") else f"about {self.n_features}"
+        how = {"combine": "random combinations of channels", "each": "each channel"}
+        whose = how.get(str(self.channels), f"{self.channels} random combinations of channels")
+        return (
+            f"{self._along()} was replaced by {count} features of convolutions with {self.kernels} kernels of {whose}"
+        )
+
+    def brief(self) -> str:
+        """Return the features in a few words."""
+        return "convolutions" if self.mode == -1 else f"convolutions along {self._along()}"
+
+    def _along(self) -> str:
+        """Return the mode in words, counted from 1 or, if the number of modes is not known, from the last one."""
+        if isinstance(self.mode, str):
+            return self.mode
+        number = self._axis if hasattr(self, "_axis") else self.mode + 1
+        return f"mode {number}" if number > 0 else "the last mode" if number == 0 else f"mode {-self.mode} from the end"
+
+
+def _fixed_kernels() -> FloatArray:
+    """Return all kernels with three entries of 2 and six of -1, which add up to zero."""
+    places = np.array(list(combinations(range(_LENGTH), 3)))
+    kernels = np.full((len(places), _LENGTH), -1.0)
+    kernels[np.arange(len(places))[:, None], places] = 2.0
+    return kernels
+
+
+def _taps(kernels: FloatArray) -> tuple[np.float32, Array, Array]:
+    """Return the value that most entries of the kernels have, where others differ from it, and by how much.
+
+    Kernels of any values have all their entries listed, and none in common.
+    """
+    fixed = bool(np.all(np.sum(kernels == -1.0, axis=1) == _LENGTH - 3))
+    background = -1.0 if fixed else 0.0
+    taps = np.argwhere(kernels != background)[:, 1].reshape(len(kernels), -1) if fixed else None
+    taps = np.tile(np.arange(_LENGTH), (len(kernels), 1)) if taps is None else taps
+    values = np.take_along_axis(kernels, taps, axis=1) - background
+    return np.float32(background), taps, values.astype(np.float32)
+
+
+def _random_kernels(rng: np.random.RandomState) -> FloatArray:
+    kernels = rng.standard_normal((84, _LENGTH))
+    return kernels - kernels.mean(axis=1, keepdims=True)
+
+
+def _dilations(size: int, count: int) -> Array:
+    """Return dilations from 1 to the largest with which a kernel is no longer than a sample, log-spaced."""
+    largest = np.log2((size - 1) / (_LENGTH - 1))
+    return np.logspace(0, largest, count, base=2).astype(np.int64)
+
+
+def _some_channels(n_channels: int, times: int, rng: np.random.RandomState) -> tuple[Array, Array]:
+    """Return numbers of channels to combine, one to nine with few more likely than many, and all in random order."""
+    numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1), size=times)).astype(np.int64)
+    return np.minimum(numbers, n_channels), np.argsort(rng.uniform(size=(times, n_channels)), axis=1)
+
+
+def _quantiles(rows: FloatArray, number: int) -> FloatArray:
+    """Return quantiles of sorted rows, other ones for each row: multiples of the golden ratio modulo 1."""
+    shares = (np.arange(1, len(rows) * number + 1) * _GOLDEN % 1).reshape(len(rows), number)
+    places = shares * (rows.shape[1] - 1)
+    below = np.floor(places).astype(int)
+    low, high = (np.take_along_axis(rows, np.minimum(one, rows.shape[1] - 1), axis=1) for one in (below, below + 1))
+    return low + (places - below) * (high - low)

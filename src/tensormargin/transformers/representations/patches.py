@@ -1,0 +1,209 @@
+"""Patches of a scene, such as a hyperspectral cube, as samples, and predictions back as a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch, check_random_state
+
+from ...runtime import Array, as_array, to_host
+from .parameters import checked_count
+
+
+class Patches(BaseEstimator):
+    """Cut a scene into patches around its pixels, with places as groups, and paint predictions back.
+
+    Neighbouring patches share pixels: a random split of them tests on pixels that were trained on. Pass ``groups``,
+    squares of the scene, to splits and searches instead.
+
+    Parameters
+    ----------
+    size : int, default=5
+        Side of the patches, an odd number; the scene is mirrored at its border.
+    tile : int, default=8
+        Side of the squares that are one group, in pixels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.transformers import Patches
+    >>> cube, truth = np.zeros((20, 30, 7)), np.zeros((20, 30), int)
+    >>> truth[:10, :5], truth[:10, 20:] = 1, 2
+    >>> patches = Patches(3)
+    >>> scene = patches.cut(cube, truth)
+    >>> scene.data.shape, np.unique(scene.groups).size
+    ((150, 3, 3, 7), 6)
+    >>> bool(np.array_equal(patches.paint(scene.target, scene), truth))
+    True
+    """
+
+    def __init__(self, size: int = 5, tile: int = 8) -> None:
+        self.size = size
+        self.tile = tile
+
+    def cut(
+        self,
+        cube: Any,
+        truth: Any = None,
+        classes: Any = None,
+        background: Any = 0,
+        per_class: int | None = None,
+        random_state: Any = None,
+    ) -> Bunch:
+        """Return the patches around labelled pixels, or around all pixels.
+
+        Parameters
+        ----------
+        cube : array-like of shape (rows, columns, ...)
+            The scene; modes after the first two (bands) are kept.
+        truth : array-like of shape (rows, columns), optional
+            Label of each pixel. By default there is one patch per pixel, without labels.
+        classes : sequence, optional
+            Labels to keep; all but ``background`` by default.
+        background : default=0
+            Label of pixels without a class.
+        per_class : int, optional
+            Number of pixels to draw from each class, without repetition; all of a class that has fewer. By default all
+            pixels are taken.
+        random_state : int, RandomState or None, default=None
+            Seed of the draw.
+
+        Returns
+        -------
+        Bunch
+            ``data`` of shape (n, size, size, ...), ``target`` (None without ``truth``), ``positions`` of shape (n, 2),
+            ``groups`` (squares of the scene) and ``shape`` (of the scene).
+        """
+        cube = to_host(as_array(cube))
+        scene = self.places(cube.shape, truth, classes, background, per_class, random_state)
+        return Bunch(data=self._around(cube, scene.positions), **scene)
+
+    def places(
+        self,
+        shape: tuple[int, ...],
+        truth: Any = None,
+        classes: Any = None,
+        background: Any = 0,
+        per_class: int | None = None,
+        random_state: Any = None,
+    ) -> Bunch:
+        """Return what `cut` does for a scene of this shape, without the patches themselves, row by row."""
+        border = self._border()
+        if len(shape) < 2 or min(shape[:2]) <= border:
+            raise ValueError(
+                f"a scene needs more rows and columns than half a patch, {border}; got shape {shape}. Use smaller "
+                "patches"
+            )
+        labels = None if truth is None else _labels(truth, shape[:2])
+        wanted = np.ones(shape[:2], bool) if labels is None else _wanted(labels, classes, background)
+        positions = np.argwhere(wanted)
+        if per_class is not None and labels is not None:
+            drawn = _drawn(labels[wanted], checked_count(per_class, "per_class"), random_state)
+            positions = positions[drawn]
+        rows, columns = positions.T
+        tile = checked_count(self.tile, "tile")
+        return Bunch(
+            target=None if labels is None else labels[rows, columns],
+            positions=positions,
+            groups=(rows // tile) * (shape[1] // tile + 1) + columns // tile,
+            shape=shape[:2],
+        )
+
+    def pieces(self, cube: Array, positions: Array, n_bytes: int = 2**25) -> Iterator[tuple[slice, Array]]:
+        """Yield the patches around positions, which are sorted by row, a few rows of the scene at a time.
+
+        Parameters
+        ----------
+        cube : ndarray of shape (rows, columns, ...)
+            May be a memory map, of which only the rows of a piece are read.
+        positions : ndarray of shape (n, 2)
+            As `places` returns them.
+        n_bytes : int, default=2**25
+            Size of a piece, unless a single row has more.
+
+        Yields
+        ------
+        where : slice
+            Which of the positions.
+        patches : ndarray of shape (n_here, size, size, ...)
+        """
+        of_row = prod(cube.shape[1:]) * cube.dtype.itemsize * int(self.size) ** 2
+        step = max(1, n_bytes // max(of_row, 1))
+        rows = positions[:, 0]
+        for start in range(0, cube.shape[0], step):
+            where = slice(*np.searchsorted(rows, (start, start + step)).tolist())
+            if where.start < where.stop:
+                yield where, self._around(cube, positions[where])
+
+    def _around(self, cube: Array, positions: Array) -> Array:
+        """Return the patches around positions; only the rows that they touch are read, mirrored at the border."""
+        border, (rows, columns) = self._border(), positions.T
+        first, last = int(rows.min()), int(rows.max())
+        mirrored = [np.pad(np.arange(length), border, mode="reflect") for length in cube.shape[:2]]
+        part = cube[np.ix_(mirrored[0][first : last + 2 * border + 1], mirrored[1])]
+        part = part.astype(part.dtype.newbyteorder("="), copy=False)
+        windows = sliding_window_view(part, (int(self.size), int(self.size)), axis=(0, 1))
+        return np.ascontiguousarray(np.moveaxis(windows[rows - first, columns], (-2, -1), (1, 2)))
+
+    def paint(self, values: Any, scene: Bunch, fill: Any = 0) -> Array:
+        """Return values of patches, such as predictions or scores, as a map of the scene.
+
+        Parameters
+        ----------
+        values : array-like of shape (n, ...)
+            One value (or array) per patch.
+        scene : Bunch
+            What `cut` returned: positions of the patches and shape of the scene.
+        fill : default=0
+            Value of pixels without a patch.
+
+        Returns
+        -------
+        ndarray of shape (rows, columns, ...)
+        """
+        values = to_host(as_array(values))
+        if values.ndim < 1 or len(values) != len(scene.positions):
+            raise ValueError(
+                f"there must be one value for each of the {len(scene.positions)} patches; got shape {values.shape}. "
+                "Pass the predictions of all patches of the scene, in their order"
+            )
+        painted = np.full((*scene.shape, *values.shape[1:]), fill, np.result_type(values, np.min_scalar_type(fill)))
+        painted[tuple(scene.positions.T)] = values
+        return painted
+
+    def _border(self) -> int:
+        size = checked_count(self.size, "size")
+        if size % 2 == 0:
+            raise ValueError(f"size must be an odd number of pixels; got size={size}. Use {size - 1} or {size + 1}")
+        return size // 2
+
+
+def _labels(truth: Any, shape: tuple[int, ...]) -> Array:
+    labels = to_host(as_array(truth))
+    if labels.shape != shape:
+        raise ValueError(f"truth must have one label per pixel of the scene, {shape}; got shape {labels.shape}")
+    return labels
+
+
+def _drawn(labels: Array, per_class: int, random_state: Any) -> Array:
+    """Return which pixels are drawn, at most a number per class, in their order."""
+    rng = check_random_state(random_state)
+    each = (np.flatnonzero(labels == label) for label in np.unique(labels))
+    return np.sort(np.concatenate([rng.permutation(rows)[:per_class] for rows in each]))
+
+
+def _wanted(labels: Array, classes: Any, background: Any) -> Array:
+    """Return which pixels have one of the classes."""
+    known = [label for label in np.unique(labels).tolist() if label != background]
+    unknown = [] if classes is None else sorted(set(classes) - set(known))
+    if unknown or not known:
+        raise ValueError(
+            f"classes must be labels of the scene, {', '.join(map(str, known)) or 'which has none'}; got "
+            f"{', '.join(map(str, unknown)) or f'only the background, {background}'}"
+        )
+    return np.isin(labels, known if classes is None else list(classes))

@@ -1,0 +1,142 @@
+"""Tests of the memory use of fits, in separate processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads memory figures that Linux gives")
+
+HELPERS = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from tensormargin import TensorMarginClassifier
+
+def status(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+small = np.random.RandomState(0).rand(60, 6, 7)
+for name in ("cp", "tucker"):
+    TensorMarginClassifier(name).fit(small, np.arange(60) % 2)
+"""
+
+MAPPED = """
+X = np.load(sys.argv[1], mmap_mode="r")
+limit = status("VmData") + X.nbytes // 2
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+try:
+    np.array(X)
+    print("the limit does not limit")
+except MemoryError:
+    clf = TensorMarginClassifier(sys.argv[2], max_iter=2).fit(X, np.arange(len(X)) % 2)
+    print(clf.score(X, np.arange(len(X)) % 2))
+"""
+
+PEAK = """
+noise = np.random.RandomState(0).standard_normal((3000, 28, 28))
+for dtype in ("float32", "float64", "uint8"):
+    X = np.tile((30 * noise + 128).astype(dtype), (8, 1, 1))
+    X[1::2] += 3
+    y = np.arange(len(X)) % 2
+    for name in ("full", "cp", "tucker", "tt"):
+        samples = X.reshape(-1, 7, 4, 7, 4) if name == "tucker" else X
+        before = status("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")
+        TensorMarginClassifier(name, max_iter=2).fit(samples, y)  # later sweeps take what these do
+        print(dtype, name, status("VmHWM") - before)
+"""
+
+
+def run(code: str, *arguments: str) -> list[str]:
+    """Run code in a process that returns freed arrays to the system; return the lines it prints."""
+    command = [sys.executable, "-c", HELPERS + code, *arguments]
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**17)}  # if set, glibc does not raise it
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
+
+
+@linux
+@pytest.mark.parametrize(
+    ("name", "dtype", "shape"), [("cp", np.float32, (1600, 32, 32, 32)), ("tucker", np.float64, (1600, 16, 32, 32))]
+)
+def test_a_read_only_memory_map_larger_than_the_memory_allowed(name, dtype, shape, tmp_path):
+    """Fit 200 MB of samples with half that much memory."""
+    path = tmp_path / "samples.npy"
+    samples = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    noise = np.random.RandomState(0).standard_normal((50, *shape[1:]))
+    pattern = np.outer(np.sin(np.arange(shape[1])), np.cos(np.arange(32)))[:, :, None]
+    for i, sample in enumerate(samples):
+        np.add(noise[i % 50], noise[(7 * i + 3) % 50], out=sample, casting="same_kind")
+        sample += (i % 2) * pattern
+    samples.flush()
+    del samples
+    assert float(run(MAPPED, str(path), name)[-1]) > 0.9
+
+
+@pytest.fixture(scope="module")
+def peaks():
+    """Return the additional bytes that a fit of 24,000 images takes, by dtype and decomposition."""
+    lines = [line.split() for line in run(PEAK)]
+    return {(dtype, name): int(peak) for dtype, name, peak in lines}
+
+
+@linux
+@pytest.mark.parametrize("name", ["full", "cp", "tucker", "tt"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_the_peak_of_a_fit(name, dtype, peaks):
+    """Allow 1.1 times the samples plus 40 MB; more for small integers, whose working copy is larger."""
+    n_bytes = 24000 * 28 * 28 * np.dtype(dtype).itemsize
+    allowed = 1.3 * n_bytes + 225e6 if dtype == "uint8" else 1.1 * n_bytes + 40e6
+    assert peaks[dtype, name] <= allowed
+
+
+STORE = """
+from functools import partial
+import tensormargin.evaluation.plan as plan
+import tensormargin.runtime.host_memory as host_memory
+allowed = int(sys.argv[1])
+host_memory._free = lambda: allowed
+from tensormargin.cli import main
+plan.TensorMarginClassifierCV = partial(plan.TensorMarginClassifierCV, lams=(1.0,), mus=(1,), max_iter=1)
+for path in sys.argv[2:]:
+    before = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    options = ["--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "2"]
+    main(["fit", path, "-o", path + ".skops", *options], standalone_mode=False)
+    main(["predict", path + ".skops", path, "-o", path + ".csv"], standalone_mode=False)
+    print("took", status("VmHWM") - before)
+"""
+
+
+@pytest.mark.campaign
+@linux
+def test_a_store_larger_than_the_memory_from_the_command_line(tmp_path):
+    """Evaluate, fit, report and predict 34 MB of samples with less than three quarters of that, as if 12 MB were free.
+
+    The first store, which is tiny, makes the process import and compile.
+    """
+    zarr = pytest.importorskip("zarr", reason="needs zarr: pip install 'tensormargin[zarr]'")
+    pytest.importorskip("dask.array", reason="needs Dask: pip install 'tensormargin[dask]'")
+    stores = []
+    for n_samples, side in ((240, 16), (1024, 32)):
+        stores.append(str(tmp_path / f"{n_samples}.zarr"))
+        group = zarr.open_group(stores[-1], mode="w")
+        X = group.create_array("X", shape=(n_samples, side, 16, 16), chunks=(60, side, 16, 16), dtype="f4")
+        for start in range(0, n_samples, 60):
+            part = np.random.RandomState(start).standard_normal((min(60, n_samples - start), side, 16, 16))
+            part[(start + 1) % 2 :: 2, 4:8] += 0.1
+            X[start : start + 60] = part
+        group.create_array("y", data=np.arange(n_samples) % 2)
+    lines = run(STORE, str(12 * 2**20), *stores)
+    assert any("read in parts" in line for line in lines)
+    accuracy = [float(line.split(":")[1].split()[0]) for line in lines if line.startswith("Accuracy on held-out")]
+    assert accuracy[-1] > 70
+    took = [int(line.split()[1]) for line in lines if line.startswith("took")]
+    assert took[-1] < 24 * 2**20, took

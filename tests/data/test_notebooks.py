@@ -1,0 +1,109 @@
+"""Tests of short reprs and of what notebooks show."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+from PIL import Image
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
+
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, Views, nested_evaluation
+from tensormargin.data import Axis, map_picture
+from tensormargin.data.notebooks import png
+from tensormargin.evaluation import ViewsEvaluation, permutation_test
+from tensormargin.io import SampleSet
+
+EVIL = "<script>alert(1)</script>"
+
+
+def sample_set(data, target=None, **more):
+    more = {"groups": None, "axes": None, "source": "eeg.npz", "notes": (), **more}
+    return SampleSet(data=data, target=target, names=None, affine=None, kind="NumPy archive", **more)
+
+
+def test_a_sample_set_is_one_line():
+    axes = (Axis("channel"), Axis("time", "ms", [0, 4, 8]))
+    samples = sample_set(np.zeros((5, 2, 3)), ["a", "b", "a", "a", "b"], groups=[1, 1, 2, 2, 3], axes=axes)
+    assert repr(samples) == "SampleSet(5 samples of 2 x 3; channel x time (ms); a (3), b (2); 3 groups; from eeg.npz)"
+    assert repr(sample_set(np.zeros((1, 4)))) == "SampleSet(1 sample of 4; no labels; from eeg.npz)"
+    many = repr(sample_set(np.zeros((40, 2)), np.arange(40)))
+    assert "5 (1), 34 more classes" in many
+    views = repr(
+        sample_set(Views(eeg=np.zeros((3, 4, 5)), age=np.zeros(3)), axes={"eeg": (Axis("x"), Axis()), "age": None})
+    )
+    assert "4 x 5 (eeg), 1 (age); x x ? (eeg)" in views
+
+
+def test_html_of_a_sample_set_escapes_what_comes_from_files():
+    html = sample_set(np.zeros((2, 3)), [EVIL, "b"], source=EVIL, notes=(EVIL,))._repr_html_()
+    assert EVIL not in html
+    assert html.count("&lt;script&gt;") == 3
+
+
+@pytest.fixture(scope="module")
+def evaluated():
+    X, y = low_rank_classes(0, 40, (4, 5), 4.0)
+    search = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(0,), cv=2)
+    return search, X, y, nested_evaluation(search, X, y, cv=2)
+
+
+def test_results_say_their_score_in_one_line(evaluated):
+    _, X, y, evaluation = evaluated
+    line = repr(evaluation)
+    low, high = evaluation.interval.low, evaluation.interval.high
+    assert f"accuracy {100 * evaluation.accuracy:.1f} % ({100 * low:.1f} to {100 * high:.1f})" in line
+    assert f"flat LinearSVC {100 * evaluation.reference:.1f} %" in line
+    assert "\n" not in line
+    assert len(line) < 250
+    assert "-0.0" not in line
+    assert f"{100 * evaluation.accuracy:.1f} %" in evaluation._repr_html_()
+    test = permutation_test(TensorMarginClassifier("cp", 1), X, y, cv=2, n_permutations=3, random_state=0)
+    assert f"{100 * test.score:.1f} %" in repr(test)
+    assert "p 0.25 (3 permutations" in repr(test)
+    views = ViewsEvaluation(evaluation, {"one": evaluation})
+    assert "without one" in repr(views)
+    assert "all views" in views._repr_html_()
+
+
+@pytest.mark.parametrize("bundle", [True, False])
+def test_fitted_estimators_show_score_and_weight_in_notebooks(evaluated, bundle):
+    search, X, y, _ = evaluated
+
+    def html(model):
+        return model._repr_mimebundle_()["text/html"] if bundle else model._repr_html_()
+
+    assert "data:image/png" not in html(search)
+    search = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1, 2), mus=(0,), cv=2).fit(
+        X, np.where(y > 0, EVIL, "b")
+    )
+    assert f"Validation score {search.best_score_:.3g} (the best of 2 models" in html(search)
+    for model in (search, search.classifier_):
+        assert "data:image/png" in html(model)
+        assert EVIL not in html(model)
+    assert "Validation score" not in html(search.classifier_)
+    assert html(make_pipeline(TensorScaler(), search))  # scikit-learn's own
+    with config_context(display="text"):
+        assert "text/html" not in search._repr_mimebundle_()
+
+
+def test_views_show_one_picture_each(evaluated):
+    _, X, y, _ = evaluated
+    model = TensorMarginClassifier("cp", 1).fit(Views(eeg=X, age=X[:, 0, :1]), y)
+    assert re.findall(r"<figcaption>weight of (\w+)", model._repr_html_()) == ["eeg", "age"]
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 900), (4, 5, 6), (2, 3, 4, 5), (1, 1)])
+def test_pictures_of_maps_show_every_order(shape):
+    values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    assert map_picture(values, "x").count("<img") == (3 if len(shape) > 2 else 1)
+    assert map_picture(np.zeros(shape), "x") == map_picture(np.full(shape, np.nan), "x") == ""
+
+
+def test_png_files_are_read_back():
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(pixels)))), pixels)

@@ -1,0 +1,356 @@
+"""Tests of compiled code for small problems: the same answers as the general way, to rounding."""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import low_rank_classes
+from reference import box_qp
+
+from tensormargin import TensorMarginClassifier
+from tensormargin.fitting import FORMATS, SOLVERS, MarginProblem, MemorySamples, Objective, Start, alternate, native
+from tensormargin.fitting import alternation as alternate_module
+from tensormargin.fitting import compiled_sweeps as sweeps_module
+from tensormargin.fitting.alternation import BlockRequest
+from tensormargin.fitting.blocks import block_problem
+from tensormargin.fitting.objective import Certificate
+from tensormargin.fitting.solvers import small as small_module
+from tensormargin.fitting.solvers import solve_dual_cd, solve_small_block
+from tensormargin.runtime import tuning
+
+compiled = pytest.mark.skipif(
+    not native.has_native("tensormargin_sweep"), reason="compiled code is missing: there was no C compiler"
+)
+pytestmark = pytest.mark.numerical
+
+
+def margin_problem(n, seed=0, lam=10.0, mu1=1.0, mu2=1.0, bias=1.0):
+    rng = np.random.RandomState(seed)
+    weights = rng.rand(n) + 0.1
+    signs = np.where(rng.permutation(n) < max(1, n // 3), 1.0, -1.0)
+    return MarginProblem(signs, Objective(lam, mu1, mu2, weights / weights.sum()), bias)
+
+
+CASES = {
+    "tall": ((120, 10), {}),
+    "wide": ((30, 200), {}),
+    "square": ((40, 39), {}),
+    "hinge only": ((200, 8), {"mu1": 0.0, "mu2": 0.0}),
+    "hinge only, wide, large lambda": ((40, 60), {"mu1": 0.0, "mu2": 0.0, "lam": 1e4}),
+    "hinge only, tall, large lambda": ((150, 20), {"mu1": 0.0, "mu2": 0.0, "lam": 1e3}),
+    "variance only": ((100, 8), {"mu1": 10.0, "mu2": 0.0}),
+    "strong variance": ((100, 8), {"mu1": 1e4}),
+    "strong mean": ((100, 8), {"mu2": 1e3}),
+    "tiny lambda": ((100, 8), {"lam": 1e-6}),
+    "no intercept": ((50, 8), {"bias": 0.0}),
+    "two samples": ((2, 3), {}),
+    "one column": ((60, 1), {}),
+}
+
+
+@compiled
+@pytest.mark.parametrize("case", CASES)
+class TestBlocks:
+    def solve(self, case, **changes):
+        (n, d), strengths = CASES[case]
+        problem = margin_problem(n, **{**strengths, **changes})
+        design = np.random.RandomState(1).standard_normal((n, d)) + 0.5 * problem.signs[:, None]
+        return design, problem, solve_small_block(design, problem, None, 1e-9)
+
+    def test_the_general_way_ends_at_the_same_vector(self, case):
+        design, problem, solution = self.solve(case)
+        block = block_problem(design, problem, 1e-10)
+        general = solve_dual_cd(block, tol=1e-12, max_epochs=100000)
+        recovered = block.recover(general.u, general.margins)
+        scale = np.abs(recovered.vector).max()
+        np.testing.assert_allclose(solution.vector, recovered.vector, atol=2e-5 * scale)
+        assert solution.intercept == pytest.approx(recovered.intercept, abs=2e-5 * (scale + abs(recovered.intercept)))
+
+    def test_a_general_qp_solver_finds_the_same_dual(self, case):
+        design, problem, solution = self.solve(case)
+        block = block_problem(design, problem, 1e-10)
+        rows = np.asarray(block.rows, np.float64)
+        reference = np.clip(
+            box_qp(rows @ rows.T, -np.ones(len(rows)), block.lower, block.upper), block.lower, block.upper
+        )
+        u = reference @ rows
+        best = block.certify(u, reference, rows @ u)
+        assert abs(solution.certificate.dual - best.dual) <= 1e-7 * solution.certificate.scale
+
+    def test_the_certificate_is_that_of_the_vector(self, case):
+        design, problem, solution = self.solve(case)
+        centre = problem.objective.weights @ design
+        bias = (solution.intercept + solution.vector @ centre) / problem.bias_scale if problem.bias_scale else 0.0
+        margins = problem.signs * (design @ solution.vector + solution.intercept)
+        value = problem.objective.value(solution.vector @ solution.vector + bias**2, margins)
+        assert value == pytest.approx(solution.certificate.primal, rel=1e-9, abs=1e-12)
+        assert 0 <= solution.certificate.relative_gap <= 1e-9
+
+    def test_any_start_leads_there(self, case):
+        design, problem, solution = self.solve(case)
+        start = np.random.RandomState(3).standard_normal(len(design))
+        other = solve_small_block(design, problem, start, 1e-9)
+        assert other.certificate.primal == pytest.approx(solution.certificate.primal, rel=1e-8)
+
+    def test_nothing_is_written_to_its_input(self, case):
+        design, problem, _ = self.solve(case)
+        start = problem.objective.weights.copy()
+        for array in (design, start, problem.signs, problem.objective.weights):
+            array.flags.writeable = False
+        assert solve_small_block(design, problem, start, 1e-9) is not None
+
+
+@compiled
+def test_only_arrays_that_c_can_read_are_passed_to_it():
+    problem, answer = margin_problem(20), np.empty(4)
+    objective = problem.objective
+    strengths, limits = small_module.strengths(objective), small_module.limits()
+    for design in (np.ones((20, 4), np.float32), np.ones((4, 20)).T):
+        with pytest.raises(TypeError, match="contiguous arrays of float64"):
+            native.native_call(
+                "tensormargin_solve_small",
+                *(20, 4, design, problem.signs, objective.weights, strengths, 1.0, limits),
+                *(np.zeros(20), np.zeros(20), answer),
+            )
+
+
+@compiled
+def test_blocks_solved_in_threads_are_those_of_one():
+    """Every argument must live as long as the call: other threads reuse freed memory at once."""
+    cases = [(np.random.RandomState(k).standard_normal((40, 6)), margin_problem(40, k)) for k in range(200)]
+    expected = [solve_small_block(*case, None, 1e-9).vector for case in cases]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = list(pool.map(lambda case: solve_small_block(*case, None, 1e-9).vector, cases))
+            np.testing.assert_array_equal(found, expected)
+
+
+@compiled
+def test_nothing_is_solved_from_what_is_not_a_number():
+    problem = margin_problem(20)
+    design = np.random.RandomState(0).standard_normal((20, 4))
+    design[3, 1] = np.nan
+    assert solve_small_block(design, problem, None, 1e-9) is None
+
+
+FITS = [
+    ("cp", (8, 7), 1),
+    ("cp", (8, 7), 2),
+    ("tt", (8, 7), 3),
+    ("tucker", (8, 7), 2),
+    ("tucker", (3, 7), (3, 3)),
+    ("cp", (4, 5, 6), 1),
+    ("tucker", (4, 5, 6), 2),
+    ("tucker", (4, 5, 6), (1, 2, 2)),
+    ("tucker", (3, 2, 4, 3), 2),
+]
+
+
+def both_ways(name, X, signs, rank, tol=1e-6, **strengths):
+    """Return the fit by compiled code and the one by Python, from the same start."""
+    shape = X.shape[1:]
+    problem = MarginProblem(
+        signs, Objective(*strengths["lam_mu"], np.full(len(X), 1 / len(X))), strengths.get("bias", 2.0)
+    )
+    start = FORMATS[name].from_dense(
+        (signs[:, None] * X.reshape(len(X), -1)).mean(axis=0).reshape(shape),
+        FORMATS[name].valid_rank(rank, shape),
+        np.random.RandomState(0),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        compiled_fit = alternate(MemorySamples(X), problem, Start(start), SOLVERS["dual_cd"], tol, 60)
+        patch.setattr(alternate_module, "small_sweeps", lambda *_: None)
+        python_fit = alternate(MemorySamples(X), problem, Start(start), SOLVERS["dual_cd"], tol, 60)
+    return compiled_fit, python_fit
+
+
+@compiled
+@pytest.mark.parametrize(("name", "shape", "rank"), FITS, ids=str)
+@pytest.mark.parametrize("lam_mu", [(1.0, 1.0, 1.0), (50.0, 0.0, 0.0), (5.0, 10.0, 0.0)], ids=str)
+class TestSweeps:
+    def test_both_ways_make_the_same_sweeps(self, name, shape, rank, lam_mu):
+        X, signs = low_rank_classes(1, 40, shape, 1.0)
+        one, other = both_ways(name, X, signs, rank, lam_mu=lam_mu)
+        n_sweeps = min(len(one.sweeps), len(other.sweeps), 6)  # rounding grows from sweep to sweep
+        for a, b in zip(one.sweeps[:n_sweeps], other.sweeps[:n_sweeps], strict=True):
+            assert a.objectives[-1] == pytest.approx(b.objectives[-1], rel=1e-6, abs=1e-9)
+        assert one.objective == pytest.approx(other.objective, rel=1e-3, abs=1e-9)
+        assert type(one.weight) is type(other.weight)
+        assert one.weight.rank == other.weight.rank
+
+    def test_the_objective_is_that_of_the_weight_and_never_rises(self, name, shape, rank, lam_mu):
+        X, signs = low_rank_classes(2, 25, shape, 1.0)
+        fit, _ = both_ways(name, X, signs, rank, lam_mu=lam_mu)
+        weight = fit.weight.to_dense()
+        bias = (fit.intercept + np.sum(weight * X.mean(axis=0))) / 2.0
+        margins = signs * (X.reshape(25, -1) @ weight.ravel() + fit.intercept)
+        value = Objective(*lam_mu, np.full(25, 1 / 25)).value(np.sum(weight**2) + bias**2, margins)
+        assert value == pytest.approx(fit.objective, rel=1e-9)
+        assert np.all(np.diff([sweep.objectives[-1] for sweep in fit.sweeps]) <= 0)
+
+
+@compiled
+def test_single_precision_and_offsets_make_no_difference():
+    X, y = low_rank_classes(0, 40, (6, 7), 1.0)
+    clf = TensorMarginClassifier("cp", 2).fit(X, y)
+    for other, tolerance in ((X.astype(np.float32), 1e-4), (X + 1e5, 1e-6)):
+        again = TensorMarginClassifier("cp", 2).fit(other, y)
+        np.testing.assert_allclose(again.coef_, clf.coef_, atol=tolerance * np.abs(clf.coef_).max())
+
+
+@compiled
+def test_a_gap_that_is_not_reached_hands_over_to_the_general_way(monkeypatch):
+    monkeypatch.setattr(tuning, "CONVEX_WORK", 0)  # one start
+    X, y = low_rank_classes(0, 40, (6, 7), 1.0)
+    expected = TensorMarginClassifier("cp", 2).fit(X, y)
+    sweeps = alternate_module.SmallSweeps.sweep
+    made = []
+
+    def second_fails(self):
+        made.append(sweeps(self))
+        return made[0] if len(made) == 1 else None
+
+    monkeypatch.setattr(alternate_module.SmallSweeps, "sweep", second_fails)
+    clf = TensorMarginClassifier("cp", 2).fit(X, y)
+    assert len(made) == 2
+    assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "rank"), [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)])
+def test_without_a_compiler_everything_works(name, rank, monkeypatch):
+    X, y = low_rank_classes(0, 40, (6, 7), 2.0)
+    expected = TensorMarginClassifier(name, rank).fit(X, y)
+    for module in (small_module, sweeps_module):
+        monkeypatch.setattr(module, "has_native", lambda _: False)
+    clf = TensorMarginClassifier(name, rank).fit(X, y)
+    assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-4)
+
+
+@compiled
+def test_fits_in_threads_are_those_of_one():
+    """The compiled code runs without the GIL and shares no memory between calls."""
+    X, y = low_rank_classes(0, 60, (8, 9), 1.0)
+    lams = [0.1, 1.0, 10.0, 100.0] * 4
+    found = [None] * len(lams)
+
+    def fit(k):
+        found[k] = TensorMarginClassifier("cp", 2, lam=lams[k]).fit(X, y).coef_
+
+    threads = [threading.Thread(target=fit, args=(k,)) for k in range(len(lams))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k, lam in enumerate(lams):
+        np.testing.assert_array_equal(found[k], TensorMarginClassifier("cp", 2, lam=lam).fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("way", [pytest.param("compiled", marks=compiled), "python"])
+@pytest.mark.parametrize(("name", "rank"), [("full", None), ("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)])
+@pytest.mark.parametrize("shape", [(6, 7), (4, 5, 3)])
+def test_a_scale_free_fit_does_not_depend_on_the_scale(name, rank, shape, way, monkeypatch):
+    if way == "python":
+        for module in (small_module, sweeps_module):
+            monkeypatch.setattr(module, "has_native", lambda _: False)
+    X, y = low_rank_classes(0, 40, shape, 1.0)
+    expected = TensorMarginClassifier(name, rank).fit(X, y)
+    for exponent in (-144, -78, 78, 82, 150):
+        clf = TensorMarginClassifier(name, rank).fit(X * 10.0**exponent, y)
+        scores = clf.decision_function(X * 10.0**exponent)
+        np.testing.assert_allclose(scores, expected.decision_function(X), atol=1e-6, rtol=1e-6)
+
+
+def test_a_negative_gap_is_no_certificate():
+    assert Certificate(1.0, 1.5, 1.0).relative_gap == pytest.approx(0.5)
+
+
+def test_a_huge_variance_term_is_certified_only_where_it_is_solved():
+    for seed in range(40):
+        rng = np.random.RandomState(seed)
+        design = rng.standard_normal((rng.randint(10, 60), rng.randint(2, 40)))
+        mu1 = 10.0 ** rng.randint(13, 37)
+        problem = margin_problem(len(design), seed, mu1=mu1, lam=100.0)
+        solved = [
+            alternate_module.solve_block(design, BlockRequest(None, None, 1e-4), problem, solver)
+            for solver in SOLVERS.values()
+        ]
+        certified = [one.certificate for one in solved if one.gap <= 1e-4]
+        assert len(certified) == len(solved) or mu1 > 1e24
+        for certificate in certified:
+            assert abs(certificate.primal - certificate.dual) <= 1e-4 * certificate.scale
+            assert abs(certificate.primal - certified[0].primal) <= 2e-4 * certificate.scale
+
+
+@compiled
+def test_a_sweep_that_gives_up_leaves_what_belongs_to_its_weight(monkeypatch):
+    X, y = low_rank_classes(0, 40, (6, 7), 1.0)
+    problem = margin_problem(len(y), bias=0.0)
+    samples, weight = MemorySamples(X), FORMATS["tucker"].from_dense(X.mean(axis=0), 2, np.random.RandomState(0))
+    small = sweeps_module.small_sweeps(samples, problem, weight, None, 1e-3)
+    state = alternate_module._State(Start(weight))
+    sweep = type(small).sweep
+    monkeypatch.setattr(type(small), "sweep", lambda self: sweep(self) and None)
+    assert alternate_module._small_sweep(state, small) is None
+    margins = problem.signs * (X.reshape(len(X), -1) @ state.weight.to_dense().ravel())
+    value = problem.objective.value(np.sum(state.weight.to_dense() ** 2), margins)
+    assert state.objective == pytest.approx(value)
+    assert state.beta is small.beta
+
+
+class TestLibrary:
+    """Only the library of this version is called."""
+
+    def prototypes(self):
+        text = "".join(path.read_text() for path in sorted(Path(native.__file__).parent.glob("*.[ch]")))
+        return {
+            name: found[1].split(",")
+            for name in native._ARGUMENTS
+            if (found := re.search(rf"{name}\(([^)]*)\) {{", text))
+        }
+
+    def test_the_signatures_are_those_of_the_sources(self):
+        found = self.prototypes()
+        assert set(found) == set(native._ARGUMENTS)
+        for name, parameters in found.items():
+            kinds = [
+                native._ARRAY if "*" in one else native._INTEGER if "int64_t" in one else native._NUMBER
+                for one in parameters
+            ]
+            assert kinds == native._ARGUMENTS[name]
+
+    def test_the_version_is_that_of_the_sources(self):
+        header = (Path(native.__file__).parent / "small.h").read_text()
+        assert f"#define ABI {native.ABI} " in header
+
+    @compiled
+    @pytest.mark.parametrize("fault", ["damaged", "without a function", "another version"])
+    def test_another_library_is_not_used(self, fault, monkeypatch, tmp_path):
+        library = tmp_path / "small.so"
+        if fault == "damaged":
+            library.write_bytes(b"no library")
+        else:
+            library.write_bytes(Path(native._LIBRARY).read_bytes())
+            if fault == "another version":
+                monkeypatch.setattr(native, "ABI", native.ABI + 1)
+            else:
+                monkeypatch.setattr(native, "_FUNCTIONS", (*native._FUNCTIONS, "tensormargin_of_tomorrow"))
+        monkeypatch.setattr(native, "_LIBRARY", library)
+        for cached in (native._library, native._function):
+            cached.cache_clear()
+        try:
+            with pytest.warns(RuntimeWarning, match="is not used") as caught:
+                assert not native.has_native("tensormargin_sweep")
+            with warnings.catch_warnings(action="error"):
+                assert not native.has_native("tensormargin_solve_small")
+                X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+                assert TensorMarginClassifier("cp").fit(X, y).score(X, y) == 1.0
+            assert len(caught) == 1
+        finally:
+            for cached in (native._library, native._function):
+                cached.cache_clear()

@@ -1,0 +1,559 @@
+"""Files that are damaged, hostile or too large: one message with the file's name, and nothing else is read or ends.
+
+The crafted files are those of campaigns/files.py, which also damages thousands of files at random.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import h5py
+import nibabel
+import numpy as np
+import pytest
+import zarr
+from conftest import run
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from PIL import Image
+from scipy.io import loadmat, savemat
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # campaigns are not installed
+
+from campaigns.files import CRAFTED, FORMATS, LONGEST_MESSAGE, read_file, write_damaged
+
+from tensormargin.data import FileRules, parsed_bytes
+from tensormargin.io import BadFileError, load_samples, load_views, read_arrays, sha256_of
+from tensormargin.io.arrays import open_arrays
+from tensormargin.io.readers import process
+from tensormargin.io.readers.messages import ALLOCATOR, read_message, write_message
+from tensormargin.runtime import in_bytes, listed, quoted
+
+X = np.random.default_rng(0).integers(0, 200, (6, 4, 5)).astype(np.uint8)
+Y = np.arange(6) % 2
+SLOW = ("many_members", "long_tail")  # a second each: only in the campaign
+
+
+def refused(path, *words, **options):
+    with pytest.raises(BadFileError) as caught:
+        load_samples(path, **options)
+    message = str(caught.value)
+    for word in (path.name, *words):
+        assert word in message, message
+    assert len(message) < LONGEST_MESSAGE
+    return message
+
+
+# -------------------------------------------------------------------------------------------------------- crafted files
+
+FAULTS = {
+    "nested_cells": "at most 64 deep",
+    "cells_of_cells": "again and again",
+    "own_cell": "again and again",
+    "empty_texts": "not plausible for",
+    "many_chunks": "0 of its 100000000 chunks",
+    "many_chunks_filled": "not plausible",
+    "missing_chunk": "2 of its 3 chunks",
+    "nested_groups": "at most 64 deep",
+    "unwritten_texts": "not plausible for",
+    "external_storage": "lies in another file (external storage)",
+    "virtual_storage": "lies in another file (a virtual data set)",
+    "external_link": "lies in another file (a link)",
+    "many_pages": "at most 10000 pages",
+    "fdt_elsewhere": "leads out of",
+    "huge_eeglab": "must have 288000000000000 bytes",
+    "circular_structure": "at most 64 deep",
+    "late_events": "lasts 1.08 s",
+    "huge_size": "a sample of size 1000000x1000000 would need 8000 GB",
+    "link_out_of_a_folder": "leads out of",
+    "link_to_a_folder": "leads out of",
+    "link_in_a_store": "leads out of",
+    "path_out_of_a_table": "row 1",
+    "folder_of_another_encoding": "not UTF-8",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in CRAFTED if name not in SLOW])
+def test_crafted_files_are_refused(name, tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    path, options = CRAFTED[name](folder)
+    for name_of_file in {"labels_from", "events"} & set(options):
+        options[name_of_file] = folder / options[name_of_file]
+    with pytest.raises(BadFileError) as caught:
+        load_samples(folder / path, **options)
+    message = str(caught.value)
+    assert str(folder) in message
+    assert FAULTS.get(name, "") in message
+    assert "regular file" in message or not name.startswith(("pipe", "device"))
+    assert len(message) < LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    "name", ["external_storage", "virtual_storage", "external_link", "link_to_a_folder", "path_out_of_a_table"]
+)
+def test_files_elsewhere_can_be_allowed(name, tmp_path):
+    (tmp_path / "files").mkdir()
+    path, options = CRAFTED[name](tmp_path / "files")
+    found = load_samples(tmp_path / "files" / path, allow_external=True, **options)
+    assert found.data.shape[1:] in ((8,), (8, 9))
+
+
+def test_the_command_line_has_the_same_rules(tmp_path):
+    (tmp_path / "files").mkdir()
+    path, _ = CRAFTED["external_storage"](tmp_path / "files")
+    for options in ((), ("--allow-external", "--max-bytes", "10")):
+        result = run("fit", tmp_path / "files" / path, "-o", tmp_path / "model.skops", *options)
+        assert result.returncode == 2
+        assert "a.h5" in result.stderr
+        assert "Traceback" not in result.stderr
+        assert ("max_bytes" if options else "--allow-external") in result.stderr
+    assert not (tmp_path / "model.skops").exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_files_are_right_or_refused(name, tmp_path):
+    """The first examples of the campaign."""
+    form = FORMATS[name]
+    (tmp_path / "right").mkdir()
+    right = loaded(tmp_path / "right", *form.write(tmp_path / "right"))
+    for number in range(4):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path, options, _ = write_damaged(folder, name, number, seed=1)
+        try:
+            found = loaded(folder, path, options)
+        except BadFileError as error:
+            found, message = None, str(error)
+        if found is None:
+            assert str(folder) in message
+            assert len(message) < LONGEST_MESSAGE
+        elif form.has_checksum:
+            np.testing.assert_array_equal(found, right)
+
+
+def loaded(folder, path, options):
+    return read_file(folder, path, options)["X"]
+
+
+# ------------------------------------------------------------------------------------------------------- MATLAB 5 files
+
+_TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0", max_codepoint=0xFFFF), min_size=1, max_size=9)
+_ARRAYS = st.sampled_from(["u1", "i2", "i4", "i8", "f4", "f8", "c8", "c16"]).flatmap(
+    lambda dtype: arrays(dtype, array_shapes(min_dims=2, max_dims=4, max_side=4))
+)
+
+
+def cells(values):
+    made = np.empty((1, len(values)), object)
+    made[0] = values
+    return made
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdef"),
+        _ARRAYS | _TEXTS | st.lists(_TEXTS, min_size=1, max_size=3).map(cells),
+        min_size=1,
+        max_size=2,
+    ),
+    st.booleans(),
+)
+def test_matlab_files_are_read_as_scipy_reads_them(tmp_path_factory, variables, packed):
+    path = tmp_path_factory.getbasetemp() / "same.mat"
+    savemat(path, variables, do_compression=packed)
+    expected, found = loadmat(path), read_arrays(path)
+    assert set(found) == set(variables)
+    for name, value in found.items():
+        same = expected[name]
+        if same.dtype == object:
+            same = np.stack([np.asarray(one) for one in same.ravel(order="F")])
+        assert value.dtype == same.dtype
+        np.testing.assert_array_equal(value, same)
+        assert value.flags.writeable
+
+
+def test_every_flipped_bit_of_a_compressed_matlab_file_is_noticed(tmp_path):
+    savemat(tmp_path / "a.mat", {"X": X, "y": Y}, do_compression=True)
+    content = (tmp_path / "a.mat").read_bytes()
+    for place in range(136, len(content), 7):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        (tmp_path / "a.mat").write_bytes(damaged)
+        try:
+            found = load_samples(tmp_path / "a.mat")
+        except BadFileError:
+            continue
+        np.testing.assert_array_equal(found.data, X)
+        np.testing.assert_array_equal(found.target, Y)
+
+
+def test_matlab_files_of_the_other_byte_order(tmp_path):
+    """Swap the bytes of a file with one matrix of double precision."""
+    savemat(tmp_path / "a.mat", {"X": X.astype(float)})
+    content = bytearray((tmp_path / "a.mat").read_bytes())
+    swapped = content[:124] + content[124:126][::-1] + b"MI"
+    words = np.frombuffer(bytes(content[128:]), "<u4").byteswap().tobytes()
+    name = words.index(b"\0\0\0X")
+    words = words[:name] + b"X\0\0\0" + words[name + 4 :]
+    numbers = words.index(np.array([9, X.size * 8], ">u4").tobytes()) + 8
+    words = words[:numbers] + np.asfortranarray(X, ">f8").tobytes(order="F")
+    (tmp_path / "a.mat").write_bytes(bytes(swapped) + words)
+    np.testing.assert_array_equal(load_samples(tmp_path / "a.mat", need_labels=False).data, X)
+
+
+# --------------------------------------------------------------------------------------------------- checksums, digests
+
+
+def test_compressed_nifti_is_read_to_its_checksum(tmp_path):
+    nibabel.save(nibabel.Nifti1Image(np.moveaxis(X[..., None], 0, -1), np.eye(4)), tmp_path / "a.nii.gz")
+    content = (tmp_path / "a.nii.gz").read_bytes()
+    for place in (-8, -5, -4, -1):  # checksum and length are the last eight bytes
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        (tmp_path / "a.nii.gz").write_bytes(damaged)
+        refused(tmp_path / "a.nii.gz", "damaged", labels_from=Y)
+    (tmp_path / "a.nii.gz").write_bytes(content[:-8])
+    refused(tmp_path / "a.nii.gz", "damaged", labels_from=Y)
+    stored = bytearray(gzip.compress(gzip.decompress(content), 0))
+    stored[-40] ^= 1  # a voxel
+    (tmp_path / "a.nii.gz").write_bytes(stored)
+    refused(tmp_path / "a.nii.gz", "damaged", labels_from=Y)
+    lazy = load_samples(tmp_path / "a.nii.gz", labels_from=Y, lazy=True)
+    with pytest.raises(BadFileError, match="damaged"):
+        lazy.data.compute()
+
+
+def test_lazy_archives_are_checked_too(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, y=Y)
+    assert np.array_equal(load_samples(tmp_path / "a.npz", lazy=True).data.compute(), X)
+    content = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(content.replace(X.tobytes(), X[::-1].tobytes()))
+    refused(tmp_path / "a.npz", "CRC", lazy=True)
+    refused(tmp_path / "a.npz", "CRC")
+
+
+def test_pixels_of_png_files_are_checked(tmp_path):
+    (tmp_path / "a").mkdir()
+    Image.fromarray(X[0]).save(tmp_path / "a" / "0.png", compress_level=0)
+    content = (tmp_path / "a" / "0.png").read_bytes()
+    (tmp_path / "a" / "0.png").write_bytes(content.replace(X[0, 1].tobytes(), X[0, 2].tobytes()))
+    assert "0.png" in refused(tmp_path, "a checksum is wrong")
+
+
+@pytest.mark.parametrize("format_", [2, 3])
+def test_missing_chunks_of_zarr(format_, tmp_path):
+    store = zarr.create_array(
+        str(tmp_path / "a.zarr"), shape=X.shape, chunks=(2, 4, 5), dtype="u1", zarr_format=format_
+    )
+    store[:4] = X[:4] + 1
+    words = ("2 of its 3 chunks", "--fill-missing")
+    refused(tmp_path / "a.zarr", *words, need_labels=False)
+    lazy = load_samples(tmp_path / "a.zarr", need_labels=False, lazy=True, chunks=2).data
+    assert np.array_equal(lazy[:4].compute(), X[:4] + 1)
+    with pytest.raises(BadFileError, match="0 of its 1 chunks"):
+        lazy.compute()
+    filled = load_samples(tmp_path / "a.zarr", need_labels=False, fill_missing=True).data
+    assert np.array_equal(filled[:4], X[:4] + 1)
+    assert not filled[4:].any()
+
+
+def test_chunks_of_hdf5_that_were_never_written(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", X.shape, "u1", chunks=(2, 4, 5))[:4] = X[:4]
+        file["y"] = Y
+    refused(tmp_path / "a.h5", "2 of its 3 chunks", "--fill-missing")
+    assert np.array_equal(load_samples(tmp_path / "a.h5", fill_missing=True).data[:4], X[:4])
+
+
+def test_digests_of_files(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    digest = sha256_of(tmp_path / "a.npy")
+    for given_ in (digest, f" {digest.upper()}\n"):
+        assert np.array_equal(load_samples(tmp_path / "a.npy", labels_from=Y, sha256=given_).data, X)
+    refused(tmp_path / "a.npy", digest, "0" * 64, labels_from=Y, sha256="0" * 64)
+    refused(tmp_path / "a.npy", "64 hexadecimal digits", labels_from=Y, sha256="abc")
+
+
+def test_digests_of_folders_and_tables(tmp_path):
+    for number, sample in enumerate(X):
+        (tmp_path / "all" / f"c{number % 2}").mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / "all" / f"c{number % 2}" / f"{number}.npy", sample)
+    digest = sha256_of(tmp_path / "all")
+    assert len(load_samples(tmp_path / "all", sha256=digest).data) == 6
+    names = [f"all/c{number % 2}/{number}.npy" for number in range(6)]
+    rows = [f"{name},{name[4:6]},{sha256_of(tmp_path / name)}" for name in names]
+    (tmp_path / "t.csv").write_text("\n".join(["path,label,sha256", *rows]))
+    assert np.array_equal(load_samples(tmp_path / "t.csv").data, X)
+    np.save(tmp_path / names[3], X[4])
+    refused(tmp_path / "all", "was expected", sha256=digest)
+    with pytest.raises(BadFileError, match=r"3\.npy: has the SHA-256 digest"):
+        load_samples(tmp_path / "t.csv")
+
+
+# --------------------------------------------------------------------------------------------------- the reader process
+
+
+def test_a_crash_of_a_parser_is_a_message(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["y"] = X, Y
+    ask = process._Reader.ask
+    for number, words in (
+        (signal.SIGSEGV, "crashed: SIGSEGV"),
+        (signal.SIGXCPU, "too long"),
+        (signal.SIGKILL, "memory"),
+    ):
+
+        def struck(reader, *arguments, number=number):
+            os.kill(reader.process.pid, number)
+            reader.process.wait()
+            return ask(reader, *arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(process._Reader, "ask", struck)
+            refused(tmp_path / "a.h5", words, "write it again with h5py")
+    assert np.array_equal(load_samples(tmp_path / "a.h5").data, X)
+
+
+def test_limits_of_the_reader_process(tmp_path):
+    """A function of the process that takes more than it announces ends; the next file is read as ever."""
+    for name, words in (
+        ("take_memory", "memory"),
+        ("take_time", "too long"),
+        ("crash", "crashed: SIGSEGV"),
+        ("raise_an_error", "^x{300}...$"),
+    ):
+        with pytest.raises(process.ParserFailedError, match=words):
+            process.call(f"hostile_parsers.{name}", tmp_path)
+    (tmp_path / "a").mkdir()
+    Image.fromarray(X[0]).save(tmp_path / "a" / "0.png")
+    assert np.array_equal(load_samples(tmp_path).data, X[:1])
+
+
+def test_a_file_among_others_that_crashes_its_parser_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    for number in range(4):
+        Image.fromarray(X[number]).save(tmp_path / "a" / f"{number}.png")
+    ask = process._Reader.ask
+
+    def struck(reader, function, arguments, n_bytes):
+        if "a/2.png" in arguments[1]:
+            os.kill(reader.process.pid, signal.SIGSEGV)
+            reader.process.wait()
+        return ask(reader, function, arguments, n_bytes)
+
+    monkeypatch.setattr(process._Reader, "ask", struck)
+    assert "2.png" in refused(tmp_path, "its parser crashed: SIGSEGV")
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs shared memory without a file")
+def test_large_arrays_come_in_shared_memory_and_leave_it(tmp_path):
+    large = np.random.default_rng(0).normal(size=(40, 100, 200))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", data=large, chunks=(4, 100, 200))
+        file["y"] = np.arange(40) % 2
+    found = load_samples(tmp_path / "a.h5").data
+    assert np.array_equal(found, large)
+    found[0] = 0  # as writable as any array
+    maps = Path(f"/proc/{process._POOL.idle[-1].process.pid}/maps")
+    deadline = time.monotonic() + 20
+    while "memfd:samples" in maps.read_text():
+        assert time.monotonic() < deadline  # it is told at once, but has yet to hear it
+    assert not ALLOCATOR.made
+
+
+_CONTENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.just(Path("a/b")) | st.just(slice(1, None, 2))
+    | st.just(FileRules(max_bytes=3))
+    | arrays(st.sampled_from(["u1", "<f4", ">i8", "<U3", "?"]), array_shapes(min_dims=0)),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+def same(one, other):
+    if isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        assert one.flags.f_contiguous == other.flags.f_contiguous
+        np.testing.assert_array_equal(one, other)
+    elif isinstance(one, list | tuple | dict):
+        assert type(one) is type(other)
+        assert len(one) == len(other)
+        for left, right in zip(*((list(x.items()) if isinstance(x, dict) else x) for x in (one, other)), strict=True):
+            same(left, right)
+    else:
+        assert one == other
+
+
+@given(_CONTENTS)
+def test_messages_arrive_as_they_were_sent(content):
+    stream = io.BytesIO()
+    write_message(stream, content)
+    stream.seek(0)
+    same(content, read_message(stream))
+    for end in range(0, len(stream.getvalue()) - 1, 7):
+        with pytest.raises(EOFError):
+            read_message(io.BytesIO(stream.getvalue()[:end]))
+
+
+@pytest.mark.parametrize("has_memfd", [True, False])
+def test_large_arrays_in_messages(has_memfd, monkeypatch, tmp_path):
+    if not has_memfd:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = ALLOCATOR.empty((300, 200), float)
+    made[:] = np.arange(200.0)
+    content = (made, made.T, np.asfortranarray(made)[:, ::-1], np.arange(10**5), [made[:3]])
+    stream = io.BytesIO()
+    write_message(stream, content)
+    stream.seek(0)
+    found = read_message(stream)
+    ALLOCATOR.clear()
+    for one, other in zip(content[:4], found[:4], strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert other.flags.writeable
+    same(content[4], found[4])
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads_have_reader_processes_of_their_own(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["y"] = X, Y
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(load_samples(tmp_path / "a.h5").data)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3
+    assert all(np.array_equal(one, X) for one in found)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_process_does_not_share_the_reader(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["y"] = X, Y
+    load_samples(tmp_path / "a.h5")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer versions of Python warn of threads
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(load_samples(tmp_path / "a.h5").data, X) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(load_samples(tmp_path / "a.h5").data, X)
+
+
+def test_the_reader_process_ends_with_the_one_that_started_it():
+    reader = process._Reader()
+    reader.requests.close()
+    assert reader.process.wait(timeout=20) == 0
+    reader.replies.close()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", ">i4", "i8", "f4", "f8"])
+@pytest.mark.parametrize("ending", ["nii", "nii.gz"])
+@pytest.mark.parametrize("slope", [None, 0.1])
+def test_volumes_are_read_as_nibabel_reads_them(dtype, ending, slope, tmp_path):
+    values = np.random.default_rng(0).normal(100, 50, (4, 5, 3, 6)).clip(0, 255)
+    values = (values * (2**40 + 1) if dtype == "i8" else values).astype(dtype)
+    image = nibabel.Nifti1Image(values, np.eye(4), dtype=dtype)
+    if slope is not None:
+        image.header.set_slope_inter(slope, 3)
+    nibabel.save(image, tmp_path / f"a.{ending}")
+    expected = np.asarray(nibabel.load(tmp_path / f"a.{ending}").dataobj, np.float32)
+    for lazy in (False, True):
+        found = load_samples(tmp_path / f"a.{ending}", labels_from=Y, lazy=lazy, chunks=2).data
+        np.testing.assert_array_equal(np.moveaxis(np.asarray(found), 0, -1), expected)
+        assert found.dtype == np.float32
+
+
+def test_plain_numbers_behind_a_user_block(tmp_path):
+    values = np.random.default_rng(0).normal(size=(6, 4, 5))
+    for dtype in (">f8", "<f4", "i2", "u1", "?"):
+        with h5py.File(tmp_path / "a.h5", "w", userblock_size=1024) as file:
+            file["X"], file["y"] = values.astype(dtype), Y
+        found = load_samples(tmp_path / "a.h5").data
+        assert found.dtype == np.dtype(dtype)
+        assert np.array_equal(found, values.astype(dtype))
+        with open_arrays(tmp_path / "a.h5") as held:
+            part = held["X"].read((slice(1, 3), slice(None), slice(2, 5)))
+        assert np.array_equal(part, values.astype(dtype)[1:3, :, 2:5])
+
+
+# --------------------------------------------------------------------------------------------------- rules and messages
+
+
+def test_max_bytes_raises_and_lowers_the_limit(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", X=np.zeros((70, 1000, 1000), "u1"), y=np.arange(70) % 2)
+    assert load_samples(tmp_path / "a.npz").data.shape == (70, 1000, 1000)  # deflate does not reach what is implausible
+    refused(tmp_path / "a.npz", "70 MB", "60 MB max_bytes allows", max_bytes="60 MB")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", (70, 1000, 1000), "u1", chunks=(70, 1000, 1000), compression="gzip")
+        file["y"] = np.arange(70) % 2
+    refused(tmp_path / "a.h5", "not plausible", "--max-bytes", fill_missing=True)
+    assert not load_samples(tmp_path / "a.h5", fill_missing=True, max_bytes="1 GB").data.any()
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [(12, 12), ("12", 12), ("8 GB", 8 * 10**9), ("1.5kib", 1536), ("500MiB", 500 * 2**20), (None, None)],
+)
+def test_sizes(given_, expected):
+    assert parsed_bytes(given_) == expected
+
+
+@pytest.mark.parametrize("given_", [0, -1, "", "8 apples", "GB"])
+def test_wrong_sizes_are_refused(given_, tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(ValueError, match="--max-bytes"):
+        load_samples(tmp_path / "a.npy", labels_from=Y, max_bytes=given_)
+
+
+def test_rules_hold_for_all_views(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, y=Y)
+    (tmp_path / "files").mkdir()
+    path, _ = CRAFTED["external_storage"](tmp_path / "files")
+    with pytest.raises(BadFileError, match="lies in another file"):
+        load_views(tmp_path / "a.npz", {"other": tmp_path / "files" / path})
+    found = load_views(tmp_path / "a.npz", {"other": tmp_path / "files" / path}, allow_external=True)
+    assert found.data.names == ("a", "other")
+
+
+@given(st.lists(st.text(max_size=200), max_size=50), st.integers(0, 10**15))
+def test_messages_stay_short_and_printable(names, number):
+    text = listed(names)
+    assert len(text) < 10 * 700
+    assert text.isprintable()
+    assert all(len(quoted(name)) <= 61 * 10 for name in names)
+    assert in_bytes(number).split()[1] in ("bytes", "kB", "MB", "GB")
+    assert ("more" in text.split(" and ")[-1]) if len(names) > 10 else True
+
+
+def test_what_is_announced_is_allowed_or_not(tmp_path):
+    (tmp_path / "a").write_bytes(bytes(1000))
+    FileRules().admit(tmp_path / "a", 2**26, "it")
+    FileRules(max_bytes=2**40).admit(tmp_path / "a", 2**39, "it")
+    for rules, words in ((FileRules(), "not plausible for 1 kB"), (FileRules(memory=10**7), "10 MB are available")):
+        with pytest.raises(BadFileError, match=words):
+            rules.admit(tmp_path / "a", 2**27, "it")
+
+
+def test_relative_paths_are_those_of_the_caller(tmp_path, monkeypatch):
+    pytest.importorskip("h5py")
+    import h5py
+
+    for folder, value in (("one", 1.0), ("two", 2.0)):
+        (tmp_path / folder).mkdir()
+        with h5py.File(tmp_path / folder / "a.h5", "w") as file:
+            file["X"], file["y"] = np.full((4, 3, 2), value), np.arange(4) % 2
+        monkeypatch.chdir(tmp_path / folder)  # while the reader process lives on
+        assert load_samples("a.h5").data[0, 0, 0] == value

@@ -1,0 +1,114 @@
+"""Tests of features of convolutions against their definition, and of what they are good for."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from tensormargin import Tensorize, TensorMarginClassifier
+from tensormargin.datasets import load_basic_motions
+from tensormargin.transformers import Convolutions
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).standard_normal((7, 3, 40)).cumsum(axis=2)
+
+
+def by_hand(step, series, place, combination):
+    """Return the features of one kernel and dilation of a sample (channels x time), by NumPy's convolution."""
+    n_dilations = len(step.dilations_)
+    kernel, which = place // n_dilations % 84, place % n_dilations
+    dilation = int(step.dilations_[which])
+    spread = np.zeros(8 * dilation + 1)
+    spread[::dilation] = step.kernels_[kernel]
+    convolved = np.convolve(series[combination].sum(axis=0), spread[::-1])[
+        4 * dilation : 4 * dilation + series.shape[1]
+    ]
+    inside = 4 * dilation if (kernel + which) % 2 else 0
+    convolved = convolved[inside : len(convolved) - inside]
+    return (convolved[:, None] > step.biases_[place]).mean(axis=0)
+
+
+@pytest.mark.parametrize("kernels", ["fixed", "random"])
+@pytest.mark.parametrize("channels", ["combine", "each", 4])
+def test_features_are_proportions_of_convolutions(X, channels, kernels):
+    step = Convolutions(5000, channels, kernels).fit(X)
+    features = step.transform(X).reshape(7, len(step.biases_), -1)
+    for place in range(0, len(step.biases_), 97):
+        combination = step._channels[step._starts[place] : step._starts[place + 1]]
+        for sample in (0, 5):
+            expected = by_hand(step, X[sample], place, combination)
+            np.testing.assert_allclose(features[sample, place], expected, atol=1.5 / 40)  # ties with a threshold
+    assert 0.3 < features.mean() < 0.7
+
+
+def test_the_shape_is_of_channels_kernels_dilations_and_thresholds(X):
+    assert Convolutions(10_000).fit(X).sample_shape_out_ == (84, 16, 7)
+    assert Convolutions(10_000, 5).fit(X).sample_shape_out_ == (5, 84, 16, 1)
+    assert Convolutions(10_000, "each").fit(X).sample_shape_out_ == (3, 84, 16, 2)
+    assert Convolutions(1).fit(X).sample_shape_out_ == (84, 1, 1)
+    cube = X[:, :2].reshape(7, 2, 8, 5)
+    with pytest.raises(ValueError, match=r"at least 9 entries along mode=1; got n_features = 8"):
+        Convolutions(mode=1).fit(cube)
+    longer = np.concatenate([cube, cube], axis=2)
+    assert Convolutions(1000, "each", mode=1).fit(longer).sample_shape_out_ == (2, 5, 84, 1, 1)
+
+
+def test_thresholds_come_from_the_training_samples(X):
+    step = Convolutions(2000).fit(X)
+    for unit in (8.0, 2.0**300, 2.0**-300):
+        scaled = Convolutions(2000).fit(unit * X)
+        np.testing.assert_array_equal(scaled.biases_, unit * step.biases_)
+        np.testing.assert_array_equal(scaled.transform(unit * X), step.transform(X))
+    kernels = step.kernels_
+    np.testing.assert_allclose(kernels.sum(axis=1), 0)
+    assert len(np.unique(kernels, axis=0)) == 84
+
+
+def test_the_same_seed_gives_the_same_features(X):
+    np.testing.assert_array_equal(Convolutions(500).fit_transform(X), Convolutions(500).fit_transform(X))
+    other = Convolutions(500, random_state=1).fit(X)
+    assert not np.array_equal(other.biases_, Convolutions(500).fit(X).biases_)
+
+
+def test_they_recognise_motions():
+    motions = load_basic_motions()
+    train = motions.split == "train"
+    step = Convolutions(3000).fit(motions.data[train])
+    features = step.transform(motions.data)
+    ridge = make_pipeline(Tensorize(), StandardScaler(), RidgeClassifierCV())
+    ours = TensorMarginClassifier("cp", 1)
+    for model in (ridge, ours):
+        model.fit(features[train], motions.target[train])
+        assert model.score(features[~train], motions.target[~train]) >= 0.975
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (Convolutions(0), "n_features must be a whole number of at least 1; got n_features=0"),
+        (Convolutions(channels="all"), 'channels must be "combine", "each" or a whole number; got channels=\'all\''),
+        (Convolutions(channels=0), "got channels=0"),
+        (Convolutions(kernels="learned"), 'kernels must be "fixed" or "random"; got kernels=\'learned\''),
+        (Convolutions(n_dilations=0), "got n_dilations=0"),
+        (Convolutions(mode=0), "at least 9 entries along mode=0; got n_features = 3. Resize the samples"),
+        (Convolutions(mode=2), "from -2 to 1; got mode=2"),
+    ],
+    ids=repr,
+)
+def test_parameters_that_cannot_be(step, words, X):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        step.fit(X)
+
+
+def test_a_dask_array_is_looked_at_for_nan(X):
+    da = pytest.importorskip("dask.array", reason="needs Dask")
+    X[2, 1, 5] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        Convolutions(500).fit(da.from_array(X, chunks=(3, 3, 40)))

@@ -1,0 +1,165 @@
+"""Tests of the installed package: lazy imports and types."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import tensormargin
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, save_model
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_every_public_name_is_there():
+    for name in tensormargin.__all__:
+        assert getattr(tensormargin, name) is not None
+    assert set(tensormargin.__all__) <= set(dir(tensormargin))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = tensormargin.nonsense
+
+
+def test_the_version_is_that_of_the_installation():
+    assert tensormargin.__version__ == version("tensormargin")
+
+
+def test_the_citation_is_complete_and_of_this_version():
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which Dask installs")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors", "license", "version"} <= set(citation)
+    assert citation["version"] == tensormargin.__version__
+    assert citation["license"] == PROJECT["license"]
+    for one in (citation, *citation["references"]):
+        assert one["title"]
+        assert all({"name", "family-names"} & set(author) for author in one["authors"])
+
+
+def test_the_lowest_python_is_declared_once():
+    versions = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+    assert versions == [f"3.{minor}" for minor in range(11, 15)]
+
+
+def test_every_dependency_has_a_lowest_version():
+    """`.ci/lowest-versions` tries them."""
+    extras = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *(line for lines in extras.values() for line in lines)]
+    assert [line for line in lines if ">=" not in line and not line.startswith("tensormargin[")] == []
+
+
+def test_the_changelog_has_the_usual_form():
+    titles = re.findall(r"^(##+) (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert titles[0] == ("##", "Unreleased")
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert {title for level, title in titles if level == "###"} <= kinds
+
+
+def test_types_are_published():
+    assert files("tensormargin").joinpath("py.typed").is_file()
+
+
+def loaded_after(statement: str, *modules: str) -> list[str]:
+    code = f"{statement}\nimport sys\nprint([name for name in {modules!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return eval(result.stdout.splitlines()[-1], {})
+
+
+def test_the_command_line_starts_without_the_heavy_imports():
+    statement = "from tensormargin.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    assert loaded_after(statement, "numpy", "sklearn", "numba", "tensorly", "rich") == []
+
+
+def test_the_estimator_is_imported_without_the_compiler():
+    assert loaded_after("from tensormargin import TensorMarginClassifier", "numba", "tensorly", "matplotlib") == []
+
+
+_SAVES = """
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, save_model
+X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
+save_model({path!r}, {model}.fit(X, y))
+"""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param("TensorMarginClassifier('cp', 1)", marks=pytest.mark.campaign),
+        "TensorMarginClassifierCV(decompositions=('cp',), ranks=(1,), preparation=[None, TensorScaler()], cv=2)",
+        pytest.param("make_pipeline(TensorScaler(), TensorMarginClassifier('tt'))", marks=pytest.mark.campaign),
+    ],
+    ids=["classifier", "search", "pipeline"],
+)
+def test_models_are_saved_without_skops(model, tmp_path):
+    statement = _SAVES.format(path=str(tmp_path / "model.skops"), model=model)
+    assert loaded_after(statement, "skops", "torch", "matplotlib", "jinja2") == []
+    assert (tmp_path / "model.skops").exists()
+
+
+_FIT = """
+import sys
+from tensormargin.cli import main
+main(["fit", {data!r}, "--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report",
+      "--jobs", "2", "--fresh", "-o", {out!r}], standalone_mode=False)
+executors = sys.modules.get("joblib.externals.loky.reusable_executor")
+assert executors is None or executors._executor is None, "processes were started"
+"""
+_NOT_FOR_A_FIT = (
+    "skops", "torch", "matplotlib", "jinja2", "nibabel", "scipy.signal", "sklearn.datasets", "sklearn.ensemble",
+    "tensormargin.plots", "tensormargin.report", "tensormargin.paper",
+)  # fmt: skip
+
+
+def test_fit_without_evaluation_and_report_imports_and_starts_only_what_it_needs(tmp_path):
+    X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    out = tmp_path / "model.skops"
+    assert loaded_after(_FIT.format(data=str(tmp_path / "data.npz"), out=str(out)), *_NOT_FOR_A_FIT) == []
+    assert out.exists()
+    assert loaded_after("import tensormargin.datasets", *_NOT_FOR_A_FIT) == []
+
+
+# Runs both commands and prints the modules that they import and `import sklearn.svm` does not.
+_COMMANDS = """
+import sys
+import sklearn.svm
+before = set(sys.modules)
+from tensormargin.cli import main
+main(["predict", {model!r}, {data!r}, "-o", {out!r}], standalone_mode=False)
+main(["inspect", {model!r}], standalone_mode=False)
+print(sorted(set(sys.modules) - before))
+"""
+_NEEDED = {"click", "scipy", "sklearn", "tensorly", "tensormargin"}  # TensorLy for the weight, and SciPy for TensorLy
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "search"])
+def test_predict_and_inspect_import_little_more_than_scikit_learn(kind, tmp_path):
+    """The processor time of both is at most 1.3 times that of `import sklearn.svm` (benchmarks/speed/startup.py)."""
+    X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
+    model = {
+        "pipeline": make_pipeline(TensorScaler(), TensorMarginClassifier("cp", 1)),
+        "search": TensorMarginClassifierCV(decompositions=("cp",), ranks=(1,), preparation=TensorScaler(), cv=2),
+    }[kind]
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    save_model(tmp_path / "model.skops", model.fit(X, y))
+    names = {"model": "model.skops", "data": "data.npz", "out": "out.csv"}
+    code = _COMMANDS.format(**{name: str(tmp_path / file) for name, file in names.items()})
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = eval(result.stdout.splitlines()[-1], {})
+    packages = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
+    assert {name for name in packages if not name.startswith("_")} <= _NEEDED
+    assert not {f"sklearn.{name}" for name in ("datasets", "ensemble", "feature_selection")} & set(imported)
+    ours = {".".join(name.split(".")[:2]) for name in imported if name.startswith("tensormargin.")}
+    assert not ours & {f"tensormargin.{name}" for name in ("_kernels", "evaluation", "plots", "report", "reproduce")}
+    assert ("tensormargin.selection" in ours) == (kind == "search")
