@@ -14,7 +14,7 @@ from conftest import fewer_models, low_rank_classes, opened
 from tensormargin import TensorMarginClassifier
 from tensormargin.evaluation import CompareSettings, FitPlan, compare, comparison_content, fit_and_evaluate
 from tensormargin.io import SampleSet, load_model, read_facts, save_model
-from tensormargin.report import comparison_page, differences_in_words, evaluation_lines, model_page, render, write_page
+from tensormargin.report import comparison_page, evaluation_lines, format_differences, model_page, render, write_page
 from tensormargin.report.sentences import fold_note
 from tensormargin.report.volumes import packed_background, packed_map
 
@@ -197,11 +197,11 @@ def test_methods_differ_by_the_paired_difference():
     one = {"method": "SVM", "best": "STM", "difference": -0.1, "low": -0.2, "high": -0.01, "p_value": 0.02}
     two = {**one, "method": "LMDM", "low": -0.2, "high": 0.05, "p_value": 0.6}
     few = {**one, "low": None, "high": None, "p_value": None, "significant": False}
-    assert differences_in_words([{**one, "significant": True}, {**two, "significant": False}]) == [
+    assert format_differences([{**one, "significant": True}, {**two, "significant": False}]) == [
         "Significantly below STM: SVM.",
         "Not significantly different from STM: LMDM.",
     ]
-    assert differences_in_words([few]) == ["There are too few groups to tell whether methods differ."]
+    assert format_differences([few]) == ["There are too few groups to tell whether methods differ."]
 
 
 def test_the_unit_of_the_interval_is_said(fitted):

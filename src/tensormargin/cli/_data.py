@@ -417,10 +417,10 @@ def refuse_given(loading: dict[str, Any], allowed: Sequence[str], why: str) -> N
 
 def in_words(samples: SampleSet) -> str:
     """Return number and shape of the samples and the number of classes, in words."""
-    from ..data import shape_in_words
+    from ..data import format_shape
 
     classes = len(set(samples.labels.tolist()))
-    shape = shape_in_words(samples.sample_shape)
+    shape = format_shape(samples.sample_shape)
     return f"{counted(len(samples.data), 'sample')} of {shape}, {counted(classes, 'class', 'classes')}"
 
 

@@ -223,14 +223,14 @@ def _tuned(settings: CompareSettings) -> str:
 def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from ..report import differences_in_words
+    from ..report import format_differences
 
     console = Console()
     console.print(_table(samples, settings, content["summary"]))
     kind = "stratified" if samples.groups is None else "that keeps groups together"
     said = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
     lines = [
-        *differences_in_words(content["differences"]),
+        *format_differences(content["differences"]),
         f"{said}, {kind} ({1 - settings.test_size:.0%} training). {_tuned(settings)} chosen for each method "
         f"by {settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for all "
         "pairs of methods (Holm). Margins are of the test set; parameters and margins are per binary problem.",

@@ -193,18 +193,18 @@ def inspect_command(
 
 
 def _description(path: Path, loaded: ModelFile) -> list[str]:
-    from ..data import axes_in_words, shape_in_words
-    from ..inspection import features_in_words
+    from ..data import format_axes, format_shape
+    from ..inspection import format_feature_views
     from ..report import evaluation_lines, statements
     from ..runtime import listed
 
     facts, about = loaded.facts, loaded.facts["about"]
     classes = listed([str(label) for label in facts["classes"]])
-    features = features_in_words(loaded.model)
+    features = format_feature_views(loaded.model)
     return [
         f"{path}: {facts['model']}, saved {facts['created']}",
-        f"Takes samples of {shape_in_words(facts['sample_shape'])}; classes: {classes}",
-        *([] if loaded.axes is None else [f"Modes: {axes_in_words(loaded.axes)}"]),
+        f"Takes samples of {format_shape(facts['sample_shape'])}; classes: {classes}",
+        *([] if loaded.axes is None else [f"Modes: {format_axes(loaded.axes)}"]),
         *evaluation_lines(about.get("evaluation"), about.get("chance")),
         *statements(loaded.model, facts),
         *([features] if features else []),

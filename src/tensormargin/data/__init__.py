@@ -11,14 +11,14 @@ from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .axes import AnyAxes as AnyAxes, Axes as Axes, Axis as Axis, axes_facts as axes_facts
-    from .axes import axes_from_facts as axes_from_facts, axes_in_words as axes_in_words, axes_of as axes_of
+    from .axes import axes_from_facts as axes_from_facts, format_axes as format_axes, axes_of as axes_of
     from .axes import axes_of_picture as axes_of_picture, axes_of_volume as axes_of_volume
     from .axes import checked_any_axes as checked_any_axes, checked_axes as checked_axes, colour_mode as colour_mode
     from .axes import colour_order as colour_order, contradictions as contradictions, mode_number as mode_number
     from .axes import parsed_axes as parsed_axes
     from .checkpoints import Checkpoint as Checkpoint, Units as Units, run_units as run_units, units_of as units_of
     from .conversion import Shape as Shape, as_mask as as_mask, as_samples as as_samples, axes_in as axes_in
-    from .conversion import is_masker as is_masker, is_ragged as is_ragged, shape_in_words as shape_in_words
+    from .conversion import is_masker as is_masker, is_ragged as is_ragged, format_shape as format_shape
     from .conversion import shape_of_samples as shape_of_samples, vector_of as vector_of
     from .dask_checksums import survey as survey, where_not_finite as where_not_finite
     from .giveaways import blocks_in_time as blocks_in_time, describe_confounds as describe_confounds

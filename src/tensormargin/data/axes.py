@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import Array
+from ..runtime import Array, listed
 
 _LONGEST_TEXT = 500  # characters of a name, a unit or a coordinate
 _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
@@ -425,17 +425,17 @@ def _other_names(mode: int, own: Axis, other: Axis) -> str | None:
         [name for name in one if name not in set(two)] for one, two in ((seen, given), (given, seen))
     )
     if missing or additional:
-        differences = [
-            f"{_some(names)} {word}" for names, word in ((missing, "missing"), (additional, "additional")) if names
-        ]
+        changes = ((missing, "missing"), (additional, "additional"))
+        differences = [f"{listed(names, most=5)} {word}" for names, word in changes if names]
         return (
             f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are not the "
-            f"same: {'; '.join(differences)}. Give samples with these {len(seen)} names: {_some(seen, 20)}"
+            f"same: {'; '.join(differences)}. Give samples with these {len(seen)} names: {listed(seen, most=20)}"
         )
     first = next((k for k, (a, b) in enumerate(zip(seen, given, strict=False)) if a != b), 0)
     return (
         f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are in another "
-        f"order: they were {_some(seen[first:])} and are {_some(given[first:])}. Put them into the order of the fit"
+        f"order: they were {listed(seen[first:], most=5)} and are {listed(given[first:], most=5)}. Put them into the "
+        "order of the fit"
     )
 
 
@@ -457,19 +457,14 @@ def _other_numbers(mode: int, own: Axis, other: Axis) -> str | None:
     )
 
 
-def _some(names: list[str], most: int = 5) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def axes_in_words(axes: AnyAxes) -> str:
+def format_axes(axes: AnyAxes) -> str:
     """Return names and coordinates in words: "channel (Fz, Cz, ..., Oz), time (-200 to 796 ms)"."""
     if isinstance(axes, Mapping):
-        return "; ".join(f"{name}: {axes_in_words(own)}" for name, own in axes.items() if own is not None)
-    return ", ".join(_axis_in_words(mode, axis) for mode, axis in enumerate(axes or ()))
+        return "; ".join(f"{name}: {format_axes(own)}" for name, own in axes.items() if own is not None)
+    return ", ".join(_format_axis(mode, axis) for mode, axis in enumerate(axes or ()))
 
 
-def _axis_in_words(mode: int, axis: Axis) -> str:
+def _format_axis(mode: int, axis: Axis) -> str:
     name = axis.name or f"mode {mode + 1}"
     if axis.values is None or not len(axis.values):
         return axis.label if axis.name and axis.unit else name

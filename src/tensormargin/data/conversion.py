@@ -82,10 +82,10 @@ def shape_of_samples(X: Any) -> Shape:
     return tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
 
 
-def shape_in_words(shape: Sequence[int | None] | Mapping[str, Sequence[int | None]]) -> str:
+def format_shape(shape: Sequence[int | None] | Mapping[str, Sequence[int | None]]) -> str:
     """Return a shape as text, with "any" for a mode in which samples differ; of several views with their names."""
     if isinstance(shape, Mapping):
-        return ", ".join(f"{shape_in_words(own)} ({name})" for name, own in shape.items())
+        return ", ".join(f"{format_shape(own)} ({name})" for name, own in shape.items())
     return " x ".join("any" if size is None else str(size) for size in shape)
 
 

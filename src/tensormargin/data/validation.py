@@ -194,7 +194,7 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
     found = shape_of_samples(X)
     if len(found) != len(shape) or any(size not in (None, own) for size, own in zip(shape, found, strict=True)):
         raise ValueError(
-            f"samples must have the shape seen in fit, {_in_words(shape)}; got {_in_words(found)}. "
+            f"samples must have the shape seen in fit, {_format_shape(shape)}; got {_format_shape(found)}. "
             "X is (n_samples, *sample shape): reshape it, or add an axis in front of a single sample"
         )
     return X
@@ -203,7 +203,7 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
 def _views_as_fitted(estimator: Any, X: Any, shapes: Shape | Shapes) -> Views:
     """Return the views seen in ``fit``, in their order; those that were left out there may be missing."""
     if not isinstance(shapes, dict):
-        raise ValueError(f"the model was fitted to one array of samples of shape {_in_words(shapes)}; got Views")
+        raise ValueError(f"the model was fitted to one array of samples of shape {_format_shape(shapes)}; got Views")
     known = ", ".join(map(repr, shapes))
     if not is_views(X):
         raise ValueError(
@@ -240,7 +240,7 @@ def samples_of_any_length(estimator: Any, X: Any) -> Any:
     return as_array(as_samples(X, ragged=True))
 
 
-def _in_words(shape: Shape) -> str:
+def _format_shape(shape: Shape) -> str:
     """Return a shape as Python writes it, "any" for None."""
     return str(shape).replace("None", "any")
 

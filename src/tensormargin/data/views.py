@@ -10,7 +10,7 @@ import numpy as np
 
 from ..runtime import Array, as_array, computed, dtype_of, is_foreign, is_lazy, namespace, rows_of, to_host
 from .axes import Axes
-from .conversion import as_samples, axes_in, shape_in_words, shape_of_samples
+from .conversion import as_samples, axes_in, format_shape, shape_of_samples
 
 Shapes = dict[str, tuple[int, ...]]
 """Shape of one sample in each view."""
@@ -168,7 +168,7 @@ class Views:
 
     def __repr__(self) -> str:
         width = max(map(len, self.names))
-        lines = [f"  {name:<{width}}  {shape_in_words(array.shape[1:])}, {array.dtype}" for name, array in self.items()]
+        lines = [f"  {name:<{width}}  {format_shape(array.shape[1:])}, {array.dtype}" for name, array in self.items()]
         return "\n".join([f"Views of {len(self)} samples:", *lines])
 
 

@@ -126,11 +126,13 @@ def score_interval(
         number = mean.effective_number(inflation(_shrunk(mean.value, number), len(mean.values) / n_train))
     if groups is None:
         ends = wilson(mean.value, number)
-        return ScoreInterval(mean.value, *ends, "sample", len(mean.values), _said("Wilson's", n_train))
+        return ScoreInterval(mean.value, *ends, "sample", len(mean.values), _format_method("Wilson's", n_train))
     if mean.n_groups < FEWEST_GROUPS:
         return ScoreInterval(mean.value, None, None, "group", mean.n_groups, "too few groups")
     ends = wilson(mean.value, number, student_quantile(mean.n_groups - 1))
-    said = _said("Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)", n_train)
+    said = _format_method(
+        "Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)", n_train
+    )
     return ScoreInterval(mean.value, *ends, "group", mean.n_groups, said)
 
 
@@ -167,16 +169,16 @@ def paired_difference(
         factor = difference_inflation(_shrunk(differing, len(mean.values)), len(mean.values) / n_train)
     at_least = factor if groups is None else 1.0
     by_sample = _paired_by_sample(mean, mcnemar(ours, theirs, at_least) if strata is None else None, at_least)
-    by_sample = replace(by_sample, method=_said(by_sample.method, n_train))
+    by_sample = replace(by_sample, method=_format_method(by_sample.method, n_train))
     if groups is not None:
         if mean.n_groups < FEWEST_GROUPS:
             return PairedDifference(mean.value, None, None, None, None, "group", mean.n_groups, "too few groups")
-        said = _said("Student's t over groups", n_train)
+        said = _format_method("Student's t over groups", n_train)
         return _by_student(by_sample, sqrt(factor * mean.group_variance), mean.n_groups, "group", said)
     if by_split is not None and len(by_split) > 1:
         per_split = np.sum(~np.isnan(np.asarray(ours, dtype=float))) / len(by_split)
         error = corrected_error(by_split, 0.0 if n_train is None else per_split / n_train)
-        return _by_student(by_sample, error, len(by_split), "split", _said("Student's t over splits", n_train))
+        return _by_student(by_sample, error, len(by_split), "split", _format_method("Student's t over splits", n_train))
     return by_sample
 
 
@@ -222,7 +224,7 @@ def _shrunk(share: float, number: float) -> float:
     return (share * number + 2) / (number + 4)
 
 
-def _said(method: str, n_train: float | None) -> str:
+def _format_method(method: str, n_train: float | None) -> str:
     return method if n_train is None else f"{method}, corrected for overlapping training sets (Nadeau and Bengio 2003)"
 
 

@@ -230,9 +230,9 @@ class _Exchange:
         stuck = len(np.unique(self._label_of_group[self._whole])) < 2
         self.fixed_groups = names[self._whole].tolist() if stuck and groups is not None else []
         self.n_fixed = sum(len(rows[number]) for number in uniform) if self.fixed_groups else 0
-        self.what = self._in_words(groups is not None, not stuck)
+        self.what = self._format_permutation(groups is not None, not stuck)
 
-    def _in_words(self, grouped: bool, whole_groups_move: bool) -> str:
+    def _format_permutation(self, grouped: bool, whole_groups_move: bool) -> str:
         if not grouped:
             return "labels of samples"
         kinds = ["within groups"] if self._mixed else []

@@ -183,7 +183,7 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         return replace(plan, kind=kind), ""
     if shape is None or None in shape:
         raise ValueError("the samples differ in length; give them one with length (--length)")
-    said = _said(plan, samples, kind, why)
+    said = _format_plan(plan, samples, kind, why)
     time = time_mode(samples, shape) if kind in _ALONG_TIME else -1
     if time not in (-1, len(shape) - 1):
         said += f"; their mode {time + 1} is taken for time, which --modes changes"
@@ -195,7 +195,7 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
     return replace(plan, kind=kind, sfreq=sfreq, shape=shape, time=time), said
 
 
-def _said(plan: FitPlan, samples: SampleSet, kind: str, why: str) -> str:
+def _format_plan(plan: FitPlan, samples: SampleSet, kind: str, why: str) -> str:
     """Return a sentence on the kind of the samples and where it is known from."""
     linear = "; only what is linear in the samples is tried" if plan.linear else ""
     if plan.kind != "auto":

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Views, axes_in_words, is_ragged, missing_samples, names_of, survey
+from ..data import Views, format_axes, is_ragged, missing_samples, names_of, survey
 from ..io import SampleSet, leakage_warnings, listed_shape
 from ..runtime import Array, is_lazy, software_versions
 from ..selection import TensorMarginClassifierCV
@@ -51,7 +51,7 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
         "kind": samples.kind,
         "n_samples": len(X),
         "sample_shape": listed_shape(samples.sample_shape),
-        "modes": axes_in_words(samples.axes),
+        "modes": format_axes(samples.axes),
         "dtype": ", ".join(sorted({str(part.dtype) for part in parts})),
         "minimum": least,
         "maximum": most,

@@ -32,6 +32,6 @@ if TYPE_CHECKING:
     from .model_steps import wrappers_of as wrappers_of
     from .patterns import ViewMaps as ViewMaps, activation_pattern as activation_pattern, pattern_of as pattern_of
     from .patterns import view_maps as view_maps
-    from .shares import features_in_words as features_in_words, view_shares as view_shares
+    from .shares import format_feature_views as format_feature_views, view_shares as view_shares
 
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -54,7 +54,7 @@ def view_shares(model: Any, X: Any, groups: Any = None) -> dict[str, FloatArray]
     return {name: shares[:, place] for place, name in enumerate(scores)}
 
 
-def features_in_words(model: Any) -> str:
+def format_feature_views(model: Any) -> str:
     """Return the views of a model that are no picture of its samples, with their shares of the score; "" if none."""
     classifier, features = classifier_of(model), feature_views(model)
     shares = classifier.view_shares_ if isinstance(classifier.coef_, dict) else {}

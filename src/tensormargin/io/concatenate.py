@@ -17,9 +17,9 @@ from ..data import (
     axes_of_volume,
     check_inside,
     check_text,
+    format_shape,
     is_ragged,
     names_of,
-    shape_in_words,
     vector_of,
 )
 from ..runtime import Array, is_lazy, listed
@@ -128,8 +128,8 @@ def _data(parts: Sequence[SampleSet]) -> Any:
     for part, shape in zip(parts, shapes, strict=True):
         if shape != shapes[0] and not ragged:
             raise BadFileError(
-                f"{part.source}: has samples of {shape_in_words(shape)}, but {parts[0].source} has "
-                f"{shape_in_words(shapes[0])}; all files must hold samples of one shape. Bring them to one shape first"
+                f"{part.source}: has samples of {format_shape(shape)}, but {parts[0].source} has "
+                f"{format_shape(shapes[0])}; all files must hold samples of one shape. Bring them to one shape first"
             )
     if ragged:
         return vector_of([sample for array in arrays for sample in array])

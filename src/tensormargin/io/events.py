@@ -168,7 +168,7 @@ def rows_named(source: Path, values: Array, names: Sequence[str]) -> Array:
     unknown = [name for name in names if _plain(name) not in known]
     if unknown:
         raise BadFileError(
-            f"{source}: has no events {listed(unknown)}; it has {counts_in_words(values)}. Name some of these with "
+            f"{source}: has no events {listed(unknown)}; it has {format_counts(values)}. Name some of these with "
             "events=... (command line: --events)"
         )
     return np.flatnonzero([bool(one & wanted) for one in own])
@@ -179,7 +179,7 @@ def _plain(name: str) -> str:
     return "".join(name.split())
 
 
-def counts_in_words(values: Array) -> str:
+def format_counts(values: Array) -> str:
     """Return the different values with their numbers, as text."""
     counts = Counter(str(value) for value in values.tolist())
     return listed([f"{value} ({number})" for value, number in counts.most_common()]) or "none"

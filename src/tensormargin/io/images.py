@@ -18,9 +18,9 @@ from ..data import (
     check_inside,
     check_regular,
     check_text,
+    format_shape,
     parsing,
     require_package,
-    shape_in_words,
     shape_of_samples,
     turned_to,
     vector_of,
@@ -154,7 +154,7 @@ def _read_ragged(folder: Path, names: Sequence[str], known: list[Array], rest: I
         if sample.ndim != samples[0].ndim:
             _check_shape(folder / names[0], samples[0].shape, folder / name, sample.shape)
     data = vector_of(samples)
-    return Stack(data, None, [f"the files differ in length: samples of {shape_in_words(shape_of_samples(data))}"])
+    return Stack(data, None, [f"the files differ in length: samples of {format_shape(shape_of_samples(data))}"])
 
 
 def stack_bytes(folder: Path, names: Sequence[str], size: Sequence[int] | None, rules: FileRules) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from ..data import Axes, Axis, BadFileError, FileRules, check_inside, check_regular, parsing, require_package, vector_of
 from ..runtime import Array, listed, quoted
 from .arrays import Stored, plain_numbers
-from .events import Events, Window, chosen, counts_in_words, cut_series, read_events, rows_named
+from .events import Events, Window, chosen, cut_series, format_counts, read_events, rows_named
 from .loading import TABLE, DoesNotApplyError
 from .readers.entries import NUMBERS, text_of
 from .readers.process import call
@@ -449,7 +449,7 @@ def epochs_of(path: Path, recording: Recording, cutting: Cutting, rules: FileRul
         )
     if cutting.window.tmin is None and cutting.window.tmax is None and not isinstance(cutting.events, Path):
         raise BadFileError(
-            f"{path}: is a continuous recording with the events {counts_in_words(_names_of(events))}; say which part "
+            f"{path}: is a continuous recording with the events {format_counts(_names_of(events))}; say which part "
             "around each event is a sample: tmin=... and tmax=... (command line: --tmin, --tmax), in seconds"
         )
     events, notes = chosen(events, cutting.names, cutting.label)

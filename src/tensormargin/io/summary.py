@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import facts_table, shape_in_words
+from ..data import facts_table, format_shape
 from ..runtime import counted
 
 _MOST_CLASSES = 6
@@ -16,7 +16,7 @@ _MOST_CLASSES = 6
 def in_one_line(samples: Any) -> str:
     """Return number, shape, axes, classes and groups of a `SampleSet` in one line."""
     parts = [
-        f"{counted(len(samples.data), 'sample')} of {shape_in_words(samples.sample_shape)}",
+        f"{counted(len(samples.data), 'sample')} of {format_shape(samples.sample_shape)}",
         _axes(samples),
         _classes(samples),
     ]
@@ -27,7 +27,7 @@ def in_one_line(samples: Any) -> str:
 def as_table(samples: Any) -> str:
     """Return the same as HTML, with the notes."""
     rows = [
-        ("samples", f"{counted(len(samples.data), 'sample')} of {shape_in_words(samples.sample_shape)}"),
+        ("samples", f"{counted(len(samples.data), 'sample')} of {format_shape(samples.sample_shape)}"),
         ("axes", _axes(samples)),
         ("classes", _classes(samples)),
         ("groups", _groups(samples)),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import DEFAULT_RULES, FileRules, Orientation, resampled, shape_in_words
+from ..data import DEFAULT_RULES, FileRules, Orientation, format_shape, resampled
 from ..inspection import ClusterTable, cluster_table, meaning_of_sign
 from ..io import BadFileError, SampleSet, read_nifti
 from ..runtime import Array, FloatArray, counted
@@ -73,7 +73,7 @@ def read_anatomy(path: str | Path, shape: Any, affine: Any, rules: FileRules = D
     """
     path = Path(path)
     if isinstance(shape, Mapping) or len(shape) != 3 or affine is None or isinstance(affine, Mapping):
-        words = shape_in_words(shape) + ("" if affine is not None else ", without an affine")
+        words = format_shape(shape) + ("" if affine is not None else ", without an affine")
         raise BadFileError(
             f"{path}: a background is for samples that are volumes with an affine (NIfTI); got samples of {words}. "
             "Leave --background out, or give the samples as NIfTI files"

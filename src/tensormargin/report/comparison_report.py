@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..data import shape_in_words
+from ..data import format_shape
 from ..estimators import KERNEL_METHODS
 from ..evaluation import GAMMA_FACTORS, Winner
 from ..io import TEXT_BYTES, BadFileError, SampleSet, check_sha256
@@ -118,7 +118,7 @@ def _lead(content: Mapping[str, Any]) -> Lead:
     pictures = _pictures(summaries)
     return Lead(
         f"Of {len(summaries) - 1} methods, {_best_in_words(summaries, best)} on held-out samples. "
-        + " ".join(differences_in_words(content["differences"])),
+        + " ".join(format_differences(content["differences"])),
         f"{percent(best['accuracy'])} %",
         f"accuracy of {best['method']} on held-out samples",
         interval_in_words([best["accuracy_low"], best["accuracy_high"]], units),
@@ -230,14 +230,14 @@ def _remarks(n_groups: int | None) -> list[str]:
     ]
 
 
-def differences_in_words(differences: Sequence[Mapping[str, Any]]) -> list[str]:
+def format_differences(differences: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return sentences on which methods are significantly below the best one.
 
     Examples
     --------
-    >>> from tensormargin.report import differences_in_words
+    >>> from tensormargin.report import format_differences
     >>> difference = {"method": "SVM", "best": "STM", "difference": -0.05, "low": -0.1, "high": 0.0, "p_value": 0.2}
-    >>> differences_in_words([{**difference, "significant": False}])
+    >>> format_differences([{**difference, "significant": False}])
     ['Not significantly different from STM: SVM.']
     """
     if not differences:
@@ -296,7 +296,7 @@ def _statements(content: Mapping[str, Any]) -> list[str]:
     groups = "that keep groups together" if data["n_groups"] else "stratified"
     words = content["preparation"]
     return [
-        f"Data: {data['n_samples']} samples of {shape_in_words(data['sample_shape'])}.",
+        f"Data: {data['n_samples']} samples of {format_shape(data['sample_shape'])}.",
         f"Preparation: {'; '.join(words) or 'none'}.",
         f"Evaluation: {settings['repeats']} random splits ({groups}), {settings['test_size']:.0%} of the samples for "
         f"the test, seed {settings['seed']}; lambda from {', '.join(map(str, settings['lam_grid']))}"

@@ -18,7 +18,7 @@ from ..inspection import (
     classifier_of,
     confounds_by_view,
     feature_views,
-    features_in_words,
+    format_feature_views,
     margin_report,
     problem_names,
     sample_shape,
@@ -26,8 +26,7 @@ from ..inspection import (
 )
 from ..io import SampleSet
 from ..plots import plot_convergence, plot_margins, plot_ranks, plot_search
-from ..runtime import Array, counted, percent, short_number
-from ..transformers import listed
+from ..runtime import Array, counted, join_with_and, percent, short_number
 from .brains import Display, affine_of
 from .evaluation_sections import (
     comparison_section,
@@ -228,7 +227,7 @@ def _confounds(model: Any) -> Section | None:
     removed = "; ".join(f"{percent(s.explained_)} % of the variance{f' of {v}' if v else ''}" for v, s in steps)
     names = dict.fromkeys(name for _, step in steps for name in step.names_)
     content = {
-        "text": f"What {listed(list(names))} explain linearly in the "
+        "text": f"What {join_with_and(names)} explain linearly in the "
         f"training samples was removed from every entry, {removed} in all. Confounds may share what they explain.",
         "tables": [table(("confound", "explains alone, % of the variance"), rows)],
         "pictures": [],
@@ -437,7 +436,7 @@ def _maps(
 
 
 def _words_on_maps(model: Any, maps: Mapping[str, Array], whose: str) -> str:
-    names, count, features = problem_names(model), n_shown(model, maps), features_in_words(model)
+    names, count, features = problem_names(model), n_shown(model, maps), format_feature_views(model)
     parts = [
         "The activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
         "interpreted. The weight says how the classes are told apart, not where they differ: entries may only cancel "

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..data import shape_in_words
+from ..data import format_shape
 from ..estimators import TensorMarginClassifier
 from ..fitting import plain_rank
 from ..inspection import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
 from ..io import describe_loading
-from ..runtime import counted, percent, points
-from ..transformers import TensorKernel, describe_step, listed
+from ..runtime import counted, join_with_and, percent, points
+from ..transformers import TensorKernel, describe_step
 
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
@@ -153,20 +153,20 @@ def describe_software(versions: Mapping[str, str]) -> str:
     """Return a sentence with the versions of the software."""
     names = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
     said = [f"{names.get(name, name)} {version}" for name, version in versions.items()]
-    return f"The analysis was done with {listed(said)}."
+    return f"The analysis was done with {join_with_and(said)}."
 
 
 def _data(data: Mapping[str, Any] | None) -> str:
     if data is None:
         return ""
-    shape, views = shape_in_words(data["sample_shape"]), data.get("views", [])
+    shape, views = format_shape(data["sample_shape"]), data.get("views", [])
     what = f"{len(views)} views each, {shape}" if views else f"{shape} entries"
     modes = f" (modes: {data['modes']})" if data.get("modes") else ""
     kind = f", {data['kind']}" if data.get("kind") else ""
     groups = f", from {data['n_groups']} groups" if data["n_groups"] else ""
-    classes = listed([f"{row['label']} ({counted(row['count'], 'sample')})" for row in data["classes"]])
+    classes = join_with_and([f"{row['label']} ({counted(row['count'], 'sample')})" for row in data["classes"]])
     lacking = [f"{one['name']} in {counted(one['n_missing'], 'sample')}" for one in views if one["n_missing"]]
-    more = f" Views are missing: {listed(lacking)}." if lacking else ""
+    more = f" Views are missing: {join_with_and(lacking)}." if lacking else ""
     return (
         f"The data ({data['source']}{kind}) are {data['n_samples']} samples of {what}{modes}{groups}. The classes are "
         f"{classes}.{more}"
@@ -207,7 +207,7 @@ def _class_weights(given: Any) -> str:
         return ""
     if isinstance(given, str):
         return " Classes were weighted inversely to their number of samples."
-    return f" Class weights were {listed([f'{weight:g} ({label})' for label, weight in given.items()])}."
+    return f" Class weights were {join_with_and([f'{weight:g} ({label})' for label, weight in given.items()])}."
 
 
 def _article(model: Any) -> str:
@@ -238,7 +238,7 @@ def _choice(model: Any, about: Mapping[str, Any]) -> str:
         return ""
     given = {name: [_VALUES.get(one, one) for one in values] for name, values in search["tried"].items()}
     several = [f"{_SETTINGS.get(name, name)} ({'; '.join(own)})" for name, own in given.items() if len(own) > 1]
-    among = f", which differ in {listed(several)}" if several else ""
+    among = f", which differ in {join_with_and(several)}" if several else ""
     seed = (about.get("plan") or {}).get("seed")
     drawn = "" if seed is None else f" (seed {seed})"
     raced = (
@@ -341,7 +341,7 @@ def _shares(model: Any) -> str:
     if not shares:
         return ""
     said = [f"{name} {percent(float(own.mean()))} %" for name, own in shares.items()]
-    return f"The views contribute {listed(said)} to the variance of the scores of the training samples."
+    return f"The views contribute {join_with_and(said)} to the variance of the scores of the training samples."
 
 
 def _without_views(about: Mapping[str, Any]) -> str:
@@ -351,7 +351,7 @@ def _without_views(about: Mapping[str, Any]) -> str:
         return ""
     name = about["evaluation"]["score"]["name"]
     said = [f"{percent(one['score'])} % without {view}" for view, one in found.items()]
-    return f"In the same evaluation without single views, the {name} was {listed(said)}."
+    return f"In the same evaluation without single views, the {name} was {join_with_and(said)}."
 
 
 def _chance(chance: Mapping[str, Any] | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import COVARIATES, AnyAxes, Axes, missing_samples, shape_in_words
+from ..data import COVARIATES, AnyAxes, Axes, format_shape, missing_samples
 from ..inspection import (
     ViewMaps,
     axes_of_view_maps,
@@ -80,7 +80,7 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
         share = float(shares.mean())
         cells = [
             cell(name),
-            cell(shape_in_words(classifier.sample_shape_[name])),
+            cell(format_shape(classifier.sample_shape_[name])),
             cell(describe_view(classifier, name)),
             cell(percent(share), share),
             *(cell(str(classifier.n_missing_[name])) for _ in lacking),

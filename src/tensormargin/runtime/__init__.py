@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .threads import worker_threads as worker_threads
     from .types import Array as Array, FloatArray as FloatArray
     from .versions import software_versions as software_versions
-    from .words import counted as counted, in_bytes as in_bytes, listed as listed, percent as percent
+    from .words import counted as counted, in_bytes as in_bytes, join_with_and as join_with_and, listed as listed
+    from .words import percent as percent
     from .words import points as points, quoted as quoted, short_number as short_number, shortened as shortened
 
 __getattr__, __dir__ = lazy_exports(__name__)

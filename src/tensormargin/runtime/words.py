@@ -50,20 +50,22 @@ def counted(number: int, one: str, several: str | None = None) -> str:
     return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
-def listed(names: Iterable[str], total: int | None = None) -> str:
+def listed(names: Iterable[str], total: int | None = None, most: int = _MOST_NAMES) -> str:
     """Return the first names with commas between them, and how many more there are.
 
-    Parameters
-    ----------
-    names : iterable of str
-    total : int, optional
-        Their number, for names that are made one by one: only the first ones are.
+    With ``total``, their number, names that are made one by one are made only as far as they are shown.
     """
     if total is None:
         names = list(names)
         total = len(names)
-    first = ", ".join(quoted(name) for name in islice(names, _MOST_NAMES))
-    return first + (f" and {total - _MOST_NAMES} more" if total > _MOST_NAMES else "")
+    first = ", ".join(quoted(name) for name in islice(names, most))
+    return first + (f" and {total - most} more" if total > most else "")
+
+
+def join_with_and(names: Iterable[object]) -> str:
+    """Return all names as a list in words: "a, b and c"."""
+    *first, last = map(str, names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def shortened(text: str) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from .preparation._base import KeepsTensors as KeepsTensors, checked_mode as checked_mode
     from .preparation._base import takes_nan as takes_nan, takes_ragged as takes_ragged
     from .preparation.confounds import Deconfound as Deconfound, UnseenCategoryWarning as UnseenCategoryWarning
-    from .preparation.confounds import listed as listed
     from .preparation.lengths import EqualLength as EqualLength
     from .preparation.recipe import MaskImage as MaskImage, Recipe as Recipe
     from .preparation.resizing import Resize as Resize, resize as resize

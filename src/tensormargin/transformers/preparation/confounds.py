@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from ...data import NEEDS, NO_METADATA, Metadata, names_of
-from ...runtime import Array, FloatArray, as_array, beside, cast, like, namespace, to_host
+from ...runtime import Array, FloatArray, as_array, beside, cast, join_with_and, like, namespace, to_host
 from ._base import KeepsTensors
 from ._passes import chunked, floating, mapped, parts, reduced, widest
 
@@ -228,7 +228,7 @@ class Deconfound(KeepsTensors):
         names = getattr(self, "names_", [names] if isinstance(names, str) else list(names))
         verb = "explains" if len(names) == 1 and names != ["confounds"] else "explain"
         share = f" ({100 * self.explained_:.3g} % of the variance)" if hasattr(self, "explained_") else ""
-        return f"what {listed(names)} {verb} linearly was removed from every entry{share}"
+        return f"what {join_with_and(names)} {verb} linearly was removed from every entry{share}"
 
     def brief(self) -> str:
         """Return the confounds in a few words."""
@@ -296,9 +296,3 @@ def _named(table: Array, wanted: Any, parameter: str) -> list[str]:
 
 def _share(part: float, total: float) -> float:
     return float(min(max(part / total, 0.0), 1.0)) if total > 0 else 0.0
-
-
-def listed(names: Sequence[Any]) -> str:
-    """Return names as a list in words."""
-    *first, last = map(str, names)
-    return f"{', '.join(first)} and {last}" if first else last

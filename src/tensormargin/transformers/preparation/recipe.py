@@ -17,10 +17,10 @@ from ...data import (
     Metadata,
     Views,
     all_finite,
+    format_shape,
     is_ragged,
     mode_number,
     reject_not_finite,
-    shape_in_words,
     shape_of,
     shape_of_samples,
     turned_to,
@@ -126,7 +126,7 @@ class MaskImage:
 
 
 def _sizes(shape: Any) -> str:
-    return shape_in_words(tuple(shape))
+    return format_shape(tuple(shape))
 
 
 def _rows(affine: Any) -> str:
@@ -278,7 +278,7 @@ class Recipe:
                 said = "x".join(map(str, value)) if name in ("resize", "tensorize") else value
                 shown = self.missing.method if name == "missing" else ",".join(said) if name == "confounds" else said
                 return ValueError(
-                    f"--{name} {shown} does not suit samples of {shape_in_words(before)}: {in_options(str(own))}"
+                    f"--{name} {shown} does not suit samples of {format_shape(before)}: {in_options(str(own))}"
                 )
             before = shape_of_samples(X)
         return ValueError(f"the preparation does not suit these samples: {in_options(str(error))}")

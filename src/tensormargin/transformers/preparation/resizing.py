@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import NO_METADATA, Axes, Metadata, shape_in_words
+from ...data import NO_METADATA, Axes, Metadata, format_shape
 from ...runtime import Array, as_array, beside, cast, namespace
 from ._base import KeepsTensors, check_sizes
 from ._passes import floating
@@ -104,4 +104,4 @@ class Resize(KeepsTensors):
 
     def words(self) -> str:
         """Return a description of the resizing."""
-        return f"samples were resized to {shape_in_words(self.shape)}"
+        return f"samples were resized to {format_shape(self.shape)}"

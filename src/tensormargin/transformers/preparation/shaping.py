@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...data import NO_METADATA, Axes, Metadata, as_mask, is_masker, shape_in_words
+from ...data import NO_METADATA, Axes, Metadata, as_mask, format_shape, is_masker
 from ...runtime import Array, as_array, beside, cast, device_of, dtype_of, like, namespace, to_host
 from ._base import CanBeUndone, KeepsTensors, check_sizes
 from ._passes import floating, reduced, widest
@@ -75,7 +75,7 @@ class Tensorize(CanBeUndone):
 
     def words(self) -> str:
         """Return a description of the reshaping."""
-        return f"samples were folded to {shape_in_words(getattr(self, 'sample_shape_out_', self.shape))}"
+        return f"samples were folded to {format_shape(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
 class MoveMode(CanBeUndone):
@@ -145,7 +145,7 @@ class _HasMask(KeepsTensors):
 
     mask: Any
 
-    def _mask_in_words(self) -> str:
+    def _format_mask(self) -> str:
         """Return the size of a mask that is not a rule."""
         return f"a mask of {_counted(as_mask(self.mask))}"
 
@@ -212,13 +212,13 @@ class Mask(_HasMask, SetsToZero):
     def words(self) -> str:
         """Return a description of the masking."""
         if not isinstance(self.mask, str):
-            return f"what is outside of {self._mask_in_words()} was set to zero"
+            return f"what is outside of {self._format_mask()} was set to zero"
         kept = f" ({_counted(self.mask_)} are left)" if hasattr(self, "mask_") else ""
         return f"entries that are not {self.mask} over the training samples were set to zero{kept}"
 
     def brief(self) -> str:
         """Return the mask in a few words."""
-        return f"mask of {self.mask} entries" if isinstance(self.mask, str) else self._mask_in_words()[2:]
+        return f"mask of {self.mask} entries" if isinstance(self.mask, str) else self._format_mask()[2:]
 
 
 class Crop(_HasMask, CanBeUndone):
@@ -288,13 +288,13 @@ class Crop(_HasMask, CanBeUndone):
     def words(self) -> str:
         """Return a description of the cropping."""
         around = f", with a margin of {self.margin}" if self.margin else ""
-        sizes = f" ({shape_in_words(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
+        sizes = f" ({format_shape(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
         inside = f"what is {self.mask} over the training samples" if isinstance(self.mask, str) else None
-        return f"samples were cut to the smallest box that holds {inside or self._mask_in_words()}{around}{sizes}"
+        return f"samples were cut to the smallest box that holds {inside or self._format_mask()}{around}{sizes}"
 
     def brief(self) -> str:
         """Return the box in a few words."""
-        what = f"{self.mask} entries" if isinstance(self.mask, str) else self._mask_in_words()
+        what = f"{self.mask} entries" if isinstance(self.mask, str) else self._format_mask()
         return f"cropped to the box of {what}"
 
 

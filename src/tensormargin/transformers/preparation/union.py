@@ -28,10 +28,21 @@ from ...data import (
     views_or_array,
     views_or_samples,
 )
-from ...runtime import Array, as_array, cast, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, worker_options
+from ...runtime import (
+    Array,
+    as_array,
+    cast,
+    dtype_of,
+    is_foreign,
+    is_lazy,
+    join_with_and,
+    like,
+    namespace,
+    rows_of,
+    worker_options,
+)
 from ._base import TakesMetadata, takes_ragged
 from ._passes import floating
-from .confounds import listed
 from .steps import (
     axes_through,
     describe_step,
@@ -318,7 +329,7 @@ class TensorUnion(Composite):
 
     def brief(self) -> str:
         """Return what the views are, in a few words."""
-        return f"{listed([name.replace('_', ' ') for name, _ in self._named])} side by side"
+        return f"{join_with_and([name.replace('_', ' ') for name, _ in self._named])} side by side"
 
     def _at_the_door(self, X: Any) -> Any:
         first = (next(iter(flat_steps([(name, member)])), None) for name, member in self.members)

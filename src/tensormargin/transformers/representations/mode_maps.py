@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data import NO_METADATA, Axes, Axis, Metadata
-from ...runtime import Array, FloatArray, as_array, beside, cast, computed, like, namespace, to_host
+from ...runtime import Array, FloatArray, as_array, beside, cast, computed, join_with_and, like, namespace, to_host
 from ..preparation._base import KeepsTensors
 from ..preparation._passes import reduced, statistics, widest
-from ..preparation.confounds import listed
 from ..preparation.resizing import apply_matrices
 from ..preparation.scaling import TensorScaler
 from .base import LearnsFromLabels, added
@@ -58,7 +57,7 @@ class MapsModes(KeepsTensors):
         given = self.mode if isinstance(self.mode, tuple | list) else (self.mode,)
         modes = [mode if isinstance(mode, str) else mode + 1 for mode in getattr(self, "modes_", given)]
         names = ["the last mode" if mode == 0 else f"mode {mode}" for mode in modes]
-        return listed(names)
+        return join_with_and(names)
 
     def _axes_out(self, axes: Axes) -> Axes:
         along = dict(zip(self.modes_, self.matrices_, strict=True))
