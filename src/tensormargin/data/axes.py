@@ -154,14 +154,7 @@ def _checked_values(values: Any, name: str) -> Array:
 
 
 def checked_axes(axes: Sequence[Axis] | None, shape: Sequence[int | None]) -> Axes | None:
-    """Return the axes as a tuple if they fit samples of a shape; None if they say nothing.
-
-    Parameters
-    ----------
-    axes : sequence of Axis, or None
-    shape : sequence of int or None
-        Shape of a sample; None for a mode in which samples differ.
-    """
+    """Return the axes as a tuple if they fit samples of a shape (None: any length); None if they say nothing."""
     if axes is None:
         return None
     if len(axes) != len(shape):
@@ -197,21 +190,7 @@ def axes_of(
     mode_names: Sequence[str] | None = None,
     mode_values: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> Axes | None:
-    """Return axes from names, with units in brackets, and coordinates.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        Shape of a sample.
-    mode_names : sequence of str, optional
-        One per mode: "channel", "time[ms]".
-    mode_values : sequence with one array or None per mode, or mapping from names to arrays, optional
-
-    Examples
-    --------
-    >>> [axis.label for axis in axes_of((64, 3), ["channel", "time[ms]"], {"time": [0, 4, 8]})]
-    ['channel', 'time (ms)']
-    """
+    """Return axes from names such as "time[ms]", and coordinates by mode or by name."""
     names = [_name_and_unit(text) for text in (mode_names if mode_names is not None else [""] * len(shape))]
     if len(names) != len(shape):
         raise ValueError(
@@ -259,13 +238,7 @@ def axes_of_picture() -> Axes:
 
 
 def colour_mode(axes: AnyAxes, shape: Sequence[int | None]) -> int | None:
-    """Return the mode of red, green and blue of colour images, which its name or its coordinates tell; None if none is.
-
-    Examples
-    --------
-    >>> colour_mode((Axis("y"), Axis("x"), Axis("rgb")), (48, 64, 3))
-    2
-    """
+    """Return the mode of red, green and blue of colour images, told by name or coordinates; None if none is."""
     if not isinstance(axes, tuple) or len(axes) != 3 or len(shape) != 3:
         return None
     found = [mode for mode, axis in enumerate(axes) if shape[mode] == 3 and _is_of_colours(axis)]
@@ -284,20 +257,7 @@ def _is_of_colours(axis: Axis) -> bool:
 
 
 def parsed_axes(text: str, shape: Sequence[int | None]) -> Axes | None:
-    """Return the axes that one line of text describes.
-
-    Parameters
-    ----------
-    text : str
-        One description per mode, separated by commas: a name, with a unit in brackets, and coordinates after "=",
-        either as start:step or as names separated by "|".
-    shape : sequence of int or None
-
-    Examples
-    --------
-    >>> [axis.label for axis in parsed_axes("channel=Fz|Cz,time[ms]=-200:4", (2, 100))]
-    ['channel', 'time (ms)']
-    """
+    """Return the axes that a line such as "channel=Fz|Cz,time[ms]=-200:4" describes, one description per mode."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != len(shape):
         raise ValueError(

@@ -105,16 +105,11 @@ class Checkpoint:
 
 
 class Units(Mapping[str, Any]):
-    """The finished units of one computation, by key.
+    """The finished units of one computation, by key; with ``folder=None``, nothing is stored.
 
     Values are made of numbers, text, None, lists, tuples, dictionaries with text keys, and NumPy arrays; a value of
     another kind is not stored, and its unit is computed again. Units are written every now and then, and when the
     ``with`` block ends, however it ends.
-
-    Parameters
-    ----------
-    folder : Path or None
-        With None, nothing is stored.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -201,16 +196,8 @@ def run_units(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the key and the result of every job: the stored ones first, then the others in order of completion.
 
-    Parameters
-    ----------
-    jobs : mapping of str to tuple
-        Jobs as `joblib.delayed` makes them. Arrays must be separate arguments, which a cluster then gets only once.
-    units : Units
-        Results are added to these.
-    n_jobs : int, optional
-        Number of processes.
-    due : callable, optional
-        Called before every job but the first; if it returns False, neither that job nor those after it are begun.
+    Jobs are made by `joblib.delayed`, with arrays as separate arguments, which a cluster then gets only once. ``due``
+    is called before every job but the first; once it returns False, no more jobs are begun.
     """
     yield from ((key, units[key]) for key in jobs if key in units)
     missing = [(_Keyed(key, function), *given) for key, (function, *given) in jobs.items() if key not in units]

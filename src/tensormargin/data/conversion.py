@@ -26,34 +26,16 @@ Shape = tuple[int | None, ...]
 def as_samples(X: Any, ragged: bool = False) -> Any:
     """Return X as an array of samples; arrays, and objects that cannot be converted, are returned unchanged.
 
-    Parameters
-    ----------
-    X : object
-        One of
+    - Masked entries of NumPy and Dask arrays become NaN, so that the values underneath are never used.
+    - Lists, tuples, object arrays and pandas Series of equally shaped arrays are stacked, one sample each.
+    - In a data frame of arrays, a single column is stacked like a Series; several columns become the first mode of a
+      sample (channels x time for sktime's nested frames). Each of several column levels becomes a mode.
+    - A NIfTI image with four axes has its samples along the last; a list holds images with three axes, one sample each,
+      or images with four axes, such as runs, whose samples are concatenated.
+    - `mne.Epochs` (all channels), or a list of them, whose samples are concatenated; a list of `mne.Evoked`.
+    - An xarray DataArray has the samples along its first dimension; a Dask array inside stays lazy.
 
-        - a NumPy, Dask or array API array, or a data frame of numbers: returned unchanged;
-        - a NumPy masked array: masked entries become NaN, so that the values underneath are never used;
-        - a list, tuple, object array or pandas Series of equally shaped arrays: stacked, one sample each;
-        - a data frame of arrays: a single column is stacked like a Series; several columns become the first mode of a
-          sample (channels x time for sktime's nested frames);
-        - a data frame with several column levels: each level becomes a mode, in the order in which its values appear;
-        - a NIfTI image (nibabel) with four axes, samples along the last; a list of images with three axes, one sample
-          each; a list of images with four axes, such as runs, whose samples are concatenated;
-        - `mne.Epochs` (all channels), or a list of them, whose samples are concatenated; a list of `mne.Evoked`, one
-          sample each;
-        - an xarray DataArray with the samples along its first dimension; a Dask array inside stays lazy.
-    ragged : bool, default=False
-        Whether samples may differ in the length of a mode. If they do, they are returned as a 1-D object array with one
-        NumPy array per sample.
-
-    Returns
-    -------
-    array of shape (n_samples, I_1, ..., I_M), or X itself
-
-    Raises
-    ------
-    ValueError
-        If samples differ in shape; the message gives their lengths and a remedy.
+    With ``ragged``, samples that differ in the length of a mode are returned as a 1-D object array of NumPy arrays.
     """
     if type(X) is np.ndarray and X.dtype.kind != "O":
         return X
@@ -125,21 +107,10 @@ def unmasked(X: Any) -> Array:
 
 
 def axes_in(X: Any) -> AnyAxes:
-    """Return the names, units and coordinates of the modes of samples, as far as X states them.
+    """Return the names, units and coordinates of the modes of samples, as far as X states them; a dictionary for Views.
 
     The columns of a data frame of tensors give the coordinates of its first modes, the dimensions of an xarray
-    DataArray after the first the names of all of them, with their coordinates and units (``attrs["units"]``). For
-    `Views` it is a dictionary.
-
-    Parameters
-    ----------
-    X : object
-        What `as_samples` takes, or Views.
-
-    Returns
-    -------
-    tuple of Axis, dict of str to tuple of Axis, or None
-        None for arrays and other objects without names.
+    DataArray after the first the names of all of them, with their coordinates and units (``attrs["units"]``).
     """
     if type(X) is np.ndarray:
         return None

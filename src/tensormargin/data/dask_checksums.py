@@ -16,14 +16,7 @@ _KEPT = 4
 
 @dataclass(frozen=True)
 class Survey:
-    """The smallest and largest entry of the samples, and a checksum of each sample.
-
-    Attributes
-    ----------
-    minimum, maximum : float
-    digests : ndarray of shape (n_samples, 2)
-        Equal rows for copies of a sample.
-    """
+    """The smallest and largest entry of the samples, and a checksum of each: equal rows for copies of a sample."""
 
     minimum: float
     maximum: float

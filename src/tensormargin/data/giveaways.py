@@ -25,25 +25,8 @@ _BLOCKS = -4.0  # standard deviations
 def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -> list[str]:
     """Return messages about covariates, views and groups that determine the labels, with remedies.
 
-    Parameters
-    ----------
-    X : array-like, or Views
-        Only views are examined: each column of those with one vector per sample, and others as a whole.
-    y : ndarray of shape (n_samples,)
-    groups : array-like of shape (n_samples,), optional
-        What is the same in all samples of a group counts once.
-    axes : mapping of str to tuple of Axis, optional
-        Those of the views, for the names of columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensormargin import Views
-    >>> from tensormargin.data.giveaways import describe_giveaways
-    >>> y = np.arange(40) % 2
-    >>> X = Views(eeg=np.random.default_rng(0).standard_normal((40, 3, 4)), scanner=3.0 + y)
-    >>> describe_giveaways(X, y)[0].partition(":")[0]
-    "view 'scanner' determines the labels"
+    Of X only views are examined: each column of those with one vector per sample, others as a whole. What is the same
+    in all samples of a group counts once.
     """
     groups = checked_groups(X, groups)
     codes = np.unique(y, return_inverse=True)[1]

@@ -40,29 +40,9 @@ class LeakageWarning(UserWarning):
 
 
 def duplicate_samples(X: Any) -> list[Array]:
-    """Return the sets of samples that are bitwise identical.
+    """Return the sets of samples (of Views: in all views) that are bitwise identical, each as ascending rows.
 
-    A few entries of every sample are compared first, and only samples that agree in them are read completely. A Dask
-    array is read once; if it is asked for again, what was found is remembered.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, I_1, ..., I_M), or Views
-        Samples of several views are the same if all of their views are.
-
-    Returns
-    -------
-    list of ndarray of int
-        The rows of each set, at least two, in ascending order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensormargin.data.leakage import duplicate_samples
-    >>> X = np.arange(24.0).reshape(4, 2, 3)
-    >>> X[3] = X[1]
-    >>> [rows.tolist() for rows in duplicate_samples(X)]
-    [[1, 3]]
+    A few entries of every sample are compared first, and only samples that agree in them are read completely.
     """
     X = views_or_samples(X, ragged=True)
     X = X if isinstance(X, Views) else as_array(X)
@@ -75,17 +55,7 @@ def duplicate_samples(X: Any) -> list[Array]:
 
 
 def content_ranks(X: Any) -> Array:
-    """Return an integer per sample that depends on its entries, not on its position, and is equal for copies only.
-
-    Parameters
-    ----------
-    X : array of any library of shape (n_samples, I_1, ..., I_M), vector of arrays of different lengths, or Views
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Integers from 0. Whether some samples come once or several times does not change the order of the others.
-    """
+    """Return an integer per sample, from 0, that depends on its entries, not on its position; equal for copies only."""
     if isinstance(X, Views) and X.contents is not None:
         return X.contents
     if isinstance(X, Views):

@@ -51,17 +51,9 @@ class BadFileError(ValueError):
 class FileRules:
     """What a file may ask for.
 
-    Attributes
-    ----------
-    max_bytes : int or None
-        Most memory that its contents may need; None for what is available, if that is plausible for its size.
-    allow_external : bool
-        Whether it may lead to files elsewhere: external and virtual HDF5 storage, links out of a folder, paths out of
-        the folder of a table.
-    fill_missing : bool
-        Whether chunks of a Zarr store or HDF5 file that were never written hold the fill value.
-    memory : int or None
-        Memory that is available, if it was measured already.
+    ``max_bytes`` limits the memory that its contents may need (None: what is available, if that is plausible for its
+    size); ``allow_external`` lets it lead to files elsewhere; ``fill_missing`` takes chunks of a Zarr store or HDF5
+    file that were never written as fill values; ``memory`` is what is available, if it was measured already.
     """
 
     max_bytes: int | None = None
@@ -70,20 +62,10 @@ class FileRules:
     memory: int | None = None
 
     def admit(self, path: str | Path, needed: int, what: str, stored: int | None = None, before: int = 0) -> None:
-        """Raise `BadFileError` if something needs more memory than allowed, or implausibly much for its file's size.
+        """Raise `BadFileError` if ``what`` needs more memory than allowed, or implausibly much for its file.
 
-        Parameters
-        ----------
-        path : str or Path
-        needed : int
-            Bytes of memory.
-        what : str
-            What needs them.
-        stored : int, optional
-            Bytes in the file or files that it is made from; by default the size of the file. -1 if there is no
-            relation between the two.
-        before : int, default=0
-            How many of the bytes were allowed already.
+        ``stored`` is the number of bytes in the file: by default its size, -1 if there is no relation between the
+        two. ``before`` of the needed bytes were allowed already.
         """
         if self.max_bytes is not None:
             limit, origin = self.max_bytes, "max_bytes allows"

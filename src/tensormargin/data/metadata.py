@@ -27,14 +27,7 @@ NEEDS = {
 
 @dataclass(frozen=True)
 class Metadata:
-    """Groups and confounds of samples, each None if there are none.
-
-    Attributes
-    ----------
-    groups : ndarray of shape (n_samples,) or None
-    confounds : ndarray of shape (n_samples,) or None
-        A structured array with one field per confound, numbers or text (see `checked_confounds`).
-    """
+    """Groups and confounds (a structured array, see `checked_confounds`) of samples, each None if there are none."""
 
     groups: Array | None = None
     confounds: Array | None = None
@@ -68,16 +61,10 @@ NO_METADATA = Metadata()
 
 
 def checked_confounds(X: Any, confounds: Any) -> Array | None:
-    """Return confounds as a structured array with one entry per sample and one field per confound.
+    """Return confounds as a structured array with one entry per sample and one field per confound, float64 or text.
 
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, ...)
-        Only its length is used.
-    confounds : array-like of shape (n_samples,) or (n_samples, n_confounds), data frame, mapping, or None
-        Numbers (float64 afterwards) or text, and columns of both in a data frame, a structured array, an array of
-        objects, or a mapping of names to vectors. In an array of text, columns of numbers are numbers. Columns of
-        other arrays are named "0", "1", ...
+    Columns of both come in a data frame, a structured array, an array of objects, or a mapping of names to vectors. In
+    an array of text, columns of numbers are numbers. Columns of other arrays are named "0", "1", ...
     """
     if confounds is None:
         return None

@@ -36,16 +36,8 @@ def checked_affine(affine: Any) -> FloatArray:
 class Orientation:
     """How to turn a volume so that its axes run to the right, to the front and up, as far as they do.
 
-    Attributes
-    ----------
-    order : tuple of int
-        The mode that runs along x, y and z.
-    flipped : tuple of bool
-        Whether that mode runs backwards.
-    shape : tuple of int
-        Shape of the volume as it is stored.
-    affine : ndarray of shape (4, 4)
-        Of the turned volume.
+    ``order`` has the mode that runs along x, y and z, ``flipped`` whether it runs backwards; ``shape`` is that of the
+    stored volume, and ``affine`` that of the turned one.
     """
 
     order: tuple[int, ...]
@@ -96,17 +88,10 @@ class Orientation:
 
 
 def turned_to(values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, FloatArray]:
-    """Return volumes with their modes in the order and direction of another affine, and their new affine.
+    """Return volumes with their modes in the order and direction of a reference affine, and their new affine.
 
-    Modes are exchanged and flipped, so no value changes; grids that are oblique to each other stay so.
-
-    Parameters
-    ----------
-    values : array
-        Its three modes of space begin with the mode ``first``; samples may come before, times behind.
-    affine, reference : array-like of shape (4, 4)
-        Of the values, and of a volume in the orientation that they shall have.
-    first : int, default=0
+    Modes are exchanged and flipped, so no value changes; grids that are oblique to each other stay so. The three modes
+    of space begin with the mode ``first``; samples may come before, times behind.
     """
     shape = tuple(int(size) for size in values.shape[first : first + 3])
     own, other = Orientation.of(affine, shape), Orientation.of(reference, shape)
@@ -134,16 +119,8 @@ def millimetres(affine: Any, indices: Any) -> FloatArray:
 def resampled(volume: Any, affine: Any, shape: Sequence[int], to_affine: Any) -> FloatArray:
     """Return a volume on another grid, interpolated linearly; outside of the volume it is its smallest value.
 
-    Parameters
-    ----------
-    volume : array-like of shape (I, J, K)
-        Entries that are not finite count as the smallest value. Grids that are finer than the new one are smoothed
-        first, so that no voxel is skipped.
-    affine : array-like of shape (4, 4)
-        Of the volume.
-    shape : sequence of 3 int
-    to_affine : array-like of shape (4, 4)
-        Shape and affine of the new grid.
+    Entries that are not finite count as the smallest value. Grids that are finer than the new one are smoothed first,
+    so that no voxel is skipped.
     """
     from scipy.ndimage import affine_transform, gaussian_filter
 

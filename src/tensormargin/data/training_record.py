@@ -25,16 +25,9 @@ _FEW = 5  # new samples of which the median may be that of an unusual one
 
 @dataclass(frozen=True)
 class OtherScale:
-    """Samples whose entries are larger or smaller than those of the training samples, by a factor of ten or more.
+    """Samples of a view ("" for the only one) whose scale is another one than in training, by a factor of ten or more.
 
-    Attributes
-    ----------
-    view : str
-        Empty for a single tensor per sample.
-    factor : float
-        Ratio of the scales, new to training: the medians of the root mean squares of samples.
-    message : str
-        Both scales in words, and the unit of the training samples if it is known.
+    The factor is the ratio of the medians of the root mean squares of samples, new to training.
     """
 
     view: str
@@ -44,17 +37,10 @@ class OtherScale:
 
 @dataclass(frozen=True)
 class ComparedSamples:
-    """How samples compare with those of a fit.
+    """How samples compare with those of a fit, one entry per sample.
 
-    Attributes
-    ----------
-    used : ndarray of bool of shape (n_samples,), or None
-        Whether a sample has the same entries as one that was used in the fit; None if the record has no digests.
-    far : ndarray of bool of shape (n_samples,)
-        Whether a sample is farther from the training samples than any of them from the others.
-    beyond : ndarray of bool of shape (n_samples,)
-        Whether its scores are beyond those of all training samples.
-    other_scale : OtherScale or None
+    ``used``: it has the same entries as one that was used in the fit (None if the record has no digests). ``far``: it
+    is farther from the training samples than any of them from the others. ``beyond``: its scores are beyond theirs.
     """
 
     used: Array | None

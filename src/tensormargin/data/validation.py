@@ -31,23 +31,10 @@ NOT_FINITE = (
 
 
 def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = True, ragged: bool = False) -> Any:
-    """Return X as validated samples, or raise ValueError.
+    """Return X as validated samples, or raise ValueError; ``reset`` is True in ``fit``, as in `validate_data`.
 
-    X is converted to an array first (`conversion`). NumPy arrays and data frames go through scikit-learn's
-    checks. A Dask array stays lazy: nothing is computed, and it is chunked along the samples only. An array of another
-    library stays on its device.
-
-    Parameters
-    ----------
-    estimator : object
-        Estimator whose ``n_features_in_`` (and ``feature_names_in_``) is set or compared.
-    X : array-like of shape (n_samples, I_1, ..., I_M)
-    reset : bool, default=True
-        True in ``fit``: set ``n_features_in_``. Otherwise X must have as many features as in ``fit``.
-    finite : bool, default=True
-        Whether to check for NaN and infinity. For a Dask array the pass that reads it checks this.
-    ragged : bool, default=False
-        Whether samples may differ in the length of a mode; see `tensormargin.data.conversion.as_samples`.
+    NumPy arrays and data frames go through scikit-learn's checks. A Dask array stays lazy, chunked along the samples
+    only; the pass that reads it checks that it is finite. An array of another library stays on its device.
     """
     compare_axes(estimator, X, reset)
     X = as_samples(X, ragged)
@@ -246,20 +233,7 @@ def _format_shape(shape: Shape) -> str:
 
 
 def checked_labels(X: Any, y: Any) -> Array:
-    """Return class labels as a vector with one entry per sample, or raise ValueError.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, ...)
-        Only its length is used.
-    y : array-like of shape (n_samples,) or (n_samples, 1)
-        See `text_or_numbers`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Text (``str``), integers, booleans, or floats with integer values.
-    """
+    """Return class labels as a vector with one entry per sample of X, or raise ValueError; see `text_or_numbers`."""
     labels = _one_per_sample(X, y, "y")
     if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
         value = labels[labels != np.rint(labels)][0]
@@ -289,18 +263,8 @@ def _one_per_sample(X: Any, values: Any, name: str) -> Array:
 def text_or_numbers(values: Any, name: str) -> Array:
     """Return labels or groups as a vector of text or numbers without missing values, or raise ValueError.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_samples,) or (n_samples, 1)
-        A list, an array of any library, or a pandas Series, Index, Categorical or one-column DataFrame. The index of a
-        pandas object is ignored.
-    name : str
-        Name of the values in error messages.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Text (``str``), integers, booleans or floats.
+    They may be a list, an array of any library, or a pandas Series, Index, Categorical or one-column DataFrame, whose
+    index is ignored.
     """
     if values is None:
         raise ValueError(f"{name} must have one entry per sample; got None")

@@ -131,13 +131,9 @@ class OtherTypeError(Exception):
 def read_archive(path: str | Path) -> Build:
     """Return a function that builds the object in an archive.
 
-    Raises
-    ------
-    OtherTypeError
-        If the archive contains more than arrays, plain values, their containers and `CLASSES`. It may then be given to
-        skops, after its own check of the types: what can be told of any archive has been checked here.
-    BadFileError
-        If the archive is damaged, or not one that skops writes.
+    Raises OtherTypeError if the archive contains more than arrays, plain values, their containers and `CLASSES`. It may
+    then be given to skops, after its own check of the types: what can be told of any archive has been checked here.
+    Raises `BadFileError` if the archive is damaged, or not one that skops writes.
     """
     path = Path(path)
     # A damaged archive can raise anything in zipfile, json and NumPy; turn it into one clear message.
@@ -248,13 +244,7 @@ def _nodes(part: Any) -> Iterator[dict[str, Any]]:
 
 
 class _Reader:
-    """Plans how to build the objects of an archive.
-
-    Attributes
-    ----------
-    planned : dict of int to callable
-        The functions that build objects, by ``__id__``; None while the parts of an object are being planned.
-    """
+    """Plans how to build the objects of an archive, by ``__id__``: None while the parts of one are planned."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path = path

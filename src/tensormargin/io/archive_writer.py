@@ -27,10 +27,8 @@ _LOADER_OF = {name: loader for loader, names in LOADERS.items() for name in name
 def write_archive(path: str | Path, value: Any) -> None:
     """Write an object to an archive that both `read_archive` and skops read.
 
-    Raises
-    ------
-    OtherTypeError
-        If the object contains other types than those of `LOADERS`, or contains itself. Nothing has been written then.
+    Raises OtherTypeError, before anything is written, if the object contains other types than those of `LOADERS`, or
+    itself.
     """
     writer = _Writer()
     schema = writer.node(value) | {"protocol": PROTOCOLS[-1], "_skops_version": version("skops")}
@@ -44,18 +42,10 @@ def write_archive(path: str | Path, value: Any) -> None:
 
 
 class _Writer:
-    """Makes the nodes of an archive.
+    """Makes the nodes of an archive, and collects the arrays to write by the names of their files.
 
-    Attributes
-    ----------
-    arrays : dict of str to ndarray or NumPy scalar
-        The arrays to write, by the names of their files.
-    nodes : dict of int to dict
-        The nodes, by the `id` of their objects; None while an object's parts are given theirs.
-    types : dict of type to dict
-        The nodes of the types of keys. As values, types are left to skops.
-    held : list
-        The objects that have numbers: their `id` stays unique only as long as they exist.
+    ``nodes`` are by the `id` of their objects (None while an object's parts are given theirs), which ``held`` keeps
+    unique. ``types`` are the nodes of the types of keys; as values, types are left to skops.
     """
 
     def __init__(self) -> None:

@@ -53,22 +53,10 @@ Missing = bool | Literal["entries"]
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in a file that has not been read yet.
+    """An array in a file that has not been read yet, described as in `Entry`.
 
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : dtype
-    get : callable
-        Takes a tuple of slices, one per axis (empty for the whole array), and returns these entries.
-    pieces : tuple of int or None
-        Chunk shape of the file; None if the array can only be read as a whole.
-    verify : callable or None
-        Checks the checksum of an array whose parts are read without it, by reading the whole array once.
-    cells : list of ndarray or None
-        The cells of a MATLAB cell array of numbers if they differ in shape; it can only be read through them.
-    dims, scales, unit, rate
-        Names of its axes, arrays with their coordinates, unit of its entries and sampling frequency, as in `Entry`.
+    ``get`` takes a tuple of slices, one per axis (empty for the whole array), and returns these entries. ``verify``
+    checks the checksum of an array whose parts are read without it, by reading the whole array once.
     """
 
     shape: tuple[int, ...]

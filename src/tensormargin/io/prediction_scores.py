@@ -16,18 +16,8 @@ from . import BadFileError, Scene
 class Agreement:
     """How predictions agree with labels. Labels that the model does not know are left out and counted.
 
-    Attributes
-    ----------
-    accuracy : float or None
-        None if there are no labels, or none that the model knows.
-    n_known : int
-        Number of samples with a label that the model knows.
-    unknown : dict of str to int
-        Number of samples by label that it does not know.
-    new_accuracy : float or None
-        Accuracy on those that were not used in the fit.
-    n_new : int or None
-        Number of those; None if it is not known.
+    Accuracies are None without such samples; ``new_accuracy`` is that of the ``n_new`` that were not used in the fit,
+    None if it is not known.
     """
 
     accuracy: float | None
@@ -49,15 +39,7 @@ class Agreement:
         }
 
     def lines(self, which: str, what: str = "samples") -> list[str]:
-        """Return the accuracy in words, nothing without labels.
-
-        Parameters
-        ----------
-        which : str
-            Which samples these are, if the model knows all of their labels.
-        what : str
-            What a sample is, in the plural.
-        """
+        """Return the accuracy on ``which`` samples in words; ``what`` is the plural of a sample. Empty without labels."""
         labels = listed(self.unknown)
         if self.accuracy is None:
             return [f"No accuracy: the labels {labels} are none of the model's classes"] if labels else []

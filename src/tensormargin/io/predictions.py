@@ -46,20 +46,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a sp
 
 @dataclass(frozen=True)
 class Predictions:
-    """A model's predictions for a set of samples.
+    """A model's predictions for a set of samples, with their file names or indices.
 
-    Attributes
-    ----------
-    names : list of str
-        File names of the samples, or their indices.
-    predicted : ndarray of shape (n_samples,)
-    columns : dict of str to ndarray
-        "file" of samples from several files, "label" and "group" if known, then "probability of CLASS" for each class,
-        or "score of CLASS" for a model without probabilities, and what `ComparedSamples` says.
-    made_by : str or None
-        How the probabilities were made, see `probabilities_from`.
-    compared : ComparedSamples or None
-        How the samples compare with those of the fit; None if the model file has no record of them.
+    Columns are "file" of samples from several files, "label" and "group" if known, then "probability of CLASS" for each
+    class, or "score of CLASS" for a model without probabilities, and what `ComparedSamples` says. ``made_by`` says how
+    the probabilities were made (`probabilities_from`).
     """
 
     names: list[str]
@@ -141,16 +132,7 @@ def predictions_of(
 ) -> Predictions:
     """Return the predictions; raise `BadFileError` if the samples do not fit the model; see `check_samples_fit`.
 
-    Parameters
-    ----------
-    model : estimator
-    samples : SampleSet
-    axes : tuple of Axis, or dictionary of them, optional
-        Those of the training samples.
-    record : TrainingRecord, optional
-        Of the training samples, which the new ones are compared with.
-    any_scale : bool
-        Whether to accept samples of another scale.
+    Samples are compared with a record of the training samples; ``any_scale`` accepts those of another scale.
     """
     check_samples_fit(model, samples, axes)
     last = last_estimator(model)
@@ -363,11 +345,6 @@ def neutral(value: Any) -> str:
     """Return a cell as text, with an apostrophe in front of what a spreadsheet would execute.
 
     That is text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break, and is not a number.
-
-    Examples
-    --------
-    >>> [neutral(value) for value in ("=1+1", "-1", "-one", 2.5)]
-    ["'=1+1", '-1', "'-one", '2.5']
     """
     text = str(value)
     if not text.startswith(_FORMULA):

@@ -33,19 +33,7 @@ class Deadline:
     """The end of a computation that has a budget, and what its pieces have taken so far.
 
     Time goes on while a deadline travels to another process, but not the time on the way: its clock may be another one.
-
-    Parameters
-    ----------
-    seconds : float, default=inf
-        From now on.
-    clock : callable, default=time.monotonic
-
-    Attributes
-    ----------
-    budget : float
-        The seconds of the deadline that this one is a part of.
-    costs : Costs
-        Shared by all parts of a deadline.
+    ``budget`` is that of the deadline that this one is a part of; all parts share their ``costs``.
     """
 
     def __init__(self, seconds: float = inf, clock: Callable[[], float] = monotonic) -> None:

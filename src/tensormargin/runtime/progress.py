@@ -16,19 +16,7 @@ class Progress(Protocol):
 
 
 def stage_progress(progress: Progress | None, lengths: Sequence[float], stage: int, name: str) -> Progress | None:
-    """Return a callback for one of several stages, which reports to the callback of the whole.
-
-    Parameters
-    ----------
-    progress : callable or None
-        Callback of the whole; with None, None is returned.
-    lengths : sequence of float
-        The lengths of all stages, in any unit.
-    stage : int
-        Index of this stage.
-    name : str
-        Prefix for the texts of this stage.
-    """
+    """Return a callback for one of several stages of some lengths, which reports to the callback of the whole."""
     if progress is None:
         return None
     whole, before = progress, sum(lengths[:stage])
@@ -43,13 +31,6 @@ class EqualStages:
     """Stages of equal length, each of which reports its progress and then goes on for a while without a report.
 
     How much of a stage is reported is measured on the finished ones; the first one is expected to report all of it.
-
-    Parameters
-    ----------
-    progress : callable or None
-        Callback of the whole.
-    number : int
-        Number of stages.
     """
 
     def __init__(self, progress: Progress | None, number: int) -> None:
@@ -81,13 +62,7 @@ class EqualStages:
 
 
 class WorkMeter:
-    """Measures fits of several kinds, whose costs differ, and predicts how long the others take.
-
-    Parameters
-    ----------
-    fits : mapping of str to int
-        Number of fits of each kind.
-    """
+    """Measures fits of several kinds, whose costs differ, and predicts how long the others take."""
 
     def __init__(self, fits: Mapping[str, int]) -> None:
         self._fits = {kind: number for kind, number in fits.items() if number > 0}
@@ -121,13 +96,9 @@ class WorkMeter:
 class Forecast:
     """Predicts, from what has been reported, how far a computation is and how long it will take.
 
-    Between two reports the share goes on, slower and slower, by at most the mean of the steps so far.
-
-    Parameters
-    ----------
-    in_seconds : bool, default=False
-        Whether reports are in seconds of expected time, so that what is missing is the time left. Otherwise the time
-        left follows from the pace since the first report, whose work may be that of an earlier run.
+    Between two reports the share goes on, slower and slower, by at most the mean of the steps so far. With
+    ``in_seconds``, reports are in seconds of expected time, so that what is missing is the time left. Otherwise the
+    time left follows from the pace since the first report, whose work may be that of an earlier run.
     """
 
     def __init__(self, in_seconds: bool = False) -> None:

@@ -33,13 +33,8 @@ def require_onnx() -> Any:
 class Graph:
     """Nodes and constants of a graph whose input is a batch of samples, or one batch for each of several views.
 
-    Attributes
-    ----------
-    sample_shape : tuple of int, or dict of str to tuple of int for several views
-    real : type
-        Type of non-integer constants: float32, or float64 if more digits are needed.
-    nbytes : int
-        Size of the constants, which is almost that of the file unless it is small.
+    ``real`` is the type of non-integer constants: float32, or float64 if more digits are needed. ``nbytes`` is the size
+    of the constants, which is almost that of the file unless it is small.
     """
 
     def __init__(self, sample_shape: Any) -> None:

@@ -19,29 +19,11 @@ NUMBERS, READABLE = "biuf", "biufcSUT"  # NumPy type kinds: real numbers; the sa
 class Entry(NamedTuple):
     """An array in a file.
 
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : str
-        Code of a NumPy type.
-    pieces : tuple of int or None
-        Chunk shape of the file; None if the array can only be read as a whole.
-    fault : str or None
-        Why the array cannot be used.
-    value : ndarray or None
-        Its entries, if they had to be read already.
-    cells : list of ndarray or None
-        The cells of a MATLAB cell array of numbers if they differ in shape, as trials of different lengths do.
-    dims : tuple of str or None
-        Names of its axes, "" for one without; None if the file names none.
-    scales : tuple of str or None, or None
-        The arrays with the coordinates of its axes, as far as the file names them.
-    unit : str
-        Unit of its entries.
-    packing : dict or None
-        How the entries of a netCDF file become numbers, see `packing_of`.
-    rate : float or None
-        Sampling frequency in Hz, as an attribute states it.
+    ``pieces`` is the chunk shape (None if the array can only be read as a whole), ``fault`` why it cannot be used,
+    ``value`` its entries if they had to be read already, ``cells`` those of a MATLAB cell array of numbers that differ
+    in shape, as trials of different lengths do. As far as the file states them: ``dims`` are the names of its axes (""
+    for one without), ``scales`` the arrays with their coordinates, ``unit`` that of its entries, ``packing`` how they
+    become numbers (`packing_of`), ``rate`` the sampling frequency in Hz.
     """
 
     shape: tuple[int, ...]

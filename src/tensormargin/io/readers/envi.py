@@ -30,24 +30,9 @@ _UNITS = {
 
 
 class Header(NamedTuple):
-    """What the header of an ENVI scene says.
+    """What the header of an ENVI scene says: its file of numbers, rows x columns x bands, and how they lie there.
 
-    Attributes
-    ----------
-    data : Path
-        The file with the numbers.
-    shape : tuple of int
-        Rows, columns and bands.
-    dtype : str
-    interleave : str
-        "bsq", "bil" or "bip".
-    offset : int
-        Where the numbers begin.
-    wavelengths : ndarray of shape (bands,) or None
-    unit : str
-        Unit of the wavelengths.
-    class_names : tuple of str
-        Names of the classes 0, 1, ... of a classified scene.
+    ``unit`` is that of the wavelengths; ``class_names`` are those of the classes 0, 1, ... of a classified scene.
     """
 
     data: Path

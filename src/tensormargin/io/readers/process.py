@@ -126,21 +126,9 @@ if hasattr(os, "register_at_fork"):
 def call(function: str, path: Path, *arguments: Any) -> Any:
     """Return the result of a function for a path, computed in a reader process.
 
-    Parameters
-    ----------
-    function : str
-        Its module, relative to this package if it begins with a dot, and its name: ".hdf5.list_arrays".
-    path : Path
-        The first argument: a file or folder.
-    *arguments
-        Further arguments: text, numbers, paths, slices, arrays, `FileRules`, and containers of them.
-
-    Raises
-    ------
-    BadFileError
-        As raised by the function.
-    ParserFailedError
-        It crashed, took too long, or raised another error.
+    The function is given by its module, relative to this package if it begins with a dot, and its name:
+    ".hdf5.list_arrays". Arguments are text, numbers, paths, slices, arrays, `FileRules`, and containers of them. Raises
+    `BadFileError` as the function does, and ParserFailedError if it crashed, took too long, or raised another error.
     """
     known = [replace(one, memory=available_bytes()) if isinstance(one, FileRules) else one for one in arguments]
     if not sys.executable or getattr(sys, "frozen", False):  # part of another program: no interpreter to start
