@@ -39,7 +39,7 @@ class Agreement:
         }
 
     def lines(self, which: str, what: str = "samples") -> list[str]:
-        """Return the accuracy on ``which`` samples in words; ``what`` names samples in the plural. Empty without labels."""
+        """Return the accuracy on ``which`` samples in words, ``what`` naming their kind; empty without labels."""
         labels = listed(self.unknown)
         if self.accuracy is None:
             return [f"No accuracy: the labels {labels} are none of the model's classes"] if labels else []

@@ -27,7 +27,14 @@ _n_waits = 0
 
 
 class LostWorkersError(ConnectionError):
-    """A job returned no result because its workers died or the scheduler went away."""
+    """A job returned no result because its workers died or the scheduler went away.
+
+    Examples
+    --------
+    >>> from tensormargin.runtime.cluster import LostWorkersError
+    >>> issubclass(LostWorkersError, Exception)
+    True
+    """
 
 
 def patience() -> float:

@@ -82,7 +82,14 @@ def on_cluster(scheduler: Any, *samples: Any, timeout: float = 5.0) -> Iterator[
 
 
 def goes_to_cluster() -> bool:
-    """Return whether jobs run on a cluster, that is, within `on_cluster`."""
+    """Return whether jobs run on a cluster, that is, within `on_cluster`.
+
+    Examples
+    --------
+    >>> from tensormargin.runtime.cluster import goes_to_cluster
+    >>> goes_to_cluster()
+    False
+    """
     return hasattr(get_active_backend()[0], "remember")
 
 
@@ -91,6 +98,16 @@ def sent_once(X: Array) -> Iterator[None]:
     """Let all steps within the context share one copy of X per worker; without a cluster, do nothing.
 
     Samples that are lazy or on a device are not sent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.runtime.cluster import sent_once, take
+    >>> X = np.arange(12).reshape(4, 3)
+    >>> with sent_once(X):
+    ...     take(X, np.array([2, 0]))
+    array([[6, 7, 8],
+           [0, 1, 2]])
     """
     if not (goes_to_cluster() and isinstance(X, np.ndarray)):
         yield
@@ -100,7 +117,15 @@ def sent_once(X: Array) -> Iterator[None]:
 
 
 def take(X: Array, rows: Array) -> Array:
-    """Return ``X[rows]``; on a cluster that holds X, jobs take these rows from the worker's copy."""
+    """Return ``X[rows]``; on a cluster that holds X, jobs take these rows from the worker's copy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.runtime.cluster import take
+    >>> take(np.arange(12).reshape(4, 3), np.array([3]))
+    array([[ 9, 10, 11]])
+    """
     part = X[rows]
     if goes_to_cluster() and isinstance(X, np.ndarray):
         get_active_backend()[0].remember(part, X, rows)
