@@ -24,7 +24,7 @@ from campaigns.outcome import Outcome
 from tensormargin import TensorMarginClassifier
 from tensormargin.cli import main
 from tensormargin.io import save_model
-from tensormargin.io.seals import seal
+from tensormargin.io.checksums import seal
 from tensormargin.transformers import Crop, Resize, TensorScaler
 
 Rng = np.random.Generator

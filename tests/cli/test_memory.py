@@ -100,9 +100,9 @@ def test_the_peak_of_a_fit(name, dtype, peaks):
 STORE = """
 from functools import partial
 import tensormargin.evaluation.plan as plan
-import tensormargin.runtime.host_memory as host_memory
+import tensormargin.runtime.host as host
 allowed = int(sys.argv[1])
-host_memory._free = lambda: allowed
+host._free = lambda: allowed
 from tensormargin.cli import main
 plan.TensorMarginClassifierCV = partial(plan.TensorMarginClassifierCV, lams=(1.0,), mus=(1,), max_iter=1)
 for path in sys.argv[2:]:

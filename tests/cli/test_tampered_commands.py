@@ -12,7 +12,7 @@ from conftest import low_rank_classes, run
 from tensormargin import TensorMarginClassifier
 from tensormargin.evaluation import CompareSettings, compare, comparison_content
 from tensormargin.io import load_samples, models, save_model, sha256_of
-from tensormargin.io.seals import seal
+from tensormargin.io.checksums import seal
 
 EVALUATION = {"score": {"name": "accuracy", "value": 0.9}}  # without all the rest
 

@@ -31,7 +31,7 @@ from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV
 from tensormargin.io import BadFileError, archive, archive_writer, load_model, models, save_model
 from tensormargin.io.archive import OtherTypeError, present_bytes, read_archive
 from tensormargin.io.archive_writer import write_archive
-from tensormargin.io.seals import seal
+from tensormargin.io.checksums import seal
 from tensormargin.transformers import Crop, EqualLength, Mask, Resize, Tensorize, TensorScaler
 
 pytestmark = pytest.mark.usefixtures("like_skops")

@@ -27,7 +27,7 @@ from tensormargin import TensorMarginClassifier, Views
 from tensormargin.datasets import load_digits_tensor
 from tensormargin.io import BadFileError, load_model, models, read_facts, save_model
 from tensormargin.io.archive_writer import write_archive
-from tensormargin.io.seals import seal
+from tensormargin.io.checksums import seal
 from tensormargin.plots import check_map_path, save_map
 from tensormargin.selection import TensorMarginClassifierCV
 from tensormargin.transformers import Crop, Mask, Resize, Tensorize, TensorScaler, describe_step

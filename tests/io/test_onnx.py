@@ -179,7 +179,7 @@ def scored(n_classes: int, scheme: str):
     st.sampled_from([(), (3.0, 0.02)]),  # older files have neither power nor share
 )
 def test_decisions_and_probabilities_from_any_scores(data, n_classes, scheme, offset, of_classes):
-    from tensormargin.io.onnx_export.decisions import decide, probabilities
+    from tensormargin.io.onnx_export.export import decide, probabilities
     from tensormargin.io.onnx_export.graph import Graph
 
     scores = data.draw(scored(n_classes, scheme))

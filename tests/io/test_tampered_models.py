@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 
 from tensormargin import Deconfound, TensorMarginClassifier, Views
 from tensormargin.io import BadFileError, archive, load_model, models, read_facts, save_model, sha256_of
+from tensormargin.io.checksums import is_sealed, seal
 from tensormargin.io.model_checks import check_model
-from tensormargin.io.seals import is_sealed, seal
 from tensormargin.selection import TensorMarginClassifierCV
 from tensormargin.transformers import Crop, Mask, Resize, Smooth, Tensorize, TensorScaler, TensorUnion
 

@@ -34,10 +34,11 @@ from tensormargin import (
 from tensormargin.evaluation import CompareSettings, compare
 from tensormargin.paper import Evaluation, Grid, Run, RunSettings
 from tensormargin.paper.splits import stratified_fold
-from tensormargin.runtime import dask_waits as waiting
+from tensormargin.runtime import cluster as waiting
+from tensormargin.runtime import cluster_backend as backend
 from tensormargin.runtime import goes_to_cluster, take, tuning
-from tensormargin.runtime.cluster import LostWorkersError, backend
-from tensormargin.runtime.cluster.backend import ClusterBackend, WorkerCall
+from tensormargin.runtime.cluster import LostWorkersError
+from tensormargin.runtime.cluster_backend import ClusterBackend, WorkerCall
 
 DEAD = "tcp://127.0.0.1:9"  # no service listens on this port
 
@@ -599,7 +600,7 @@ def test_the_command_line_says_what_is_wrong(archive, address, tmp_path):
 
 def test_without_dask_it_says_which_extra_to_install(archive, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    monkeypatch.delitem(sys.modules, "tensormargin.runtime.cluster.backend")
+    monkeypatch.delitem(sys.modules, "tensormargin.runtime.cluster_backend")
     with pytest.raises(ImportError, match=r"needs Dask .*: pip install 'tensormargin\[dask\]'"), on_cluster(DEAD):
         pass
     assert "pip install 'tensormargin[dask]'" in refused("compare", archive, "--scheduler", DEAD)

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # campaigns are not installe
 from campaigns import chances, models, problems
 from campaigns.outcome import EXAMPLES, Outcome
 
-from tensormargin.io import seals
+from tensormargin.io import checksums
 
 
 def test_an_outcome_counts_and_keeps_examples():
@@ -43,6 +43,6 @@ def test_probabilities_that_do_not_come_true_are_bad(monkeypatch):
 
 @pytest.mark.campaign
 def test_changed_models_that_are_accepted_are_bad(monkeypatch):
-    monkeypatch.setattr(seals, "_digest", lambda path, size: "0" * 64)  # no change is noticed any more
+    monkeypatch.setattr(checksums, "_digest", lambda path, size: "0" * 64)  # no change is noticed any more
     found = models.tampered_models(12, seed=0)
     assert "was accepted" in str(found)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .conversion import Shape as Shape, as_mask as as_mask, as_samples as as_samples, axes_in as axes_in
     from .conversion import is_masker as is_masker, is_ragged as is_ragged, format_shape as format_shape
     from .conversion import shape_of_samples as shape_of_samples, vector_of as vector_of
-    from .dask_checksums import survey as survey, where_not_finite as where_not_finite
+    from .sample_summaries import survey as survey, where_not_finite as where_not_finite
     from .giveaways import blocks_in_time as blocks_in_time, describe_confounds as describe_confounds
     from .giveaways import describe_giveaways as describe_giveaways, describe_order as describe_order
     from .giveaways import log_arrangements as log_arrangements, warn_of_leakage as warn_of_leakage

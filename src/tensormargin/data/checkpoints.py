@@ -28,7 +28,7 @@ from joblib import Parallel
 from sklearn.base import BaseEstimator, clone
 
 from ..runtime import device_of, is_foreign, is_lazy, replacing, software_versions, to_host, worker_options
-from .dask_checksums import survey
+from .sample_summaries import survey
 from .validation import chunked_along_samples
 from .views import Views
 
@@ -251,7 +251,7 @@ def _identity(value: Any) -> Any:
 
 
 def _identity_of_lazy(X: Any) -> Any:
-    """Return what identifies a Dask array; its samples are read at most once more, see `lazy_survey`."""
+    """Return what identifies a Dask array; its samples are read at most once more, see `survey`."""
     return [X.chunks, str(X.dtype), survey(chunked_along_samples(X)).digests]
 
 

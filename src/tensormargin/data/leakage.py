@@ -12,7 +12,7 @@ import numpy as np
 
 from ..runtime import Array, as_array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from .conversion import is_ragged
-from .dask_checksums import digest, survey
+from .sample_summaries import digest, survey
 from .validation import checked_groups, chunked_along_samples
 from .views import Views, views_or_samples
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .arrays import BadFileError as BadFileError, check_labelled as check_labelled, digest as digest
     from .arrays import read_arrays as read_arrays
     from .covariates import Coding as Coding
-    from .digests import check_sha256 as check_sha256, sha256_of as sha256_of
+    from .checksums import check_sha256 as check_sha256, sha256_of as sha256_of
     from .images import read_nifti as read_nifti
     from .load import SampleSet as SampleSet, leakage_warnings as leakage_warnings, load_samples as load_samples
     from .loading import describe_loading as describe_loading
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .modes import arrays_of as arrays_of
     from .onnx_export import export_onnx as export_onnx
     from .outputs import MARK as MARK, is_ours as is_ours, save_array as save_array
-    from .prediction_scores import Agreement as Agreement, agreement as agreement
-    from .prediction_scores import agreement_on_scene as agreement_on_scene
+    from .predictions import Agreement as Agreement, agreement as agreement
+    from .predictions import agreement_on_scene as agreement_on_scene
     from .predictions import axes_warning as axes_warning, check_samples_fit as check_samples_fit
     from .predictions import confounds_needed as confounds_needed, neutral as neutral
     from .predictions import predictions_of as predictions_of, scene_predictions as scene_predictions

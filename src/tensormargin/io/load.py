@@ -40,10 +40,10 @@ from ..data import (
 from ..runtime import Array, listed, quoted
 from .arrays import Missing, Stored, check_samples, container_endings, container_kind, open_arrays
 from .bids import columns_of, groups_of, is_bids, labels_of, list_bids, participants_of
+from .checksums import check_sha256
 from .concatenate import FILE, files_in, joined, turned_like
 from .container_axes import axes_in_container, colours_in, sampling_rate
 from .covariates import Coding
-from .digests import check_sha256
 from .dimensions import likely_labels, sample_axis
 from .events import IN_TIME, WHOLE, Window, checked_window, chosen, mean_volumes, read_events
 from .grouping import grouping_in_names, unused_grouping

@@ -32,17 +32,16 @@ from ..transformers import TensorKernel, describe_step, is_masker
 from .archive import OWN_CLASSES, OtherTypeError, brief, present_bytes, read_archive, read_array, read_member
 from .archive_writer import write_archive
 from .arrays import BadFileError
-from .digests import check_sha256
+from .checksums import check_sha256, is_sealed, seal
 from .load import SampleSet
 from .loading import checked_loading
 from .model_checks import check_facts, check_model
-from .seals import is_sealed, seal
 
 FORMAT = 3
 """Version of the file format: an archive as skops writes it, with the member `FACTS` added.
 
 Earlier formats can still be read. In format 2 the calibration of a search has an offset as well as a slope, and format
-3 is sealed (`seals`). Format 1 is that of version 0.1.
+3 is sealed (`checksums`). Format 1 is that of version 0.1.
 """
 _SEALED = 3  # first format with a seal
 FACTS = "tensormargin.json"

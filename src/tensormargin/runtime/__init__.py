@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from .atomic import TEMPORARY as TEMPORARY, replacing as replacing
     from .cluster import goes_to_cluster as goes_to_cluster, on_cluster as on_cluster, sent_once as sent_once
     from .cluster import take as take
-    from .dask_waits import arriving as arriving, client_in_use as client_in_use, computed as computed
-    from .dask_waits import gathered as gathered
-    from .deadlines import Costs as Costs, Deadline as Deadline
-    from .host_memory import available_bytes as available_bytes, used_data_bytes as used_data_bytes
+    from .cluster import arriving as arriving, client_in_use as client_in_use, computed as computed
+    from .cluster import gathered as gathered
+    from .progress import Costs as Costs, Deadline as Deadline
+    from .host import available_bytes as available_bytes, used_data_bytes as used_data_bytes
     from .processes import worker_options as worker_options
     from .progress import EqualStages as EqualStages, Forecast as Forecast, Progress as Progress
     from .progress import WorkMeter as WorkMeter, stage_progress as stage_progress
     from .threads import over_parts as over_parts, slices as slices, sum_over_parts as sum_over_parts
     from .threads import worker_threads as worker_threads
-    from .types import Array as Array, FloatArray as FloatArray
-    from .versions import software_versions as software_versions
+    from .array_api import Array as Array, FloatArray as FloatArray
+    from .host import software_versions as software_versions
     from .words import counted as counted, in_bytes as in_bytes, join_with_and as join_with_and, listed as listed
     from .words import percent as percent
     from .words import points as points, quoted as quoted, short_number as short_number, shortened as shortened

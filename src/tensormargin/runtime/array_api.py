@@ -9,8 +9,7 @@ import sys
 from typing import Any
 
 import numpy as np
-
-from .types import Array
+import numpy.typing as npt
 
 _EXTRAS = {"torch": "torch", "cupy": "cupy"}  # library: the extra that installs its requirements
 
@@ -184,3 +183,7 @@ def _kernels_for(samples: Any) -> Any:
 
 def _library(X: Any) -> str:
     return type(X).__module__.partition(".")[0]
+
+
+Array = npt.NDArray[Any]
+FloatArray = npt.NDArray[np.float64]

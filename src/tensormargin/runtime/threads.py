@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from . import tuning
-from .types import Array
+from .array_api import Array
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
 

@@ -279,7 +279,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             Keeps the scores of the candidates, so that an interrupted search can be resumed.
         confounds : array-like of shape (n_samples, n_confounds), optional
             For a preparation that removes them (`Deconfound`), here and when predicting.
-        deadline : tensormargin.runtime.deadlines.Deadline, optional
+        deadline : tensormargin.runtime.progress.Deadline, optional
             Of a computation that this search is a part of; by default it comes after ``budget`` seconds.
         """
         deadline = Deadline.of(self.budget if deadline is None else deadline)

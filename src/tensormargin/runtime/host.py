@@ -1,8 +1,10 @@
-"""The memory that this process may still use."""
+"""What this process runs on: the memory that it may still use, and the software versions to store with results."""
 
 from __future__ import annotations
 
 import os
+import platform
+from importlib.metadata import version
 from pathlib import Path
 
 _GUESSED_BYTES = 2**31
@@ -66,3 +68,11 @@ def _fields(path: str | Path, unit: int = 1024) -> dict[str, int]:
         return {}
     words = (line.replace(":", " ").split() for line in lines)
     return {word[0]: int(word[1]) * unit for word in words if len(word) > 1 and word[1].isdigit()}
+
+
+_PACKAGES = ("tensormargin", "numpy", "scipy", "scikit-learn", "numba")
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that affect results."""
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
