@@ -27,18 +27,14 @@ from tensormargin.evaluation.choice import candidate_scores, choose, tuned_behin
 from tensormargin.evaluation.contenders import contender
 from tensormargin.evaluation.intervals import inflation, paired_difference, score_interval, wilson
 from tensormargin.inspection import (
-    all_steps,
-    classifier_of,
+    ModelChain,
     fit_model,
     last_estimator,
     needs_groups,
-    problem_names,
-    sample_shape,
     samples_for_last_step,
-    samples_for_map,
     weight_maps,
 )
-from tensormargin.inspection.model_steps import pipeline_steps, samples_for_classifier
+from tensormargin.inspection.model_steps import pipeline_steps
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.report.sentences import interval_explained
 from tensormargin.selection import TensorMarginClassifierCV, auto_model
@@ -87,16 +83,16 @@ every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys(
 def test_models_are_taken_apart(model, binary):
     X, y = binary
     model = fit_model(clone(model), X, y)
-    clf = classifier_of(model)
+    clf = ModelChain.of(model).classifier
     assert isinstance(clf, TensorMarginClassifier)
-    assert sample_shape(model) == SHAPE
-    ready = samples_for_classifier(model, X)
+    assert ModelChain.of(model).sample_shape == SHAPE
+    ready = ModelChain.of(model).samples_for_classifier(X)
     assert ready.shape == (72, *clf.sample_shape_)
     np.testing.assert_array_equal(clf.predict(ready), model.predict(X))
     np.testing.assert_array_equal(last_estimator(model).predict(samples_for_last_step(model, X)), model.predict(X))
-    assert not any(isinstance(step, Pipeline) for step in all_steps(model))
-    assert all_steps(model)[: len(pipeline_steps(model))] == pipeline_steps(model)
-    assert samples_for_map(model, X) is X
+    assert not any(isinstance(step, Pipeline) for step in ModelChain.of(model).steps)
+    assert list(ModelChain.of(model).steps[: len(pipeline_steps(model))]) == pipeline_steps(model)
+    assert ModelChain.of(model).samples_for_map(X) is X
 
 
 @every_model
@@ -138,9 +134,9 @@ def test_groups_go_to_every_step_that_takes_them(binary, groups):
 def test_what_is_scaled_by_group_is_seen_after_it(binary, groups):
     X, y = binary
     model = fit_model(make_pipeline(TensorScaler(by_group=True), search(lams=(1,))), X, y, groups)
-    seen = samples_for_map(model, X, groups)
+    seen = ModelChain.of(model).samples_for_map(X, groups)
     np.testing.assert_array_equal(seen, TensorScaler(by_group=True).fit_transform(X, groups=groups))
-    np.testing.assert_array_equal(weight_maps(model), classifier_of(model).coef_)
+    np.testing.assert_array_equal(weight_maps(model), ModelChain.of(model).classifier.coef_)
     assert not needs_groups(make_pipeline(TensorScaler(), search()))
 
 
@@ -172,7 +168,7 @@ def test_problems_have_names(labels, scheme, names, binary):
     y = np.array(labels)[np.arange(72) % len(labels)]
     for model in (TensorMarginClassifier("cp", 1, multi_class=scheme), search(multi_class=scheme)):
         fitted = make_pipeline(TensorScaler(), model).fit(X, y)
-        assert problem_names(fitted) == names
+        assert ModelChain.of(fitted).problem_names == names
         assert len(weight_maps(fitted)) == len(names)
 
 
@@ -181,12 +177,12 @@ def test_models_without_a_weight_are_refused(binary):
     with pytest.raises(
         TypeError, match=r"must end in TensorMarginClassifier or TensorMarginClassifierCV; got LinearSVC"
     ):
-        classifier_of(LinearSVC().fit(X.reshape(72, -1), y))
+        ModelChain.of(LinearSVC().fit(X.reshape(72, -1), y))
     for model in (TensorMarginClassifier(), search(), make_pipeline(TensorScaler(), search())):
         with pytest.raises(NotFittedError):
-            classifier_of(model)
+            ModelChain.of(model)
         with pytest.raises(NotFittedError):
-            sample_shape(model)
+            ModelChain.of(model)
     bent = make_pipeline(FunctionTransformer(np.tanh), TensorMarginClassifier("cp")).fit(X, y)
     with pytest.raises(TypeError, match="cannot pull a weight back through FunctionTransformer"):
         weight_maps(bent)

@@ -30,7 +30,7 @@ from tensormargin import (
     save_model,
     weight_maps,
 )
-from tensormargin.inspection import all_steps, fit_model
+from tensormargin.inspection import ModelChain, fit_model
 
 SAMPLERS = [
     RandomOverSampler(random_state=0),
@@ -53,7 +53,7 @@ def test_models_with_samplers(sampler, imbalanced, tmp_path):
     model = make_pipeline(StandardScaler(), sampler, Tensorize((4, 5)), TensorMarginClassifier("cp", 1))
     theirs, ours = clone(model).fit(X, y), fit_model(clone(model), X, y)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=1e-6)
-    assert [type(step).__name__ for step in all_steps(theirs)] == ["StandardScaler", "Tensorize"]
+    assert [type(step).__name__ for step in ModelChain.of(theirs).steps] == ["StandardScaler", "Tensorize"]
     np.testing.assert_allclose(affine_form(theirs).scores(X)[:, 0], theirs.decision_function(X), rtol=1e-6)
     assert weight_maps(theirs).shape == activation_pattern(theirs, X, y).shape == (1, 20)
     assert margin_report(theirs, X, y).n_samples == 60

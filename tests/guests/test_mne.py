@@ -30,7 +30,7 @@ from tensormargin import (
     weight_maps,
 )
 from tensormargin.data import as_samples
-from tensormargin.inspection import sample_shape
+from tensormargin.inspection import ModelChain
 
 CHANNELS, TIMES, SFREQ = 4, 6, 50.0
 INFO = mne.create_info(["Cz", "Fz", "Oz", "Pz"], SFREQ, "eeg")
@@ -192,7 +192,7 @@ def test_weights_go_back_through_transformers(steps, last, small):
     model = make_pipeline(*steps, *(flattened if isinstance(last, LinearModel) else []), last).fit(X, y)
     form = affine_form(model)
     np.testing.assert_allclose(form.scores(X)[:, 0], model.decision_function(X), rtol=1e-6, atol=1e-8)
-    assert sample_shape(model) == (CHANNELS, TIMES)
+    assert ModelChain.of(model).sample_shape == (CHANNELS, TIMES)
     assert weight_maps(model).shape == activation_pattern(model, X, y).shape == (1, CHANNELS, TIMES)
     assert margin_report(model, X, y).n_samples == 40
 

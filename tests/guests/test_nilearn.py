@@ -43,7 +43,7 @@ from tensormargin import (
 )
 from tensormargin.cli import main
 from tensormargin.data import as_samples
-from tensormargin.inspection import sample_shape
+from tensormargin.inspection import ModelChain
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nilearn's own, of what will change
 
@@ -206,7 +206,10 @@ def test_weights_go_back_to_images(masker, study):
     scores = model.decision_function(images)
     np.testing.assert_allclose(form.scores(arrays)[:, 0], scores, rtol=1e-5, atol=1e-5)
     assert (
-        sample_shape(model) == weight_maps(model).shape[1:] == activation_pattern(model, images, y).shape[1:] == SHAPE
+        ModelChain.of(model).sample_shape
+        == weight_maps(model).shape[1:]
+        == activation_pattern(model, images, y).shape[1:]
+        == SHAPE
     )
     np.testing.assert_allclose(margin_report(model, images, y).margins, np.where(y == "house", 1, -1) * scores)
 

@@ -45,8 +45,7 @@ from tensormargin import (
     register_pull_back,
     weight_maps,
 )
-from tensormargin.inspection import all_steps, classifier_of, problem_names, pull_backs, sample_shape
-from tensormargin.inspection.model_steps import samples_for_classifier
+from tensormargin.inspection import ModelChain, pull_backs
 from tensormargin.transformers import Crop, Mask, Resize, Tensorize, TensorScaler
 
 SHAPE = (4, 5)
@@ -164,7 +163,7 @@ def test_forms_go_through_steps_for_vectors(step, binary):
     model = make_pipeline(clone(step), FLAT).fit(X, y)
     new = new_samples(X)
     assert_same_scores(model, new, model.decision_function(new)[:, None])
-    assert sample_shape(model) == X.shape[1:]
+    assert ModelChain.of(model).sample_shape == X.shape[1:]
     np.testing.assert_allclose(weight_maps(model), affine_form(model).weights)
 
 
@@ -174,15 +173,16 @@ def test_forms_give_the_scores_of_the_model(model, classes, request):
     X, y = request.getfixturevalue(classes)
     model = fitted(model, X, y)
     new = new_samples(X)
-    scores = classifier_of(model).binary_scores(samples_for_classifier(model, new))
+    chain = ModelChain.of(model)
+    scores = chain.classifier.binary_scores(chain.samples_for_classifier(new))
     assert_same_scores(model, new, scores)
-    assert sample_shape(model) == SHAPE
+    assert ModelChain.of(model).sample_shape == SHAPE
     if classes == "binary":
         np.testing.assert_allclose(scores[:, 0], model.decision_function(new))
-    elif classifier_of(model).multi_class_ == "ovr":
+    elif ModelChain.of(model).classifier.multi_class_ == "ovr":
         np.testing.assert_allclose(scores, model.decision_function(new))
-    assert len(problem_names(model)) == scores.shape[1]
-    assert not any(isinstance(step, Pipeline | FrozenEstimator) for step in all_steps(model))
+    assert len(ModelChain.of(model).problem_names) == scores.shape[1]
+    assert not any(isinstance(step, Pipeline | FrozenEstimator) for step in ModelChain.of(model).steps)
 
 
 @pytest.mark.parametrize("model", BINARY_MODELS.values(), ids=BINARY_MODELS)
@@ -190,8 +190,9 @@ def test_calibrators_and_thresholds_leave_the_scores(model, binary):
     X, y = binary
     model = clone(model).fit(X, y)
     new = new_samples(X)
-    assert_same_scores(model, new, classifier_of(model).binary_scores(samples_for_classifier(model, new)))
-    assert problem_names(model) == ["yes against no"]
+    chain = ModelChain.of(model)
+    assert_same_scores(model, new, chain.classifier.binary_scores(chain.samples_for_classifier(new)))
+    assert ModelChain.of(model).problem_names == ["yes against no"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16])
@@ -213,10 +214,11 @@ def test_the_mean_of_calibrated_copies(binary):
     resized = model[0].transform(X)
     mean = np.mean([one.decision_function(resized) for one in copies], axis=0)
     np.testing.assert_allclose(affine_form(model).scores(X)[:, 0], mean, rtol=1e-9)
-    averaged = classifier_of(model)
+    chain = ModelChain.of(model)
+    averaged = chain.classifier
     assert averaged.n_copies_ == 3
-    np.testing.assert_allclose(averaged.decision_function(samples_for_classifier(model, X)), mean, rtol=1e-9)
-    assert all_steps(model) == [model[0]]
+    np.testing.assert_allclose(averaged.decision_function(chain.samples_for_classifier(X)), mean, rtol=1e-9)
+    assert ModelChain.of(model).steps == (model[0],)
     report = margin_report(model, X, y)
     np.testing.assert_allclose(report.margins, np.where(y == "yes", 1, -1) * mean, rtol=1e-9)
     assert activation_pattern(model, X, y).shape == weight_maps(model).shape == (1, *SHAPE)
@@ -225,7 +227,7 @@ def test_the_mean_of_calibrated_copies(binary):
 def test_copies_behind_steps_that_are_not_affine_have_no_mean(binary):
     X, y = binary
     model = CalibratedClassifierCV(make_pipeline(FunctionTransformer(np.tanh), CP), cv=2).fit(X, y)
-    for read in (affine_form, weight_maps, classifier_of):
+    for read in (affine_form, weight_maps, lambda one: ModelChain.of(one).classifier):
         with pytest.raises(NotAffineError, match="FunctionTransformer"):
             read(model)
 

@@ -37,7 +37,7 @@ from tensormargin import (
 )
 from tensormargin.data import axes_in
 from tensormargin.evaluation import FitPlan, with_kind
-from tensormargin.inspection import axes_at_classifier, axes_of_maps
+from tensormargin.inspection import ModelChain
 from tensormargin.io import SampleSet
 from tensormargin.selection import guess_kind
 from tensormargin.transformers import Recipe, with_mode_numbers
@@ -167,24 +167,24 @@ class TestTransformers:
 class TestModels:
     def test_give_the_axes_of_the_classifier_and_of_the_maps(self):
         model = make_pipeline(TensorScaler(), Decimate(2), TensorMarginClassifier("cp", 1)).fit(X, Y)
-        assert axes_at_classifier(model, AXES)[1].values.tolist() == AXES[1].values[::2].tolist()
-        assert axes_of_maps(model, AXES) == AXES
+        assert ModelChain.of(model).axes_at_classifier(AXES)[1].values.tolist() == AXES[1].values[::2].tolist()
+        assert ModelChain.of(model).axes_of_maps(AXES) == AXES
 
     def test_maps_after_a_representation_have_its_axes(self):
         model = make_pipeline(BandPower(3, 250.0), TensorScaler(), TensorMarginClassifier("cp", 1)).fit(X, Y)
-        assert axes_of_maps(model, AXES) == model[0].axes_out(AXES)
+        assert ModelChain.of(model).axes_of_maps(AXES) == model[0].axes_out(AXES)
 
     def test_of_views_that_steps_made_are_those_of_the_views(self):
         union = TensorUnion([("raw", "passthrough"), ("power", BandPower(3, 250.0))])
         model = make_pipeline(union, TensorMarginClassifier("cp", 1)).fit(X, Y)
-        assert axes_of_maps(model, AXES) == model[0].axes_out(AXES)
+        assert ModelChain.of(model).axes_of_maps(AXES) == model[0].axes_out(AXES)
 
     def test_after_a_step_of_another_library_nothing_is_known(self):
         from sklearn.preprocessing import StandardScaler
 
         model = make_pipeline(StandardScaler(), TensorMarginClassifier("full")).fit(X[:, 0], Y)
-        assert axes_at_classifier(model, AXES[1:]) is None
-        assert axes_of_maps(model, AXES[1:]) == AXES[1:]
+        assert ModelChain.of(model).axes_at_classifier(AXES[1:]) is None
+        assert ModelChain.of(model).axes_of_maps(AXES[1:]) == AXES[1:]
 
 
 class TestDataArrays:
@@ -222,8 +222,8 @@ class TestDataArrays:
 
     def test_give_a_model_its_axes(self):
         model = make_pipeline(TensorScaler(), Decimate(2), TensorMarginClassifier("cp", 1)).fit(array(), Y)
-        assert axes_of_maps(model) == AXES
-        assert axes_at_classifier(model)[1].values[1] == AXES[1].values[2]
+        assert ModelChain.of(model).axes_of_maps() == AXES
+        assert ModelChain.of(model).axes_at_classifier()[1].values[1] == AXES[1].values[2]
 
     def test_in_views_are_kept_when_samples_are_chosen(self):
         views = Views(eeg=array(), age=Y)

@@ -33,8 +33,7 @@ from tensormargin import (
     load_model,
     save_model,
 )
-from tensormargin.inspection import problem_names
-from tensormargin.inspection.model_steps import used_entries
+from tensormargin.inspection import ModelChain
 from tensormargin.io import BadFileError
 from tensormargin.plots import plot_channels, plot_map, plot_topography, plot_volume, plot_weight
 from tensormargin.report.volumes import three_digits
@@ -113,7 +112,7 @@ def test_entries_that_reach_the_classifier():
 
     def used(*steps, of=X):
         model = make_pipeline(*steps, TensorMarginClassifier("cp", 1)).fit(of, y)
-        pattern, found = activation_pattern(model, of, y), used_entries(model)
+        pattern, found = activation_pattern(model, of, y), ModelChain.of(model).used_entries
         if not isinstance(pattern, dict):
             assert found is None or not pattern[:, ~found].any()
         return found
@@ -153,7 +152,7 @@ class TestSigns:
             assert all(one[PLACES[other]] < 0 for other in others)
 
     def test_in_python(self, fitted, classes):
-        names = problem_names(fitted)
+        names = ModelChain.of(fitted).problem_names
         X, y = planted(*classes)
         self.check(names, fitted.coef_)
         self.check(names, activation_pattern(fitted, X, y))
@@ -178,14 +177,14 @@ class TestSigns:
 
     def test_in_pictures(self, fitted, tmp_path):
         written("inspect", tmp_path / "m.skops", "--weight-map", tmp_path / "w.png")
-        names = problem_names(fitted)
+        names = ModelChain.of(fitted).problem_names
         files = [tmp_path / "w.png"] if len(names) == 1 else [tmp_path / f"w-{k}.png" for k in (1, 2, 3)]
         for file, name in zip(files, names, strict=True):
             text = Image.open(file).text
             assert (text["Title"], text["Description"]) == (f"weight, {name}", f"positive: {name}")
 
     def test_in_tables_of_clusters(self, fitted):
-        for name, one in zip(problem_names(fitted), fitted.coef_, strict=True):
+        for name, one in zip(ModelChain.of(fitted).problem_names, fitted.coef_, strict=True):
             table = cluster_table(one, AFFINE, signs=f"positive: {name}")
             assert f"in absolute value; positive: {name}" in repr(table).splitlines()[0]
             assert f"positive: {name}" in table._repr_html_()
@@ -194,7 +193,7 @@ class TestSigns:
 def test_a_class_called_rest_is_not_the_rest():
     X, y = planted("face", "house")
     model = TensorMarginClassifier("cp", 1).fit(X, np.where(y == "house", "rest", "task"))
-    assert problem_names(model) == ["task against rest"]
+    assert ModelChain.of(model).problem_names == ["task against rest"]
 
 
 def test_long_names_of_classes_are_in_a_header_extension(tmp_path):

@@ -39,8 +39,7 @@ from tensormargin import (
     weight_maps,
 )
 from tensormargin.evaluation import nested_evaluation, permutation_test
-from tensormargin.inspection import fit_model, needs_groups, search_of
-from tensormargin.inspection.model_steps import samples_for_classifier
+from tensormargin.inspection import ModelChain, fit_model, needs_groups
 from tensormargin.io import BadFileError, SampleSet, predictions_of
 from tensormargin.io import models as model_files
 from tensormargin.plots import plot_convergence
@@ -221,7 +220,7 @@ def test_the_mean_of_copies_has_no_course(binary):
     model = clone(WRAPPED["calibrated"]).fit(*binary)
     with pytest.raises(ValueError, match=r"2 calibrated classifiers.*ensemble=False"):
         plot_convergence(model)
-    assert search_of(model) is None
+    assert ModelChain.of(model).search is None
 
 
 # ---- maps in files ----
@@ -334,7 +333,7 @@ def test_groups_reach_the_preparation(grouped):
         search(preparation=scaler).fit(X, y)
     assert not hasattr(inside, "coef_")
     np.testing.assert_array_equal(weight_maps(inside), outside.coef_)
-    np.testing.assert_array_equal(samples_for_classifier(inside, X, groups), ready)
+    np.testing.assert_array_equal(ModelChain.of(inside).samples_for_classifier(X, groups), ready)
     again = pickle.loads(pickle.dumps(inside))
     np.testing.assert_array_equal(again.predict(X, groups), inside.predict(X, groups))
 

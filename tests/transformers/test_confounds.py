@@ -35,7 +35,7 @@ from tensormargin import (
 )
 from tensormargin.data import Metadata, checked_confounds
 from tensormargin.evaluation import CompareSettings, FitPlan, compare, fit_and_evaluate
-from tensormargin.inspection import all_steps, fit_model, predicted_labels
+from tensormargin.inspection import ModelChain, fit_model, predicted_labels
 from tensormargin.io import BadFileError, SampleSet, load_samples, predictions_of, read_facts
 from tensormargin.plots import plot_weight
 from tensormargin.report import model_page, render, statements
@@ -537,7 +537,7 @@ def test_the_command_removes_confounds_from_what_was_scaled_by_group(folder):
     assert result.returncode == 0, result.stderr
     model = load_model(folder / "runs.skops").model
     scaled = TensorScaler(by_group=True).fit_transform(X, groups=runs)
-    step = next(one for one in all_steps(model) if isinstance(one, Deconfound))
+    step = next(one for one in ModelChain.of(model).steps if isinstance(one, Deconfound))
     np.testing.assert_allclose(step.coef_, Deconfound().fit(scaled, confounds=Z[["age"]]).coef_, atol=1e-9)
     assert run("predict", folder / "runs.skops", folder / "runs.npz", "-o", folder / "r.csv").returncode == 0
 

@@ -29,7 +29,7 @@ from tensormargin import (
     weight_maps,
 )
 from tensormargin.data import Metadata
-from tensormargin.inspection import NotAffineError, fit_model, removed_confounds
+from tensormargin.inspection import ModelChain, NotAffineError, fit_model
 from tensormargin.report.sentences import describe_steps
 from tensormargin.transformers import takes_ragged
 
@@ -220,7 +220,7 @@ def test_metadata_reach_the_members(data, tmp_path):
     by_view = make_pipeline(ViewTransformer({"eeg": Deconfound()}), TensorMarginClassifier("cp"))
     views = Views(eeg=X, age=age)
     fit_model(by_view, views, y, Metadata.checked(X, None, age))
-    assert len(removed_confounds(by_view)) == 1
+    assert len(ModelChain.of(by_view).confounds_by_view) == 1
     np.testing.assert_allclose(weight_maps(by_view)["eeg"], by_view[-1].coef_["eeg"])
 
 

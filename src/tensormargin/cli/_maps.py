@@ -91,13 +91,14 @@ def write_maps(
     Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
     views to one file each. ``axes`` are those of the samples.
     """
-    from ..inspection import axes_of_maps, check_picture, weight_maps
+    from ..inspection import ModelChain, weight_maps
 
     written = []
     if weight_map is None and pattern_map is None:
         return []
-    check_picture(model)
-    modes = axes_of_maps(model, axes)
+    chain = ModelChain.of(model)
+    chain.check_picture()
+    modes = chain.axes_of_maps(axes)
     if pattern_map is not None:
         if patterns is None:
             raise ValueError(
@@ -112,11 +113,12 @@ def write_maps(
 
 
 def _save(path: Path, maps: Any, model: Any, what: str, affine: Any, modes: AnyAxes) -> list[Path]:
-    from ..inspection import meaning_of_sign, problem_names
+    from ..inspection import ModelChain, meaning_of_sign
     from ..plots import fitting_axes, save_map
 
-    titles = [f"{what}, {name}" for name in problem_names(model)]
-    signs = [meaning_of_sign(name) for name in problem_names(model)]
+    names = ModelChain.of(model).problem_names
+    titles = [f"{what}, {name}" for name in names]
+    signs = [meaning_of_sign(name) for name in names]
     several = "files" if path.suffix.lower() == ".png" else "last"
     if not isinstance(maps, dict):
         modes = fitting_axes(modes, maps.shape[1:])

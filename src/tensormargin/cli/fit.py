@@ -271,13 +271,13 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 
 def _print(fitted: FittedModel, written: list[Path]) -> None:
-    from ..inspection import all_steps, classifier_of
+    from ..inspection import ModelChain
     from ..report import describe_chosen, describe_model, evaluation_lines
     from ..transformers import TensorUnion, describe_step
 
-    classifier, search = classifier_of(fitted.model), fitted.about["search"]
-    said = f"{describe_model(classifier, all_steps(fitted.model))}, {describe_chosen(search['best'])}"
-    steps = [step for step in all_steps(fitted.model) if not isinstance(step, TensorUnion)]  # its views have been named
+    chain, search = ModelChain.of(fitted.model), fitted.about["search"]
+    said = f"{describe_model(chain.classifier, chain.steps)}, {describe_chosen(search['best'])}"
+    steps = [step for step in chain.steps if not isinstance(step, TensorUnion)]  # its views have been named
     if steps:
         said += f"; preparation: {', then '.join(describe_step(step, brief=True) for step in steps)}"
     click.echo(f"Chosen of {counted(search['n_models'], 'model')}: {said}")

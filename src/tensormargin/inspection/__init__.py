@@ -10,28 +10,20 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .affine import AffineForm as AffineForm, NotAffineError as NotAffineError, affine_form as affine_form
-    from .affine import form_of_chain as form_of_chain, register_pull_back as register_pull_back
-    from .affine import remembered_shape as remembered_shape
-    from .chains import Chain as Chain, chain_of as chain_of, every_step as every_step, known_axes as known_axes
-    from .chains import without_confounds as without_confounds
+    from .affine import AffineForm as AffineForm, remembered_shape as remembered_shape
     from .clusters import ClusterTable as ClusterTable, cluster_table as cluster_table
     from .margins import Bound as Bound, MarginReport as MarginReport, cantelli_bound as cantelli_bound
     from .margins import margin_report as margin_report
-    from .model_steps import AveragedClassifier as AveragedClassifier, all_steps as all_steps
-    from .model_steps import axes_at_classifier as axes_at_classifier, axes_of_maps as axes_of_maps
-    from .model_steps import axes_of_view_maps as axes_of_view_maps, check_metadata_for as check_metadata_for
-    from .model_steps import check_picture as check_picture, classifier_of as classifier_of
-    from .model_steps import confounds_by_view as confounds_by_view, feature_views as feature_views
-    from .model_steps import fit_model as fit_model, last_estimator as last_estimator
-    from .model_steps import meaning_of_sign as meaning_of_sign, metadata_for_last_step as metadata_for_last_step
-    from .model_steps import needs_groups as needs_groups, predicted_labels as predicted_labels
-    from .model_steps import problem_names as problem_names, removed_confounds as removed_confounds
-    from .model_steps import sample_shape as sample_shape, samples_for_last_step as samples_for_last_step
-    from .model_steps import samples_for_map as samples_for_map, search_of as search_of, weight_maps as weight_maps
-    from .model_steps import wrappers_of as wrappers_of
+    from .model_chain import AveragedClassifier as AveragedClassifier, ModelChain as ModelChain
+    from .model_chain import affine_form as affine_form, weight_maps as weight_maps
+    from .model_steps import check_metadata_for as check_metadata_for, fit_model as fit_model
+    from .model_steps import last_estimator as last_estimator, meaning_of_sign as meaning_of_sign
+    from .model_steps import metadata_for_last_step as metadata_for_last_step, needs_groups as needs_groups
+    from .model_steps import predicted_labels as predicted_labels, samples_for_last_step as samples_for_last_step
     from .patterns import ViewMaps as ViewMaps, activation_pattern as activation_pattern, pattern_of as pattern_of
     from .patterns import view_maps as view_maps
+    from .pull_backs import NotAffineError as NotAffineError, every_step as every_step
+    from .pull_backs import register_pull_back as register_pull_back
     from .shares import format_feature_views as format_feature_views, view_shares as view_shares
 
 __getattr__, __dir__ = lazy_exports(__name__)

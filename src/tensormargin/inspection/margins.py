@@ -11,7 +11,7 @@ import numpy as np
 from ..data import Metadata, Views, checked_labels, views_or_array
 from ..fitting import binary_problems, class_codes, sample_array
 from ..runtime import Array, FloatArray, to_host
-from .model_steps import classifier_of, samples_for_classifier
+from .model_chain import ModelChain
 
 _LOWEST_LEVEL = -64  # lowest exponent of the grid below: 2^-64 rho adds nothing to the bound
 
@@ -176,8 +176,8 @@ def margin_report(
         raise ValueError(f"delta is a probability between 0 and 1; got delta={delta!r}")
     if not rho > 0:
         raise ValueError(f"rho must be positive; got rho={rho!r}")
-    clf = classifier_of(model)
-    X = samples_for_classifier(model, X, Metadata(groups, confounds))
+    chain = ModelChain.of(model)
+    clf, X = chain.classifier, chain.samples_for_classifier(X, Metadata(groups, confounds))
     scores, class_labels = to_host(clf.binary_scores(X)), to_host(clf.classes_)
     codes = class_codes(checked_labels(scores, y), class_labels)
     problems = binary_problems(codes, len(class_labels), clf.multi_class_)

@@ -11,15 +11,7 @@ from ..data import Metadata, Views, checked_labels, missing_samples
 from ..estimators import TensorMarginClassifier
 from ..fitting import binary_problems, class_codes, sample_array
 from ..runtime import Array, FloatArray, rows_of, to_host
-from .model_steps import (
-    check_picture,
-    classifier_of,
-    maps_on_samples,
-    original_samples,
-    samples_for_classifier,
-    samples_for_map,
-    used_entries,
-)
+from .model_chain import ModelChain
 from .pull_backs import NotAffineError
 
 _ROUNDING = 8  # units in the last place by which equal scores may differ
@@ -76,11 +68,10 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
     >>> bool(np.corrcoef(pattern.ravel(), data.difference.ravel())[0, 1] > 0.8)
     True
     """
-    clf = classifier_of(model)
-    X = original_samples(model, X)  # once: it is used twice
-    metadata = Metadata(groups, confounds)
-    scores = to_host(clf.binary_scores(samples_for_classifier(model, X, metadata)))
-    shown, used = samples_for_map(model, X, metadata), used_entries(model)
+    chain, metadata = ModelChain.of(model), Metadata(groups, confounds)
+    clf, X = chain.classifier, chain.original_samples(X)  # once: it is used twice
+    scores = to_host(clf.binary_scores(chain.samples_for_classifier(X, metadata)))
+    shown, used = chain.samples_for_map(X, metadata), chain.used_entries
     if not isinstance(shown, Views):
         return _pattern(shown, _loadings(clf, scores, y), used)
     patterns = {}
@@ -97,10 +88,10 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
 def pattern_of(model: Any, samples: Any, stored: Any = None) -> Any:
     """Return the stored activation patterns of a model, or those on a `SampleSet`.
 
-    They are None without labels, and if they are no picture of the samples (`check_picture`).
+    They are None without labels, and if they are no picture of the samples (`ModelChain.check_picture`).
     """
     try:
-        check_picture(model)
+        ModelChain.of(model).check_picture()
     except NotAffineError:
         return None
     if stored is not None or samples is None or samples.target is None:
@@ -137,23 +128,20 @@ def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, conf
     model, X, y, groups, confounds
         See `activation_pattern`; the model has several views.
     """
-    classifier = classifier_of(model)
+    chain, metadata = ModelChain.of(model), Metadata(groups, confounds)
+    classifier, weights = chain.classifier, chain.views_on_samples
     if not isinstance(classifier.coef_, dict):
         raise ValueError("the model has one tensor per sample, not several views; use weight_maps")
-    try:
-        weights = maps_on_samples(model)
-    except NotAffineError:
-        weights = None
     if isinstance(weights, dict) and weights.keys() == classifier.coef_.keys():
         if X is None:
             return ViewMaps(weights, None, None, True)
         pattern = activation_pattern(model, X, y, groups, confounds)
-        shown = samples_for_map(model, original_samples(model, X), Metadata(groups, confounds))
+        shown = chain.samples_for_map(X, metadata)
         return ViewMaps(weights, pattern, shown, True)
     weights = {name: to_host(own) for name, own in classifier.coef_.items()}
     if X is None:
         return ViewMaps(weights, None, None, False)
-    shown = samples_for_classifier(model, X, Metadata(groups, confounds))
+    shown = chain.samples_for_classifier(X, metadata)
     return ViewMaps(weights, activation_pattern(classifier, shown, y), shown, False)
 
 

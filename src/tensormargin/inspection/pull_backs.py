@@ -7,7 +7,7 @@ A registry holds a rule for each affine transformer of this library, scikit-lear
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -15,8 +15,16 @@ import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
 from ..runtime import Array, FloatArray
-from ..transformers import Deconfound, KeepsTensors, TensorKernel, is_masker, kind_names
-from .chains import scales_by_group
+from ..transformers import (
+    Composite,
+    Deconfound,
+    KeepsTensors,
+    TensorKernel,
+    TensorScaler,
+    flat_steps,
+    is_masker,
+    kind_names,
+)
 
 PullBack = Callable[[Any, Array], tuple[Array, Array]]
 """Takes a fitted step and weights on its output, of shape (n_problems, *output shape); returns weights on its input and
@@ -154,6 +162,20 @@ def _transformed(step: Any, X: Array) -> Array:
 
 
 # ---- this library ----
+
+
+def every_step(steps: Sequence[Any]) -> Iterator[Any]:
+    """Yield steps; in place of one that makes several views, the steps of each view."""
+    for step in steps:
+        if isinstance(step, Composite):
+            yield from every_step(flat_steps(step.members))
+        else:
+            yield step
+
+
+def scales_by_group(step: Any) -> bool:
+    """Return whether a step scales each group separately, so that it needs groups and is not affine."""
+    return any(isinstance(one, TensorScaler) and one.by_group for one in every_step([step]))
 
 
 def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:

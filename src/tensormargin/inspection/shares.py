@@ -9,7 +9,7 @@ import numpy as np
 from ..data import Views
 from ..fitting import ViewArray, sample_array, shares_of_variance
 from ..runtime import FloatArray, to_host
-from .model_steps import classifier_of, feature_views, samples_for_classifier
+from .model_chain import ModelChain
 
 
 def view_shares(model: Any, X: Any, groups: Any = None) -> dict[str, FloatArray]:
@@ -42,8 +42,8 @@ def view_shares(model: Any, X: Any, groups: Any = None) -> dict[str, FloatArray]
     >>> shares["signal"] > 0.8, np.round(shares["signal"] + shares["noise"], 9)
     (array([ True]), array([1.]))
     """
-    classifier = classifier_of(model)
-    samples = samples_for_classifier(model, X, groups)
+    chain = ModelChain.of(model)
+    classifier, samples = chain.classifier, chain.samples_for_classifier(X, groups)
     if not isinstance(classifier.coef_, dict) or not isinstance(samples, Views):
         raise ValueError("shares are those of several views; got a model of one tensor per sample. Fit it to Views")
     array = sample_array(classifier.checked(samples))
@@ -56,7 +56,8 @@ def view_shares(model: Any, X: Any, groups: Any = None) -> dict[str, FloatArray]
 
 def format_feature_views(model: Any) -> str:
     """Return the views of a model that are no picture of its samples, with their shares of the score; "" if none."""
-    classifier, features = classifier_of(model), feature_views(model)
+    chain = ModelChain.of(model)
+    classifier, features = chain.classifier, chain.feature_views
     shares = classifier.view_shares_ if isinstance(classifier.coef_, dict) else {}
     said = [
         f"{name} ({features[name]}, {100 * float(own.mean()):.1f} % of the score)"

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import AnyAxes, TrainingRecord, axes_facts, axes_from_facts, checked_any_axes
 from ..estimators import to_device
-from ..inspection import chain_of, known_axes, remembered_shape, sample_shape
+from ..inspection import ModelChain, remembered_shape
 from ..runtime import Array, replacing, software_versions
 from ..transformers import TensorKernel, describe_step, is_masker
 from .archive import OWN_CLASSES, OtherTypeError, brief, present_bytes, read_archive, read_array, read_member
@@ -343,7 +343,7 @@ def _read_patterns(path: Path, facts: Mapping[str, Any], model: Any) -> Any:
     names = facts.get("patterns") or []
     with zipfile.ZipFile(path) as archive:
         found = {name: read_array(path, archive, _PATTERN.format(place)) for place, name in enumerate(names)}
-    classifier = chain_of(model).classifier if found else None
+    classifier = ModelChain.of(model).single if found else None
     for name, own in found.items():
         wrong = own.dtype != np.float32 or own.ndim < 2 or not np.isfinite(own).all()
         if wrong or (classifier is not None and len(own) != len(classifier.problems_)):
@@ -438,8 +438,9 @@ def _structure(model: Any, axes: AnyAxes) -> dict[str, Any]:
     outer = getattr(model, "steps", [(None, model)])
     name, steps, shape = type(outer[-1][1]).__name__, [step for _, step in outer[:-1]], None
     try:
-        steps, shape = list(chain_of(model).steps), listed_shape(sample_shape(model))
-        axes = known_axes(model) if axes is None else axes
+        chain = ModelChain.of(model)
+        steps, shape = list(chain.steps), listed_shape(chain.sample_shape)
+        axes = chain.known_axes if axes is None else axes
     except TypeError:  # a scikit-learn model, or calibrated models after steps that are not affine
         known = remembered_shape(outer[0][1])
         shape = None if known is None else listed_shape(known)

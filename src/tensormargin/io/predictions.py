@@ -25,15 +25,7 @@ from ..data import (
     names_of,
     summary_parts,
 )
-from ..inspection import (
-    classifier_of,
-    last_estimator,
-    metadata_for_last_step,
-    needs_groups,
-    removed_confounds,
-    sample_shape,
-    samples_for_last_step,
-)
+from ..inspection import ModelChain, last_estimator, metadata_for_last_step, needs_groups, samples_for_last_step
 from ..runtime import Array, Progress, computed, listed
 from ..transformers import Patches, takes_nan, takes_ragged
 from . import BadFileError, SampleSet, Scene, replacing
@@ -67,7 +59,7 @@ def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> N
     error; see `axes_warning` for other times or wavelengths.
     """
     _check_axes(samples, axes)  # first, since it names the channels that a shape only counts
-    shape = sample_shape(model)
+    shape = ModelChain.of(model).sample_shape
     if isinstance(shape, dict) and isinstance(samples.sample_shape, dict):
         _check_views(model, samples, shape)
     elif samples.sample_shape != shape and not takes_ragged(model):
@@ -103,7 +95,7 @@ def axes_warning(samples: SampleSet, axes: AnyAxes) -> str | None:
 
 
 def _check_views(model: Any, samples: SampleSet, shapes: dict[str, tuple[int, ...]]) -> None:
-    used, found = classifier_of(model).view_scale_, samples.data.shapes
+    used, found = ModelChain.of(model).classifier.view_scale_, samples.data.shapes
     missing = [name for name in shapes if name not in found and np.any(used.get(name, 1.0))]
     if missing:
         raise BadFileError(
@@ -121,7 +113,7 @@ def _check_views(model: Any, samples: SampleSet, shapes: dict[str, tuple[int, ..
 def confounds_needed(model: Any) -> tuple[str, ...]:
     """Return the names of the confounds that a fitted model removes; none for a model of another library."""
     try:
-        steps = removed_confounds(model)
+        steps = [step for _, step in ModelChain.of(model).confounds_by_view]
     except TypeError:
         return ()
     return tuple(dict.fromkeys(name for step in steps for name in step.names_))
@@ -275,7 +267,7 @@ def scene_predictions(
     any_scale: bool = False,
 ) -> tuple[Array, ComparedSamples | None]:
     """Return the predicted class of every pixel, and how all pixels compare with the training samples."""
-    shape, bands = sample_shape(model), scene.data.shape[2]
+    shape, bands = ModelChain.of(model).sample_shape, scene.data.shape[2]
     square = isinstance(shape, tuple) and len(shape) == 3 and shape[0] == shape[1] and shape[0] % 2 == 1
     if shape != (bands,) and (not square or shape[2] != bands):
         raise BadFileError(
@@ -296,7 +288,7 @@ def scene_predictions(
         spread = positions[:: max(1, len(positions) // _PIXELS)]
         for _ in predictions(spread):
             pass
-    found = np.empty(len(positions), np.result_type(np.asarray(classifier_of(model).classes_)))
+    found = np.empty(len(positions), np.result_type(np.asarray(ModelChain.of(model).classifier.classes_)))
     compared = []
     for rows, one in predictions(positions):
         found[rows] = one.predicted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..inspection import classifier_of, problem_names
+from ..inspection import ModelChain
 
 
 def class_name(label: Any) -> str:
@@ -14,7 +14,7 @@ def class_name(label: Any) -> str:
 
 def problem_title(model: Any, problem: int) -> str:
     """Return the title of a binary problem, which names its classes; raise ValueError if there is no such problem."""
-    names = problem_names(model)
+    names = ModelChain.of(model).problem_names
     if not 0 <= problem < len(names):
         raise ValueError(
             f"problem counts the binary problems from 0; got problem={problem!r}, and there are {len(names)}"
@@ -24,7 +24,7 @@ def problem_title(model: Any, problem: int) -> str:
 
 def checked_view(model: Any, view: str | None) -> str | None:
     """Return the name of the view to draw, None for a model of one tensor; raise ValueError if there is none."""
-    shape = classifier_of(model).sample_shape_
+    shape = ModelChain.of(model).classifier.sample_shape_
     if not isinstance(shape, dict):
         if view is not None:
             raise ValueError(

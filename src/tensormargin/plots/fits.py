@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data import AnyAxes, Axis
 from ..fitting import CPWeight, leading_vectors
-from ..inspection import AveragedClassifier, axes_at_classifier, classifier_of
+from ..inspection import AveragedClassifier, ModelChain
 from ..runtime import Array
 from ._problems import checked_view, of_problem, problem_title
 from ._style import (
@@ -67,7 +67,7 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     'log'
     """
     title = problem_title(model, problem)
-    clf = classifier_of(model)
+    clf = ModelChain.of(model).classifier
     if isinstance(clf, AveragedClassifier):
         raise ValueError(
             f"the model holds {clf.n_copies_} calibrated classifiers, each of which converged in its own way; give one "
@@ -153,10 +153,11 @@ def plot_factors(
     2
     """
     problem_title(model, problem)
-    clf, view = classifier_of(model), checked_view(model, view)
+    chain, view = ModelChain.of(model), checked_view(model, view)
+    clf = chain.classifier
     weight, shape = (clf.weight_, clf.sample_shape_) if view is None else (clf.weight_[view], clf.sample_shape_[view])
     order = len(shape)
-    known = fitting_axes(axes_at_classifier(model, mode_axes), shape, view)
+    known = fitting_axes(chain.axes_at_classifier(mode_axes), shape, view)
     names = [mode_name(axis, mode) for mode, axis in enumerate(known)] if mode_names is None else list(mode_names)
     if len(names) != order:
         raise ValueError(f"mode_names needs a name for each of the {order} modes; got {len(names)}: {names}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..data import AnyAxes, Axes, Axis, axes_in, checked_axes, colour_mode, colour_order
-from ..inspection import activation_pattern, axes_of_maps, axes_of_view_maps, meaning_of_sign, view_maps, weight_maps
+from ..inspection import ModelChain, activation_pattern, meaning_of_sign, view_maps, weight_maps
 from ..runtime import Array, FloatArray
 from ._problems import checked_view, problem_title
 from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, add_scale, panels, tidy, wrapped
@@ -193,7 +193,8 @@ def plot_weight(
     sign, view = meaning_of_sign(classes), checked_view(model, view)
     pattern = None
     known = axes_in(X) if mode_axes is None else mode_axes
-    modes: AnyAxes = axes_of_maps(model, known) if view is None else axes_of_view_maps(model, known)
+    chain = ModelChain.of(model)
+    modes: AnyAxes = chain.axes_of_maps(known) if view is None else chain.axes_of_view_maps(known)
     if view is not None:
         found = view_maps(model, X, y, groups, confounds)
         classes = f"{view}, {classes}"

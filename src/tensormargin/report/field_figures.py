@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..data import AnyAxes, Axes, Axis, colour_mode
-from ..inspection import NotAffineError, axes_of_maps, classifier_of, meaning_of_sign, problem_names, sample_shape
+from ..inspection import ModelChain, NotAffineError, meaning_of_sign
 from ..io import SampleSet
 from ..plots import (
     FEWEST_CHANNELS,
@@ -85,7 +85,7 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
     model, samples = found.model, found.samples
     axes = axes_of_figures(model, sample_axes)
     wanted = figures_for(axes, None if samples is None else samples.field)
-    if wanted is None or axes is None or isinstance(classifier_of(model).coef_, dict):
+    if wanted is None or axes is None or isinstance(ModelChain.of(model).classifier.coef_, dict):
         return None
     drawn = _maps(found, tuple(_sizes(model, samples)))
     if drawn is None:
@@ -93,7 +93,7 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
     what, maps, means = drawn
     if wanted == COLOURS:
         return _colours(axes, means)
-    names, problems = problem_names(model), problems[:_MOST_PROBLEMS]
+    names, problems = ModelChain.of(model).problem_names, problems[:_MOST_PROBLEMS]
     draw = {CHANNELS: _channel_pictures, SPECTRA: _spectral_pictures, IMAGE: _image_pictures}[wanted]
     groups = [
         {"name": names[k], "pictures": draw(maps[k], axes, f"{what}, {names[k]}", means)}
@@ -112,12 +112,12 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
 
 def axes_of_figures(model: Any, sample_axes: AnyAxes) -> Axes | None:
     """Return the axes of the maps of a model, given those of the samples; None if they are unknown, or of views."""
-    found = axes_of_maps(model, sample_axes)
+    found = ModelChain.of(model).axes_of_maps(sample_axes)
     return found if isinstance(found, tuple) else None
 
 
 def _sizes(model: Any, samples: SampleSet | None) -> Sequence[int]:
-    shape: Sequence[int] = (sample_shape(model) or ()) if samples is None else samples.data.shape[1:]
+    shape: Sequence[int] = (ModelChain.of(model).sample_shape or ()) if samples is None else samples.data.shape[1:]
     return shape
 
 
@@ -182,9 +182,10 @@ def _with_components(
     from tensorly.cp_tensor import CPTensor
 
     mode = channel_mode(axes) or 0
-    axis, weights = axes[mode], classifier_of(model).weight_
+    classifier = ModelChain.of(model).classifier
+    axis, weights = axes[mode], classifier.weight_
     weights = weights if isinstance(weights, list) else [weights]
-    if not _on_head(axis) or len(classifier_of(model).sample_shape_) != len(axes):
+    if not _on_head(axis) or len(classifier.sample_shape_) != len(axes):
         return groups
     for group, k in zip(groups, problems, strict=False):
         weight = weights[k]

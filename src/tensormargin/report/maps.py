@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..data import Axes, Axis, Orientation, colour_mode, colour_order
-from ..inspection import classifier_of, problem_names
+from ..inspection import ModelChain
 from ..plots import channel_name, fitting_axes
 from ..runtime import Array
 from .brains import Display, cluster_content, space_content, volume_space
@@ -18,7 +18,7 @@ _MOST_ENTRIES = 1_000_000  # of all maps: less than three megabytes of text, so 
 def n_shown(model: Any, maps: Mapping[str, Array]) -> int:
     """Return the number of binary problems whose maps are not too large for the page, at least one."""
     entries = max(values[0].size for values in maps.values())
-    return max(1, min(len(problem_names(model)), _MOST_ENTRIES // max(1, len(maps) * entries)))
+    return max(1, min(len(ModelChain.of(model).problem_names), _MOST_ENTRIES // max(1, len(maps) * entries)))
 
 
 def map_content(
@@ -47,7 +47,8 @@ def map_content(
     """
     display = display or Display()
     anatomy = display.anatomy
-    names, sides = problem_names(model), classifier_of(model).problems_
+    chain = ModelChain.of(model)
+    names, sides = chain.problem_names, chain.classifier.problems_
     shape = next(iter(maps.values())).shape[1:]
     space, below = volume_space(affine, shape), background
     if anatomy is not None and anatomy.values.shape != shape:  # of maps after a step that cannot be undone

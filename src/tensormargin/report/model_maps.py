@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ..data import Metadata
-from ..inspection import NotAffineError, check_picture, pattern_of, samples_for_map, weight_maps
+from ..inspection import ModelChain, NotAffineError, pattern_of, weight_maps
 from ..io import SampleSet
 
 
@@ -32,7 +32,7 @@ class ModelMaps:
     def weights(self) -> Any:
         """Maps of the weight, with the binary problems first (a dictionary for views); an error if there are none."""
         try:
-            check_picture(self.model)
+            ModelChain.of(self.model).check_picture()
             return weight_maps(self.model, None if self.samples is None else self.samples.data.shape[1:])
         except NotAffineError as error:
             return error
@@ -46,4 +46,5 @@ class ModelMaps:
     def seen(self) -> Any:
         """The samples on the axes of the maps."""
         assert self.samples is not None
-        return samples_for_map(self.model, self.samples.data, Metadata(self.samples.groups, self.samples.confounds))
+        metadata = Metadata(self.samples.groups, self.samples.confounds)
+        return ModelChain.of(self.model).samples_for_map(self.samples.data, metadata)

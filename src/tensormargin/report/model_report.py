@@ -13,16 +13,10 @@ from ..evaluation import data_facts
 from ..inspection import (
     AveragedClassifier,
     MarginReport,
+    ModelChain,
     NotAffineError,
-    all_steps,
-    classifier_of,
-    confounds_by_view,
-    feature_views,
     format_feature_views,
     margin_report,
-    problem_names,
-    sample_shape,
-    search_of,
 )
 from ..io import SampleSet
 from ..plots import plot_convergence, plot_margins, plot_ranks, plot_search
@@ -138,7 +132,7 @@ def fitted_sections(
     """
     margins = _margins(model, samples)
     whose = _whose(about.get("data"), samples)
-    hardest = _hardest(margins, len(problem_names(model)))
+    hardest = _hardest(margins, len(ModelChain.of(model).problem_names))
     maps = ModelMaps(model, samples, patterns)
     sections = [
         field_section(maps, hardest, axes),
@@ -168,11 +162,11 @@ def chosen_section(
     model: Any, about: Mapping[str, Any], heading: str = "Chosen model", reasons: Sequence[str] = ()
 ) -> Section:
     """Return the form, size and strengths of a model, and why it was chosen; folded for several views."""
-    classifier = classifier_of(model)
-    search = search_of(model)
+    chain = ModelChain.of(model)
+    classifier, search = chain.classifier, chain.search
     results = getattr(search, "cv_results_", None)
     facts = [
-        ("weight", describe_model(classifier, all_steps(model))),
+        ("weight", describe_model(classifier, chain.steps)),
         ("parameters", f"{classifier.n_parameters_} for each binary problem"),
         ("strengths", describe_strengths(classifier)),
         ("preparation", "; ".join(describe_steps(model)) or "none"),
@@ -216,7 +210,7 @@ def chosen_section(
 
 def _confounds(model: Any) -> Section | None:
     """Return what each confound explains, which was removed, and what that does not mean."""
-    steps = confounds_by_view(model)
+    steps = ModelChain.of(model).confounds_by_view
     if not steps:
         return None
     rows = [
@@ -310,12 +304,12 @@ def _hardest(margins: Sequence[MarginReport], n_problems: int) -> list[int]:
 
 
 def _several(model: Any, problems: Sequence[int], group: str, draw: Any) -> list[dict[str, Any]]:
-    names = problem_names(model)
+    names = ModelChain.of(model).problem_names
     return [{"group": group, "name": names[k], "pictures": draw(k)} for k in problems]
 
 
 def _note(model: Any, problems: Sequence[int]) -> str:
-    n_problems = len(problem_names(model))
+    n_problems = len(ModelChain.of(model).problem_names)
     return (
         "" if len(problems) == n_problems else f" Shown: the {len(problems)} hardest of {n_problems} binary problems."
     )
@@ -368,10 +362,10 @@ def _margins_in_words(report: MarginReport) -> str:
 
 def _convergence(model: Any) -> Section | None:
     """Return the course of the fit that took the most sweeps: the others were faster."""
-    classifier = classifier_of(model)
+    classifier = ModelChain.of(model).classifier
     if isinstance(classifier, AveragedClassifier):  # each of the classifiers has a course of its own
         return None
-    names = problem_names(model)
+    names = ModelChain.of(model).problem_names
     histories = classifier.history_ if isinstance(classifier.history_, list) else [classifier.history_]
     sweeps = [len(history["objective"]) for history in histories]
     slowest = int(np.argmax(sweeps))
@@ -391,9 +385,9 @@ def _convergence(model: Any) -> Section | None:
 
 
 def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | None:
-    if "" in feature_views(model):  # one number per feature of a kernel, of convolutions, ...
+    if "" in ModelChain.of(model).feature_views:  # one number per feature of a kernel, of convolutions, ...
         return None
-    if isinstance(classifier_of(model).coef_, dict):  # in the sections of the views
+    if isinstance(ModelChain.of(model).classifier.coef_, dict):  # in the sections of the views
         return None
     pictures = _several(model, problems, "factors", lambda k: factor_pictures(model, k, axes=axes))
     text = "The weight taken apart: one curve for each component along each mode (of the samples after preparation)."
@@ -406,7 +400,7 @@ def _maps(
 ) -> Section | None:
     model, samples = found.model, found.samples
     maps, missing, background = dict[str, Array](), "", None
-    if isinstance(sample_shape(model), dict):  # in the sections of the views
+    if isinstance(ModelChain.of(model).sample_shape, dict):  # in the sections of the views
         return None
     if isinstance(found.weights, NotAffineError):
         missing = f"There is no map of the weight: {found.weights}."
@@ -436,7 +430,7 @@ def _maps(
 
 
 def _words_on_maps(model: Any, maps: Mapping[str, Array], whose: str) -> str:
-    names, count, features = problem_names(model), n_shown(model, maps), format_feature_views(model)
+    names, count, features = ModelChain.of(model).problem_names, n_shown(model, maps), format_feature_views(model)
     parts = [
         "The activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
         "interpreted. The weight says how the classes are told apart, not where they differ: entries may only cancel "
@@ -456,7 +450,7 @@ def _affine_of_maps(model: Any, about: Mapping[str, Any], samples: SampleSet | N
 
 
 def _on_samples(model: Any, samples: SampleSet | None, maps: Mapping[str, Array]) -> bool:
-    shape = sample_shape(model) if samples is None else samples.sample_shape
+    shape = ModelChain.of(model).sample_shape if samples is None else samples.sample_shape
     return bool(next(iter(maps.values())).shape[1:] == tuple(shape or ()))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..data import AnyAxes
-from ..inspection import classifier_of
+from ..inspection import ModelChain
 from ..plots import plot_comparison, plot_factors
 from ..runtime import percent, short_number
 
@@ -139,7 +139,7 @@ def factor_pictures(model: Any, problem: int, view: str | None = None, axes: Any
     import matplotlib
     import matplotlib.pyplot as plt
 
-    shape = classifier_of(model).sample_shape_
+    shape = ModelChain.of(model).classifier.sample_shape_
     order = len(shape if view is None else shape[view])
     with matplotlib.rc_context(_settings()):
         figures = [plt.figure(figsize=(WIDTH, 0.85 * HEIGHT), layout="constrained") for _ in range(order)]

@@ -8,7 +8,7 @@ from typing import Any
 from ..data import format_shape
 from ..estimators import TensorMarginClassifier
 from ..fitting import plain_rank
-from ..inspection import AveragedClassifier, all_steps, classifier_of, removed_confounds, search_of, wrappers_of
+from ..inspection import AveragedClassifier, ModelChain
 from ..io import describe_loading
 from ..runtime import counted, join_with_and, percent, points
 from ..transformers import TensorKernel, describe_step
@@ -142,7 +142,7 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     """
     about = facts.get("about", {})
     lines = [_data(about.get("data")), _loading(about.get("loading")), _preparation(model), _model(model)]
-    lines.insert(3, CONFOUNDS_WARNING if removed_confounds(model) else "")
+    lines.insert(3, CONFOUNDS_WARNING if ModelChain.of(model).confounds_by_view else "")
     lines += [_choice(model, about), *describe_wrappers(model)]
     lines += [_shares(model), _evaluation(about.get("evaluation")), _without_views(about), _chance(about.get("chance"))]
     lines.append(describe_software(facts["versions"]))
@@ -180,7 +180,7 @@ def _loading(loading: Mapping[str, Any] | None) -> str:
 
 def describe_steps(model: Any) -> list[str]:
     """Return a description of each step before the classifier."""
-    return [describe_step(step) for step in all_steps(model)]
+    return [describe_step(step) for step in ModelChain.of(model).steps]
 
 
 def _preparation(model: Any) -> str:
@@ -191,7 +191,7 @@ def _preparation(model: Any) -> str:
 
 
 def _model(model: Any) -> str:
-    classifier = classifier_of(model)
+    classifier = ModelChain.of(model).classifier
     count = len(classifier.problems_)
     scheme = "one against one" if classifier.multi_class_ == "ovo" else "one against the rest"
     several = "" if count == 1 else f" The classes are told apart by {count} binary problems ({scheme})."
@@ -211,7 +211,8 @@ def _class_weights(given: Any) -> str:
 
 
 def _article(model: Any) -> str:
-    said = describe_model(classifier_of(model), all_steps(model))
+    chain = ModelChain.of(model)
+    said = describe_model(chain.classifier, chain.steps)
     return said if said.startswith("one ") else f"a {said}"
 
 
@@ -248,16 +249,16 @@ def _choice(model: Any, about: Mapping[str, Any]) -> str:
         else ""
     )
     stopped = f" The search ended early: {search['stopped']}." if search.get("stopped") else ""
+    rule = describe_rule(ModelChain.of(model).search)
     return (
         f"The model was selected by {search['n_splits']}-fold cross-validation{drawn} from {search['n_models']} "
-        f"models{among}. The rule was to take {describe_rule(search_of(model))}; the model was then refitted on all "
-        f"samples.{raced}{stopped}"
+        f"models{among}. The rule was to take {rule}; the model was then refitted on all samples.{raced}{stopped}"
     )
 
 
 def describe_wrappers(model: Any) -> list[str]:
     """Return a sentence for each search of scikit-learn, calibrator or threshold that a model is wrapped in."""
-    return [line for line in map(_describe_wrapper, wrappers_of(model)) if line]
+    return [line for line in map(_describe_wrapper, ModelChain.of(model).wrappers) if line]
 
 
 def _describe_wrapper(wrapper: Any) -> str:
@@ -337,7 +338,7 @@ def units_in_words(evaluation: Mapping[str, Any]) -> str:
 
 def _shares(model: Any) -> str:
     """Return how much each of several views contributes to the scores of the training samples."""
-    shares = getattr(classifier_of(model), "view_shares_", None)
+    shares = getattr(ModelChain.of(model).classifier, "view_shares_", None)
     if not shares:
         return ""
     said = [f"{name} {percent(float(own.mean()))} %" for name, own in shares.items()]

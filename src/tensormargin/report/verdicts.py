@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..evaluation import MAJORITY
-from ..inspection import removed_confounds
+from ..inspection import ModelChain
 from ..runtime import percent, points
 from .sentences import CONFOUNDS_WARNING, p_in_words, units_in_words
 
@@ -93,7 +93,7 @@ def limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[str]:
     if evaluation is not None:
         lines += [*_of_score(evaluation, data), *_of_comparison(evaluation), *_of_choices(about)]
     lines += _of_chance(about.get("chance"))
-    lines += [CONFOUNDS_WARNING] if removed_confounds(model) else [_NO_CONFOUNDS]
+    lines += [CONFOUNDS_WARNING] if ModelChain.of(model).confounds_by_view else [_NO_CONFOUNDS]
     return lines + (_OF_MAPS if with_maps else [])
 
 

@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data import COVARIATES, AnyAxes, Axes, format_shape, missing_samples
-from ..inspection import (
-    ViewMaps,
-    axes_of_view_maps,
-    classifier_of,
-    feature_views,
-    problem_names,
-    sample_shape,
-    view_maps,
-)
+from ..inspection import ModelChain, ViewMaps, view_maps
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
 from .brains import affine_of
 from .maps import map_content
@@ -47,7 +39,7 @@ def view_sections(
         Names, units and coordinates of the modes of the samples.
     """
     model, samples = known.model, known.samples
-    classifier = classifier_of(model)
+    classifier = ModelChain.of(model).classifier
     if not isinstance(classifier.coef_, dict):
         return []
     if samples is not None and samples.target is not None:
@@ -56,7 +48,7 @@ def view_sections(
         found = view_maps(model)
         if _shapes(known.patterns) == _shapes(found.weights):
             found = found._replace(patterns=known.patterns)
-    modes = axes_of_view_maps(model, axes)
+    modes = ModelChain.of(model).axes_of_view_maps(axes)
     sections = []
     for name in classifier.coef_:
         content = _one_view(model, about, name, found, problems, whose, axes, modes[name])
@@ -68,7 +60,7 @@ def view_sections(
 
 def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
     """Return what each view contributes; None for a model of one tensor per sample."""
-    classifier = classifier_of(model)
+    classifier = ModelChain.of(model).classifier
     if not isinstance(classifier.coef_, dict):
         return None
     without = about.get("without_views") or {}
@@ -100,13 +92,13 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
             + (f" The score without a view is the nested {about['evaluation']['score']['name']}." if without else ""),
             "tables": [table(columns, rows)],
             "pictures": [],
-            "remarks": [*_remarks(without, isinstance(sample_shape(model), dict)), *_missing(classifier)],
+            "remarks": [*_remarks(without, isinstance(ModelChain.of(model).sample_shape, dict)), *_missing(classifier)],
         },
     )
 
 
 def _mean_of_problems(model: Any) -> str:
-    count = len(problem_names(model))
+    count = len(ModelChain.of(model).problem_names)
     return f" Shares are means over the {count} binary problems." if count > 1 else ""
 
 
@@ -138,13 +130,13 @@ def _one_view(
     axes: AnyAxes,
     modes: Axes | None,
 ) -> dict[str, Any]:
-    classifier = classifier_of(model)
+    classifier = ModelChain.of(model).classifier
     if not np.any(classifier.view_scale_[name]):
         text = "The search has left this view out: without it the validation score was better, or as good."
         return {"text": text, "maps": None, "tables": [], "pictures": []}
     described = describe_view(classifier, name)
     text = f"{described[0].upper()}{described[1:]}."
-    made = None if maps.on_samples else feature_views(model).get(name)
+    made = None if maps.on_samples else ModelChain.of(model).feature_views.get(name)
     if made is not None:
         share = percent(float(classifier.view_shares_[name].mean()))
         text += f" It has {share} % of the score. Features of {made} are no picture of the samples, so there is no map."
@@ -188,7 +180,7 @@ def _entries(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
 
 def _listed(model: Any, entries: Sequence[str], kinds: Mapping[str, Array]) -> dict[str, Any]:
     """Return a table of the weight and the pattern of each covariate."""
-    names = problem_names(model)
+    names = ModelChain.of(model).problem_names
     columns = ["covariate"]
     columns += [f"{kind}, {names[k]}" if len(names) > 1 else kind for k in range(len(names)) for kind in kinds]
     values = [own[k] for k in range(len(names)) for own in kinds.values()]
@@ -200,7 +192,7 @@ def _listed(model: Any, entries: Sequence[str], kinds: Mapping[str, Array]) -> d
 
 
 def _factors(model: Any, name: str, problems: Sequence[int], axes: AnyAxes) -> list[dict[str, Any]]:
-    names = problem_names(model)
+    names = ModelChain.of(model).problem_names
     return [
         {"group": f"factors of {name}", "name": names[k], "pictures": factor_pictures(model, k, name, axes)}
         for k in problems

@@ -34,7 +34,7 @@ from ..data import (
 )
 from ..estimators import PLACES, AccuracyMixin, NotebookMixin, TensorMarginClassifier
 from ..fitting import FORMATS, SampleArray, calibrate, loaded_if_small, problem_classes, sample_array
-from ..inspection import NotAffineError, chain_of, check_metadata_for, form_of_chain, without_confounds
+from ..inspection import ModelChain, NotAffineError, check_metadata_for
 from ..runtime import Array, Deadline, Progress, dtype_of, is_foreign, like, sent_once, to_host, tuning
 from ..transformers import UnseenCategoryWarning, shared, takes_nan, takes_ragged, transformed, with_mode_numbers
 from .allowance import affordable
@@ -599,8 +599,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         if not isinstance(self.best_estimator_, Pipeline):
             return own
         try:
-            chain = chain_of(self)  # confounds change the offsets of scores, not the weights
-            form = form_of_chain(chain if attribute == "intercept_" else without_confounds(chain))
+            chain = ModelChain.of(self)  # confounds change the offsets of scores, not the weights
+            form = (chain if attribute == "intercept_" else chain.without_confounds()).form()
         except NotAffineError as error:
             raise AttributeError(
                 f"{attribute} would be for original samples, but the preparation is not affine: {error}. That of the "

@@ -14,7 +14,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from ...data import AnyAxes, axes_facts
 from ...estimators import TensorMarginClassifier, to_device
 from ...fitting import CERTAIN, binary_problems
-from ...inspection import NotAffineError, chain_of, classifier_of, known_axes
+from ...inspection import ModelChain, NotAffineError
 from ...runtime import Array, software_versions, to_host
 from .. import replacing
 from .graph import FLOAT, INT64, Graph, require_onnx
@@ -81,7 +81,7 @@ def export_onnx(model: Any, path: str | Path, axes: AnyAxes = None) -> None:
         "multi_class": scheme,
         "tensormargin": version,
     }
-    known = known_axes(model) if axes is None else axes
+    known = ModelChain.of(model).known_axes if axes is None else axes
     if known is not None:
         metadata["axes"] = json.dumps(axes_facts(known))
     content = graph.model(f"{type(last).__name__} of tensormargin", version, metadata).SerializeToString()
@@ -106,7 +106,7 @@ def _exported(model: Any) -> tuple[Sequence[Any], TensorMarginClassifier, Any]:
     Wrappers that change the decisions of the classifier (thresholds, calibrators, ensembles) are rejected.
     """
     try:
-        chain = chain_of(model)
+        chain = ModelChain.of(model)
     except TypeError as error:
         raise TypeError(f"cannot export {type(model).__name__}: {error}") from error
     own = [one for one in chain.wrappers if hasattr(one, "calibration_")]  # our search; selection is above this wing
@@ -116,8 +116,7 @@ def _exported(model: Any) -> tuple[Sequence[Any], TensorMarginClassifier, Any]:
                 f"cannot export {type(wrapper).__name__}, which changes the decisions of its classifier: export the "
                 "classifier inside it"
             )
-    classifier = classifier_of(model)
-    return chain.steps, classifier, own[-1] if own else classifier
+    return chain.steps, chain.classifier, own[-1] if own else chain.classifier
 
 
 def _labels(classes: Array) -> Array:

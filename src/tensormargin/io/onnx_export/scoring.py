@@ -21,7 +21,7 @@ import numpy as np
 from ...data import Views
 from ...estimators import TensorMarginClassifier
 from ...fitting import FORMATS, Weight
-from ...inspection import AffineForm, Chain, every_step, form_of_chain
+from ...inspection import AffineForm, ModelChain, every_step
 from ...runtime import Array, FloatArray
 from ...transformers import AnovaMask, Crop, Mask, Resize, Tensorize, TensorScaler
 from .graph import DOUBLE, FLOAT, Graph
@@ -39,7 +39,7 @@ def scoring_graph(steps: Sequence[Any], classifier: TensorMarginClassifier) -> t
 
     Raises NotAffineError if a weight cannot be pulled back through a step.
     """
-    form = form_of_chain(Chain(tuple(steps), classifier))
+    form = ModelChain(tuple(steps), classifier).form()
     far = bool(np.any(np.abs(form.offsets) > _FAR)) or any(map(_centres_from_afar, every_step(steps)))
     if isinstance(form.weights, dict):
         return _of_views(steps, classifier, form, far)
