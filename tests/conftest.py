@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -122,6 +123,16 @@ def _one_process():
                 if option.name == "jobs":
                     patch.setattr(option, "default", 1)
         yield
+
+
+@pytest.fixture
+def heeded_signals():
+    """Let signals arrive, here and in processes that a test starts, also under nohup or behind a shell's ``&``."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

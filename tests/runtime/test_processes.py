@@ -19,6 +19,8 @@ from tensormargin.cli import _running
 from tensormargin.runtime import worker_options
 from tensormargin.runtime.processes import remove_leftovers
 
+pytestmark = pytest.mark.usefixtures("heeded_signals")
+
 _PARENT = """
 import os, sys, time
 from joblib import Parallel, delayed

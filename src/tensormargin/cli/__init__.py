@@ -1,4 +1,7 @@
-"""The command line. Commands only parse and print; heavy modules are imported when a command runs."""
+"""The command line: one file per command, which parses its options and prints what others compute.
+
+It may import all wings, heavy ones when a command runs. Nothing imports it.
+"""
 
 import os
 import sys

@@ -1,0 +1,66 @@
+"""The wings of the package: what may import what, what stands in its root, and the picture in CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("wings", ROOT / "docs" / "wings.py")
+wings = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(wings)
+
+IMPORTS = list(wings.imports())
+WINGS = [wing for layer in wings.layers() for wing in layer]
+FEW_ARGUMENTS, FEW_FIELDS = 7, 10
+
+
+@cache
+def exported(wing):
+    """Return the names that other wings may import: those of the block for type checkers, and modules named there."""
+    tree = ast.parse((wings.SOURCE / wing / "__init__.py").read_text())
+    return {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+
+def test_the_root_holds_nothing_but_wings():
+    names = {path.name for path in wings.SOURCE.iterdir()} - {"__pycache__"}
+    assert names == {"__init__.py", "__main__.py", "py.typed", *WINGS}
+    assert len(wings.layers()) <= 12
+
+
+def test_wings_take_from_each_other_what_their_init_exports():
+    deep = {
+        f"{importer}: from {module} import {name}"
+        for importer, module, name, wing in IMPORTS
+        if module != "runtime.lazy"
+        and ((name not in exported(wing) and not (wings.SOURCE / wing / f"{name}.py").exists()) or "." in module)
+    }
+    assert not deep
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_each_wing_says_what_it_is_for_and_exports_nothing_in_vain(wing):
+    tree = ast.parse((wings.SOURCE / wing / "__init__.py").read_text())
+    text = ast.get_docstring(tree)
+    assert len(wings.re.findall(r"\.(?:\s|$)", text)) >= 3, text
+    names = {name for _, _, name, target in IMPORTS if target == wing}
+    public = importlib.import_module(f"tensormargin.{wing}").__dict__.get("__all__", [])
+    root = ast.parse((wings.SOURCE / "__init__.py").read_text())
+    root_names = {alias.name for node in ast.walk(root) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    if wing != "cli":
+        assert exported(wing) <= names | set(public) | root_names | {"annotations", "TYPE_CHECKING", "lazy_exports"}
+
+
+def test_the_picture_is_that_of_the_imports():
+    assert wings.PICTURE.read_text() == wings.picture(), "run python docs/wings.py"
+
+
+def functions_and_classes():
+    for path in sorted(wings.SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                yield path.relative_to(wings.SOURCE).as_posix(), node
