@@ -338,3 +338,10 @@ def opened(browser, path, width=1200, scheme="light"):
     ready = "return document.readyState === 'complete' && document.querySelectorAll('section').length > 0"
     WebDriverWait(browser, 60).until(lambda one: one.execute_script(ready))  # slow on a busy machine
     return browser
+
+
+def loaded_after(statement: str, *modules: str) -> list[str]:
+    """Return those of some modules that a new process has imported after a statement."""
+    code = f"{statement}\nimport sys\nprint([name for name in {modules!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return eval(result.stdout.splitlines()[-1], {})

@@ -138,7 +138,7 @@ class TestRaggedSamples:
     def test_the_error_has_the_lengths_and_the_remedy(self, estimator, kind):
         message = (
             r"mode 1 of 2 \(counted from 0\) is 5 to 9 long, and 2 of 4 samples differ from the most common length, 7.*"
-            r"tensormargin\.preparation\.EqualLength\(\) in front"
+            r"tensormargin\.EqualLength\(\) in front"
         )
         with pytest.raises(ValueError, match=message):
             clone(estimator).fit(kind(self.SAMPLES), [0, 1, 0, 1])

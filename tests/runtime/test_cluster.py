@@ -15,7 +15,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from conftest import fewer_models, low_rank_classes, run
+from conftest import fewer_models, loaded_after, low_rank_classes, run
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
 from distributed.comm.tcp import TCP
@@ -607,8 +607,6 @@ def test_without_dask_it_says_which_extra_to_install(archive, monkeypatch):
 
 
 def test_nothing_of_dask_is_imported_unless_asked_for():
-    from test_package import loaded_after
-
     statement = """
 import numpy as np
 from tensormargin import TensorMarginClassifierCV, on_cluster

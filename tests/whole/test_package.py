@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import loaded_after
 from sklearn.pipeline import make_pipeline
 
 import tensormargin
@@ -66,12 +67,6 @@ def test_the_changelog_has_the_usual_form():
 
 def test_types_are_published():
     assert files("tensormargin").joinpath("py.typed").is_file()
-
-
-def loaded_after(statement: str, *modules: str) -> list[str]:
-    code = f"{statement}\nimport sys\nprint([name for name in {modules!r} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return eval(result.stdout.splitlines()[-1], {})
 
 
 def test_the_command_line_starts_without_the_heavy_imports():

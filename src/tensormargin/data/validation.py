@@ -11,17 +11,9 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, validate_data
 
 from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
-from .axes import Axis, contradictions
+from .axes import AnyAxes, Axis, contradictions
 from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples
-from .views import (
-    Shapes,
-    Views,
-    is_views,
-    missing_samples,
-    reject_partly_finite,
-    reject_without_views,
-    views_or_samples,
-)
+from .views import Shapes, Views, converted, missing_samples, reject_partly_finite, reject_without_views
 
 NOT_FINITE = (
     "Input X contains NaN or infinity; leave those samples out, or impute such entries first, with "
@@ -36,16 +28,23 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
     NumPy arrays and data frames go through scikit-learn's checks. A Dask array stays lazy, chunked along the samples
     only; the pass that reads it checks that it is finite. An array of another library stays on its device.
     """
-    compare_axes(estimator, X, reset)
+    compare_axes(estimator, axes_in(X), reset)
     X = as_samples(X, ragged)
-    if is_lazy(X) or is_foreign(X) or is_ragged(X):
+    if not _is_plain(X):
         return _checked_as_it_is(estimator, X, reset, finite)
     X = validate_data(estimator, X, dtype="numeric", allow_nd=True, ensure_all_finite=False, reset=reset)
     return _finite(X) if finite else X
 
 
+def _is_plain(X: Any) -> bool:
+    """Return whether scikit-learn's checks apply: to NumPy arrays, tables and lists of numbers."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.kind != "O" or not is_ragged(X)
+    return not (isinstance(X, Views) or is_lazy(X) or is_foreign(X))
+
+
 def _checked_as_it_is(estimator: Any, X: Any, reset: bool, finite: bool) -> Any:
-    """Return samples that scikit-learn's checks would convert or refuse: lazy, on a device, or ragged ones."""
+    """Return samples that scikit-learn's checks would convert or refuse: views, lazy, on a device, or ragged ones."""
     if isinstance(X, Views):
         return _checked_views(estimator, X, finite)
     if is_ragged(X):
@@ -65,10 +64,11 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
             f"every mode of a sample needs at least one entry; view {empty[0]!r} has samples of shape "
             f"{tuple(X[empty[0]].shape[1:])}. Leave the view out"
         )
-    places = {(namespace(array).__name__, str(device_of(array))) for array in X.values()}
+    places = sorted({f"{namespace(array).__name__} on {device_of(array)}" for array in X.values()})
     if len(places) > 1:
-        said = " and ".join(f"{library} on {device}" for library, device in sorted(places))
-        raise ValueError(f"all views must be in one array library, on one device; got {said}. Move them to one place")
+        raise ValueError(
+            f"all views must be in one array library, on one device; got {' and '.join(places)}. Move them to one place"
+        )
     checked = {}
     for name, array in X.items():
         if is_lazy(array) or is_foreign(array):
@@ -83,23 +83,22 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
 
 
 def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged: bool = False) -> tuple[Any, Array]:
-    """Return samples to fit on, as `checked_samples` does, and their labels as a NumPy array."""
+    """Return samples to fit on, as `checked_samples` does, or Views, and their labels as a NumPy array."""
+    X, axes = converted(X, ragged)
+    compare_axes(estimator, axes, reset=True)
     labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
-    compare_axes(estimator, X, reset=True)
-    X = views_or_samples(X, ragged)
-    if isinstance(X, Views) or is_lazy(X) or is_foreign(X) or is_ragged(X):
-        if y is None:
-            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-        X, labels = _checked_as_it_is(estimator, X, True, finite), _check_y(labels, estimator=estimator)
-        check_consistent_length(X, labels)
-        return X, labels
-    X, labels = validate_data(estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=False)
-    return _finite(X) if finite else X, labels
+    if _is_plain(X):
+        X, labels = validate_data(estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=False)
+        return _finite(X) if finite else X, labels
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    X, labels = _checked_as_it_is(estimator, X, True, finite), _check_y(labels, estimator=estimator)
+    check_consistent_length(X, labels)
+    return X, labels
 
 
-def compare_axes(estimator: Any, X: Any, reset: bool) -> None:
+def compare_axes(estimator: Any, given: AnyAxes, reset: bool) -> None:
     """Set ``axes_in_`` to the axes that X states, or raise ValueError if they contradict those seen in ``fit``."""
-    given = axes_in(X)
     if reset:
         estimator.__dict__.pop("axes_in_", None)
         if given is not None:
@@ -107,17 +106,14 @@ def compare_axes(estimator: Any, X: Any, reset: bool) -> None:
         return
     if given is None:
         return
-    error, warning = contradictions(_axes_seen(estimator), given)
+    # models of version 0.1 only have the names of the columns of data frames
+    columns = estimator.__dict__.get("_mode_names", ())
+    seen = getattr(estimator, "axes_in_", None) or tuple(Axis("", "", list(names)) for names in columns)
+    error, warning = contradictions(seen, given)
     if error is not None:
         raise ValueError(error)
     if warning is not None:
         warnings.warn(warning, stacklevel=4)
-
-
-def _axes_seen(estimator: Any) -> Any:
-    """Return the axes seen in ``fit``; models of version 0.1 only have the names of the columns of data frames."""
-    columns = estimator.__dict__.get("_mode_names", ())
-    return getattr(estimator, "axes_in_", None) or tuple(Axis("", "", list(names)) for names in columns)
 
 
 def _checked_ragged(estimator: Any, X: Array, reset: bool, finite: bool) -> Array:
@@ -142,19 +138,16 @@ def _checked_ragged(estimator: Any, X: Array, reset: bool, finite: bool) -> Arra
 def same_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
     """Raise ValueError unless X has the array library and the device that the estimator was fitted with."""
     fitted = getattr(estimator, attribute)
-    pairs = [(X[name], fitted[name]) for name in X.names] if isinstance(X, Views) else [(X, fitted)]
-    for array, own in pairs:
-        _same_library(estimator, array, own, method)
-
-
-def _same_library(estimator: Any, X: Any, fitted: Any, method: str) -> None:
-    if namespace(X) is namespace(fitted) and (not is_foreign(X) or device_of(X) == device_of(fitted)):
-        return
-    raise ValueError(
-        f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same device as "
-        f"those passed to fit(): got {namespace(X).__name__} on {device_of(X)} after {namespace(fitted).__name__} on "
-        f"{device_of(fitted)}. Move X there, or the fitted estimator with tensormargin.to_device(estimator, like=X)"
-    )
+    for array, own in [(X[name], fitted[name]) for name in X.names] if isinstance(X, Views) else [(X, fitted)]:
+        if isinstance(array, np.ndarray) and isinstance(own, np.ndarray):
+            continue
+        if namespace(array) is not namespace(own) or (is_foreign(array) and device_of(array) != device_of(own)):
+            raise ValueError(
+                f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and the same "
+                f"device as those passed to fit(): got {namespace(array).__name__} on {device_of(array)} after "
+                f"{namespace(own).__name__} on {device_of(own)}. Move X there, or the fitted estimator with "
+                "tensormargin.to_device(estimator, like=X)"
+            )
 
 
 def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: bool = True) -> Any:
@@ -163,22 +156,24 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
     None in the shape allows any length. A dictionary of shapes stands for several views, which may come in any order.
     Dask arrays and arrays of other libraries are kept, as in `checked_samples`. ``finite=False`` allows NaN in arrays.
     """
-    compare_axes(estimator, X, reset=False)
-    if isinstance(shape, dict) or is_views(X):
-        return _views_as_fitted(estimator, X, shape)
-    X = as_samples(X, ragged=None in shape)
-    if is_ragged(X):
-        X = _checked_ragged(estimator, X, reset=False, finite=finite)
-    elif len(shape) == 1 and None not in shape:  # scikit-learn's message about features fits vectors only
-        X = checked_samples(estimator, X, reset=False, finite=finite)
-    elif is_lazy(X) or is_foreign(X):
-        X = _stays_itself(X, finite)
+    given = type(X).__name__
+    X, axes = converted(X, ragged=None in shape)
+    compare_axes(estimator, axes, reset=False)
+    if isinstance(shape, dict) or isinstance(X, Views):
+        return _views_as_fitted(estimator, X, shape, given)
+    of_vectors = len(shape) == 1 and None not in shape  # scikit-learn's message about features fits vectors only
+    plain = _is_plain(X)
+    if not plain:
+        whole = of_vectors or is_ragged(X)
+        X = _checked_as_it_is(estimator, X, False, finite) if whole else _stays_itself(X, finite)
     else:
-        X = check_array(
-            X, dtype="numeric", allow_nd=True, estimator=estimator, ensure_2d=False, ensure_all_finite=False
-        )
+        options: dict[str, Any] = {"dtype": "numeric", "allow_nd": True, "ensure_all_finite": False}
+        if of_vectors:
+            X = validate_data(estimator, X, reset=False, **options)
+        else:
+            X = check_array(X, estimator=estimator, ensure_2d=False, **options)
         X = _finite(X) if finite else X
-    found = shape_of_samples(X)
+    found = X.shape[1:] if plain else shape_of_samples(X)
     if len(found) != len(shape) or any(size not in (None, own) for size, own in zip(shape, found, strict=True)):
         raise ValueError(
             f"samples must have the shape seen in fit, {_format_shape(shape)}; got {_format_shape(found)}. "
@@ -187,16 +182,13 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
     return X
 
 
-def _views_as_fitted(estimator: Any, X: Any, shapes: Shape | Shapes) -> Views:
+def _views_as_fitted(estimator: Any, X: Any, shapes: Shape | Shapes, given: str) -> Views:
     """Return the views seen in ``fit``, in their order; those that were left out there may be missing."""
     if not isinstance(shapes, dict):
         raise ValueError(f"the model was fitted to one array of samples of shape {_format_shape(shapes)}; got Views")
     known = ", ".join(map(repr, shapes))
-    if not is_views(X):
-        raise ValueError(
-            f"the model was fitted to the views {known}; got {type(X).__name__}. Pass Views with these names"
-        )
-    X = views_or_samples(X)
+    if not isinstance(X, Views):
+        raise ValueError(f"the model was fitted to the views {known}; got {given}. Pass Views with these names")
     unknown = [name for name in X if name not in shapes]
     if unknown:
         raise ValueError(f"the views must be those seen in fit, {known}; got {unknown[0]!r} as well. Leave it out")
@@ -223,7 +215,7 @@ def named_as_fitted(estimator: Any, X: Any) -> Any:
 
 def samples_of_any_length(estimator: Any, X: Any) -> Any:
     """Return X as an array of samples, or a vector of them where they differ in length, for a step that checks them."""
-    compare_axes(estimator, X, reset=False)
+    compare_axes(estimator, axes_in(X), reset=False)
     return as_array(as_samples(X, ragged=True))
 
 
@@ -377,7 +369,7 @@ def chunked_along_samples(X: Any) -> Any:
 
 def all_finite(X: Any) -> bool:
     """Return whether all entries are finite; a finite sum settles it without a boolean array."""
-    xp = namespace(X) if is_foreign(X) else np
+    xp = np if isinstance(X, np.ndarray) else namespace(X)
     if not xp.isdtype(X.dtype, "real floating"):
         return True
     with np.errstate(over="ignore", invalid="ignore"):  # for libraries built on NumPy

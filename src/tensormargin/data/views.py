@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..runtime import Array, as_array, computed, dtype_of, is_foreign, is_lazy, namespace, rows_of, to_host
-from .axes import Axes
+from .axes import AnyAxes, Axes
 from .conversion import as_samples, axes_in, format_shape, shape_of_samples
 
 Shapes = dict[str, tuple[int, ...]]
@@ -210,6 +210,13 @@ def is_views(X: Any) -> bool:
 
 def _is_dictionary(X: Any) -> bool:
     return isinstance(X, dict) and not hasattr(X, "shape")  # one kind of SciPy's sparse matrices is a dict
+
+
+def converted(X: Any, ragged: bool = False) -> tuple[Any, AnyAxes]:
+    """Return X as `views_or_samples` does, and the axes that it states."""
+    if isinstance(X, dict):
+        X = views_or_samples(X)
+    return (X, X.sample_axes) if isinstance(X, Views) else (as_samples(X, ragged), axes_in(X))
 
 
 def views_or_samples(X: Any, ragged: bool = False) -> Any:

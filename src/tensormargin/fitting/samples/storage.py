@@ -90,7 +90,7 @@ class SampleArray(ABC):
     def __init__(self, X: Any) -> None:
         self.X = X
         self.sample_shape = tuple(int(size) for size in X.shape[1:])
-        self.dtype = dtype_of(X)
+        self.dtype: np.dtype = X.dtype
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -201,6 +201,7 @@ class DeviceArray(SampleArray):
 
     def __init__(self, X: Any) -> None:
         super().__init__(X)
+        self.dtype = dtype_of(X)
         self.has_float64, self.on_processor = has_float64(X), on_cpu(X)
 
     def dtypes(self, tol: float) -> list[np.dtype]:
@@ -273,13 +274,13 @@ def _call(block: Any, model: Any, method: str) -> Any:
 
 def sample_array(X: Any) -> SampleArray:
     """Return the `SampleArray` for a validated array, or for validated Views (`tensormargin.data.validation`)."""
+    if isinstance(X, np.ndarray):
+        return MemoryArray(X)
     if isinstance(X, Views):
         from .views import ViewArray
 
         return ViewArray(X)
-    if is_lazy(X):
-        return LazyArray(X)
-    return DeviceArray(X) if is_foreign(X) else MemoryArray(X)
+    return LazyArray(X) if is_lazy(X) else DeviceArray(X)
 
 
 def loaded_if_small(X: Any, finite: bool = False) -> Any:
@@ -289,6 +290,8 @@ def loaded_if_small(X: Any, finite: bool = False) -> Any:
     so few that many tasks would take longer than their transfer. If ``finite``, a single array that is
     loaded must be so: a Dask array has not been checked before.
     """
+    if isinstance(X, np.ndarray):
+        return X
     lazy = [array for array in (X.values() if isinstance(X, Views) else [X]) if is_lazy(array)]
     if not lazy:
         return X

@@ -19,6 +19,7 @@ from ...data import (
     Axes,
     Metadata,
     Views,
+    axes_in,
     checked_axes,
     compare_axes,
     is_views,
@@ -119,7 +120,7 @@ class Composite(TakesMetadata, _BaseComposition):
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Views:
         """Fit all members and return the views."""
         self._check_members()
-        compare_axes(self, X, reset=True)
+        compare_axes(self, axes_in(X), reset=True)
         X = self._at_the_door(X)
         chosen = [(name, _cloned(member)) for name, member in self._chosen(X)]
         for name, member in chosen:
@@ -141,7 +142,7 @@ class Composite(TakesMetadata, _BaseComposition):
     def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Views:
         """Return the views of samples."""
         check_is_fitted(self)
-        compare_axes(self, X, reset=False)
+        compare_axes(self, axes_in(X), reset=False)
         X = self._as_fitted(self._at_the_door(X))
         metadata = Metadata.checked(X, groups, confounds)
         there = [(name, member) for name, member in self.transformers_ if self._has_input(name, X)]
