@@ -326,7 +326,9 @@ class Log:
 
         kind = lazy.LazySamples
         watched = [(kind, name, self._timed) for name in ("first_pass", "design", "side_by_side", "scores", "take")]
-        watched += [(lazy.ChunkedDesign, name, self._timed) for name in ("here", "weighted_sum", "products", "gram")]
+        watched += [
+            (lazy.ChunkedDesign, name, self._timed) for name in ("to_numpy", "weighted_sum", "products", "gram")
+        ]
         watched += [(kind, "on_chunks", self._asked), (lazy, "_gathered", self._gathered)]
         watched += [(kind, "_partial", self._kept), (Client, "_gather", self._arriving)]
         originals = [(owner, name, getattr(owner, name)) for owner, name, _ in watched]

@@ -244,7 +244,7 @@ class TestTheAnswerIsNumpys:
         monkeypatch.setattr(
             device_module.DeviceDesign, "gram", lambda self, *rest: grams.append(self.shape) or gram(self, *rest)
         )
-        monkeypatch.setattr(device_module.DeviceDesign, "here", None)
+        monkeypatch.setattr(device_module.DeviceDesign, "to_numpy", None)
         for chunk, parameters in ((2**28, {"fit_intercept": False}), (2**28, {}), (2**12, {"mu1": 0.0, "mu2": 0.0})):
             monkeypatch.setattr(tuning, "DEVICE_CHUNK_BYTES", chunk)
             fitted = pair(X, y, given, decomposition="full", **parameters)
@@ -328,7 +328,7 @@ class TestLargeSamples:
         for index in range(len(weight.block_names)):
             contraction = weight.block(index).contraction
             expected, made = here.design(contraction), there.design(contraction)
-            made = made if isinstance(made, np.ndarray) else made.here()
+            made = made if isinstance(made, np.ndarray) else made.to_numpy()
             assert made.dtype == np.float32
             assert_close(made, expected, 1e-6, expected)
 

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 import tensormargin.fitting.batched_alternation as batch
 import tensormargin.fitting.samples.device as device_module
 import tensormargin.fitting.samples.storage as door
-import tensormargin.fitting.solvers.batched_interior_point as batched_module
+import tensormargin.fitting.solvers.interior_point as batched_module
 from tensormargin import TensorMarginClassifier, fit_many
 from tensormargin.fitting import (
     FORMATS,
@@ -40,8 +40,7 @@ from tensormargin.fitting.batched_alternation import faster_on_device
 from tensormargin.fitting.blocks import block_problem
 from tensormargin.fitting.contractions import best_split
 from tensormargin.fitting.samples.device import around, contract_half
-from tensormargin.fitting.solvers.batched_interior_point import solve_batched
-from tensormargin.fitting.solvers.batched_systems import Definite, LeastSquares
+from tensormargin.fitting.solvers.interior_point import Definite, LeastSquares, solve_batched
 from tensormargin.runtime import device_of, inverses, to_host, tuning
 
 FORMAT_NAMES = sorted(FORMATS)
@@ -62,8 +61,8 @@ def random_weight(form, shape, seed):
     return FORMATS[form].from_dense(rng.standard_normal(shape), FORMATS[form].valid_rank(None, shape), rng)
 
 
-def here(design):
-    return design if isinstance(design, np.ndarray) else design.here()
+def in_memory(design):
+    return design if isinstance(design, np.ndarray) else design.to_numpy()
 
 
 class TestSamplesOnADevice:
@@ -83,7 +82,7 @@ class TestSamplesOnADevice:
             for index in range(len(weight.block_names)):
                 contraction = weight.block(index).contraction
                 expected = memory.design(contraction)
-                np.testing.assert_allclose(here(samples.design(contraction)), expected, atol=1e-11)
+                np.testing.assert_allclose(in_memory(samples.design(contraction)), expected, atol=1e-11)
             dense = rng.standard_normal((3, *shape))
             np.testing.assert_allclose(samples.scores(dense), memory.scores(dense), atol=1e-11)
 
@@ -101,7 +100,7 @@ class TestSamplesOnADevice:
         assert (samples.pivot is None) == (memory.pivot is None)
         some = np.array([1, 4, 8])
         contraction = random_weight("full", shape, seed).block(0).contraction
-        taken = here(samples.take(some).design(contraction))
+        taken = in_memory(samples.take(some).design(contraction))
         np.testing.assert_allclose(taken, memory.take(some).design(contraction), atol=1e-8 * np.sqrt(unit))
 
     @every_library
@@ -142,7 +141,7 @@ class TestSamplesOnADevice:
         assert there.shape == memory.shape
         assert there.dtype == memory.dtype
         weights, vector, centre = rng.rand(9), rng.rand(31), array.astype(float).mean(axis=0)
-        np.testing.assert_array_equal(there.here(), array)
+        np.testing.assert_array_equal(there.to_numpy(), array)
         np.testing.assert_allclose(there.weighted_sum(weights), memory.weighted_sum(weights), rtol=1e-12)
         np.testing.assert_allclose(there.products(vector), memory.products(vector), rtol=1e-12)
         np.testing.assert_allclose(there.gram(centre), memory.gram(centre), atol=1e-10)

@@ -196,7 +196,7 @@ class TestSamples:
         for index in range(len(weight.block_names)):
             contraction = weight.block(index).contraction
             design = lazily.design(contraction)
-            design = design if isinstance(design, np.ndarray) else design.here()
+            design = design if isinstance(design, np.ndarray) else design.to_numpy()
             np.testing.assert_allclose(design, memory.design(contraction), atol=1e-12)
             assert design.flags.writeable
 
@@ -256,7 +256,7 @@ class TestSamples:
         np.testing.assert_allclose(design.weighted_sum(np.arange(12.0)), matrix.weighted_sum(np.arange(12.0)))
         np.testing.assert_allclose(design.products(vector), matrix.products(vector))
         np.testing.assert_allclose(design.gram(vector), matrix.gram(vector))
-        np.testing.assert_array_equal(design.here(), matrix.here())
+        np.testing.assert_array_equal(design.to_numpy(), matrix.to_numpy())
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])

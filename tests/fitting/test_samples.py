@@ -156,7 +156,7 @@ def test_what_is_taken_has_the_pivot_subtracted_once(home, passed):
     some = samples.take(np.array([1, 4, 5, 9]))
     for taken, rows in ((samples, slice(None)), (some, [1, 4, 5, 9]), (some.take(np.array([0, 3])), [1, 9])):
         design = taken.design(contraction)
-        design = design if isinstance(design, np.ndarray) else design.here()
+        design = design if isinstance(design, np.ndarray) else design.to_numpy()
         np.testing.assert_allclose(design, expected[rows].reshape(len(design), -1), rtol=0, atol=1e-6)
 
 

@@ -24,8 +24,7 @@ from tensormargin.evaluation.choice import candidate_scores
 from tensormargin.evaluation.contenders import FlatUnit, contender
 from tensormargin.fitting import FORMATS, SOLVERS, MarginProblem, MemorySamples, Objective, Sweep
 from tensormargin.fitting.alternation import _left_to_fall
-from tensormargin.fitting.blocks import block_problem
-from tensormargin.fitting.blocks.signed_design import SignedDesign
+from tensormargin.fitting.blocks import SignedDesign, block_problem
 from tensormargin.fitting.formats.tucker import TuckerWeight
 from tensormargin.runtime import rows_of, tuning
 from tensormargin.selection import splits_of

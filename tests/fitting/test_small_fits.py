@@ -20,7 +20,6 @@ from tensormargin.fitting import compiled_sweeps as sweeps_module
 from tensormargin.fitting.alternation import BlockRequest
 from tensormargin.fitting.blocks import block_problem
 from tensormargin.fitting.objective import Certificate
-from tensormargin.fitting.solvers import small as small_module
 from tensormargin.fitting.solvers import solve_dual_cd, solve_small_block
 from tensormargin.runtime import tuning
 
@@ -110,10 +109,10 @@ class TestBlocks:
 def test_only_arrays_that_c_can_read_are_passed_to_it():
     problem, answer = margin_problem(20), np.empty(4)
     objective = problem.objective
-    strengths, limits = small_module.strengths(objective), small_module.limits()
+    strengths, limits = native.strengths(objective), native.limits()
     for design in (np.ones((20, 4), np.float32), np.ones((4, 20)).T):
         with pytest.raises(TypeError, match="contiguous arrays of float64"):
-            native.native_call(
+            native.NativeCall(
                 "tensormargin_solve_small",
                 *(20, 4, design, problem.signs, objective.weights, strengths, 1.0, limits),
                 *(np.zeros(20), np.zeros(20), answer),
@@ -226,7 +225,7 @@ def test_a_gap_that_is_not_reached_hands_over_to_the_general_way(monkeypatch):
 def test_without_a_compiler_everything_works(name, rank, monkeypatch):
     X, y = low_rank_classes(0, 40, (6, 7), 2.0)
     expected = TensorMarginClassifier(name, rank).fit(X, y)
-    for module in (small_module, sweeps_module):
+    for module in (native, sweeps_module):
         monkeypatch.setattr(module, "has_native", lambda _: False)
     clf = TensorMarginClassifier(name, rank).fit(X, y)
     assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-4)
@@ -256,7 +255,7 @@ def test_fits_in_threads_are_those_of_one():
 @pytest.mark.parametrize("shape", [(6, 7), (4, 5, 3)])
 def test_a_scale_free_fit_does_not_depend_on_the_scale(name, rank, shape, way, monkeypatch):
     if way == "python":
-        for module in (small_module, sweeps_module):
+        for module in (native, sweeps_module):
             monkeypatch.setattr(module, "has_native", lambda _: False)
     X, y = low_rank_classes(0, 40, shape, 1.0)
     expected = TensorMarginClassifier(name, rank).fit(X, y)

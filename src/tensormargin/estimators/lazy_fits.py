@@ -153,7 +153,7 @@ class LazyCoordinates:
         if centred:
             mean = design.weighted_sum(np.full(n_samples, 1.0 / n_samples))
         if design.shape[1] <= n_samples:
-            rows = design.here().astype(np.float64)
+            rows = design.to_numpy().astype(np.float64)
             return cls(samples, rows - mean, mean, None)
         span = Span.of(design.gram(mean))
         return cls(samples, span.coordinates, mean, span.shares)

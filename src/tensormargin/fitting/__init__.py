@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .alternation import sweeps as sweeps
     from .batched_alternation import BatchedFit as BatchedFit, alternate_batched as alternate_batched
     from .batched_alternation import alternate_on_host as alternate_on_host
-    from .blocks.sample_side import cholesky_rows as cholesky_rows
+    from .blocks import cholesky_rows as cholesky_rows
     from .calibration import CERTAIN as CERTAIN, calibrate as calibrate, class_probabilities as class_probabilities
     from .calibration import logarithms as logarithms
     from .coarse_starts import coarse_start as coarse_start, dual_guess as dual_guess

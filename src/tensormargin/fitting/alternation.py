@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import Array, FloatArray, tuning
+from ..runtime import FloatArray, tuning
 from .blocks import block_problem
 from .compiled_sweeps import SmallSweeps, small_sweeps
-from .designs import Design
 from .formats import Block, Tangent, Weight
 from .objective import Certificate, MarginProblem
 from .samples import Samples, ViewFacts
@@ -22,44 +21,24 @@ from .solvers import Solver, solve_dual_cd, solve_small_block
 
 @dataclass(frozen=True)
 class Start:
-    """Starting point of a fit.
+    """Starting point of a fit: a weight, of which only the blocks that the first solve holds fixed matter.
 
-    Attributes
-    ----------
-    weight : Weight
-        Only the blocks that the first solve holds fixed matter.
-    beta : ndarray of shape (n_samples,), optional
-        A guess of the dual point. It implies that the weight is good; blocks are then solved less loosely.
-    raced : bool
-        Whether a second start is tried as well (`sweeps`).
+    A guess ``beta`` of the dual point implies that the weight is good; blocks are then solved less loosely.
     """
 
     weight: Weight
     beta: FloatArray | None = None
-    raced: bool = False
+    raced: bool = False  # whether a second start is tried as well (`sweeps`)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Record of one pass over all blocks, or of one step that changes all of them together.
+    """Record of one pass over all blocks, or of one step that changes all of them together."""
 
-    Attributes
-    ----------
-    objectives : tuple of float
-        Eq. 7 after each block; equal numbers if all were changed together.
-    gaps : tuple of float
-        Relative duality gap of each block's solve, or the largest one.
-    change : float
-        ``||W_t - W_(t-1)|| / ||W_(t-1)||`` (Eq. 15).
-    decrease : float
-        Decrease of the objective over the sweep, relative to the sum of the absolute values of its terms.
-    seconds : float
-    """
-
-    objectives: tuple[float, ...]
-    gaps: tuple[float, ...]
-    change: float
-    decrease: float
+    objectives: tuple[float, ...]  # Eq. 7 after each block; equal numbers if all were changed together
+    gaps: tuple[float, ...]  # relative duality gap of each block's solve, or the largest one
+    change: float  # ``||W_t - W_(t-1)|| / ||W_(t-1)||`` (Eq. 15)
+    decrease: float  # of the objective over the sweep, relative to the sum of the absolute values of its terms
     seconds: float
 
 
@@ -80,7 +59,7 @@ class BlockRequest:
     """A block to solve to a relative duality gap of ``gap_tol``, with a guess of its dual point.
 
     ``of_few`` tells that there are few samples, so that even a large design is cheap to solve to the last digits, and
-    ``wide`` up to how many columns per sample it is solved in them (`tensormargin.fitting.blocks.block_problem`).
+    ``wide`` up to how many columns per sample it is solved in them (`block_problem`).
     """
 
     block: Block | Tangent
@@ -92,25 +71,12 @@ class BlockRequest:
 
 @dataclass(frozen=True)
 class SolvedBlock:
-    """A block with its solution and certificate.
-
-    Attributes
-    ----------
-    block : Block
-    vector : ndarray of shape (d,)
-    intercept : float
-    certificate : Certificate
-        Its primal value is Eq. 7 at this vector and intercept.
-    gap : float
-        Relative duality gap.
-    beta : ndarray of shape (n_samples,) or None
-        The dual point, if the next solve can use it.
-    """
+    """A block with its solution, relative duality gap, and dual point if the next solve can use it."""
 
     block: Block | Tangent
     vector: FloatArray
     intercept: float
-    certificate: Certificate
+    certificate: Certificate  # its primal value is Eq. 7 at this vector and intercept
     gap: float
     beta: FloatArray | None = None
 
@@ -119,6 +85,7 @@ _LONGEST_STEP = 64.0  # as in small_fit.c
 
 Report = Callable[[int, "Sweep"], None]
 Sweeping = Generator[BlockRequest, SolvedBlock, Fit]
+Solving = Generator[BlockRequest, SolvedBlock, SolvedBlock]
 
 
 def alternate(
@@ -132,18 +99,8 @@ def alternate(
 ) -> Fit:
     """Minimise Eq. 7 over the blocks of a weight, one after the other or together, until it stops changing (Eq. 15).
 
-    Parameters
-    ----------
-    samples : Samples
-    problem : MarginProblem
-    start : Start
-    solver : Solver
-    tol : float
-        Bound on the relative change of W over a sweep.
-    max_iter : int
-        Maximum number of sweeps.
-    report : callable, optional
-        Called after each sweep with its number and record.
+    ``tol`` bounds the relative change of W over a sweep, and ``max_iter`` the number of sweeps; ``report`` is called
+    after each sweep with its number and record.
     """
 
     def small(start: Start) -> SmallSweeps | None:
@@ -157,17 +114,16 @@ def alternate(
         except StopIteration as finished:
             fit: Fit = finished.value
             return fit
-        design = _design(samples, request.block)
+        block = request.block
+        if isinstance(block, Block):
+            design = samples.design(block.contraction)
+        else:  # the parts of a tangent space are always in memory
+            design = samples.side_by_side(block.contractions)
         solved = solve_block(design, request, problem, solver)
 
 
 def _not_small(start: Start) -> SmallSweeps | None:
     return None
-
-
-def _design(samples: Samples, block: Block | Tangent) -> Array | Design:
-    """Return the design of a block, or of a tangent space, whose parts are always in memory."""
-    return samples.design(block.contraction) if isinstance(block, Block) else samples.side_by_side(block.contractions)
 
 
 def sweeps(
@@ -233,7 +189,7 @@ class _Run:
         self._rest = tol * (tuning.REST_SHARE_OF_FEW if self._few else tuning.REST_SHARE)
         self._one_block = len(start.weight.block_names) == 1
         self._has_tangent = not self._one_block and start.weight.has_tangent
-        self._from_start = self._has_tangent and _pays_from_start(n_samples, start.weight)
+        self._from_start = self._has_tangent and _tangent_from_start(n_samples, start.weight)
         tight = self._one_block or self._from_start
         self._gap_tol = max(self.final_gap, 0.0 if tight else _loosest_gap(start))
         self._done: list[Sweep] = []
@@ -279,8 +235,8 @@ class _Run:
         return Fit(weight, state.intercept, state.objective, tuple(self._done), self._converged)
 
 
-def _pays_from_start(n_samples: int, weight: Weight) -> bool:
-    """Return whether steps in the tangent space pay from the first sweep on."""
+def _tangent_from_start(n_samples: int, weight: Weight) -> bool:
+    """Return whether steps in the tangent space are worthwhile from the first sweep on."""
     most = tuning.SAMPLES_PER_PARAMETER * weight.n_tensors**2 * weight.n_parameters  # a pass gains less with several
     return _few(n_samples, weight) or n_samples <= most
 
@@ -417,24 +373,33 @@ def _tangent_sweep(state: _State, gap_tol: float, tol: float, few: bool) -> Gene
         state.try_block(tried)
         gaps.append(tried.gap)
     n_blocks = len(before.block_names)
-    return _record(state, before, objective_before, (state.objective,) * n_blocks, (max(gaps),) * n_blocks, began)
+    return _record(state, before, objective_before, [state.objective] * n_blocks, [max(gaps)] * n_blocks, began)
 
 
 def _search_along(
     state: _State, tangent: Tangent, best: SolvedBlock, promised: float, gap_tol: float, few: bool
-) -> Generator[BlockRequest, SolvedBlock, SolvedBlock]:
+) -> Solving:
     """Try ever shorter steps to the solution in the tangent space, and return the first one that gains enough.
 
     A step that gains less than half of what was promised is too long: half of it is tried as well. One that gains all
     of it may be too short: it is doubled as long as the objective falls.
     """
 
-    def step(part: float) -> Generator[BlockRequest, SolvedBlock, SolvedBlock]:
+    def step(part: float) -> Solving:
         near = tangent.retract(tangent.vector + part * (best.vector - tangent.vector))
         return (yield BlockRequest(near.refit(), best.beta, gap_tol, few, state.weight.wide))
 
     def gain(solved: SolvedBlock) -> float:
         return state.objective - solved.certificate.primal
+
+    def lengthened(solved: SolvedBlock) -> Solving:
+        part = 2.0
+        while gain(solved) >= promised and part <= _LONGEST_STEP:
+            longer = yield from step(part)
+            if not gain(longer) > gain(solved):
+                break
+            solved, part = longer, 2.0 * part
+        return solved
 
     share = 1.0
     while True:
@@ -443,41 +408,21 @@ def _search_along(
             solved = yield from step(part)
             tried.append(solved)
             if gain(solved) >= tuning.GOOD_STEP * promised:
-                return solved if part < 1.0 else (yield from _go_further(solved, step, gain, promised))
+                return solved if part < 1.0 else (yield from lengthened(solved))
         better = max(tried, key=gain)
         share /= 8
         if gain(better) >= 0.0 or share < tuning.SHORTEST_STEP:
             return better
 
 
-def _go_further(
-    solved: SolvedBlock,
-    step: Callable[[float], Generator[BlockRequest, SolvedBlock, SolvedBlock]],
-    gain: Callable[[SolvedBlock], float],
-    promised: float,
-) -> Generator[BlockRequest, SolvedBlock, SolvedBlock]:
-    share = 2.0
-    while gain(solved) >= promised and share <= _LONGEST_STEP:
-        longer = yield from step(share)
-        if not gain(longer) > gain(solved):
-            break
-        solved, share = longer, 2.0 * share
-    return solved
-
-
 def _record(
-    state: _State,
-    before: Weight,
-    objective_before: float,
-    objectives: tuple[float, ...],
-    gaps: tuple[float, ...],
-    began: float,
+    state: _State, before: Weight, objective_before: float, objectives: list[float], gaps: list[float], began: float
 ) -> Sweep:
     length = float(np.linalg.norm(before.to_dense()))
     moved = float(np.linalg.norm(state.weight.to_dense() - before.to_dense()))
     change = moved / length if length > 0 else np.inf
     decrease = (objective_before - state.objective) / state.scale if np.isfinite(objective_before) else 1.0
-    return Sweep(objectives, gaps, change, decrease, perf_counter() - began)
+    return Sweep(tuple(objectives), tuple(gaps), change, decrease, perf_counter() - began)
 
 
 def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock, Sweep]:
@@ -504,4 +449,4 @@ def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock
         yield from solve(state.weight, index)
     if np.isfinite(objective_before):  # the scale of the start is arbitrary, so the first sweep has no direction
         state.extrapolate(entry)
-    return _record(state, start, objective_before, tuple(objectives), tuple(gaps), began)
+    return _record(state, start, objective_before, objectives, gaps, began)

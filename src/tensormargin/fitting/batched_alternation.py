@@ -15,7 +15,7 @@ from .alternation import BlockRequest, Fit, SolvedBlock, Sweeping, solve_block
 from .objective import MarginProblem
 from .samples.shared import SharedSamples
 from .solvers import SOLVERS
-from .solvers.batched_interior_point import solve_batched
+from .solvers.interior_point import solve_batched
 
 if TYPE_CHECKING:
     from .samples.lazy_shared import SharedLazySamples

@@ -13,10 +13,9 @@ import numpy as np
 
 from ..runtime import Array, FloatArray, tuning
 from .formats import Weight
-from .native import has_native, native_call
+from .native import NativeCall, has_native, limits, strengths
 from .objective import MarginProblem
 from .samples import Samples
-from .solvers.small import limits, strengths
 
 _MOST_MODES = 16  # as in small_fit.c
 _FUNCTION = "tensormargin_sweep"
@@ -31,17 +30,7 @@ class SmallSweep(NamedTuple):
 
 
 class SmallSweeps:
-    """A small fit in progress.
-
-    Attributes
-    ----------
-    objective, intercept, scale : float
-        Of the present weight.
-    beta : ndarray of shape (n_samples,)
-        Its dual point.
-    n_blocks : int
-        Number of blocks of the weight in its own format.
-    """
+    """A small fit in progress; ``beta`` is the dual point of the present weight."""
 
     def __init__(
         self, columns: Array, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
@@ -49,7 +38,7 @@ class SmallSweeps:
         objective = problem.objective
         tensors = weight.tucker_tensors()
         self._format = weight
-        self.n_blocks = len(weight.block_names)
+        self.n_blocks = len(weight.block_names)  # of the weight in its own format
         orders = np.array([len(factors) for _, factors in tensors], np.int64)
         self._shapes = [(core.shape, [len(factor) for factor in factors]) for core, factors in tensors]
         sizes = np.array([size for core, own in self._shapes for size in own or core], np.int64)
@@ -60,35 +49,22 @@ class SmallSweeps:
         self._gap_needed = tuning.GAP_SHARE * tol
         self.beta: FloatArray = objective.mu2 * objective.weights if beta is None else beta.copy()
         self._made = np.empty(3)
-        self._call = native_call(
+        steps = np.array([tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP])
+        self._call = NativeCall(
             _FUNCTION,
             len(self.beta),
             len(orders),
-            orders,
-            sizes,
-            ranks,
-            columns,
-            problem.signs,
-            objective.weights,
-            strengths(objective),
+            *(orders, sizes, ranks, columns, problem.signs, objective.weights, strengths(objective)),
             problem.bias_scale,
-            limits(weight.wide),
-            np.array([tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP]),
-            self._core,
-            self._factors,
-            self.beta,
-            self._state,
-            self._made,
+            *(limits(weight.wide), steps, self._core, self._factors, self.beta, self._state, self._made),
         )
 
     @property
     def objective(self) -> float:
-        """Eq. 7 at the present weight."""
         return float(self._state[0])
 
     @property
     def intercept(self) -> float:
-        """The present intercept."""
         return float(self._state[1])
 
     @property

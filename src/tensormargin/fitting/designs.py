@@ -6,64 +6,60 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeGuard
+from typing import Any
 
 import numpy as np
 
 from ..runtime import Array, FloatArray, over_parts, slices, sum_over_parts, tuning
 
 
-class Design(Protocol):
-    """An N x d matrix, in memory or elsewhere.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : dtype
-    """
+class Design(ABC):
+    """An N x d matrix, in memory or elsewhere."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    in_memory: bool = False
 
-    def here(self) -> Array:
+    @abstractmethod
+    def to_numpy(self) -> Array:
         """Return the whole matrix as an array in memory, transferred if it is elsewhere."""
 
+    def rows(self, which: Array | slice) -> Array:
+        """Return some rows, in the dtype of the design, without reading the others."""
+        raise TypeError("rows can only be read from a design in memory")  # `block_problem` takes the other side
+
+    @abstractmethod
     def weighted_sum(self, weights: Array) -> FloatArray:
         """Return ``sum_i weights_i z_i``, in float64: for a large lambda the terms almost cancel."""
 
+    @abstractmethod
     def products(self, vector: Array) -> FloatArray:
         """Return ``z_i . vector`` for every row, in float64."""
 
+    @abstractmethod
     def gram(self, centre: Array) -> FloatArray:
         """Return the inner products of the rows minus ``centre``, in float64; the caller may modify the result."""
 
 
-class DesignHere(Design, Protocol):
-    """A design in memory, some of whose rows can be read without the others."""
-
-    def rows(self, which: Array | slice) -> Array:
-        """Return some rows, in the dtype of the design."""
-
-
-class Matrix:
+class Matrix(Design):
     """A design in memory; never modified."""
+
+    in_memory = True
 
     def __init__(self, array: Array) -> None:
         self._array = array
-        self.shape: tuple[int, int] = (len(array), array.shape[1])
+        self.shape = (len(array), array.shape[1])
         self.dtype = array.dtype
 
-    def here(self) -> Array:
-        """Return the array."""
+    def to_numpy(self) -> Array:
         return self._array
 
     def rows(self, which: Array | slice) -> Array:
-        """Return some rows."""
         return self._array[which]
 
     def weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``, in float64."""
         from .numba_kernels import combine
 
         def add_up(part: slice) -> FloatArray:
@@ -74,7 +70,6 @@ class Matrix:
         return sum_over_parts(add_up, self.shape[0], self._array.nbytes)
 
     def products(self, vector: Array) -> FloatArray:
-        """Return ``z_i . vector`` for every row, in float64."""
         from .numba_kernels import multiply
 
         products = np.empty(self.shape[0])
@@ -100,19 +95,11 @@ class Matrix:
         return sum_over_parts(add_up, width, self._array.nbytes)
 
 
-class Piece:
+class Piece(Design):
     """Columns of a design: another design times a factor, with rows for the samples that it lacks.
 
-    Parameters
-    ----------
-    design : Design
-    n_rows : int
-        Number of rows, including those that the design lacks.
-    factor : float
-    present : ndarray of int, optional
-        The rows that the design has, in ascending order; all of them by default.
-    shares : ndarray, optional
-        Weights of these rows that sum to one: the others are their weighted mean. Zero by default.
+    ``present`` are the rows that the design has, in ascending order (None for all of ``n_rows``), and ``shares`` their
+    weights, which sum to one: the other rows are their weighted mean, or zero without shares.
     """
 
     def __init__(
@@ -124,7 +111,7 @@ class Piece:
         shares: Array | None = None,
     ) -> None:
         self.shape = (n_rows, design.shape[1])
-        self.dtype = design.dtype
+        self.dtype, self.in_memory = design.dtype, design.in_memory
         self._design = design
         self._factor = factor
         self._present = present
@@ -134,32 +121,8 @@ class Piece:
             self._fill = design.weighted_sum(shares)
         self._gram: tuple[Array, FloatArray] | None = None  # of the last centre
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether `rows` can be used."""
-        return hasattr(self._design, "rows")
-
-    def here(self) -> Array:
-        """Return all rows."""
-        return self._with_missing(self._factor * self._design.here())
-
-    def rows(self, which: Array | slice) -> Array:
-        """Return some rows, if the design is in memory."""
-        design: Any = self._design
-        if self._present is None:
-            return self._scaled(design.rows(which))
-        asked = np.arange(self.shape[0])[which]
-        places = np.searchsorted(self._present, asked)
-        known = ~np.isin(asked, self._missing)
-        rows = np.empty((len(asked), self.shape[1]), self.dtype)
-        rows[known] = self._scaled(design.rows(places[known]))
-        rows[~known] = self._factor * self._fill
-        return rows
-
-    def _scaled(self, rows: Array) -> Array:
-        return rows if self._factor == 1.0 else np.multiply(rows, self._factor, dtype=self.dtype)
-
-    def _with_missing(self, own: Array) -> Array:
+    def to_numpy(self) -> Array:
+        own = self._factor * self._design.to_numpy()
         if self._present is None:
             return own
         rows = np.empty((self.shape[0], *own.shape[1:]), own.dtype)
@@ -167,15 +130,26 @@ class Piece:
         rows[self._missing] = self._factor * self._fill
         return rows
 
+    def rows(self, which: Array | slice) -> Array:
+        if self._present is None:
+            return self._scaled(self._design.rows(which))
+        wanted = np.arange(self.shape[0])[which]
+        known = ~np.isin(wanted, self._missing)
+        rows = np.empty((len(wanted), self.shape[1]), self.dtype)
+        rows[known] = self._scaled(self._design.rows(np.searchsorted(self._present, wanted[known])))
+        rows[~known] = self._factor * self._fill
+        return rows
+
+    def _scaled(self, rows: Array) -> Array:
+        return rows if self._factor == 1.0 else np.multiply(rows, self._factor, dtype=self.dtype)
+
     def weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``, in float64."""
         if self._present is None:
             return self._factor * self._design.weighted_sum(weights)
         total = self._design.weighted_sum(weights[self._present]) + weights[self._missing].sum() * self._fill
         return self._factor * total
 
     def products(self, vector: Array) -> FloatArray:
-        """Return ``z_i . vector`` for every row, in float64."""
         own = self._design.products(vector)
         if self._present is not None:
             every = np.empty(self.shape[0])
@@ -203,51 +177,36 @@ class Piece:
         return total
 
 
-class Stacked:
+class Stacked(Design):
     """Several designs side by side, none of which is copied."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
         self._ends = np.cumsum([piece.shape[1] for piece in pieces])
-        self.shape: tuple[int, int] = (pieces[0].shape[0], int(self._ends[-1]))
+        self.shape = (pieces[0].shape[0], int(self._ends[-1]))
         self.dtype = max(pieces, key=lambda piece: piece.shape[1]).dtype  # where most of the time goes
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether `rows` can be used."""
-        return all(piece.in_memory for piece in self._pieces)
+        self.in_memory = all(piece.in_memory for piece in pieces)
 
     def _split(self, vector: Array) -> list[Array]:
         return np.split(vector, self._ends[:-1])
 
-    def here(self) -> Array:
-        """Return the whole matrix."""
-        return np.hstack([piece.here() for piece in self._pieces], dtype=self.dtype, casting="same_kind")
+    def to_numpy(self) -> Array:
+        return np.hstack([piece.to_numpy() for piece in self._pieces], dtype=self.dtype, casting="same_kind")
 
     def rows(self, which: Array | slice) -> Array:
-        """Return some rows, if all designs are in memory."""
         return np.hstack([piece.rows(which) for piece in self._pieces], dtype=self.dtype, casting="same_kind")
 
     def weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``, in float64."""
         return np.concatenate([piece.weighted_sum(weights) for piece in self._pieces])
 
     def products(self, vector: Array) -> FloatArray:
-        """Return ``z_i . vector`` for every row, in float64."""
-        parts = zip(self._pieces, self._split(vector), strict=True)
         total = np.zeros(self.shape[0])
-        for piece, part in parts:
+        for piece, part in zip(self._pieces, self._split(vector), strict=True):
             total += piece.products(part)
         return total
 
     def gram(self, centre: Array) -> FloatArray:
-        """Return the inner products of the rows minus ``centre``: the sum of those of the pieces."""
         total = np.zeros((self.shape[0],) * 2)
         for piece, part in zip(self._pieces, self._split(centre), strict=True):
             total += piece.gram(part)
         return total
-
-
-def is_here(design: Design) -> TypeGuard[DesignHere]:
-    """Return whether some rows of a design can be read without the others."""
-    return isinstance(design, Matrix) or (isinstance(design, Stacked) and design.in_memory)

@@ -33,7 +33,7 @@ KRONECKER_COLUMNS = 16
 WASTEFUL_PRODUCT = 20_000
 """Entries of a mostly zero matrix: one product with it beats thousands of tiny ones (MNIST, Tucker: 5 vs. 20 ms)."""
 
-# ---- working precision (samples/base.py, samples/door.py) ----
+# ---- working precision (samples/base.py, samples/storage.py) ----
 
 FEW_ENTRIES = 2**18
 """Entries of all samples: up to here another pass or a copy in another dtype costs almost nothing."""
@@ -44,7 +44,7 @@ SINGLE_TOL = 5e-4
 LOOKED_THROUGH_BYTES = 2**24
 """Larger samples are not read separately to look for NaN, which the first pass detects as well."""
 
-# ---- samples on a device (samples/device.py, batched_alternate.py) ----
+# ---- samples on a device (samples/device.py, batched_alternation.py) ----
 
 DEVICE_CHUNK_BYTES = 2**28
 """Temporaries of a pass over the samples: large enough for a GPU's products, small compared with its memory."""
@@ -105,7 +105,7 @@ SAMPLES_PER_LANDMARK = 3
 KERNEL_ENTRIES = 2**22
 """Entries of a block of kernel values: 32 MB, so that blocks are small beside the features."""
 
-# ---- block problems (blocks/, designs.py) ----
+# ---- block problems (blocks.py, designs.py) ----
 
 SMALL_DESIGN = 2**15
 """Entries of a design: up to here a problem is solved exactly whatever the tolerance, in a millisecond or two."""
@@ -151,7 +151,7 @@ FACE_EPOCHS = 30
 FACE_WORK_IF_SMALL = 100_000_000
 """Multiplications allowed for small problems, which must be solved exactly."""
 
-# ---- interior-point methods (solvers/interior_point.py, solvers/batched_interior_point.py) ----
+# ---- interior-point methods (solvers/interior_point.py) ----
 
 TO_THE_WALL = 0.995
 """Maximum step, as a share of the distance to the nearest bound."""
@@ -168,7 +168,7 @@ LEAST_SHARE = 0.3
 LEAST_SQUARES_COPIES = 4
 """Number of copies of the designs that least squares need; this many times fewer problems are solved at a time."""
 
-# ---- sweeps (alternate.py, coarse.py) ----
+# ---- sweeps (alternation.py, coarse_starts.py) ----
 
 LOOSEST_GAP, LOOSEST_GAP_IF_GOOD = 1e-2, 1e-3
 """Relative gap for the blocks of the first sweep, from an arbitrary start and from a good one."""
@@ -198,7 +198,7 @@ COARSE_TOL = 1e-2
 CP_REFINEMENTS = 10
 """Rounds of alternating least squares for a CP start (CP 2, AdrenalMNIST3D: 4 sweeps instead of 7)."""
 
-# ---- steps in the tangent space (alternate.py, _native/small_fit.c) ----
+# ---- steps in the tangent space (alternation.py, native/small_fit.c) ----
 
 SAMPLES_PER_PARAMETER = 8
 """Number of samples, per parameter of a weight, up to which sweeps are such steps from the start. With more samples
@@ -214,7 +214,7 @@ STATIONARY_SHARE = 0.01
 SMALL_SAMPLES = 2**20
 """Entries of all samples: fits to fewer are made by compiled code, one call per sweep."""
 
-# ---- several views (estimators/spans.py, blocks/build.py) ----
+# ---- several views (estimators/spans.py, blocks.py) ----
 
 WIDE_IF_VIEWS = 1.3
 """Columns per sample up to which a whitened problem of several views is solved in its columns. Just above one, forming

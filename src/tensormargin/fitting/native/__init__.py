@@ -1,4 +1,4 @@
-"""Compiled code for small problems; see hatch_build.py for how it is made."""
+"""Small block problems, solved exactly by compiled code; see hatch_build.py for how it is made."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import ctypes
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from ...runtime import FloatArray, tuning
+from ..objective import Certificate, MarginProblem, Objective
 
 _LIBRARY = Path(__file__).parent / "small.so"
 _INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
@@ -17,19 +20,24 @@ _ARGUMENTS = {
     "tensormargin_sweep": [_INTEGER, _INTEGER, *[_ARRAY] * 7, _NUMBER, *[_ARRAY] * 7],
 }
 _FUNCTIONS = ("tensormargin_abi", *_ARGUMENTS)
+_GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
 ABI = 1
 """Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
 
 
 class NativeCall:
-    """A call of a compiled function, which can be made again and again: arrays are read and written in place."""
+    """A call of a compiled function (see `has_native`), which runs without Python's global lock.
 
-    def __init__(self, function: Any, arguments: tuple[Any, ...]) -> None:
-        self._function = function
+    It takes numbers and C-contiguous arrays of float64 or int64, and can be made again and again: arrays are read and
+    written in place.
+    """
+
+    def __init__(self, name: str, *arguments: Any) -> None:
+        self._function = _function(name)
         self._kept = arguments  # keeps the arrays alive, of which the function gets nothing but the addresses
         self._plain = tuple(map(_plain, arguments))
 
-    def __call__(self) -> int:  # noqa: D102
+    def __call__(self) -> int:
         return int(self._function(*self._plain))
 
 
@@ -71,14 +79,6 @@ def has_native(name: str) -> bool:
     return _function(name) is not None
 
 
-def native_call(name: str, *arguments: Any) -> NativeCall:
-    """Return the call of a compiled function (see `has_native`), which runs without Python's global lock.
-
-    It takes numbers and C-contiguous arrays of float64 or int64.
-    """
-    return NativeCall(_function(name), arguments)
-
-
 def _plain(argument: Any) -> Any:
     """Return the address of an array; a number as it is."""
     if not isinstance(argument, np.ndarray):
@@ -86,3 +86,63 @@ def _plain(argument: Any) -> Any:
     if argument.dtype not in (np.float64, np.int64) or not argument.flags.c_contiguous:
         raise TypeError(f"compiled code takes contiguous arrays of float64 or int64; got {argument.dtype}")
     return argument.ctypes.data
+
+
+def strengths(objective: Objective) -> FloatArray:
+    """Return lambda and mu as compiled code takes them."""
+    return np.array([objective.lam, objective.mu1, objective.mu2])
+
+
+def limits(wide: float = 1.0) -> FloatArray:
+    """Return the limits of a block's solve as compiled code takes them; see `block_problem` for ``wide``."""
+    descent = tuning.SMALL_DESCENT_TOL, tuning.NEAR_GAP, tuning.SMALL_ROUNDS, tuning.SMALL_EPOCHS
+    return np.array([_GAP, *descent, tuning.FACE_WORK_IF_SMALL, wide])
+
+
+class SmallSolution(NamedTuple):
+    """The vector and intercept of a small block problem, its dual point, and the certificate of Eq. 12 at them."""
+
+    vector: FloatArray
+    intercept: float
+    beta: FloatArray
+    certificate: Certificate
+
+
+def solve_small_block(
+    design: Any, problem: MarginProblem, start: FloatArray | None, gap_tol: float, wide: float = 1.0
+) -> SmallSolution | None:
+    """Return the solution of a small block problem.
+
+    None if it is not in memory, if rounding keeps it from its gap, or if the code was not compiled: the general way is
+    then to be taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.fitting.objective import MarginProblem, Objective
+    >>> from tensormargin.fitting.solvers import solve_small_block
+    >>> design, signs = np.random.default_rng(0).standard_normal((20, 3)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    >>> problem = MarginProblem(signs, Objective(10.0, 1.0, 1.0, np.full(20, 1 / 20)), 0.0)
+    >>> solution = solve_small_block(design, problem, None, 1e-6)
+    >>> solution is None or len(solution.vector)
+    3
+    """
+    if not isinstance(design, np.ndarray) or not has_native("tensormargin_solve_small"):
+        return None
+    objective = problem.objective
+    design = np.ascontiguousarray(design, np.float64)
+    beta = objective.mu2 * objective.weights if start is None else start.copy()
+    vector, found = np.empty(design.shape[1]), np.empty(4)
+    solve = NativeCall(
+        "tensormargin_solve_small",
+        *design.shape,
+        *(design, problem.signs, objective.weights, strengths(objective)),
+        problem.bias_scale,
+        *(limits(wide), beta, vector, found),
+    )
+    failed = solve()
+    intercept, *values = found.tolist()
+    certificate = Certificate(*values)
+    if failed or not certificate.relative_gap <= gap_tol:
+        return None
+    return SmallSolution(vector, intercept, beta, certificate)

@@ -182,7 +182,7 @@ class Samples(ABC):
         """Return the designs of several contractions as one matrix in memory, without their removed directions."""
         designs = ((one, self.design(one)) for one in contractions)
         return np.hstack(
-            [one.projected(part if isinstance(part, np.ndarray) else part.here()) for one, part in designs]
+            [one.projected(part if isinstance(part, np.ndarray) else part.to_numpy()) for one, part in designs]
         )
 
 

@@ -156,16 +156,16 @@ class DeviceSamples(Samples):
         )
 
 
-class DeviceDesign:
+class DeviceDesign(Design):
     """Samples as rows of a matrix that stays on its device; sums are in float64, part by part."""
 
     def __init__(self, array: Any) -> None:
         self._xp = namespace(array)
         self._array = array
-        self.shape: tuple[int, int] = (int(array.shape[0]), int(array.shape[1]))
+        self.shape = (int(array.shape[0]), int(array.shape[1]))
         self.dtype = dtype_of(array)
 
-    def here(self) -> Array:
+    def to_numpy(self) -> Array:
         """Return the matrix as a NumPy array."""
         return to_host(self._array)
 

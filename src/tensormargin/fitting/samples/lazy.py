@@ -225,7 +225,7 @@ class LazySamples(Samples):
         return _sum(self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **asked))
 
 
-class ChunkedDesign:
+class ChunkedDesign(Design):
     """The samples as rows of a matrix that stays on the workers (a `tensormargin.fitting.designs.Design`)."""
 
     def __init__(self, samples: LazySamples) -> None:
@@ -233,7 +233,7 @@ class ChunkedDesign:
         self.shape = (len(samples), prod(samples.shape))
         self.dtype = samples.dtype
 
-    def here(self) -> Array:
+    def to_numpy(self) -> Array:
         """Return the whole matrix."""
         return _gathered(self._rows())
 

@@ -108,7 +108,7 @@ class ViewSamples(Samples):
     def matrix(self) -> Array:
         """Return the scaled samples of all views as rows of a matrix, a copy."""
         pieces = (view.piece(view.samples.matrix(), len(self), view.factor) for view in self.views)
-        return np.hstack([piece.here() for piece in pieces])
+        return np.hstack([piece.to_numpy() for piece in pieces])
 
     def take(self, rows: Array) -> ViewSamples:
         """Return a subset of the samples."""
@@ -134,7 +134,7 @@ class ViewSamples(Samples):
 
     def _scores_of(self, view: View, weights: Array) -> Array:
         scores = view.samples.scores(weights.astype(view.samples.dtype, copy=False))
-        return view.piece(scores, len(self), view.factor).here()
+        return view.piece(scores, len(self), view.factor).to_numpy()
 
     def view_facts(self, weight: Array) -> ViewFacts:
         """Return what is known of each view after a fit; mean scores are those without its pivot."""
@@ -162,7 +162,7 @@ class ViewSamples(Samples):
             whole = whole or _is_whole(own[0])
             pieces.append(self._piece(view, own))
         stacked = Stacked(pieces)
-        return stacked if whole and prod(stacked.shape) > tuning.SMALL_SAMPLES else stacked.here()
+        return stacked if whole and prod(stacked.shape) > tuning.SMALL_SAMPLES else stacked.to_numpy()
 
     def _piece(self, number: int, contractions: list[Contraction | Direction]) -> Piece:
         """Return the columns of one view: of several contractions at a time, which then share a pass."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..native import solve_small_block
 from .base import Solution, Solver
 from .dual_cd import solve_dual_cd
 from .interior_point import solve_interior_point
-from .small import solve_small_block
 
 SOLVERS: dict[str, Solver] = {"dual_cd": solve_dual_cd, "interior_point": solve_interior_point}
 
