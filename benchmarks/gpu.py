@@ -29,7 +29,7 @@ from tensormargin.estimators import one_blas_thread
 from tensormargin.estimators.engine import available_threads
 from tensormargin.fitting import BatchedFit, CPWeight, MarginProblem, Objective
 from tensormargin.fitting.alternation import BlockRequest
-from tensormargin.fitting.batched_alternation import _solve_here, _solve_there
+from tensormargin.fitting.batched_alternation import _solve_on_device, _solve_on_host
 from tensormargin.runtime import thin_product, to_host, worker_threads
 
 RESULTS = Path(__file__).parent / "results"
@@ -161,9 +161,9 @@ def block_solves() -> Iterable[Row]:
             for where in ("host", "device"):
                 with worker_threads(threads), one_blas_thread:
                     if where == "host":
-                        took, _ = seconds(lambda d=designs, m=members, r=requests: _solve_here(to_host(d), m, r), 3)
+                        took, _ = seconds(lambda d=designs, m=members, r=requests: _solve_on_host(to_host(d), m, r), 3)
                     else:
-                        took, _ = seconds(lambda d=designs, m=members, r=requests: _solve_there(d, m, r), 3)
+                        took, _ = seconds(lambda d=designs, m=members, r=requests: _solve_on_device(d, m, r), 3)
                 yield Row(
                     "where blocks are solved: one batch", f"{count} x {n_rows} x {width}", where, 1e3 * took, "ms"
                 )

@@ -617,7 +617,7 @@ class TestLockstep:
                     calls.append(1)
                     if len(calls) > 3:
                         nothing = replace(solutions[k].certificate, primal=np.nan, scale=np.nan)
-                        solutions[k] = replace(solutions[k], vector=np.nan * solutions[k].vector, certificate=nothing)
+                        solutions[k] = solutions[k]._replace(vector=np.nan * solutions[k].vector, certificate=nothing)
             return solutions
 
         monkeypatch.setattr(batch, "solve_batched", spoiled)
@@ -633,9 +633,9 @@ class TestLockstep:
         X, signs, shared = samples
         todo = tasks(shared, X, signs)
         asked, there = [], []
-        solve_there = batch._solve_there
+        solve_there = batch._solve_on_device
         monkeypatch.setattr(batch, "faster_on_device", lambda *sizes: asked.append(sizes) or sizes[0] == 4)
-        monkeypatch.setattr(batch, "_solve_there", lambda *rest: there.append(len(rest[1])) or solve_there(*rest))
+        monkeypatch.setattr(batch, "_solve_on_device", lambda *rest: there.append(len(rest[1])) or solve_there(*rest))
         starts = [random_weight("cp", SHAPE, 0)] * 4
         alternate_batched(shared, members(todo, starts, 1e-2, 5))
         assert there == [4] * sum(sizes[0] == 4 for sizes in asked)

@@ -19,7 +19,6 @@ from tensormargin import TensorMarginClassifier
 from tensormargin.fitting import FORMATS, Matrix, MemorySamples, sample_array
 from tensormargin.fitting import alternation as alternate
 from tensormargin.fitting.samples.base import typical_rows
-from tensormargin.fitting.samples.memory import same_matrices
 from tensormargin.runtime import tuning
 
 dask = pytest.importorskip("dask", reason="needs Dask: pip install 'tensormargin[dask]'")
@@ -345,7 +344,7 @@ class TestLostWorkers:
         design = lazy.LazySamples.design
 
         def design_or_kill(self, asked):
-            if not killed and self._question[0] == asked.half and same_matrices(self._question[1], asked.matrices):
+            if not killed and self._last.is_of(asked.half, asked.matrices):
                 kept = mortal.has_what()
                 killed.append(max(kept, key=lambda worker: len(kept[worker])))
                 os.kill(pids[killed[0]], signal.SIGKILL)

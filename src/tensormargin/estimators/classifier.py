@@ -262,17 +262,19 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         scikit-learn's ``SVC(break_ties=True)``; with "ovr" they are the scores of each class against the rest.
         """
         array = self._as_fitted(X, "decision_function")
-        return array.answer(self, "decision_function", lambda: self._decisions(array))
+        return array.apply_method(self, "decision_function", lambda: self._decisions(array))
 
     def binary_scores(self, X: Any) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem, as an array of shape (n_samples, n_problems)."""
         array = self._as_fitted(X, "binary_scores")
-        return array.answer(self, "binary_scores", lambda: self.scores_in(array))
+        return array.apply_method(self, "binary_scores", lambda: self.scores_in(array))
 
     def predict(self, X: Any) -> Any:
         """Return the predicted labels; ties, such as a score of exactly 0, go to the earlier class in ``classes_``."""
         array = self._as_fitted(X, "predict")
-        return array.answer(self, "predict", lambda: labels_at(self.classes_, predicted_codes(self._decisions(array))))
+        return array.apply_method(
+            self, "predict", lambda: labels_at(self.classes_, predicted_codes(self._decisions(array)))
+        )
 
     @property
     def problems_(self) -> list[tuple[Any, Any]]:
@@ -287,13 +289,13 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         See `TensorMarginClassifierCV.predict_proba`: it is the same calibration.
         """
         array = self._as_fitted(X, "predict_proba")
-        return array.answer(self, "predict_proba", lambda: array.kept(self._probabilities(array)))
+        return array.apply_method(self, "predict_proba", lambda: array.kept(self._probabilities(array)))
 
     @WithProbabilities
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of the class probabilities; needs ``probability=True``."""
         array = self._as_fitted(X, "predict_log_proba")
-        return array.answer(self, "predict_log_proba", lambda: array.kept(logarithms(self._probabilities(array))))
+        return array.apply_method(self, "predict_log_proba", lambda: array.kept(logarithms(self._probabilities(array))))
 
     def _probabilities(self, array: SampleArray) -> FloatArray:
         scores = to_host(self.scores_in(array))

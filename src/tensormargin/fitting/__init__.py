@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from .samples import Samples as Samples, in_range as in_range, labels_at as labels_at
     from .samples import loaded_if_small as loaded_if_small, sample_array as sample_array
     from .samples import shares_of_variance as shares_of_variance, working_dtype as working_dtype
+    from .samples.device import SharedSamples as SharedSamples
     from .samples.lazy import ChunkedDesign as ChunkedDesign, LazySamples as LazySamples
     from .samples.lazy_shared import LazyProblem as LazyProblem, SharedLazySamples as SharedLazySamples
-    from .samples.shared import SharedSamples as SharedSamples
     from .samples.span import Span as Span
     from .samples.views import View as View, ViewArray as ViewArray, ViewSamples as ViewSamples
     from .samples.views import factor_to_unit as factor_to_unit

@@ -6,38 +6,37 @@ contracted in one pass over the chunks, and solved in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..runtime import Array, available_bytes, free_bytes, to_host, tuning
 from .alternation import BlockRequest, Fit, SolvedBlock, Sweeping, solve_block
 from .objective import MarginProblem
-from .samples.shared import SharedSamples
+from .samples.device import SharedSamples
 from .solvers import SOLVERS
 from .solvers.interior_point import solve_batched
 
 if TYPE_CHECKING:
     from .samples.lazy_shared import SharedLazySamples
 
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True)
 class BatchedFit:
-    """One fit of a batch.
+    """One fit of a batch: the loop that makes its block requests, and the problem of one ``part`` of the samples.
 
-    Attributes
-    ----------
-    part : int
-        Index of its samples in `SharedSamples.rows` or `SharedLazySamples`.
-    problem : MarginProblem
-        With its samples in the order of these rows.
-    loop : Sweeping
-        Generator of its block requests.
+    The part is an index of `SharedSamples.rows` or `SharedLazySamples`, in whose order the problem has its samples.
     """
 
     part: int
     problem: MarginProblem
     loop: Sweeping
+
+
+Round = Callable[[dict[int, BlockRequest]], Iterable[tuple[int, SolvedBlock]]]
+"""Solves some of the blocks that members wait for; a member that is solved gets ahead of those that still wait."""
 
 
 def alternate_batched(samples: SharedSamples, members: Sequence[BatchedFit], solver: str = "auto") -> list[Fit]:
@@ -47,15 +46,22 @@ def alternate_batched(samples: SharedSamples, members: Sequence[BatchedFit], sol
     that are ahead wait until the others reach the same block. ``solver`` says where blocks are solved: "device",
     "host", or "auto" for the faster of the two, decided per group.
     """
-    waiting = {k: next(member.loop) for k, member in enumerate(members)}
-    fits: dict[int, Fit] = {}
-    while waiting:
-        group = _largest_group(waiting)
-        for part in _that_fit(group, members, samples, waiting):
+
+    def solve_largest_group(waiting: dict[int, BlockRequest]) -> Iterable[tuple[int, SolvedBlock]]:
+        groups: dict[object, list[int]] = {}
+        for k, request in waiting.items():
+            groups.setdefault(tuple(one.sizes for one in request.block.contractions), []).append(k)
+        group = max(groups.values(), key=len)
+        n_rows = max(len(samples.rows[members[k].part]) for k in group)
+        width = sum(contraction.wide for contraction in waiting[group[0]].block.contractions)
+        most = tuning.DEVICE_MEMORY_SHARE * free_bytes(samples.like)  # for the designs and their copies
+        step = max(1, int(most) // (tuning.DESIGN_COPIES * 8 * n_rows * width))
+        for first in range(0, len(group), step):
+            part = group[first : first + step]
             solved = _solve(samples, [members[k] for k in part], [waiting[k] for k in part], solver)
-            for k, one in zip(part, solved, strict=True):
-                _go_on(k, members[k].loop, one, waiting, fits)
-    return [fits[k] for k in range(len(members))]
+            yield from zip(part, solved, strict=True)
+
+    return _in_lockstep(members, solve_largest_group)
 
 
 def alternate_on_host(samples: SharedLazySamples, members: Sequence[BatchedFit]) -> list[Fit]:
@@ -64,100 +70,71 @@ def alternate_on_host(samples: SharedLazySamples, members: Sequence[BatchedFit])
     In each round, the designs of all members' next blocks are computed in one pass over the samples; in several passes
     if they would take too much memory together.
     """
-    solver = SOLVERS["dual_cd"]
+
+    def solve_all(waiting: dict[int, BlockRequest]) -> Iterable[tuple[int, SolvedBlock]]:
+        wanted = {k: (members[k].part, request.block.contractions) for k, request in waiting.items()}
+        for some in in_rounds(list(wanted), [samples.n_bytes(request) for request in wanted.values()]):
+            for k, design in zip(some, samples.designs([wanted[k] for k in some]), strict=True):
+                yield k, solve_block(design, waiting[k], members[k].problem, SOLVERS["dual_cd"])
+
+    return _in_lockstep(members, solve_all)
+
+
+def _in_lockstep(members: Sequence[BatchedFit], solve_round: Round) -> list[Fit]:
+    """Send each loop its solved blocks, round by round, until all have returned their fits."""
     waiting = {k: next(member.loop) for k, member in enumerate(members)}
     fits: dict[int, Fit] = {}
     while waiting:
-        for some in _passes(samples, members, waiting):
-            requests = [(members[k].part, waiting[k].block.contractions) for k in some]
-            for k, design in zip(some, samples.designs(requests), strict=True):
-                solved = solve_block(design, waiting[k], members[k].problem, solver)
-                _go_on(k, members[k].loop, solved, waiting, fits)
+        for k, solved in solve_round(waiting):
+            try:
+                waiting[k] = members[k].loop.send(solved)
+            except StopIteration as finished:
+                del waiting[k]
+                fits[k] = finished.value
     return [fits[k] for k in range(len(members))]
 
 
-def _passes(
-    samples: SharedLazySamples, members: Sequence[BatchedFit], waiting: dict[int, BlockRequest]
-) -> list[list[int]]:
-    """Return the waiting members divided into parts whose designs fit into the memory that a pass may use."""
+def in_rounds(items: Sequence[Item], n_bytes: Sequence[float]) -> list[list[Item]]:
+    """Return the items divided into parts that fit, with so many bytes each, into the memory that a round may use."""
     most = max(tuning.ROUND_LEAST_BYTES, tuning.ROUND_SHARE * available_bytes())
-    parts: list[list[int]] = []
-    taken = 0
-    for k, request in waiting.items():
-        needed = samples.n_bytes((members[k].part, request.block.contractions))
+    parts: list[list[Item]] = []
+    taken = 0.0
+    for item, needed in zip(items, n_bytes, strict=True):
         if not parts or taken + needed > most:
             parts.append([])
-            taken = 0
-        parts[-1].append(k)
+            taken = 0.0
+        parts[-1].append(item)
         taken += needed
     return parts
-
-
-def _go_on(k: int, loop: Sweeping, solved: SolvedBlock, waiting: dict[int, BlockRequest], fits: dict[int, Fit]) -> None:
-    """Send a loop its solved block; store its next request, or its fit."""
-    try:
-        waiting[k] = loop.send(solved)
-    except StopIteration as finished:
-        del waiting[k]
-        fits[k] = finished.value
-
-
-def _largest_group(waiting: dict[int, BlockRequest]) -> list[int]:
-    groups: dict[object, list[int]] = {}
-    for k, request in waiting.items():
-        sizes = tuple(contraction.sizes for contraction in request.block.contractions)
-        groups.setdefault(sizes, []).append(k)
-    return max(groups.values(), key=len)
-
-
-def _that_fit(
-    group: list[int], members: Sequence[BatchedFit], samples: SharedSamples, waiting: dict[int, BlockRequest]
-) -> list[list[int]]:
-    """Return the group divided into parts whose designs fit into the memory that a batch may use."""
-    n_rows = max(len(samples.rows[members[k].part]) for k in group)
-    width = sum(contraction.wide for contraction in waiting[group[0]].block.contractions)
-    step = max(
-        1, int(tuning.DEVICE_MEMORY_SHARE * free_bytes(samples.like)) // (tuning.DESIGN_COPIES * 8 * n_rows * width)
-    )
-    return [group[first : first + step] for first in range(0, len(group), step)]
 
 
 def _solve(
     samples: SharedSamples, members: list[BatchedFit], requests: list[BlockRequest], solver: str
 ) -> list[SolvedBlock]:
     which = [member.part for member in members]
-    designs = samples.side_by_side(
-        [
-            samples.designs(which, contractions)
-            for contractions in zip(*(request.block.contractions for request in requests), strict=True)
-        ]
-    )
+    every = zip(*(request.block.contractions for request in requests), strict=True)
+    designs = samples.side_by_side([samples.designs(which, contractions) for contractions in every])
     if solver == "device" or (solver == "auto" and faster_on_device(*designs.shape)):
-        return _solve_there(designs, members, requests)
-    return _solve_here(to_host(designs), members, requests)
+        return _solve_on_device(designs, members, requests)
+    return _solve_on_host(to_host(designs), members, requests)
 
 
-def _solve_here(designs: Array, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
-    solver = SOLVERS["dual_cd"]
+def _solve_on_host(designs: Array, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
     return [
-        solve_block(design[: len(one.problem)], request, one.problem, solver)
+        solve_block(design[: len(one.problem)], request, one.problem, SOLVERS["dual_cd"])
         for design, one, request in zip(designs, members, requests, strict=True)
     ]
 
 
-def _solve_there(designs: Any, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
-    solutions = solve_batched(
-        designs, [member.problem for member in members], [request.gap_tol for request in requests]
-    )
+def _solve_on_device(designs: Any, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
+    problems, gaps = [member.problem for member in members], [request.gap_tol for request in requests]
     return [
-        SolvedBlock(
-            request.block, one.vector, one.intercept, one.certificate, one.certificate.relative_gap, request.beta
-        )
-        for request, one in zip(requests, solutions, strict=True)
+        SolvedBlock(request.block, *solution, solution.certificate.relative_gap, request.beta)
+        for request, solution in zip(requests, solve_batched(designs, problems, gaps), strict=True)
     ]
 
 
 def faster_on_device(n_members: int, n_rows: int, width: int) -> bool:
     """Estimate whether a batch is solved faster on the device than one problem at a time on the host."""
-    here = n_members * (tuning.HERE_SECONDS + tuning.HERE_SECONDS_PER_ENTRY * n_rows * width)
-    return here > tuning.THERE_SECONDS + tuning.THERE_SECONDS_PER_PRODUCT * n_members * n_rows * width**2
+    on_host = n_members * (tuning.HOST_SECONDS + tuning.HOST_SECONDS_PER_ENTRY * n_rows * width)
+    return on_host > tuning.DEVICE_SECONDS + tuning.DEVICE_SECONDS_PER_PRODUCT * n_members * n_rows * width**2

@@ -298,6 +298,6 @@ def _all_norms(clf: Any, X: Any) -> tuple[Array, Array]:
 
 def _norms(X: Any) -> Array:
     norms = np.empty(X.shape[0])
-    for where, part in sample_array(X).chunks_here():
+    for where, part in sample_array(X).numpy_chunks():
         norms[where] = np.linalg.norm(part.reshape(len(part), -1).astype(np.float64), axis=1)
     return norms

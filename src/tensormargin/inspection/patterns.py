@@ -148,7 +148,7 @@ def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, conf
 def _pattern(shown: Any, loadings: Array, used: Array | None) -> FloatArray:
     """Return the sum of the samples, each times its loading in each problem; zero in entries that are not used."""
     pattern = np.zeros((loadings.shape[1], prod(shown.shape[1:])))
-    for where, part in sample_array(shown).chunks_here():
+    for where, part in sample_array(shown).numpy_chunks():
         pattern += loadings[where].T @ part.reshape(len(part), -1).astype(np.float64, copy=False)
     maps = pattern.reshape(-1, *shown.shape[1:])
     return maps if used is None else np.where(used, maps, 0.0)

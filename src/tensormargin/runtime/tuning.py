@@ -52,9 +52,9 @@ DEVICE_MEMORY_SHARE = 0.5
 """Share of the free memory that the designs of a batch and their copies may use."""
 DESIGN_COPIES = 4
 """Number of float64 copies of the designs made by contracting and solving."""
-HERE_SECONDS, HERE_SECONDS_PER_ENTRY = 2e-4, 6e-9
+HOST_SECONDS, HOST_SECONDS_PER_ENTRY = 2e-4, 6e-9
 """Cost of a block on the host: fixed, and per entry of its design (benchmarks/results/gpu.md)."""
-THERE_SECONDS, THERE_SECONDS_PER_PRODUCT = 45e-3, 7e-13
+DEVICE_SECONDS, DEVICE_SECONDS_PER_PRODUCT = 45e-3, 7e-13
 """Cost of a batch on a device: fixed (mostly kernel launches), and per each of the N d^2 products (same table)."""
 
 # ---- samples in a Dask array (samples/lazy.py) ----

@@ -29,21 +29,11 @@ def working_dtype(dtype: np.dtype) -> np.dtype:
 
 @dataclass(frozen=True)
 class Moments:
-    """First and second moments of weighted, signed samples.
+    """First and second moments of weighted, signed samples."""
 
-    Attributes
-    ----------
-    signed_mean : ndarray of shape (I_1, ..., I_M)
-        ``sum_i p_i t_i (Z_i - centre)``.
-    mean_square : float
-        ``sum_i p_i ||Z_i - centre||^2``.
-    factors : ndarray of shape (n_views,) or None
-        What each of several views is multiplied by; None for one tensor per sample.
-    """
-
-    signed_mean: Array
-    mean_square: float
-    factors: Array | None = None
+    signed_mean: Array  # ``sum_i p_i t_i (Z_i - centre)``
+    mean_square: float  # ``sum_i p_i ||Z_i - centre||^2``
+    factors: Array | None = None  # what each of several views is multiplied by
 
 
 class NotFiniteError(ValueError):
@@ -52,21 +42,11 @@ class NotFiniteError(ValueError):
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """What is known of each of several views after a fit.
+    """What is known of each of several views after a fit; each array has one entry per view."""
 
-    Attributes
-    ----------
-    factors : ndarray of shape (n_views,)
-        What the view was multiplied by.
-    mean_scores : ndarray of shape (n_views,)
-        Its mean score, by which samples that lack it are scored.
-    shares : ndarray of shape (n_views,)
-        Its share of the variance of the scores; see `shares_of_variance`.
-    """
-
-    factors: Array
-    mean_scores: Array
-    shares: Array
+    factors: Array  # what the view was multiplied by
+    mean_scores: Array  # by which samples that lack the view are scored
+    shares: Array  # of the variance of the scores (`shares_of_variance`)
 
 
 def shares_of_variance(scores: Array, weights: Array) -> Array:
@@ -99,22 +79,29 @@ class Sums:
         return Moments(signed.reshape(shape), max(square, 0.0))
 
 
+@dataclass(frozen=True)
+class HalfContraction:
+    """The last result of contracting one half of the samples' modes, which the blocks of the other half share."""
+
+    half: str = ""
+    matrices: Sequence[Array] = ()
+    result: Any = None
+
+    def is_of(self, half: str, matrices: Sequence[Array]) -> bool:
+        """Return whether this is the contraction of a half with matrices equal to these."""
+        return (
+            half == self.half
+            and len(matrices) == len(self.matrices)
+            and all(map(np.array_equal, self.matrices, matrices))
+        )
+
+
 class Samples(ABC):
-    """N tensors of one shape that can be contracted.
+    """N tensors of one shape that can be contracted."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of one sample.
-    dtype : dtype
-        Dtype of the computations.
-    pivot : ndarray of shape (I_1, ..., I_M) or None
-        Tensor subtracted from every sample after `first_pass`, if that decided so.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    pivot: Array | None = None
+    shape: tuple[int, ...]  # of one sample
+    dtype: np.dtype  # of the computations
+    pivot: Array | None = None  # subtracted from every sample after `first_pass`, if that decided so
 
     @abstractmethod
     def __len__(self) -> int:

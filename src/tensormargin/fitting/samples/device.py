@@ -1,11 +1,18 @@
 """Samples in an array of PyTorch, CuPy or another array API library, contracted on their device.
 
 The formulas are those of `samples.memory`, in the array API and for any number of weights at a time.
+
+Samples can be shared by many problems: one-vs-one pairs, folds, values of lambda, several starts. Those that belong to
+the same problems form a cell (a class, for pairs; a fold). Cells are stored contiguously, and a contraction multiplies
+each by the matrices of all its problems together: the samples are read once, not once per problem, and the product is
+large enough for the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -26,23 +33,15 @@ from ...runtime import (
 )
 from ..contractions import Contraction, best_split
 from ..designs import Design
-from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
-from .memory import merge_small, same_matrices
+from .base import HalfContraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
+from .memory import merge_small
 
 
 class DeviceSamples(Samples):
-    """Samples on a device.
+    """Samples on a device, with the arguments of `MemorySamples`.
 
-    Parameters
-    ----------
-    array : array of shape (n_total, I_1, ..., I_M)
-        Used without a copy if it has the dtype of the computations, otherwise converted once.
-    rows : ndarray of int, optional
-        The samples to use, gathered into a new array on the device; all of them by default.
-    dtype : dtype, optional
-        Dtype of the computations; by default the one that holds the samples without loss.
-    pivot : ndarray of shape (I_1, ..., I_M), optional
-        Subtracted from every sample that is read.
+    The array is used without a copy if it has the dtype of the computations, otherwise converted once; ``rows`` of it
+    are gathered into a new array on the device.
     """
 
     def __init__(
@@ -56,20 +55,17 @@ class DeviceSamples(Samples):
         self.shape = tuple(array.shape[1:])
         self.pivot = pivot
         self._shifted = False  # whether the array has had the pivot subtracted
-        self._question: tuple[str, Sequence[Array]] = ("", [])
-        self._answer: Any = None
+        self._last = HalfContraction()
 
     def __len__(self) -> int:
         return int(self.array.shape[0])
 
     def take(self, rows: Array) -> DeviceSamples:
-        """Return a subset of the samples, gathered on the device."""
         chosen = DeviceSamples(self.array, rows, self.dtype, self.pivot)
         chosen._shifted = self._shifted
         return chosen
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return the signed mean and the mean squared norm, and decide whether to subtract a pivot from now on."""
         typical = self.typical() if centred else np.zeros(self.shape)
         sums, squares = self.add_up(np.stack([weights, weights * signs]), typical)
         moments = Sums(sums[0], sums[1], float(weights @ squares)).moments(weights, signs, centred, self.shape)
@@ -102,27 +98,22 @@ class DeviceSamples(Samples):
         self._shifted = True
 
     def vary(self, centred: bool) -> bool:
-        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
         reference = self.array[0, ...] if centred else 0.0
         return any(bool(self._xp.any(self.array[where, ...] != reference)) for where in self._slices())
 
     def scores(self, weights: Array) -> Array:
-        """Return ``<W_k, Z_i>`` for dense weights, as an N x n_weights NumPy array."""
         return to_host(self.on_device_scores(like(weights, self.array, self.dtype)))
 
     def on_device_scores(self, weights: Any) -> Any:
         """Return `scores` as an array on the device, for weights on the device."""
         xp = self._xp
         columns = xp.matrix_transpose(xp.reshape(weights, (weights.shape[0], -1)))
-        scores = [thin_product(xp.reshape(part, (part.shape[0], -1)), columns) for _, part in self._parts()]
-        return scores[0] if len(scores) == 1 else xp.concat(scores, axis=0)
+        return self._joined([thin_product(xp.reshape(part, (part.shape[0], -1)), columns) for part in self._parts()])
 
     def design(self, contraction: Contraction) -> Array | Design:
         """Return the design of a block as a NumPy array, computed on the device; for a full weight it stays there."""
         if contraction.is_whole:
-            parts = [part for _, part in self._parts()]
-            whole = parts[0] if len(parts) == 1 else self._xp.concat(parts, axis=0)
-            rows = self._xp.reshape(whole, (len(self), -1))
+            rows = self._xp.reshape(self._joined(list(self._parts())), (len(self), -1))
             return DeviceDesign(rows) if has_float64(rows) else to_host(rows)
         kernel = like(contraction.kernel[None], self.array, self.dtype)
         return to_host(around(self._partial(contraction)[None, ...], contraction.size, kernel)[0, ...])
@@ -130,25 +121,27 @@ class DeviceSamples(Samples):
     def _partial(self, contraction: Contraction) -> Any:
         """Return the samples with one half contracted; cached and reused for equal matrices."""
         half, matrices = contraction.half, contraction.matrices
-        if half != self._question[0] or not same_matrices(self._question[1], matrices):
-            answers = [contract_half(part, half, matrices) for _, part in self._parts()]
-            self._answer = answers[0] if len(answers) == 1 else self._xp.concat(answers, axis=0)
-            self._question = (half, matrices)
-        return self._answer
+        if not self._last.is_of(half, matrices):
+            result = self._joined([contract_half(part, half, matrices) for part in self._parts()])
+            self._last = HalfContraction(half, matrices, result)
+        return self._last.result
 
-    def chunks_here(self) -> Iterator[tuple[slice, Array]]:
+    def _joined(self, parts: list[Any]) -> Any:
+        return parts[0] if len(parts) == 1 else self._xp.concat(parts, axis=0)
+
+    def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
         """Yield (positions, samples) as NumPy arrays."""
         for where in self._slices():
             yield where, to_host(self.array[where, ...])
 
-    def _parts(self) -> Iterator[tuple[slice, Any]]:
-        """Yield (positions, samples) minus the pivot; all samples at once if nothing has to be subtracted."""
+    def _parts(self) -> Iterator[Any]:
+        """Yield the samples minus the pivot, in parts; all samples at once if nothing has to be subtracted."""
         if self.pivot is None or self._shifted:
-            yield slice(0, len(self)), self.array
+            yield self.array
             return
         less = like(self.pivot, self.array, self.dtype)
         for where in self._slices():
-            yield where, self.array[where, ...] - less
+            yield self.array[where, ...] - less
 
     def _slices(self) -> Iterator[slice]:
         return slices(
@@ -166,11 +159,9 @@ class DeviceDesign(Design):
         self.dtype = dtype_of(array)
 
     def to_numpy(self) -> Array:
-        """Return the matrix as a NumPy array."""
         return to_host(self._array)
 
     def weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``."""
         total = np.zeros(self.shape[1])
         factors = like(weights, self._array, np.float64)
         for where in self._slices(self.shape):
@@ -178,13 +169,11 @@ class DeviceDesign(Design):
         return total
 
     def products(self, vector: Array) -> FloatArray:
-        """Return ``z_i . vector`` for every row."""
         column = like(vector, self._array, np.float64)
         parts = [to_host(self._double(self._array[where, :]) @ column) for where in self._slices(self.shape)]
         return np.concatenate(parts)
 
     def gram(self, centre: Array) -> FloatArray:
-        """Return the inner products of the rows minus ``centre``."""
         xp, (n_rows, _) = self._xp, self.shape
         less = like(centre, self._array, np.float64)
         total = xp.zeros((n_rows, n_rows), dtype=less.dtype, device=less.device)
@@ -233,16 +222,7 @@ def _mode_product(tensors: Any, axis: int, matrix: Array) -> Any:
 def around(partial: Any, size: int, kernel: Any) -> Any:
     """Contract the entries before and after one axis, for a batch of weights.
 
-    Parameters
-    ----------
-    partial : array of shape (B, N, L * size * T)
-    size : int
-        Length of the remaining axis.
-    kernel : array of shape (B, L, T, r)
-
-    Returns
-    -------
-    array of shape (B, N, size * r)
+    ``partial`` has the shape (B, N, L * size * T), the kernel (B, L, T, r), and the result (B, N, size * r).
     """
     xp = namespace(partial)
     n_batch, lead, trail, columns = kernel.shape
@@ -253,3 +233,144 @@ def around(partial: Any, size: int, kernel: Any) -> Any:
     flat = xp.reshape(partial, (n_batch, n_samples * size, lead * trail))
     product = flat @ xp.reshape(kernel, (n_batch, lead * trail, columns))
     return xp.reshape(product, (n_batch, n_samples, size * columns))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """Consecutive samples, and the first row that they occupy in each of their problems, as {problem: row}."""
+
+    where: slice
+    offsets: dict[int, int]
+
+
+class SharedSamples:
+    """Samples shared by several problems, given the rows of each (None for all), with one pivot for all of them.
+
+    ``rows`` then has the samples of each problem in the order of its designs.
+    """
+
+    def __init__(self, X: Any, rows: Sequence[Array | None], dtype: np.dtype | None = None) -> None:
+        n_total = int(X.shape[0])
+        order, self._cells = _cells(n_total, rows)
+        in_place = len(order) == n_total and bool(np.all(order == np.arange(n_total)))
+        self._samples = DeviceSamples(X, None if in_place else order, dtype)
+        self._xp = namespace(X)
+        self.shape, self.dtype = self._samples.shape, self._samples.dtype
+        self.rows: list[Array] = [
+            np.concatenate([order[cell.where] for cell in self._cells if problem in cell.offsets])
+            for problem in range(len(rows))
+        ]
+
+    @property
+    def pivot(self) -> Array | None:
+        """The tensor that has been subtracted from every sample, or None."""
+        return self._samples.pivot
+
+    @property
+    def like(self) -> Any:
+        """An array in the library and on the device of the samples."""
+        return self._samples.array
+
+    def first_pass(self, weights: Sequence[Array], signs: Sequence[Array], centred: bool) -> list[Moments]:
+        """Return the moments of each problem, given weights and signs in the order of `rows`."""
+        n_samples = len(self._samples)
+        both = np.zeros((2 * len(weights), n_samples))
+        for cell in self._cells:
+            for problem, first in cell.offsets.items():
+                part = slice(first, first + cell.where.stop - cell.where.start)
+                both[2 * problem, cell.where] = weights[problem][part]
+                both[2 * problem + 1, cell.where] = weights[problem][part] * signs[problem][part]
+        typical = self._samples.typical() if centred else np.zeros(self.shape)
+        sums, squares = self._samples.add_up(both, typical)
+        moments = [
+            Sums(sums[2 * k], sums[2 * k + 1], float(both[2 * k] @ squares)).moments(p, t, centred, self.shape)
+            for k, (p, t) in enumerate(zip(weights, signs, strict=True))
+        ]
+        if any(offset_costs_digits(typical, one.mean_square, self._samples) for one in moments):
+            self._samples.shift(typical)
+        return moments
+
+    def designs(self, which: Sequence[int], contractions: Sequence[Contraction]) -> Any:
+        """Return the designs of some problems as one array of shape (len(which), rows of the largest, d).
+
+        The contractions must have equal sizes. Problems with fewer rows are padded with zeros.
+        """
+        partial = self._partials(which, contractions)
+        kernel = np.stack([contraction.kernel for contraction in contractions])
+        if kernel.size == len(which) and np.all(kernel == 1.0):
+            designs = partial
+        else:
+            designs = around(partial, contractions[0].size, like(kernel, self.like, self.dtype))
+        return self._projected(designs, [contraction.removed for contraction in contractions])
+
+    def _projected(self, designs: Any, removed: list[Array | None]) -> Any:
+        """Return designs without the removed directions, as `Contraction.projected` does for one."""
+        present = [one for one in removed if one is not None]
+        if not present:
+            return designs
+        xp = self._xp
+        directions = like(np.stack(present)[:, None], self.like, self.dtype)
+        along = xp.reshape(designs, (*designs.shape[:2], directions.shape[2], -1))
+        parts = xp.matmul(directions, xp.matmul(xp.matrix_transpose(directions), along))
+        return xp.reshape(along - parts, designs.shape)
+
+    def side_by_side(self, parts: list[Any]) -> Any:
+        """Return designs of the same problems as one."""
+        return parts[0] if len(parts) == 1 else self._xp.concat(parts, axis=2)
+
+    def _partials(self, which: Sequence[int], contractions: Sequence[Contraction]) -> Any:
+        """Return the samples of the problems with one half contracted, padded to the same number of rows."""
+        xp, array = self._xp, self.like
+        n_rows = max(len(self.rows[problem]) for problem in which)
+        kernel = contractions[0].kernel
+        width = kernel.shape[0] * kernel.shape[1] * contractions[0].size
+        partials = xp.zeros((len(which), n_rows, width), dtype=array.dtype, device=array.device)
+        matrices = [reduce(np.kron, one.matrices) if one.matrices else None for one in contractions]
+        for cell in self._cells:
+            own = [k for k, problem in enumerate(which) if problem in cell.offsets]
+            if own:
+                parts = self._contract(cell.where, contractions[0].half, [matrices[k] for k in own])
+                for k, part in zip(own, parts, strict=True):
+                    first = cell.offsets[which[k]]
+                    partials[k, first : first + part.shape[0], :] = part
+        return partials
+
+    def _contract(self, where: slice, half: str, matrices: list[Array | None]) -> list[Any]:
+        """Contract one half of consecutive samples with several matrices at a time; return one result per matrix."""
+        xp, part = self._xp, self.like[where, ...]
+        count = part.shape[0]
+        if matrices[0] is None:
+            return [xp.reshape(part, (count, -1))] * len(matrices)
+        split = best_split(self.shape)
+        head, tail = prod(self.shape[:split]), prod(self.shape[split:])
+        together = np.concatenate([matrix for matrix in matrices if matrix is not None], axis=1)  # none is None here
+        if half == "head":
+            product = thin_product(like(together.T, part, self.dtype), xp.reshape(part, (count, head, tail)))
+            product = xp.reshape(product, (count, len(matrices), -1))
+            return [product[:, k, :] for k in range(len(matrices))]
+        product = thin_product(xp.reshape(part, (count * head, tail)), like(together, part, self.dtype))
+        product = xp.reshape(product, (count, head, len(matrices), -1))
+        return [xp.reshape(product[:, :, k, :], (count, -1)) for k in range(len(matrices))]
+
+
+def _cells(n_total: int, rows: Sequence[Array | None]) -> tuple[Array, list[_Cell]]:
+    """Return the samples that belong to any problem, ordered by cell, and the cells."""
+    member = np.zeros((n_total, len(rows)), bool)
+    for problem, own in enumerate(rows):
+        member[slice(None) if own is None else own, problem] = True
+    packed = np.packbits(member, axis=1)
+    keys = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
+    _, first, cell_of = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(cell_of, kind="stable")
+    taken = [0] * len(rows)
+    cells, begin, left_out = [], 0, 0
+    for number, size in enumerate(np.bincount(cell_of).tolist()):
+        problems = np.flatnonzero(member[first[number]]).tolist()
+        if not problems:  # unused samples sort first: their key is zero
+            left_out = size
+            continue
+        cells.append(_Cell(slice(begin, begin + size), {problem: taken[problem] for problem in problems}))
+        for problem in problems:
+            taken[problem] += size
+        begin += size
+    return order[left_out:], cells

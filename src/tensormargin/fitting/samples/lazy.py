@@ -27,8 +27,8 @@ from dask.core import flatten
 from ...runtime import Array, FloatArray, arriving, available_bytes, client_in_use, computed, gathered, slices, tuning
 from ..contractions import Contraction
 from ..designs import Design, Matrix
-from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
-from .memory import MemorySamples, contract_around, same_matrices
+from .base import HalfContraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
+from .memory import MemorySamples, contract_around
 
 _THRESHOLD = "distributed.admin.large-graph-warning-threshold"
 
@@ -38,16 +38,9 @@ _configuring = Lock()
 class LazySamples(Samples):
     """Samples in a Dask array that is chunked along the samples only.
 
-    Parameters
-    ----------
-    array : dask.array.Array of shape (n_total, I_1, ..., I_M)
-    layout : Layout
-        Which samples are used, and in which dtype.
-    pivot : ndarray of shape (I_1, ..., I_M), optional
-        The tensor that has been subtracted from the samples in ``array``.
-    origin : dask.array.Array, optional
-        The collection that ``array`` is computed from. A reference is kept (as for a half contraction), so that the
-        scheduler does not release data sent to the workers before it has seen the tasks that need it.
+    ``pivot`` is the tensor that has been subtracted from the samples in ``array``, and ``origin`` the collection that
+    the array is computed from. A reference to that is kept (as for a half contraction), so that the scheduler does not
+    release data sent to the workers before it has seen the tasks that need it.
     """
 
     def __init__(
@@ -60,9 +53,8 @@ class LazySamples(Samples):
         self.dtype = layout.dtype
         self.pivot = pivot
         self._shift: Any = None  # the pivot on the workers, if it still has to be subtracted
-        self._question: tuple[str, Sequence[Array], Any] = ("", (), None)
-        self._answer: da.Array | None = None
-        self._origin = origin
+        self._last = HalfContraction()
+        self._origins = [origin]
 
     @classmethod
     def of(cls, X: da.Array, rows: Array | None = None, dtype: np.dtype | None = None) -> LazySamples:
@@ -75,14 +67,13 @@ class LazySamples(Samples):
     def take(self, rows: Array) -> LazySamples:
         """Return a subset of the samples, gathered and kept on the workers."""
         lengths = np.diff(np.searchsorted(rows, self._layout.bounds))
-        asked = sent(rows)
-        parts = self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=asked)
+        parts = self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=sent(rows))
         parts = parts.rechunk({0: _merged(parts.chunks[0], prod(self.shape) * self.dtype.itemsize)}, method="tasks")
         (held,) = dask.persist(parts)
         return LazySamples(held, Layout.of(held.chunks[0], None, self.dtype), self.pivot, parts)
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return the signed mean and the mean squared norm, and decide whether to subtract a pivot from now on.
+        """Return the moments, and decide whether to subtract a pivot from now on.
 
         Apart from the few samples that give the pivot, this takes one pass. The pivot is subtracted in float64 from
         samples that are rounded to another dtype; from others only if their offset would cost digits.
@@ -91,9 +82,8 @@ class LazySamples(Samples):
         typical: Any = dask.persist(self.typical())[0] if centred else None
         if typical is not None and not as_it_is:
             self.subtract(typical)
-        asked = sent((weights, weights * signs))
-        width = 2 * prod(self.shape) + 1
-        total = self.total(_sums, (width,), weights=asked, less=typical if as_it_is else None)
+        both, width = sent((weights, weights * signs)), 2 * prod(self.shape) + 1
+        total = self.total(_sums, (width,), weights=both, less=typical if as_it_is else None)
         sums = Sums(total[: width // 2], total[width // 2 : -1], float(total[-1]))
         moments = sums.moments(weights, signs, centred, self.shape)
         if centred and as_it_is and offset_costs_digits(computed(typical)[0], moments.mean_square, self):
@@ -124,49 +114,43 @@ class LazySamples(Samples):
         self.pivot = np.asarray(computed(self._shift)[0])
 
     def vary(self, centred: bool) -> bool:
-        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
         reference = sent(computed(self.take(np.array([0]))._array)[0][0]) if centred else 0.0
-        answers = self.on_chunks(_vary, (1,), np.dtype(bool), self._layout.ones, reference=reference)
-        return bool(_gathered(answers).any())
+        differ = self.on_chunks(_differ, (1,), np.dtype(bool), self._layout.ones, reference=reference)
+        return bool(_gathered(differ).any())
 
     def scores(self, weights: Array) -> Array:
-        """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
         return _gathered(self.lazy_scores(weights))
 
     def lazy_scores(self, weights: Array) -> da.Array:
         """Return `scores` as a Dask array, not computed yet; all axes but the first two have length 1."""
-        asked = sent(weights)
-        return self.on_chunks(_scores, (len(weights),), np.result_type(weights, self.dtype), weights=asked)
+        return self._called("scores", len(weights), np.result_type(weights, self.dtype), weights)
 
     def design(self, contraction: Contraction) -> Array | Design:
         """Return the design of a block; for a full weight it stays on the workers."""
         if contraction.is_whole:
             return ChunkedDesign(self)
-        asked = sent(replace(contraction, matrices=()))
         if not contraction.matrices:  # samples of order 1 have no tail, so blocks share nothing
-            return _gathered(self.on_chunks(_designed, (contraction.width,), self.dtype, contraction=asked))
+            return _gathered(self._called("design", contraction.width, self.dtype, contraction))
         partial = self._partial(contraction.half, contraction.matrices)
         chunks = (partial.chunks[0], (contraction.width,), *partial.chunks[2:])
-        meta = _nothing(partial.ndim, self.dtype)
-        return _gathered(partial.map_blocks(_around, contraction=asked, chunks=chunks, meta=meta))
+        meta, rest = _nothing(partial.ndim, self.dtype), sent(replace(contraction, matrices=()))
+        return _gathered(partial.map_blocks(_around, contraction=rest, chunks=chunks, meta=meta))
 
     def side_by_side(self, contractions: Sequence[Contraction]) -> Array:
         """Return the designs of several contractions as one matrix, in one pass over the samples."""
         width = sum(contraction.width for contraction in contractions)
-        asked = sent(tuple(contractions))
-        return _gathered(self.on_chunks(_side_by_side, (width,), self.dtype, contractions=asked))
+        return _gathered(self._called("side_by_side", width, self.dtype, tuple(contractions)))
 
     def _partial(self, half: str, matrices: Sequence[Array]) -> da.Array:
         """Return the samples with one half contracted, on the workers; cached and reused for equal matrices."""
-        known, known_matrices, _ = self._question
-        if self._answer is None or half != known or not same_matrices(known_matrices, matrices):
-            self._answer = None  # frees the workers' memory before the next one is computed
+        if not self._last.is_of(half, matrices):
+            self._last = HalfContraction()  # frees the workers' memory before the next one is computed
             kept = prod(self.shape) // prod(len(matrix) for matrix in matrices)
             width = kept * prod(matrix.shape[1] for matrix in matrices)
-            parts = self.on_chunks(_half, (width,), self.dtype, asked=sent((half, matrices)))
-            self._question = (half, matrices, parts)
-            (self._answer,) = dask.persist(parts)
-        return self._answer
+            parts = self._called("partial", width, self.dtype, half, matrices)
+            self._origins[1:] = [parts]
+            self._last = HalfContraction(half, matrices, *dask.persist(parts))
+        return self._last.result
 
     def combined(self, factors: Array) -> FloatArray:
         """Return ``sum_i factors_ki z_i`` for each row of ``factors``, as rows of flattened samples."""
@@ -178,51 +162,46 @@ class LazySamples(Samples):
         ]
         return np.concatenate(rows)
 
+    def _called(self, method: str, width: int, dtype: Any, *arguments: Any) -> da.Array:
+        """Return the lazy results of a method of `MemorySamples`, which have so many columns, for all chunks."""
+        return self.on_chunks(_call, (width,), dtype, method=method, arguments=sent(arguments))
+
     def on_chunks(
         self,
         function: Callable[..., Array],
         tail: tuple[int, ...],
         dtype: Any,
         lengths: Array | None = None,
-        **asked: Any,
+        **arguments: Any,
     ) -> da.Array:
         """Return the lazy results of a function for the samples of each chunk, concatenated along the first axis.
 
-        Parameters
-        ----------
-        function : callable
-            ``(samples, where, **asked) -> ndarray``, with the chunk's samples and their positions among all samples.
-        tail : tuple of int
-            Shape of the results without their first axis; axes of length 1 are appended.
-        dtype : dtype
-        lengths : ndarray of int, optional
-            Lengths of the results' first axis, by default the number of samples in each chunk. Chunks with an empty
-            result are not read.
-        **asked
-            Further arguments, the same for all chunks.
+        The function gets a chunk's samples, their positions among all samples, and the arguments. Its results have
+        ``lengths`` in the first axis, by default the number of samples in each chunk (chunks with an empty result are
+        not read), and the shape ``tail`` in the others, to which axes of length 1 are appended.
         """
         lengths = np.diff(self._layout.bounds) if lengths is None else lengths
         tail = (*tail, *[1] * (self._array.ndim - 1 - len(tail)))  # same ndim, so that Dask fuses it with reading
-        answers = self._array.map_blocks(
-            _answer,
+        results = self._array.map_blocks(
+            _of_chunk,
             function=function,
             layout=self._known,
             pivot=self._shift,
-            **asked,
+            **arguments,
             token=f"tensormargin{function.__name__}",
             chunks=(tuple(lengths.tolist()), *((size,) for size in tail)),
             meta=_nothing(self._array.ndim, dtype),
         )
         touched = np.flatnonzero(lengths)
-        return answers if len(touched) == len(lengths) else answers.blocks[touched.tolist()]
+        return results if len(touched) == len(lengths) else results.blocks[touched.tolist()]
 
-    def total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> FloatArray:
+    def total(self, function: Callable[..., Array], shape: tuple[int, ...], **arguments: Any) -> FloatArray:
         """Return the sum of a function's results (of length 1) over all chunks, computed on the workers."""
-        return _gathered(self.lazy_total(function, shape, **asked)).ravel()
+        return _gathered(self.lazy_total(function, shape, **arguments)).ravel()
 
-    def lazy_total(self, function: Callable[..., Array], shape: tuple[int, ...], **asked: Any) -> da.Array:
+    def lazy_total(self, function: Callable[..., Array], shape: tuple[int, ...], **arguments: Any) -> da.Array:
         """Return this sum as a Dask array, not computed yet."""
-        return _sum(self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **asked))
+        return _sum(self.on_chunks(function, shape, np.dtype(np.float64), self._layout.ones, **arguments))
 
 
 class ChunkedDesign(Design):
@@ -234,19 +213,16 @@ class ChunkedDesign(Design):
         self.dtype = samples.dtype
 
     def to_numpy(self) -> Array:
-        """Return the whole matrix."""
         return _gathered(self._rows())
 
     def _rows(self) -> da.Array:
-        rows = self._samples.on_chunks(_flat, self.shape[1:], self.dtype)
+        rows = self._samples._called("matrix", self.shape[1], self.dtype)
         return rows[(slice(None), slice(None), *[0] * (rows.ndim - 2))]
 
     def weighted_sum(self, weights: Array) -> FloatArray:
-        """Return ``sum_i weights_i z_i``, computed on the workers."""
         return self._samples.total(_weighted_sum, self.shape[1:], weights=sent(weights))
 
     def products(self, vector: Array) -> FloatArray:
-        """Return ``z_i . vector`` for every row."""
         products = self._samples.on_chunks(_products, (1,), np.dtype(np.float64), vector=sent(vector))
         return _gathered(products).ravel()
 
@@ -285,21 +261,11 @@ class ChunkedDesign(Design):
 
 @dataclass(frozen=True)
 class Layout:
-    """Which samples each chunk holds.
+    """Which samples each chunk holds: from ``bounds[k]`` to ``bounds[k + 1]`` of those that are used."""
 
-    Attributes
-    ----------
-    rows : tuple of ndarray of int or None
-        The used samples of each chunk, as rows of the chunk; None for all.
-    bounds : ndarray of int
-        Chunk k holds the samples from ``bounds[k]`` to ``bounds[k + 1]``, counting used samples only.
-    dtype : dtype
-        Dtype of the computations.
-    """
-
-    rows: tuple[Array | None, ...]
+    rows: tuple[Array | None, ...]  # the used samples of each chunk, as rows of the chunk; None for all
     bounds: Array
-    dtype: np.dtype
+    dtype: np.dtype  # of the computations
 
     @classmethod
     def of(cls, lengths: Sequence[int], rows: Array | None, dtype: np.dtype) -> Layout:
@@ -326,44 +292,32 @@ class Layout:
 # Functions that run on the workers
 
 
-def _answer(
+def _of_chunk(
     chunk: Array,
     function: Callable[..., Array],
     layout: Layout,
     pivot: Array | None,
     block_id: Any = None,
-    **asked: Any,
+    **arguments: Any,
 ) -> Array:
     """Return the result of a function for the samples of a chunk."""
     number = block_id[0]
     samples = MemorySamples(np.asarray(chunk), layout.rows[number], layout.dtype, pivot)
-    answer = function(samples, slice(layout.bounds[number], layout.bounds[number + 1]), **asked)
-    return _with_axes(answer, chunk.ndim)
+    result = function(samples, slice(layout.bounds[number], layout.bounds[number + 1]), **arguments)
+    return _with_axes(result, chunk.ndim)
 
 
-def _with_axes(answer: Array, count: int) -> Array:
+def _with_axes(array: Array, count: int) -> Array:
     """Return an array with axes of length 1 appended, up to ``count`` axes."""
-    return answer.reshape(answer.shape + (1,) * (count - answer.ndim))
+    return array.reshape(array.shape + (1,) * (count - array.ndim))
 
 
-def _half(samples: MemorySamples, where: slice, asked: tuple[str, Sequence[Array]]) -> Array:
-    return samples.partial(*asked)
+def _call(samples: MemorySamples, where: slice, method: str, arguments: tuple[Any, ...]) -> Array:
+    return np.asarray(getattr(samples, method)(*arguments))
 
 
 def _around(partial: Array, contraction: Contraction) -> Array:
     return _with_axes(contract_around(partial, contraction.size, contraction.kernel), partial.ndim)
-
-
-def _designed(samples: MemorySamples, where: slice, contraction: Contraction) -> Array:
-    return samples.design(contraction)
-
-
-def _side_by_side(samples: MemorySamples, where: slice, contractions: Sequence[Contraction]) -> Array:
-    return np.asarray(samples.side_by_side(contractions))
-
-
-def _scores(samples: MemorySamples, where: slice, weights: Array) -> Array:
-    return samples.scores(weights)
 
 
 def _taken(samples: MemorySamples, where: slice, rows: Array) -> Array:
@@ -385,12 +339,8 @@ def _combined(samples: MemorySamples, where: slice, factors: Array) -> Array:
     return total.reshape(1, -1)
 
 
-def _vary(samples: MemorySamples, where: slice, reference: Array | float) -> Array:
+def _differ(samples: MemorySamples, where: slice, reference: Array | float) -> Array:
     return np.array([[samples.differ(reference)]])
-
-
-def _flat(samples: MemorySamples, where: slice) -> Array:
-    return samples.matrix()
 
 
 def _slab(samples: MemorySamples, where: slice, columns: slice) -> Array:
@@ -468,12 +418,7 @@ def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
             yield from zip([numbers[future.key] for future in done[some]], arrived, strict=True)
 
 
-def on_cluster_now() -> bool:
-    """Return whether Dask computes on a cluster rather than in this process."""
-    return client_in_use() is not None
-
-
-def in_chunks_here(X: da.Array) -> Array:
+def loaded(X: da.Array) -> Array:
     """Return a Dask array as a NumPy array, filled as its chunks arrive so that it is never held twice."""
     return _gathered(X).reshape(X.shape)
 

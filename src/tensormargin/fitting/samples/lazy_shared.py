@@ -1,8 +1,8 @@
 """Dask arrays shared by many problems: candidates of a search, folds, pairs of classes, values of lambda.
 
-All questions of a round are answered by one computation that reads each chunk once. Several arrays that are computed
+All designs of a round are made by one computation that reads each chunk once. Several arrays that are computed
 from the same chunks, such as the training sets of the folds after their preparations, share these reads, too. On a
-worker the problems share the chunk as they share an array on a device (`tensormargin.fitting.samples.shared`).
+worker the problems share the chunk as they share an array on a device (`SharedSamples`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from ...runtime import Array, FloatArray, computed, slices, tuning
 from ..contractions import Contraction
 from .base import Moments, Sums, offset_costs_digits
+from .device import SharedSamples
 from .lazy import LazySamples, sent
 from .memory import MemorySamples
-from .shared import SharedSamples
 
 Request = tuple[int, tuple[Contraction, ...]]
 """A problem, and the contractions whose designs it needs side by side."""
@@ -35,15 +35,9 @@ class LazyProblem:
 
 
 class SharedLazySamples:
-    """Samples in one or more Dask arrays, shared by several problems.
+    """Samples in Dask arrays that are chunked along the samples only, shared by several problems.
 
-    Parameters
-    ----------
-    arrays : sequence of dask.array.Array
-        Chunked along the samples only.
-    problems : sequence of LazyProblem
-    dtypes : sequence of dtype
-        Dtype of the computations for each array.
+    ``dtypes`` are those of the computations for each array.
     """
 
     def __init__(self, arrays: Sequence[Any], problems: Sequence[LazyProblem], dtypes: Sequence[np.dtype]) -> None:
@@ -69,9 +63,9 @@ class SharedLazySamples:
         signed: list[list[Array]] = [[] for _ in self._sources]
         for (source, _), p, t in zip(self._places, weights, signs, strict=True):
             signed[self._sources.index(source)].append(p * t)
-        asked = [source.sums(own, one) for source, own, one in zip(self._sources, signed, typical, strict=True)]
-        totals = computed(*(one.parts for one in asked))
-        found = [one.of_problems(total.ravel()) for one, total in zip(asked, totals, strict=True)]
+        wanted = [source.sums(own, one) for source, own, one in zip(self._sources, signed, typical, strict=True)]
+        totals = computed(*(one.parts for one in wanted))
+        found = [one.of_problems(total.ravel()) for one, total in zip(wanted, totals, strict=True)]
         moments = [
             found[self._sources.index(source)][number].moments(p, t, centred, source.samples.shape)
             for (source, number), p, t in zip(self._places, weights, signs, strict=True)
@@ -89,30 +83,21 @@ class SharedLazySamples:
 
     def designs(self, requests: Sequence[Request]) -> list[Array]:
         """Return the designs of all requests, computed in one pass over the chunks."""
-        numbers = [
-            [k for k, (problem, _) in enumerate(requests) if self._places[problem][0] is source]
-            for source in self._sources
-        ]
-        asked = [
-            (source, [(self._places[requests[k][0]][1], requests[k][1]) for k in own], own)
-            for source, own in zip(self._sources, numbers, strict=True)
-            if own
-        ]
-        flat = computed(*(source.designs(local) for source, local, _ in asked))
+        wanted: dict[_Source, list[int]] = {}
+        for k, (problem, _) in enumerate(requests):
+            wanted.setdefault(self._places[problem][0], []).append(k)
+        local = [[(self._places[requests[k][0]][1], requests[k][1]) for k in own] for own in wanted.values()]
+        flat = computed(*(source.designs(own) for source, own in zip(wanted, local, strict=True)))
         designs: dict[int, Array] = {}
-        for (source, local, own), answer in zip(asked, flat, strict=True):
-            designs.update(zip(own, source.unpacked(local, answer.ravel()), strict=True))
+        for (source, numbers), own, found in zip(wanted.items(), local, flat, strict=True):
+            designs.update(zip(numbers, source.unpacked(own, found.ravel()), strict=True))
         return [designs[k] for k in range(len(requests))]
 
 
 class _Source:
     """One of the arrays, with the samples that any of its problems uses.
 
-    Attributes
-    ----------
-    samples : LazySamples
-    counts : ndarray of shape (n_problems, n_chunks)
-        Number of samples of each problem in each chunk.
+    ``counts`` has the number of samples of each problem in each chunk.
     """
 
     def __init__(self, array: Any, rows: Sequence[Array | None], dtype: np.dtype) -> None:
@@ -127,19 +112,17 @@ class _Source:
         self.counts = np.array([self._member[a:b].sum(axis=0) for a, b in pairwise(bounds)]).T
         self._known = sent(np.packbits(self._member, axis=1))
 
-    def sums(self, signed: Sequence[Array], typical: Any) -> _AskedSums:
-        """Ask for the sums of each problem's samples minus a typical sample."""
+    def sums(self, signed: Sequence[Array], typical: Any) -> _LazySums:
+        """Return the sums of each problem's samples minus a typical sample, not computed yet."""
         samples = self.samples
         less = typical if samples.as_it_is else None
         if typical is not None and not samples.as_it_is:
             samples.subtract(typical)
-        dense = _Dense(self._member, signed)
-        cells = dense.cells()
+        cells = _cells(self._member, signed)
         if cells is None:
-            both = np.concatenate([part for v in dense for part in (np.abs(v)[None], v[None])])
-            return _AskedSums(samples, both, None, less)
-        codes, table = cells
-        return _AskedSums(samples, codes, table, less)
+            every = _dense(self._member, signed)
+            return _LazySums(samples, np.array([part for own in every for part in (np.abs(own), own)]), None, less)
+        return _LazySums(samples, *cells, less)
 
     def subtract_if_costly(self, typical: Any, mean_square: float) -> None:
         """Subtract a typical sample if a common offset would cost digits."""
@@ -147,15 +130,13 @@ class _Source:
             self.samples.subtract(dask.delayed(np.ndarray.astype)(typical, self.samples.dtype))
 
     def designs(self, requests: Sequence[Request]) -> Any:
-        """Ask for the designs of requests, flattened and concatenated chunk by chunk."""
+        """Return the designs of requests, flattened and concatenated chunk by chunk, not computed yet."""
         lengths = np.array([_width(request) for request in requests]) @ self.counts[[k for k, _ in requests]]
-        asked = sent(list(requests))
-        return self.samples.on_chunks(
-            _designs, (1,), self.samples.dtype, lengths, member=self._known, n_problems=len(self.counts), asked=asked
-        )
+        known = {"member": self._known, "n_problems": len(self.counts), "requests": sent(list(requests))}
+        return self.samples.on_chunks(_designs, (1,), self.samples.dtype, lengths, **known)
 
     def unpacked(self, requests: Sequence[Request], flat: Array) -> list[Array]:
-        """Return each request's design from the answers of all chunks."""
+        """Return each request's design from the results of all chunks."""
         widths = [_width(request) for request in requests]
         counts = self.counts[[number for number, _ in requests]]
         designs = [np.empty((int(own.sum()), width), flat.dtype) for own, width in zip(counts, widths, strict=True)]
@@ -169,8 +150,8 @@ class _Source:
         return designs
 
 
-class _AskedSums:
-    """Sums over samples, asked for but not computed, as a Dask array ``parts``.
+class _LazySums:
+    """Sums over samples as a Dask array ``parts``, not computed yet.
 
     Either for each of the cells that ``factors`` names, samples with the same weight and sign in every problem, whose
     ``table`` has the signed weights; or, if these are too many, for each row of ``factors``.
@@ -198,36 +179,31 @@ class _AskedSums:
         return sums
 
 
-@dataclass(frozen=True)
-class _Dense:
-    """The signed weights of each problem for all used samples, zero for those that are not its own."""
+def _dense(member: Array, signed: Sequence[Array]) -> Iterator[FloatArray]:
+    """Yield the signed weights of each problem for all used samples, zero for those that are not its own."""
+    for number, own in enumerate(signed):
+        dense = np.zeros(len(member))
+        dense[member[:, number]] = own
+        yield dense
 
-    member: Array
-    signed: Sequence[Array]
 
-    def __iter__(self) -> Iterator[FloatArray]:
-        for number, own in enumerate(self.signed):
-            dense = np.zeros(len(self.member))
-            dense[self.member[:, number]] = own
-            yield dense
+def _cells(member: Array, signed: Sequence[Array]) -> tuple[Array, FloatArray] | None:
+    """Return the cell of each sample, and the signed weight of each problem in each cell.
 
-    def cells(self) -> tuple[Array, FloatArray] | None:
-        """Return the cell of each sample, and the signed weight of each problem in each cell.
-
-        None if there are more cells than twice the number of problems.
-        """
-        rng = np.random.default_rng(0)
-        key = np.zeros(len(self.member), np.uint64)
-        for dense in self:
-            factor = rng.integers(2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-            key = (key ^ (key >> np.uint64(29))) * factor + dense.view(np.uint64)
-        _, first, codes = np.unique(key, return_index=True, return_inverse=True)
-        if len(first) > 2 * len(self.signed):
-            return None
-        table = np.array([dense[first] for dense in self])
-        if any(np.any(own[codes] != dense) for own, dense in zip(table, self, strict=True)):
-            return None  # two different columns have the same key
-        return codes.ravel().astype(np.int32), table
+    None if there are more cells than twice the number of problems.
+    """
+    rng = np.random.default_rng(0)
+    key = np.zeros(len(member), np.uint64)
+    for dense in _dense(member, signed):
+        factor = rng.integers(2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        key = (key ^ (key >> np.uint64(29))) * factor + dense.view(np.uint64)
+    _, first, codes = np.unique(key, return_index=True, return_inverse=True)
+    if len(first) > 2 * len(signed):
+        return None
+    table = np.array([dense[first] for dense in _dense(member, signed)])
+    if any(np.any(own[codes] != dense) for own, dense in zip(table, _dense(member, signed), strict=True)):
+        return None  # two different columns have the same key
+    return codes.ravel().astype(np.int32), table
 
 
 def _width(request: Request) -> int:
@@ -255,12 +231,14 @@ def _combined(samples: MemorySamples, where: slice, factors: Array, n_rows: int,
     return total.reshape(1, -1)
 
 
-def _designs(samples: MemorySamples, where: slice, member: Array, n_problems: int, asked: Sequence[Request]) -> Array:
+def _designs(
+    samples: MemorySamples, where: slice, member: Array, n_problems: int, requests: Sequence[Request]
+) -> Array:
     """Return the designs of all requests for the samples of a chunk, flattened."""
     own = np.unpackbits(member[where], axis=1, count=n_problems).astype(bool)
-    numbers = sorted({number for number, _ in asked if own[:, number].any()})
+    numbers = sorted({number for number, _ in requests if own[:, number].any()})
     place = {number: k for k, number in enumerate(numbers)}
-    present = [(k, number, contractions) for k, (number, contractions) in enumerate(asked) if number in place]
+    present = [(k, number, contractions) for k, (number, contractions) in enumerate(requests) if number in place]
     tensors = samples.matrix().reshape(-1, *samples.shape)
     shared = SharedSamples(tensors, [np.flatnonzero(own[:, number]) for number in numbers], samples.dtype)
     orders = [np.argsort(rows) for rows in shared.rows]
@@ -275,8 +253,8 @@ def _designs(samples: MemorySamples, where: slice, member: Array, n_problems: in
         step = max(1, tuning.CHUNK_DESIGNS_BYTES // max(1, 8 * n_rows * widest))
         for some in slices(slice(0, len(members)), step):
             batch = members[some]
-            answers = shared.designs([problem for _, _, problem, _ in batch], [one for *_, one in batch])
-            for (k, slot, problem, _), answer in zip(batch, answers, strict=True):
-                parts[k, slot] = answer[orders[problem]]
+            designs = shared.designs([problem for _, _, problem, _ in batch], [one for *_, one in batch])
+            for (k, slot, problem, _), design in zip(batch, designs, strict=True):
+                parts[k, slot] = design[orders[problem]]
     whole = [np.hstack([parts[k, slot] for slot in range(len(contractions))]).ravel() for k, _, contractions in present]
     return np.concatenate(whole)

@@ -18,22 +18,14 @@ import numpy as np
 
 from ...runtime import Array, over_parts, slices, sum_over_parts, tuning
 from ..contractions import Contraction, best_split
-from .base import Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
+from .base import HalfContraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
 
 
 class MemorySamples(Samples):
-    """Samples in a NumPy array, contracted in chunks.
+    """Samples in a NumPy array of any real dtype, which may be read-only or memory-mapped, contracted in chunks.
 
-    Parameters
-    ----------
-    array : ndarray of shape (n_total, I_1, ..., I_M)
-        Any real dtype; may be read-only or memory-mapped.
-    rows : ndarray of int, optional
-        The samples to use, in this order; all of them by default.
-    dtype : dtype, optional
-        Dtype of the computations; by default the one that holds the samples without loss.
-    pivot : ndarray of shape (I_1, ..., I_M), optional
-        Subtracted from every sample that is read.
+    ``rows`` are the samples to use, in this order (None for all). The ``dtype`` of the computations is by default the
+    one that holds the samples without loss. A ``pivot`` is subtracted from every sample that is read.
     """
 
     def __init__(
@@ -46,12 +38,10 @@ class MemorySamples(Samples):
         self.split = best_split(self.shape)
         self.pivot = pivot
         self._shifted = False  # whether the array in use has had the pivot subtracted
-        self._question: tuple[str, list[Array]] = ("", [])
-        self._answer = np.empty(0, self.dtype)
+        self._last = HalfContraction()
 
     @property
     def in_memory(self) -> bool:
-        """Always true."""
         return True
 
     def __len__(self) -> int:
@@ -88,7 +78,6 @@ class MemorySamples(Samples):
         return np.subtract(part, self.pivot, out=out, casting="same_kind")
 
     def matrix(self) -> Array:
-        """Return the samples as rows of an N x prod(I) matrix; a view if possible."""
         as_it_is = self._rows is None and self._array.dtype == self.dtype and (self.pivot is None or self._shifted)
         if as_it_is:
             return self._array.reshape(len(self), -1)
@@ -100,11 +89,10 @@ class MemorySamples(Samples):
     def for_another_fit(self) -> MemorySamples:
         """Return the same samples for a fit at the same time: it has its own memory of the last contraction."""
         other = shallow_copy(self)
-        other._question, other._answer = ("", []), np.empty(0, self.dtype)
+        other._last = HalfContraction()
         return other
 
     def vary(self, centred: bool) -> bool:
-        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
         return self.differ(next(self.chunks(1))[1][0] if centred else 0.0)
 
     def differ(self, reference: Array | float) -> bool:
@@ -112,11 +100,10 @@ class MemorySamples(Samples):
         return any(bool(np.any(part != reference)) for _, part in self.chunks())
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return the signed mean and the mean squared norm, and decide how the samples are read from now on.
+        """Return the moments, and decide how the samples are read from now on.
 
-        Sums are taken relative to a typical sample, the pivot, so that a large common offset costs no digits. Cast
-        samples are kept as a working copy, unless that is too large, with the pivot subtracted; from others the pivot
-        is subtracted only if their offset would cost digits.
+        Cast samples are kept as a working copy, unless that is too large, with the pivot subtracted; from others the
+        pivot is subtracted only if their offset would cost digits.
         """
         as_it_is = self._rows is None and self._array.dtype == self.dtype
         copy = None if as_it_is or not self._may_copy() else np.empty((len(self), *self.shape), self.dtype)
@@ -164,7 +151,6 @@ class MemorySamples(Samples):
         )
 
     def scores(self, weights: Array) -> Array:
-        """Return ``<W_k, Z_i>`` for dense weights of shape (n_weights, I_1, ..., I_M), as an N x n_weights array."""
         columns = weights.reshape(len(weights), -1).T
         scores = np.empty((len(self), len(weights)), np.result_type(weights, self.dtype))
 
@@ -190,18 +176,14 @@ class MemorySamples(Samples):
         """Return the samples with one half contracted: N rows of q x (tail sizes), or of (head sizes) x q."""
         if not matrices:  # samples of order 1 have no tail: nothing to contract
             return self.matrix()
-        kept = prod(self.shape[self.split :] if half == "head" else self.shape[: self.split])
-        outer, inner = (1, kept) if half == "head" else (kept, 1)
-        return self._remembered(half, matrices, outer, inner)
+        if not self._last.is_of(half, matrices):
+            kept = prod(self.shape[self.split :] if half == "head" else self.shape[: self.split])
+            outer, inner = (1, kept) if half == "head" else (kept, 1)
+            result = self._contract(matrices, self._last.result, outer, inner)
+            self._last = HalfContraction(half, list(matrices), result)
+        return self._last.result
 
-    def _remembered(self, half: str, matrices: Sequence[Array], outer: int, inner: int) -> Array:
-        known, known_matrices = self._question
-        if half != known or not same_matrices(known_matrices, matrices):
-            self._answer = self._contract(matrices, self._answer, outer, inner)
-            self._question = (half, list(matrices))
-        return self._answer
-
-    def _contract(self, matrices: Sequence[Array], memory: Array, outer: int, inner: int) -> Array:
+    def _contract(self, matrices: Sequence[Array], memory: Array | None, outer: int, inner: int) -> Array:
         """Contract the modes between ``outer`` leading and ``inner`` trailing entries, the last mode first.
 
         The result is written to ``memory`` if the size matches: new pages cost as much as the product itself.
@@ -210,7 +192,8 @@ class MemorySamples(Samples):
         sizes = [len(matrix) for matrix in merged]
         columns = prod(matrix.shape[1] for matrix in merged)
         size = len(self) * outer * columns * inner
-        out = (memory if memory.size == size else np.empty(size, self.dtype)).reshape(len(self), -1)
+        reused = memory if memory is not None and memory.size == size else np.empty(size, self.dtype)
+        out = reused.reshape(len(self), -1)
 
         def contract_part(within: slice) -> None:
             for where, part in self.chunks(within=within):
@@ -227,30 +210,19 @@ def _mode_product(tensors: Array, axis: int, matrix: Array, out: Array | None = 
     """Contract one axis (never the first) with the rows of ``matrix``."""
     shape = tensors.shape
     lo, hi, columns = prod(shape[:axis]), prod(shape[axis + 1 :]), matrix.shape[1]
+    if out is not None:
+        out = out.reshape((lo, columns) if hi == 1 else (lo, columns, hi))
     if hi == 1:
-        out = np.matmul(tensors.reshape(lo, -1), matrix, out=_viewed(out, (lo, columns)))
+        out = np.matmul(tensors.reshape(lo, -1), matrix, out=out)
     else:
-        out = np.matmul(matrix.T, tensors.reshape(lo, shape[axis], hi), out=_viewed(out, (lo, columns, hi)))
+        out = np.matmul(matrix.T, tensors.reshape(lo, shape[axis], hi), out=out)
     return out.reshape(*shape[:axis], columns, *shape[axis + 1 :])
-
-
-def _viewed(array: Array | None, shape: tuple[int, ...]) -> Array | None:
-    return None if array is None else array.reshape(shape)
 
 
 def contract_around(partial: Array, size: int, kernel: Array) -> Array:
     """Contract the entries before and after one axis: ``out[n, i, r] = sum_lt partial[n, l, i, t] kernel[l, t, r]``.
 
-    Parameters
-    ----------
-    partial : ndarray with N * L * size * T entries
-    size : int
-        Length of the remaining axis.
-    kernel : ndarray of shape (L, T, r)
-
-    Returns
-    -------
-    ndarray of shape (N, size * r)
+    The remaining axis has length ``size``, and the result the shape (N, size * r).
     """
     lead, trail, columns = kernel.shape
     kernel = kernel.astype(partial.dtype, copy=False)
@@ -295,11 +267,6 @@ def merge_small(matrices: list[Array]) -> list[Array]:
     if prod(matrix.shape[1] for matrix in matrices) > tuning.KRONECKER_COLUMNS:
         return matrices
     return [reduce(np.kron, matrices)]
-
-
-def same_matrices(kept: Sequence[Array], asked: Sequence[Array]) -> bool:
-    """Return whether two sequences of matrices are equal."""
-    return len(kept) == len(asked) and all(np.array_equal(a, b) for a, b in zip(kept, asked, strict=True))
 
 
 def _is_mapped(array: Array) -> bool:

@@ -20,6 +20,7 @@ from ...runtime import (
     available_bytes,
     beside,
     cast,
+    client_in_use,
     dtype_of,
     has_float64,
     is_foreign,
@@ -35,56 +36,24 @@ from .memory import MemorySamples
 
 @dataclass(frozen=True)
 class Reading:
-    """The samples of a binary problem and how its first pass reads them.
+    """The samples of a binary problem and how its first pass reads them."""
 
-    Attributes
-    ----------
-    rows : ndarray of int or None
-        The samples, in ascending order; None for all of them.
-    weights, signs : ndarray of shape (n_rows,)
-        Weights that sum to one, and labels.
-    centred : bool
-        Whether moments are those about the mean.
-    tol : float
-        Tolerance of the fit, which the dtype of the computations depends on.
-    view_scales : mapping of str to (float or None), or None
-        The factors of several views; see `tensormargin.fitting.samples.views`.
-    """
-
-    rows: Array | None
-    weights: Array
+    rows: Array | None  # in ascending order; None for all
+    weights: Array  # which sum to one
     signs: Array
-    centred: bool
-    tol: float
-    view_scales: Mapping[str, float | None] | None = None
+    centred: bool  # whether moments are those about the mean
+    tol: float  # of the fit, which the dtype of the computations depends on
+    view_scales: Mapping[str, float | None] | None = None  # factors of several views; None for one that scales to unit
 
 
 class SampleArray(ABC):
-    """The array of all samples, and what its library means for a fit.
+    """The array ``X`` of all samples, and what its library means for a fit."""
 
-    Attributes
-    ----------
-    X : array of shape (n_samples, I_1, ..., I_M)
-    sample_shape : tuple of int
-    dtype : dtype
-        NumPy dtype of the entries.
-    in_memory : bool
-        Whether the samples are in host memory, so that several fits can read them at the same time.
-    fits_in_batches : bool
-        Whether many fits run in lockstep rather than one after the other.
-    is_lazy : bool
-        Whether the samples are in a Dask array, so that reading them costs more than anything else.
-    has_views : bool
-        Whether samples have several views.
-    has_float64, on_processor : bool
-        Whether the device of the samples supports float64, and whether it is the CPU.
-    """
-
-    in_memory: bool = False
-    fits_in_batches: bool = False
-    is_lazy: bool = False
+    in_memory: bool = False  # in host memory, so that several fits can read it at the same time
+    fits_in_batches: bool = False  # many fits run in lockstep rather than one after the other
+    is_lazy: bool = False  # in a Dask array, so that reading it costs more than anything else
     has_views: bool = False
-    has_float64: bool = True
+    has_float64: bool = True  # on its device
     on_processor: bool = True
 
     def __init__(self, X: Any) -> None:
@@ -135,8 +104,8 @@ class SampleArray(ABC):
             samples = self.samples(reading.rows, dtype)
             with np.errstate(over="ignore", invalid="ignore"):
                 moments = samples.first_pass(reading.weights, reading.signs, reading.centred)
-            told_in = samples.dtype if len(dtypes) > 1 else own  # float32 samples must fit float32
-            if in_range(moments, told_in, len(samples)):
+            checked_in = samples.dtype if len(dtypes) > 1 else own  # float32 samples must fit float32
+            if in_range(moments, checked_in, len(samples)):
                 break
         else:
             reject_out_of_range(samples, moments, reading.centred, own.name)
@@ -149,12 +118,12 @@ class SampleArray(ABC):
         """
         return self.samples().scores(coef) + intercept
 
-    def answer(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
+    def apply_method(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
         """Return the result of a fitted model's method for the samples: ``compute()``, or its lazy equivalent."""
         return compute()
 
     @abstractmethod
-    def chunks_here(self) -> Iterator[tuple[slice, Array]]:
+    def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
         """Yield (positions, samples) as NumPy arrays, with one chunk in memory at a time."""
 
     def fits_at_once(self, n_jobs: int | None, n_fits: int) -> int:
@@ -182,11 +151,9 @@ class MemoryArray(SampleArray):
         super().__init__(X if X.flags.c_contiguous else np.ascontiguousarray(X))
 
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> MemorySamples:
-        """Return the samples of these rows, or all of them."""
         return MemorySamples(self.X, rows, dtype)
 
-    def chunks_here(self) -> Iterator[tuple[slice, Array]]:
-        """Yield (positions, samples)."""
+    def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
         return self.samples().chunks()
 
     def reject_not_finite(self, estimator: Any) -> None:
@@ -209,17 +176,14 @@ class DeviceArray(SampleArray):
         return [np.dtype(np.float64) if self.is_small else working_dtype(self.dtype)]
 
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> DeviceSamples:
-        """Return the samples of these rows, or all of them."""
         return DeviceSamples(self.X, rows, dtype)
 
     def scores(self, coef: Any, intercept: Any, missing: Any = None) -> Any:
-        """Return ``<W_k, Z_i> + b_k`` on the device."""
         dtype = np.result_type(dtype_of(coef), working_dtype(self.dtype))  # may differ from the dtype of the fit
         return self.samples(dtype=dtype).on_device_scores(cast(coef, dtype)) + intercept
 
-    def chunks_here(self) -> Iterator[tuple[slice, Array]]:
-        """Return an iterator over (positions, samples) as NumPy arrays."""
-        return self.samples().chunks_here()
+    def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
+        return self.samples().numpy_chunks()
 
     def kept(self, array: Any) -> Any:
         """Return a fitted array in the library and on the device of the samples."""
@@ -233,13 +197,11 @@ class LazyArray(SampleArray):
     is_lazy: bool = True
 
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> Samples:
-        """Return the samples of these rows, or all of them."""
         from .lazy import LazySamples
 
         return LazySamples.of(self.X, rows, dtype)
 
-    def chunks_here(self) -> Iterator[tuple[slice, Array]]:
-        """Yield (positions, samples), computed chunk by chunk."""
+    def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
         ends = np.cumsum(self.X.chunks[0]).tolist()
         for number, end in enumerate(ends):
             yield slice(end - self.X.chunks[0][number], end), np.asarray(self.X.blocks[number])
@@ -251,7 +213,7 @@ class LazyArray(SampleArray):
             raise ValueError(f"{NOT_FINITE}{where}")
         super().reject_not_finite(estimator)
 
-    def answer(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
+    def apply_method(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
         """Return a Dask array that will hold the method's results; nothing is computed yet."""
         from dask.delayed import delayed
 
@@ -295,19 +257,19 @@ def loaded_if_small(X: Any, finite: bool = False) -> Any:
     lazy = [array for array in (X.values() if isinstance(X, Views) else [X]) if is_lazy(array)]
     if not lazy:
         return X
-    from .lazy import in_chunks_here, on_cluster_now
+    from .lazy import loaded
 
     most = tuning.LOADED_SHARE * available_bytes()
-    if on_cluster_now():
+    if client_in_use() is not None:
         most = min(most, tuning.LOADED_FROM_CLUSTER_BYTES)
     if sum(array.nbytes for array in lazy) > most:
         return X
     if isinstance(X, Views):
-        return X.replaced({name: in_chunks_here(array) if is_lazy(array) else array for name, array in X.items()})
-    loaded = in_chunks_here(X)
+        return X.replaced({name: loaded(array) if is_lazy(array) else array for name, array in X.items()})
+    array = loaded(X)
     if finite:
-        reject_not_finite(loaded)
-    return loaded
+        reject_not_finite(array)
+    return array
 
 
 def labels_at(classes: Any, codes: Any) -> Any:

@@ -24,23 +24,14 @@ from .storage import Reading, SampleArray, sample_array
 class View:
     """The samples of one view.
 
-    Attributes
-    ----------
-    samples : Samples
-        Those that have the view.
-    factor : float
-        What they are multiplied by.
-    present : ndarray of int or None
-        Their rows among all samples, in ascending order; None if none is missing.
-    weights : ndarray or None
-        The weights of all samples if the view is centred. Then those that lack it have the weighted mean of the others,
-        which is zero after centring, and otherwise zero.
+    If the view is centred, samples that lack it have the weighted mean of the others, which is zero after centring, and
+    otherwise zero.
     """
 
-    samples: Samples
-    factor: float
-    present: Array | None
-    weights: Array | None
+    samples: Samples  # those that have the view
+    factor: float  # what they are multiplied by
+    present: Array | None  # their rows among all samples, in ascending order; None if none is missing
+    weights: Array | None  # of all samples if the view is centred
 
     @property
     def shares(self) -> FloatArray | None:
@@ -102,7 +93,6 @@ class ViewSamples(Samples):
 
     @property
     def in_memory(self) -> bool:
-        """Whether all views are in host memory."""
         return all(view.samples.in_memory for view in self.views)
 
     def matrix(self) -> Array:
@@ -111,7 +101,6 @@ class ViewSamples(Samples):
         return np.hstack([piece.to_numpy() for piece in pieces])
 
     def take(self, rows: Array) -> ViewSamples:
-        """Return a subset of the samples."""
         return ViewSamples([view.take(rows) for view in self.views], len(rows))
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
@@ -119,11 +108,9 @@ class ViewSamples(Samples):
         raise NotImplementedError
 
     def vary(self, centred: bool) -> bool:
-        """Return whether any sample differs from the first one (from zero if not ``centred``)."""
         return any(view.samples.vary(centred) for view in self.views)
 
     def scores(self, weights: Array) -> Array:
-        """Return ``<W_k, Z_i>`` for flattened weights of all views, as an N x n_weights array."""
         return reduce(np.add, (scores for _, scores in self._scores(weights)))
 
     def _scores(self, weights: Array) -> Iterator[tuple[View, Array]]:
@@ -150,7 +137,6 @@ class ViewSamples(Samples):
         return ViewFacts(factors, means, shares_of_variance(scores, weights))
 
     def design(self, contraction: Any) -> Array | Design:
-        """Return the design of a block."""
         assert isinstance(contraction, SideBySide)
         return self.side_by_side(contraction.parts)
 
@@ -159,7 +145,7 @@ class ViewSamples(Samples):
         pieces, whole = [], False
         for view, same in groupby(contractions, key=lambda part: part.view):
             own = [part.contraction for part in same]
-            whole = whole or _is_whole(own[0])
+            whole = whole or (isinstance(own[0], Contraction) and own[0].is_whole)
             pieces.append(self._piece(view, own))
         stacked = Stacked(pieces)
         return stacked if whole and prod(stacked.shape) > tuning.SMALL_SAMPLES else stacked.to_numpy()
@@ -185,18 +171,8 @@ class ViewSamples(Samples):
         return self._columns[number][1]
 
 
-def _is_whole(contraction: Contraction | Direction) -> bool:
-    return isinstance(contraction, Contraction) and contraction.is_whole
-
-
 class ViewArray(SampleArray):
-    """Several arrays of samples.
-
-    Attributes
-    ----------
-    arrays : dict of str to SampleArray
-    sample_shape : dict of str to tuple of int
-    """
+    """Several arrays of samples; shapes and dtypes are by name."""
 
     has_views: bool = True
     sample_shape: Shapes  # type: ignore[assignment]
@@ -218,12 +194,10 @@ class ViewArray(SampleArray):
 
     @property
     def sample_shapes(self) -> list[tuple[int, ...]]:
-        """The shape of each view of a sample."""
         return list(self.sample_shape.values())
 
     @property
     def result_dtype(self) -> np.dtype:
-        """Dtype of what is fitted to all views together."""
         return np.result_type(*(array.result_dtype for array in self.arrays.values()))
 
     def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> Samples:
@@ -285,7 +259,7 @@ class ViewArray(SampleArray):
             known = [sample_array(rows_of(array.X, there)).scores(coef[name], 0.0)] if len(there) else []
             yield name, rows_of(xp.concat([*known, lacking], axis=0), np.argsort(np.concatenate([there, gone])))
 
-    def answer(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
+    def apply_method(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
         """Return the result of a fitted model's method: ``compute()``, or a Dask array if all views are lazy."""
         if not all(array.is_lazy for array in self.arrays.values()):
             return compute()
@@ -312,7 +286,7 @@ class ViewArray(SampleArray):
             meta=one[:0],
         )
 
-    def chunks_here(self) -> Iterator[tuple[slice, Any]]:
+    def numpy_chunks(self) -> Iterator[tuple[slice, Any]]:
         """Yield (positions, Views) with NumPy arrays, some samples at a time."""
         step = max(1, tuning.CHUNK_BYTES * len(self) // max(1, self.X.nbytes))
         for where in slices(slice(0, len(self)), step):
