@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..runtime import beside, is_foreign, to_host
+from ..runtime import as_like, is_foreign, to_host
 
 Model = TypeVar("Model", bound=BaseEstimator)
 
@@ -36,18 +36,18 @@ def to_device(estimator: Model, like: Any = None) -> Model:
     like = np.empty(0) if like is None else like
     for name, value in vars(estimator).items():
         by_view = name in ("coef_", "weight_", "mean_scores_") and isinstance(value, dict)
-        moved = {key: _beside(one, like) for key, one in value.items()} if by_view else _beside(value, like)
+        moved = {key: _as_like(one, like) for key, one in value.items()} if by_view else _as_like(value, like)
         setattr(there, name, moved)
     return there
 
 
-def _beside(value: Any, like: Any) -> Any:
+def _as_like(value: Any, like: Any) -> Any:
     if isinstance(value, BaseEstimator):
         return to_device(value, like)
     if type(value) in (list, tuple):  # the steps of a pipeline, weights of several problems
-        return type(value)(_beside(part, like) for part in value)
+        return type(value)(_as_like(part, like) for part in value)
     if is_foreign(value):
-        return beside(to_host(value), like)
+        return as_like(to_host(value), like)
     if isinstance(value, np.ndarray) and is_foreign(like) and value.dtype.kind in "biuf":
-        return beside(value, like)
+        return as_like(value, like)
     return value

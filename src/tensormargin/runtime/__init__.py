@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .array_api import as_array as as_array, beside as beside, cast as cast, detached as detached
+    from .array_api import as_array as as_array, as_like as as_like, cast as cast, detached as detached
     from .array_api import device_of as device_of, dtype_of as dtype_of, free_bytes as free_bytes
     from .array_api import has_float64 as has_float64, inverses as inverses, is_foreign as is_foreign
     from .array_api import is_lazy as is_lazy, like as like, namespace as namespace, on_cpu as on_cpu

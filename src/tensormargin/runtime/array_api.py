@@ -106,7 +106,7 @@ def as_array(X: Any) -> Any:
     return X if is_lazy(X) or is_foreign(X) else np.asarray(X)
 
 
-def beside(array: Any, X: Any, dtype: Any = None) -> Any:
+def as_like(array: Any, X: Any, dtype: Any = None) -> Any:
     """Return an array of any library in the library and on the device of X, cast to ``dtype`` if given."""
     if dtype is None and dtype_of(array) == np.float64 and not has_float64(X):
         dtype = np.float32

@@ -17,8 +17,8 @@ from joblib import effective_n_jobs
 from ...data import NOT_FINITE, Views, reject_not_finite, where_not_finite
 from ...runtime import (
     Array,
+    as_like,
     available_bytes,
-    beside,
     cast,
     client_in_use,
     dtype_of,
@@ -187,7 +187,7 @@ class DeviceArray(SampleArray):
 
     def kept(self, array: Any) -> Any:
         """Return a fitted array in the library and on the device of the samples."""
-        return beside(array, self.X) if isinstance(array, np.ndarray) else array
+        return as_like(array, self.X) if isinstance(array, np.ndarray) else array
 
 
 class LazyArray(SampleArray):
@@ -275,4 +275,4 @@ def loaded_if_small(X: Any, finite: bool = False) -> Any:
 def labels_at(classes: Any, codes: Any) -> Any:
     """Return the labels with these indices, in the library of the indices; text stays in NumPy."""
     labels = to_host(classes)[to_host(codes)]
-    return beside(labels, codes) if is_foreign(codes) and labels.dtype.kind in "biuf" else labels
+    return as_like(labels, codes) if is_foreign(codes) and labels.dtype.kind in "biuf" else labels

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from ...data import NEEDS, NO_METADATA, Metadata, names_of
-from ...runtime import Array, FloatArray, as_array, beside, cast, join_with_and, like, namespace, to_host
+from ...runtime import Array, FloatArray, as_array, as_like, cast, join_with_and, like, namespace, to_host
 from ._base import KeepsTensors
 from ._passes import chunked, floating, mapped, parts, reduced, widest
 
@@ -211,7 +211,7 @@ class Deconfound(KeepsTensors):
         """Return samples without what their rows explain; ``positions`` are those of the samples among the rows."""
         xp, dtype = namespace(X), floating(X)
         out = cast(X, dtype, copy=True)
-        coef = beside(self.coef_, X, dtype)
+        coef = as_like(self.coef_, X, dtype)
         flat = xp.reshape(coef, (coef.shape[0], -1))
         for where in parts(X):
             effect = like(rows[positions[where]], X, dtype) @ flat

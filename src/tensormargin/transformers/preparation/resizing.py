@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...data import NO_METADATA, Axes, Metadata, format_shape
-from ...runtime import Array, as_array, beside, cast, namespace
+from ...runtime import Array, as_array, as_like, cast, namespace
 from ._base import KeepsTensors, check_sizes
 from ._passes import floating
 
@@ -53,7 +53,7 @@ def apply_matrices(array: Any, matrices: Sequence[Any], axes: int | Sequence[int
     axes = range(axes, axes + len(matrices)) if isinstance(axes, int) else axes
     changed = cast(array, dtype)
     for axis, matrix in zip(axes, matrices, strict=True):
-        changed = xp.moveaxis(xp.tensordot(beside(matrix, array, dtype), changed, axes=((1,), (axis,))), 0, axis)
+        changed = xp.moveaxis(xp.tensordot(as_like(matrix, array, dtype), changed, axes=((1,), (axis,))), 0, axis)
     return xp.reshape(xp.reshape(changed, (-1,)), changed.shape)  # in C order
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...data import NO_METADATA, Metadata
-from ...runtime import Array, as_array, beside, cast, device_of, like, namespace
+from ...runtime import Array, as_array, as_like, cast, device_of, like, namespace
 from ._base import CanBeUndone
 from ._passes import by_chunk, chunked, floating, mapped, parts, reduced, statistics, widest
 
@@ -99,9 +99,9 @@ class TensorScaler(CanBeUndone):
         dtype = floating(X)
         out = cast(X, dtype, copy=True)  # the only copy
         if self.with_mean:
-            out -= beside(mean, X, dtype)
+            out -= as_like(mean, X, dtype)
         if self.with_std:
-            out /= beside(scale, X, dtype)
+            out /= as_like(scale, X, dtype)
         return out
 
     def _standardise_by_group(self, X: Any, codes: Array, spreads: Mapping[int, Spread]) -> Any:
@@ -132,15 +132,15 @@ class TensorScaler(CanBeUndone):
         dtype = floating(X)
         out = cast(X, dtype, copy=True)
         if self.with_std:
-            out *= beside(self.scale_, X, dtype)
+            out *= as_like(self.scale_, X, dtype)
         if self.with_mean:
-            out += beside(self.mean_, X, dtype)
+            out += as_like(self.mean_, X, dtype)
         return out
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight on the original samples; unchanged if ``by_group``, which has no common scale."""
         weight = as_array(weight)
-        return weight / beside(self.scale_, weight) if self.with_std and not self.by_group else weight
+        return weight / as_like(self.scale_, weight) if self.with_std and not self.by_group else weight
 
     def words(self) -> str:
         """Return a description of the scaling."""

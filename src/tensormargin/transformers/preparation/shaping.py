@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...data import NO_METADATA, Axes, Metadata, as_mask, format_shape, is_masker
-from ...runtime import Array, as_array, beside, cast, device_of, dtype_of, like, namespace, to_host
+from ...runtime import Array, as_array, as_like, cast, device_of, dtype_of, like, namespace, to_host
 from ._base import CanBeUndone, KeepsTensors, check_sizes
 from ._passes import floating, reduced, widest
 
@@ -167,7 +167,7 @@ class SetsToZero(KeepsTensors):
     mask_: Any
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
-        return namespace(X).where(beside(self.mask_, X), X, like(0, X, dtype_of(X)))
+        return namespace(X).where(as_like(self.mask_, X), X, like(0, X, dtype_of(X)))
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight, set to zero outside the mask."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...data import NO_METADATA, Metadata
-from ...runtime import Array, FloatArray, beside, cast, computed, like, namespace, to_host
+from ...runtime import Array, FloatArray, as_like, cast, computed, like, namespace, to_host
 from ..preparation._passes import floating, statistics, widest
 from ..preparation.scaling import TensorScaler
 from ..preparation.shaping import SetsToZero
@@ -56,7 +56,7 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
         found = _f_statistics(X, codes)
         mask = np.zeros(found.size, bool)
         mask[np.argsort(-found.ravel(), kind="stable")[: ceil(self.share * mask.size)]] = True
-        self.f_, self.mask_ = beside(found, X), beside(mask.reshape(found.shape), X)
+        self.f_, self.mask_ = as_like(found, X), as_like(mask.reshape(found.shape), X)
         return tuple(int(size) for size in X.shape[1:])
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data import Axes, Axis, Metadata
-from ...runtime import Array, FloatArray, beside
+from ...runtime import Array, FloatArray, as_like
 from ..preparation._passes import reduced
 from .bands import Band, band_axis, checked_bands
 from .base import Representation, added, as_double
@@ -101,7 +101,7 @@ class BandPower(Representation):
         frequencies = np.linspace(0.0, self._segment // 2 * self._rate / self._segment, self._segment // 2 + 1)
         listed = _log_spaced(frequencies, checked_count(self.bands, "bands")) if counted else listed
         self.bands_ = [(band.name, band.low, band.high) for band in listed]
-        self._weights = beside(_averaging(frequencies, listed, self._segment / self._rate), X)
+        self._weights = as_like(_averaging(frequencies, listed, self._segment / self._rate), X)
         self.floor_ = self._learned_floor(X)
         middle = (len(listed),) if windows == 1 else (len(listed), windows)
         shape = tuple(int(one) for one in X.shape[1:])

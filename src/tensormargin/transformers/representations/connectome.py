@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data import Axes, Axis, Metadata
-from ...runtime import Array, FloatArray, beside
+from ...runtime import Array, FloatArray, as_like
 from ..preparation._passes import reduced
 from .base import Representation, as_double
 from .covariances import pair_axis
@@ -74,7 +74,7 @@ class Connectome(Representation):
         self.reference_ = None
         if self.tangent:
             (matrices,) = reduced(X, self._correlations_of, lambda one, other: (np.concatenate([one[0], other[0]]),))
-            self.reference_ = beside(riemannian_mean(matrices), X)
+            self.reference_ = as_like(riemannian_mean(matrices), X)
         return (pairs,) if self.vectorize else (self.n_regions_, self.n_regions_)
 
     def _regions(self, shape: tuple[int, ...]) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ...data import NOT_FINITE, Axes, Axis, Metadata
-from ...runtime import Array, FloatArray, beside, computed, is_lazy, rows_of, to_host
+from ...runtime import Array, FloatArray, as_like, computed, is_lazy, rows_of, to_host
 from .base import Representation, as_double
 from .parameters import checked_choice, checked_count
 
@@ -105,9 +105,9 @@ class Convolutions(Representation):
         shape = len(self.kernels_), len(self.dilations_)
         thresholds = max(1, most // shape[1])
         self._starts, self._channels = self._chosen_channels(prod(others), n_combinations, rng)
-        self.biases_ = beside(self._learned_biases(X, thresholds, rng), X)
+        self.biases_ = as_like(self._learned_biases(X, thresholds, rng), X)
         for name in ("kernels_", "dilations_", "_starts", "_channels"):
-            setattr(self, name, beside(getattr(self, name), X))
+            setattr(self, name, as_like(getattr(self, name), X))
         modes = (*in_front, *shape, thresholds)
         return (prod(modes),) if self.vectorize else modes
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...data import Axes, Axis, Metadata
-from ...runtime import Array, FloatArray, beside, to_host
+from ...runtime import Array, FloatArray, as_like, to_host
 from ..preparation._passes import reduced
 from .bands import Band, band_axis, checked_bands
 from .base import Representation, added, as_double
@@ -120,7 +120,7 @@ class Covariances(Representation):
         floor = _floor(float(np.mean(np.trace(covariances, axis1=-2, axis2=-1))) / covariances.shape[-1])
         covariances = _positive(covariances, floor)
         means = np.stack([riemannian_mean(covariances[:, k]) for k in range(covariances.shape[1])])
-        return floor, beside(means, X)
+        return floor, as_like(means, X)
 
     def _level(self, part: Any) -> tuple[float, int]:
         """Return the sum of the mean variances, and their number."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...data import Axes, Metadata, Views
-from ...runtime import Array, FloatArray, beside, is_lazy, like, to_host
+from ...runtime import Array, FloatArray, as_like, is_lazy, like, to_host
 from ..preparation._passes import floating, mapped, reduced
 from .base import Representation, added, as_double
 from .parameters import checked_choice, checked_count, checked_number
@@ -100,7 +100,7 @@ class Impute(Representation):
         self.n_iter_ = 1
         if self.method == "low-rank":
             mean = self._fit_components(X, mean, min(rank, prod(shape)))
-        self.mean_ = beside(mean, X)
+        self.mean_ = as_like(mean, X)
         # Shapes by name are those of views, which no other transformer of one array makes.
         return {"samples": shape, "missing": shape} if self.mask else shape  # type: ignore[return-value]
 
@@ -119,7 +119,7 @@ class Impute(Representation):
             model = _maximised(reduced(X, partial(_expected, model=model, mean=mean), added), model, variance)
             if abs(before - model.noise) <= self.tol * before:
                 break
-        self.components_, self.noise_ = beside(model.loadings.T.reshape(rank, *shape), X), model.noise
+        self.components_, self.noise_ = as_like(model.loadings.T.reshape(rank, *shape), X), model.noise
         return (mean + model.offset).reshape(shape)
 
     def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data import NO_METADATA, Axes, Axis, Metadata
-from ...runtime import Array, FloatArray, as_array, beside, cast, computed, join_with_and, like, namespace, to_host
+from ...runtime import Array, FloatArray, as_array, as_like, cast, computed, join_with_and, like, namespace, to_host
 from ..preparation._base import KeepsTensors
 from ..preparation._passes import reduced, statistics, widest
 from ..preparation.resizing import apply_matrices
@@ -338,7 +338,7 @@ class Whiten(MapsModes):
         check_shrinkage(self.shrinkage)
         found = mode_moments(X, modes[0])
         covariance = shrunk(found.covariance, found.number, found.fourth, self.shrinkage)
-        self.covariance_ = beside(covariance, X)
+        self.covariance_ = as_like(covariance, X)
         return [matrix_power(covariance, -0.5)]
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
@@ -402,7 +402,7 @@ class Project(MapsModes):
         values, rows = np.maximum(values[::-1], 0.0), vectors.T[::-1]
         signs = np.sign(rows[np.arange(size), np.argmax(np.abs(rows), axis=1)])
         total = float(values.sum())
-        self.explained_variance_ratio_ = beside(values[:count] / (total if total > 0 else 1.0), X)
+        self.explained_variance_ratio_ = as_like(values[:count] / (total if total > 0 else 1.0), X)
         return [(rows * signs[:, None])[:count]]
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...data import Metadata
-from ...runtime import Array, FloatArray, as_array, beside, namespace
+from ...runtime import Array, FloatArray, as_array, as_like, namespace
 from ..preparation.resizing import apply_matrices
 from ..preparation.scaling import TensorScaler
 from .base import Representation, as_double
@@ -75,7 +75,7 @@ class Spectra(Representation):
         mode = self._mode(self.mode, X.ndim - 1)
         self._axis = mode + 1
         matrix = self._filter(int(X.shape[mode + 1]))
-        self._matrix = None if matrix is None else beside(matrix, X)
+        self._matrix = None if matrix is None else as_like(matrix, X)
         self.reference_ = None
         if self.scatter == "msc":
             mean = TensorScaler(mode, with_std=False).fit(X).mean_
