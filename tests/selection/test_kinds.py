@@ -40,7 +40,7 @@ from tensormargin.selection.candidates import select_candidate
 from tensormargin.selection.grid import candidates, default_of, side_by_side
 from tensormargin.selection.kinds import WAYS, alternatives, views_of
 from tensormargin.transformers import Crop, Recipe, shared
-from tensormargin.transformers.preparation.sharing import Sharing
+from tensormargin.transformers.representations.base import Sharing
 
 SHAPES = (
     *((1,), (2,), (8,), (9,), (12,), (13,)),

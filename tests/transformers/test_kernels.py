@@ -41,10 +41,16 @@ from tensormargin.evaluation.contenders import contender
 from tensormargin.io import SampleSet, read_facts
 from tensormargin.report import model_page, render, statements
 from tensormargin.runtime import to_host
-from tensormargin.transformers.kernels.components import ComponentKernel, balanced, with_unique_signs
-from tensormargin.transformers.kernels.dusk import cp_factors
-from tensormargin.transformers.kernels.grassmann import Grassmann, right_subspaces
-from tensormargin.transformers.kernels.tt_mmk import chains, tensor_trains
+from tensormargin.transformers.kernels.tensor_kernels import (
+    ComponentKernel,
+    Grassmann,
+    balanced,
+    chains,
+    cp_factors,
+    right_subspaces,
+    tensor_trains,
+    with_unique_signs,
+)
 
 NAMED = ("rbf", "linear", "grassmann", "dusk", "tt-mmk")
 SHAPES = [(5,), (5, 4), (4, 3, 5), (3, 2, 4, 2)]

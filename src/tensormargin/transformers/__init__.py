@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .kernels.base import Kernel as Kernel
+    from .kernels.kernels import Kernel as Kernel
     from .kernels.transformer import KERNELS as KERNELS, TensorKernel as TensorKernel
     from .preparation._base import KeepsTensors as KeepsTensors, checked_mode as checked_mode
     from .preparation._base import takes_nan as takes_nan, takes_ragged as takes_ragged
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .preparation.scaling import TensorScaler as TensorScaler
     from .preparation.shaping import Crop as Crop, Mask as Mask, MoveMode as MoveMode, SetsToZero as SetsToZero
     from .preparation.shaping import Tensorize as Tensorize
-    from .preparation.sharing import shared as shared
     from .preparation.steps import axes_through as axes_through, describe_step as describe_step
     from .preparation.steps import fit_transformed as fit_transformed, flat_steps as flat_steps
     from .preparation.steps import is_masker as is_masker, is_sampler as is_sampler, kind_names as kind_names
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from .preparation.union import Composite as Composite, TensorUnion as TensorUnion
     from .preparation.union import ViewTransformer as ViewTransformer
     from .representations.anova import AnovaMask as AnovaMask
+    from .representations.base import shared as shared
     from .representations.band_power import BandPower as BandPower
     from .representations.connectome import Connectome as Connectome
     from .representations.convolutions import Convolutions as Convolutions

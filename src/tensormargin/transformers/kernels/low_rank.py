@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, eigh, eigvalsh, lapack, solve_triangular
 
 from ...runtime import Array, FloatArray, tuning
-from .base import Kernel
+from .kernels import Kernel
 
 _CANDIDATES = 128  # pivots looked at together, so that columns are updated by matrix products
 _NEAR_LARGEST = 0.5  # of the largest residual: pivots of a block are at least that large

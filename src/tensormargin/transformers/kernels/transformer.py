@@ -17,9 +17,7 @@ from ...fitting import working_dtype
 from ...runtime import Array, FloatArray, computed, dtype_of, has_float64, is_lazy, like, rows_of, to_host, tuning
 from ..preparation._base import KeepsTensors
 from ..preparation.scaling import TensorScaler
-from .base import Kernel
-from .dusk import DuSK
-from .grassmann import Grassmann
+from .kernels import RBF, Function, Kernel, Linear, Precomputed
 from .low_rank import (
     LANDMARKS,
     Root,
@@ -32,8 +30,7 @@ from .low_rank import (
     projection,
     row_blocks,
 )
-from .tt_mmk import TTMMK
-from .vectors import RBF, Function, Linear, Precomputed
+from .tensor_kernels import TTMMK, DuSK, Grassmann
 
 _LARGEST = 1e150  # entry whose square is finite
 
@@ -294,11 +291,9 @@ class TensorKernel(KeepsTensors):
 
     @property
     def makes_features(self) -> bool:
-        """Whether the transformed samples are features, which no map can show."""
         return True
 
     def words(self) -> str:
-        """Return a description of the kernel and its features."""
         name = self._name()
         if not hasattr(self, "approximation_error_"):
             return f"samples were replaced by features of the {name}"
@@ -310,7 +305,6 @@ class TensorKernel(KeepsTensors):
         )
 
     def brief(self) -> str:
-        """Return the kernel in a few words."""
         return self._name()
 
     def _name(self) -> str:

@@ -100,7 +100,6 @@ class Deconfound(KeepsTensors):
 
     @property
     def needed_metadata(self) -> set[str]:
-        """Confounds."""
         return {"confounds"}
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
@@ -223,7 +222,6 @@ class Deconfound(KeepsTensors):
         return as_array(weight)
 
     def words(self) -> str:
-        """Return a description of what was removed."""
         names = ["confounds"] if self.confounds is None else self.confounds
         names = getattr(self, "names_", [names] if isinstance(names, str) else list(names))
         verb = "explains" if len(names) == 1 and names != ["confounds"] else "explain"
@@ -231,7 +229,6 @@ class Deconfound(KeepsTensors):
         return f"what {join_with_and(names)} {verb} linearly was removed from every entry{share}"
 
     def brief(self) -> str:
-        """Return the confounds in a few words."""
         return f"without {self.words().partition(' linearly')[0]}"
 
 

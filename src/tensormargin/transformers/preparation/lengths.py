@@ -208,7 +208,6 @@ class EqualLength(KeepsTensors):
         return tags
 
     def words(self) -> str:
-        """Return a description of the resampling or padding."""
         length = f"length {getattr(self, 'length_', self.length)}"
         if not hasattr(self, "length_") and self.length is None:
             length = f"the {'median' if self.method == 'resample' else 'largest'} length of the training samples"

@@ -95,7 +95,6 @@ class Resize(KeepsTensors):
         return apply_matrices(X, self.matrices_, 1)
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight on the original samples with the same scores as ``weight`` on the resized ones."""
         return apply_matrices(as_array(weight), [matrix.T for matrix in self.matrices_], 0)
 
     def _axes_out(self, axes: Axes) -> Axes:
@@ -103,5 +102,4 @@ class Resize(KeepsTensors):
         return tuple(axis.at(resized_places(*pair)) for axis, pair in zip(axes, sizes, strict=True))
 
     def words(self) -> str:
-        """Return a description of the resizing."""
         return f"samples were resized to {format_shape(self.shape)}"

@@ -123,7 +123,6 @@ class TensorScaler(CanBeUndone):
         return {"groups"} if self.by_group else set()
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return the samples with the scaling undone."""
         if self.by_group:
             raise ValueError("scaling by group has no one inverse: every group was scaled by numbers of its own")
         return super().inverse_transform(X)
@@ -143,14 +142,12 @@ class TensorScaler(CanBeUndone):
         return weight / as_like(self.scale_, weight) if self.with_std and not self.by_group else weight
 
     def words(self) -> str:
-        """Return a description of the scaling."""
         asked = (("centred", self.with_mean), ("scaled to unit variance", self.with_std))
         done = " and ".join(word for word, wanted in asked if wanted)
         whence = "within each group by itself" if self.by_group else "by statistics of the training samples"
         return f"{self._scaled()} {done} {whence}" if done else "samples were left as they are"
 
     def brief(self) -> str:
-        """Return the scaling in a few words."""
         if not (self.with_mean or self.with_std):
             return self.words()
         per = {"entry": "per entry", "global": "as a whole"}.get(str(self.per), f"per index of {self._modes()}")

@@ -69,12 +69,10 @@ class Tensorize(CanBeUndone):
         return ["x" + "_".join(map(str, place)) for place in np.ndindex(*self.sample_shape_in_)]
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight in the original sample shape."""
         weight = as_array(weight)
         return namespace(weight).reshape(weight, self.sample_shape_in_)
 
     def words(self) -> str:
-        """Return a description of the reshaping."""
         return f"samples were folded to {format_shape(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
@@ -118,7 +116,6 @@ class MoveMode(CanBeUndone):
         return _in_order(namespace(X).moveaxis(X, -1, self._from + 1))
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight with its last mode where it was."""
         weight = as_array(weight)
         return _in_order(namespace(weight).moveaxis(weight, -1, self._from))
 
@@ -126,12 +123,10 @@ class MoveMode(CanBeUndone):
         return self._moved(axes, self._from)
 
     def number_modes(self, axes: Any) -> Any:
-        """Replace the name of the mode by its number; return the axes after this step."""
         super().number_modes(axes)
         return None if axes is None else self._moved(axes, self._mode(self.mode, len(axes)))
 
     def words(self) -> str:
-        """Return a description of the move."""
         return f"mode {self.mode + 1 if isinstance(self.mode, int) else self.mode} of the samples was made their last"
 
 
@@ -210,14 +205,12 @@ class Mask(_HasMask, SetsToZero):
         return tuple(X.shape[1:])
 
     def words(self) -> str:
-        """Return a description of the masking."""
         if not isinstance(self.mask, str):
             return f"what is outside of {self._format_mask()} was set to zero"
         kept = f" ({_counted(self.mask_)} are left)" if hasattr(self, "mask_") else ""
         return f"entries that are not {self.mask} over the training samples were set to zero{kept}"
 
     def brief(self) -> str:
-        """Return the mask in a few words."""
         return f"mask of {self.mask} entries" if isinstance(self.mask, str) else self._format_mask()[2:]
 
 
@@ -286,14 +279,12 @@ class Crop(_HasMask, CanBeUndone):
         return self._undo(as_array(weight)[None, ...])[0, ...]
 
     def words(self) -> str:
-        """Return a description of the cropping."""
         around = f", with a margin of {self.margin}" if self.margin else ""
         sizes = f" ({format_shape(self.sample_shape_out_)})" if hasattr(self, "sample_shape_out_") else ""
         inside = f"what is {self.mask} over the training samples" if isinstance(self.mask, str) else None
         return f"samples were cut to the smallest box that holds {inside or self._format_mask()}{around}{sizes}"
 
     def brief(self) -> str:
-        """Return the box in a few words."""
         what = f"{self.mask} entries" if isinstance(self.mask, str) else self._format_mask()
         return f"cropped to the box of {what}"
 

@@ -315,21 +315,17 @@ class TensorUnion(Composite):
         return bool(self.members) and all(takes_ragged(member) for _, member in self.members)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, with those of the transformers by name."""
         return dict(self._get_params("transformer_list", deep=deep))
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters: transformers, and their parameters as ``name__parameter``."""
         self._set_params("transformer_list", **parameters)
         return self
 
     def words(self) -> str:
-        """Return a description of each view."""
         said = "; ".join(f"{name} ({describe_step(member)})" for name, member in self.members)
         return f"each sample became the views {said}"
 
     def brief(self) -> str:
-        """Return what the views are, in a few words."""
         return f"{join_with_and([name.replace('_', ' ') for name, _ in self._named])} side by side"
 
     def _at_the_door(self, X: Any) -> Any:
@@ -398,18 +394,15 @@ class ViewTransformer(Composite):
         self.transformers = dict(pairs)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, with those of the transformers by the names of the views."""
         return dict(self._get_params("_named", deep=deep))
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters: transformers by the names of the views, and their parameters as ``name__parameter``."""
         if "transformers" in parameters:  # before its members
             self.transformers = parameters.pop("transformers")
         self._set_params("_named", **parameters)
         return self
 
     def words(self) -> str:
-        """Return a description of what happens to each view."""
         kept = [(name, member) for name, member in self._named if member not in (_KEPT, _DROPPED)]
         fitted = dict(self.members)
         said = [f"view {name}: {describe_step(fitted.get(name, member))}" for name, member in kept]
@@ -417,7 +410,6 @@ class ViewTransformer(Composite):
         return "; ".join(said) or "views as they came"
 
     def brief(self) -> str:
-        """Return what happens to each view, in a few words."""
         changed = [(name, member) for name, member in self._named if member != _KEPT]
         said = [f"{name} {'left out' if one == _DROPPED else describe_step(one, brief=True)}" for name, one in changed]
         return "; ".join(said) or "views as they came"

@@ -10,11 +10,11 @@ import numpy as np
 
 from ...data import NO_METADATA, Metadata
 from ...runtime import Array, FloatArray, as_like, cast, computed, like, namespace, to_host
+from ..preparation._base import checked_number
 from ..preparation._passes import floating, statistics, widest
 from ..preparation.scaling import TensorScaler
 from ..preparation.shaping import SetsToZero
 from .base import LearnsFromLabels, added
-from .parameters import checked_number
 
 
 class AnovaMask(LearnsFromLabels, SetsToZero):
@@ -63,11 +63,9 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
         return super()._change(cast(X, floating(X)), metadata)
 
     def brief(self) -> str:
-        """Return the mask in a few words."""
         return f"the {100 * self.share:g} % of the entries that differ most between classes"
 
     def words(self) -> str:
-        """Return a description of the mask."""
         return (
             f"all but {100 * self.share:g} % of the entries, those with the largest F between classes in the training "
             "samples, were set to zero"

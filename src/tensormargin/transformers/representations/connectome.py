@@ -9,11 +9,11 @@ import numpy as np
 
 from ...data import Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_like
+from ..preparation._base import checked_choice
 from ..preparation._passes import reduced
 from .base import Representation, as_double
 from .covariances import pair_axis
-from .parameters import checked_choice
-from .spd import inverse_root, logarithms, of_eigenvalues, riemannian_mean, triangle
+from .symmetric import of_eigenvalues, riemannian_mean, tangent_vectors, triangle
 
 _ALMOST = 1.0 - 1e-7  # a correlation of 1 has no Fisher transform
 _ROUNDING = 1e-5
@@ -94,9 +94,7 @@ class Connectome(Representation):
 
     def _represent(self, part: FloatArray) -> Array:
         if self.tangent:
-            (matrices,) = self._correlations_of(part)
-            white = inverse_root(as_double(self.reference_))
-            matrices = logarithms(white @ matrices @ white)
+            matrices = tangent_vectors(*self._correlations_of(part), as_double(self.reference_))
             return triangle(matrices) if self.vectorize else matrices
         matrices = self._matrices(part) * (1.0 - np.eye(self.n_regions_))
         matrices = _fisher(matrices) if self.fisher else matrices
@@ -129,18 +127,15 @@ class Connectome(Representation):
 
     @property
     def makes_features(self) -> bool:
-        """Whether the transformed samples are features, which no map can show."""
         return self.vectorize
 
     def words(self) -> str:
-        """Return a description of the matrices."""
         what = {"series": "series", "matrix": "matrices", "triangle": "vectors"}[self.source]
         kind = "Fisher's z of correlations" if self.fisher else "connectivity"
         kind = "correlations, in the tangent space of their mean over the training samples," if self.tangent else kind
         return f"{what} were turned into symmetric matrices of {kind} between regions"
 
     def brief(self) -> str:
-        """Return the matrices in a few words."""
         return "tangent space of correlations" if self.tangent else "Fisher's z" if self.fisher else "connectivity"
 
 

@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 
 from ...data import NOT_FINITE, Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_like, computed, is_lazy, rows_of, to_host
+from ..preparation._base import checked_choice, checked_count
 from .base import Representation, as_double
-from .parameters import checked_choice, checked_count
 
 _LENGTH = 9
 _GOLDEN = (np.sqrt(5) + 1) / 2
@@ -184,11 +184,9 @@ class Convolutions(Representation):
 
     @property
     def makes_features(self) -> bool:
-        """Whether the transformed samples are features, which no map can show."""
         return True
 
     def words(self) -> str:
-        """Return a description of the features."""
         count = prod(self.sample_shape_out_) if hasattr(self, "sample_shape_out_") else f"about {self.n_features}"
         how = {"combine": "random combinations of channels", "each": "each channel"}
         whose = how.get(str(self.channels), f"{self.channels} random combinations of channels")
@@ -197,7 +195,6 @@ class Convolutions(Representation):
         )
 
     def brief(self) -> str:
-        """Return the features in a few words."""
         return "convolutions" if self.mode == -1 else f"convolutions along {self._along()}"
 
     def _along(self) -> str:

@@ -8,12 +8,11 @@ import numpy as np
 
 from ...data import Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_like, to_host
+from ..preparation._base import checked_choice
 from ..preparation._passes import reduced
-from .bands import Band, band_axis, checked_bands
+from .band_power import Band, band_axis, checked_bands
 from .base import Representation, added, as_double
-from .parameters import checked_choice
-from .shrinkage import check_shrinkage, shrunk
-from .spd import inverse_root, logarithms, of_eigenvalues, riemannian_mean, triangle
+from .symmetric import check_shrinkage, logarithms, of_eigenvalues, riemannian_mean, shrunk, tangent_vectors, triangle
 
 _FLOOR = 1e-10  # of the mean variance of the training samples: silent channels have no logarithm
 _ORDER = 4  # of the band-pass filter
@@ -147,8 +146,7 @@ class Covariances(Representation):
         if self.metric == "log":
             matrices = logarithms(matrices)
         elif self.metric == "tangent":
-            white = inverse_root(as_double(self.reference_))
-            matrices = logarithms(white @ matrices @ white)
+            matrices = tangent_vectors(matrices, as_double(self.reference_))
         matrices = np.moveaxis(matrices, 1, -1) if self._filters else matrices[:, 0]
         return triangle(matrices) if self.vectorize else matrices
 
@@ -161,11 +159,9 @@ class Covariances(Representation):
 
     @property
     def makes_features(self) -> bool:
-        """Whether the transformed samples are features, which no map can show."""
         return True
 
     def words(self) -> str:
-        """Return a description of the covariances."""
         kinds = {
             "log": "logarithms of the covariances",
             "tangent": "covariances, in the tangent space of their mean over the training samples,",
@@ -176,7 +172,6 @@ class Covariances(Representation):
         return f"samples were replaced by {kinds[self.metric]} of their channels{bands} (shrinkage {how})"
 
     def brief(self) -> str:
-        """Return the covariances in a few words."""
         return "covariances of channels" + ("" if self.bands is None else " in frequency bands")
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...data import NO_METADATA, Axis, Metadata
 from ...runtime import Array, FloatArray, as_array, cast, like, namespace
+from ..preparation._base import checked_count
 from ..preparation._passes import by_chunk, chunked, floating, mapped, parts, statistics, widest
 from .base import added
 from .mode_maps import MapsModes
-from .parameters import checked_count
 
 
 class Detrend(MapsModes):
@@ -110,7 +110,6 @@ class Detrend(MapsModes):
         return axis
 
     def words(self) -> str:
-        """Return a description of what was removed."""
         where = "over the samples of each run" if self.mode is None else f"of each sample along {self._along()}"
         return f"drifts (polynomials of degree {self.degree}) {where} were removed"
 

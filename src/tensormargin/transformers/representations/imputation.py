@@ -10,9 +10,9 @@ import numpy as np
 
 from ...data import Axes, Metadata, Views
 from ...runtime import Array, FloatArray, as_like, is_lazy, like, to_host
+from ..preparation._base import checked_choice, checked_count, checked_number
 from ..preparation._passes import floating, mapped, reduced
 from .base import Representation, added, as_double
-from .parameters import checked_choice, checked_count, checked_number
 
 
 class Impute(Representation):
@@ -152,11 +152,9 @@ class Impute(Representation):
         return {"samples": axes, "missing": axes} if self.mask else axes
 
     def brief(self) -> str:
-        """Return how entries were filled in, in a few words."""
         return f"missing entries filled in{' and marked' if self.mask else ''} ({self.method})"
 
     def words(self) -> str:
-        """Return a description of how entries were filled in."""
         how = {
             "mean": "by the mean of the training samples",
             "interpolate": "by linear interpolation",

@@ -10,13 +10,12 @@ import numpy as np
 
 from ...data import NO_METADATA, Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_array, as_like, cast, computed, join_with_and, like, namespace, to_host
-from ..preparation._base import KeepsTensors
+from ..preparation._base import KeepsTensors, checked_choice, checked_count, checked_number
 from ..preparation._passes import reduced, statistics, widest
 from ..preparation.resizing import apply_matrices
 from ..preparation.scaling import TensorScaler
 from .base import LearnsFromLabels, added
-from .parameters import checked_choice, checked_count, checked_number
-from .shrinkage import check_shrinkage, shrunk
+from .symmetric import check_shrinkage, matrix_power, shrunk
 
 
 class MapsModes(KeepsTensors):
@@ -49,7 +48,6 @@ class MapsModes(KeepsTensors):
         return apply_matrices(X, self.matrices_, [mode + 1 for mode in self.modes_])
 
     def pull_back(self, weight: Any) -> Array:
-        """Return the weight on the input with the same scores as ``weight`` on the output."""
         return apply_matrices(as_array(weight), [matrix.T for matrix in self.matrices_], self.modes_)
 
     def _along(self) -> str:
@@ -116,7 +114,6 @@ class ModeMap(MapsModes):
         return axis if same else super()._mapped_axis(axis, matrix)
 
     def words(self) -> str:
-        """Return a description of the map."""
         return f"samples were multiplied by a given matrix along {self._along()}"
 
 
@@ -178,13 +175,11 @@ class Smooth(MapsModes):
         return axis
 
     def words(self) -> str:
-        """Return a description of the smoothing."""
         widths = self.width if isinstance(self.width, tuple | list) else (self.width,)
         kind = "Gaussian" if self.method == "gaussian" else "(I + width^2 L)^(-1/2)"
         return f"samples were smoothed along {self._along()} ({kind}, width {' and '.join(f'{w:g}' for w in widths)})"
 
     def brief(self) -> str:
-        """Return the smoothing in a few words."""
         return f"smoothed ({self.words().rpartition(', ')[2]}"
 
 
@@ -241,7 +236,6 @@ class Differences(MapsModes):
         return middle if axis.is_numeric else Axis(axis.name, axis.unit)
 
     def words(self) -> str:
-        """Return a description of the differences."""
         times = "" if self.order == 1 else f" of order {self.order}"
         return f"samples were replaced by their differences{times} along {self._along()}"
 
@@ -293,7 +287,6 @@ class Decimate(MapsModes):
         return axis.at(self.factor * np.arange(len(matrix)))
 
     def words(self) -> str:
-        """Return a description of the decimation."""
         return f"samples were decimated along {self._along()} by {self.factor}, after a low-pass filter ({self.method})"
 
 
@@ -345,7 +338,6 @@ class Whiten(MapsModes):
         return axis  # C^(-1/2) is symmetric: of all whitening matrices it leaves channels closest to themselves
 
     def words(self) -> str:
-        """Return a description of the whitening."""
         how = self.shrinkage if isinstance(self.shrinkage, str) else f"{self.shrinkage:g}"
         return f"{self._along()} was whitened by its covariance over the training samples (shrinkage {how})"
 
@@ -412,7 +404,6 @@ class Project(MapsModes):
         return super()._mapped_axis(axis, matrix)
 
     def words(self) -> str:
-        """Return a description of the projection."""
         count = len(self.matrices_[0]) if hasattr(self, "matrices_") else self.n_components
         if self.basis is not None:
             return f"{self._along()} was projected on a given basis"
@@ -497,7 +488,6 @@ class Xdawn(LearnsFromLabels, MapsModes):
         return Axis("filter", "", [f"{label} {k + 1}" for label in to_host(self.classes_) for k in range(count)])
 
     def words(self) -> str:
-        """Return a description of the filters."""
         return f"{self._along()} was filtered by Xdawn ({self.n_filters} filters per class, from the training samples)"
 
 
@@ -534,11 +524,3 @@ def _products(part: Any, mode: int, mean: FloatArray) -> tuple[int, Any, Any]:
     fibres = fibres - like(mean[:, None], part, widest(part))
     norms = xp.sum(fibres * fibres, axis=0)
     return int(fibres.shape[1]), fibres @ xp.matrix_transpose(fibres), xp.sum(norms * norms)
-
-
-def matrix_power(matrix: FloatArray, power: float) -> FloatArray:
-    """Return powers of symmetric matrices; directions without variance stay zero."""
-    values, vectors = np.linalg.eigh(matrix)
-    positive = values > np.finfo(np.float64).eps * values.shape[-1] * np.max(values, axis=-1, keepdims=True)
-    powers = np.where(positive, np.where(positive, values, 1.0) ** power, 0.0)
-    return (vectors * powers[..., None, :]) @ np.swapaxes(vectors, -1, -2)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch, check_random_state
 
 from ...runtime import Array, as_array, to_host
-from .parameters import checked_count
+from ..preparation._base import checked_count
 
 
 class Patches(BaseEstimator):

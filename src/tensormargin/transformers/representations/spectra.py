@@ -8,10 +8,10 @@ import numpy as np
 
 from ...data import Metadata
 from ...runtime import Array, FloatArray, as_array, as_like, namespace
+from ..preparation._base import checked_choice, checked_count
 from ..preparation.resizing import apply_matrices
 from ..preparation.scaling import TensorScaler
 from .base import Representation, as_double
-from .parameters import checked_choice, checked_count
 
 
 class Spectra(Representation):
@@ -118,7 +118,6 @@ class Spectra(Representation):
         return apply_matrices(as_array(weight), matrices, self._axis - 1)
 
     def words(self) -> str:
-        """Return a description of the corrections."""
         done = {
             "snv": ["centred and scaled one by one (SNV)"],
             "msc": ["corrected for scatter (MSC) with the mean spectrum of the training samples"],
@@ -129,7 +128,6 @@ class Spectra(Representation):
         return f"spectra were {' and '.join(done) or 'left as they are'}"
 
     def brief(self) -> str:
-        """Return the corrections in a few words."""
         done = [] if self.scatter is None else [str(self.scatter).upper()]
         done += [] if self.window is None else ["derivatives" if self.derivative else "smoothed"]
         return " and ".join(done) or self.words()
