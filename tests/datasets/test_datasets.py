@@ -14,7 +14,7 @@ from scipy.io import savemat
 
 from tensormargin import TensorMarginClassifier, datasets
 from tensormargin.data import checked_axes
-from tensormargin.datasets import _store, brain, images, measurements, sensors, series
+from tensormargin.datasets import _store, brain, images, measurements, series
 from tensormargin.io import BadFileError, digest, read_arrays
 
 REAL = {
@@ -240,7 +240,7 @@ def test_the_watch_recordings_come_with_the_package(nowhere):
         "Walking": 20,
     }
     assert datasets.is_at_hand(datasets.CATALOGUE["basic-motions"])
-    beside = list(sensors._BASIC_MOTIONS.parent.iterdir())
+    beside = list(series._BASIC_MOTIONS.parent.iterdir())
     assert sum(path.stat().st_size for path in beside) < 200_000
     assert any("arXiv:1811.00075" in path.read_text() for path in beside if path.suffix == ".txt")
 
@@ -298,7 +298,7 @@ def test_a_file_without_class_labels_is_refused(tmp_path):
 def test_robot_failures_are_read_from_text(monkeypatch, data_folder, nowhere):
     stored = read_arrays(data_folder / "robot_failures" / "robot_failures.npz")
     files = {}
-    for problem in series._PROBLEMS:
+    for problem in series.PROBLEMS:
         samples, codes, names = (stored[f"{part}_{problem}"] for part in ("X", "y", "class_names"))
         rows = [
             "\n".join([names[code], *("\t".join(map(str, line)) for line in sample.T.astype(int).tolist())])
@@ -346,7 +346,7 @@ def test_what_the_descriptions_say_about_repeated_samples(data_folder):
     train, test = (libras.data[libras.split == part] for part in ("train", "test"))
     assert len(samples_as_rows(libras.data)) == 330
     assert sum(row.tobytes() in samples_as_rows(train) for row in test) == 19
-    problems = {name: samples_as_rows(datasets.load_robot_failures(name).data) for name in series._PROBLEMS}
+    problems = {name: samples_as_rows(datasets.load_robot_failures(name).data) for name in series.PROBLEMS}
     assert problems["lp2"] == problems["lp3"]
     assert problems["lp4"] <= problems["lp5"]
     assert len(problems["lp2"] - problems["lp5"]) == 1

@@ -15,15 +15,14 @@ if TYPE_CHECKING:
     from .brain import load_adhd as load_adhd, load_adni as load_adni, load_eeg as load_eeg
     from .brain import load_haxby_slice as load_haxby_slice, load_muse_ssvep as load_muse_ssvep
     from .brain import load_schizo_fnc as load_schizo_fnc, standardise_runs as standardise_runs
-    from .builtin import load_digits_tensor as load_digits_tensor
     from .catalogue import CATALOGUE as CATALOGUE, Entry as Entry, export as export, is_at_hand as is_at_hand
     from .catalogue import load_by_name as load_by_name
-    from .images import fetch_mnist as fetch_mnist, fetch_orl as fetch_orl
+    from .images import fetch_mnist as fetch_mnist, fetch_orl as fetch_orl, load_adrenal as load_adrenal
+    from .images import load_digits_tensor as load_digits_tensor, load_indian_pines as load_indian_pines
     from .measurements import load_eem_olive_oil as load_eem_olive_oil, load_ifnb_ms as load_ifnb_ms
     from .measurements import load_modis_matogrosso as load_modis_matogrosso, load_pmd_posture as load_pmd_posture
-    from .sensors import load_adrenal as load_adrenal, load_basic_motions as load_basic_motions
-    from .sensors import load_indian_pines as load_indian_pines
-    from .series import load_epilepsy as load_epilepsy, load_ering as load_ering, load_libras as load_libras
+    from .series import load_basic_motions as load_basic_motions, load_epilepsy as load_epilepsy
+    from .series import load_ering as load_ering, load_libras as load_libras
     from .series import load_precog_actions as load_precog_actions, load_robot_failures as load_robot_failures
     from .synthetic import make_fmri_like as make_fmri_like, make_low_rank_classes as make_low_rank_classes
 

@@ -22,6 +22,8 @@ from ..runtime import Array
 
 _TIMEOUT = 60.0  # seconds without a byte
 _CHUNK = 1 << 20
+FOLDER = Path(__file__).parent
+"""Where the files lie that come with the package."""
 
 
 class DataUnavailableError(OSError):
@@ -83,16 +85,8 @@ def obtain(
 ) -> Path:
     """Return the path of a data file; fetch it into the cache if it is neither there nor in TENSORMARGIN_DATA.
 
-    Parameters
-    ----------
-    relative : str
-        Path of the file relative to either folder, such as "mnist/train-images-idx3-ubyte.gz".
-    fetch : callable
-        Writes the file to a given path, and raises if its content is not as expected.
-    data_home : str or Path, optional
-        Cache directory.
-    origin : str
-        Description of the source, for the error message.
+    ``relative`` is a path in either folder, ``fetch`` writes the file to a given path and raises if its content is not
+    as expected, ``origin`` names the source in the error message.
     """
     here = found(relative, data_home)
     if here is not None:
@@ -132,8 +126,12 @@ def download(urls: Sequence[str], sha256: str | None = None) -> Callable[[Path],
             try:
                 with urlopen(url, timeout=_TIMEOUT) as answer, path.open("wb") as file:
                     shutil.copyfileobj(answer, file, _CHUNK)
-                if sha256 is not None:
-                    _check_sha256(path, sha256)
+                with path.open("rb") as file:
+                    actual = hashlib.file_digest(file, "sha256").hexdigest()
+                if sha256 is not None and actual != sha256:
+                    raise BadFileError(
+                        f"its SHA-256 is {actual}, expected {sha256}: cut short, or another version of the file"
+                    )
             except (OSError, HTTPException, BadFileError) as error:
                 failures.append(f"{url}: {error}")
             else:
@@ -150,14 +148,6 @@ def by_hand(reason: str) -> Callable[[Path], None]:
         raise ByHandError(f"it has to be put there by hand: {reason}")
 
     return refuse
-
-
-def _check_sha256(path: Path, expected: str) -> None:
-    """Raise `BadFileError` unless the file has the expected checksum."""
-    with path.open("rb") as file:
-        actual = hashlib.file_digest(file, "sha256").hexdigest()
-    if actual != expected:
-        raise BadFileError(f"its SHA-256 is {actual}, expected {expected}: cut short, or another version of the file")
 
 
 @contextmanager
@@ -188,16 +178,29 @@ def save_checked(path: Path, arrays: Mapping[str, Array], expected: str) -> None
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
-def described(bunch: Bunch, names: Sequence[str], **values: Any) -> Bunch:
-    """Return a data set with ``axes``: names, units and coordinates of the modes of its samples.
+def described(
+    name: str, modes: Mapping[str, Any] | None = None, values: Mapping[str, Any] | None = None, **content: Any
+) -> Bunch:
+    """Return a Bunch of the content, with the text of descr/NAME.rst (``values`` fill its gaps) and with axes.
 
-    Parameters
-    ----------
-    bunch : Bunch
-    names : sequence of str
-        One per mode, with units in brackets.
-    **values : array-like
-        Coordinates by name.
+    ``modes`` has the names of the modes of a sample, with units in brackets, and their coordinates or None.
     """
-    bunch.axes = axes_of(bunch.data.shape[1:], names, values)
+    text = (FOLDER / "descr" / f"{name}.rst").read_text("utf-8")
+    bunch = Bunch(**content, DESCR=text.format(**(values or {})))
+    if modes is not None:
+        bunch.axes = axes_of(bunch.data.shape[1:], list(modes), list(modes.values()))
     return bunch
+
+
+def of_classes(stored: Mapping[str, Array], *kept: str) -> dict[str, Any]:
+    """Return samples, the names of their classes (as numbers if all names are numbers), and other arrays of a file."""
+    names = stored["class_names"]
+    names = names.astype(int) if all(name.isdigit() for name in names.tolist()) else names
+    return {"data": stored["X"], "target": names[stored["y"]], **{name: stored[name] for name in kept}}
+
+
+def of_parts(stored: Mapping[str, Array], parts: Sequence[str], samples: str, labels: str) -> dict[str, Any]:
+    """Return the samples and labels of the published parts one after the other, and the part of each as ``split``."""
+    X, y = ([stored[pattern.format(part)] for part in parts] for pattern in (samples, labels))
+    split = np.repeat(parts, [len(own) for own in y])
+    return {"data": np.concatenate(X), "target": np.concatenate(y), "split": split}

@@ -12,7 +12,18 @@ from sklearn.utils import Bunch
 from ..data import Axis, Views
 from ..io import BadFileError, check_labelled, read_arrays
 from ..runtime import Array
-from ._store import ByHandError, by_hand, described, downloaded, downloaded_r, found, obtain, save_checked, unavailable
+from ._store import (
+    ByHandError,
+    by_hand,
+    described,
+    downloaded,
+    downloaded_r,
+    found,
+    obtain,
+    of_classes,
+    save_checked,
+    unavailable,
+)
 
 _PYMVPA = tuple(
     f"https://raw.githubusercontent.com/PyMVPA/PyMVPA/{version}/mvpa2/data/" for version in ("20f0335f", "master")
@@ -28,45 +39,6 @@ _HAXBY_SLICE_DIGEST = "23c3f0e63e1d7883ceba4e831438ec94e84fb7ef38f819a27f57567a2
 _EEG_DIGEST = "1fe1143892b436e64c9e988e12a2f0342b605ac1c44f702a67c14ac07e8278aa"
 
 _ROUNDING = 1e-9
-
-_HAXBY_DESCR = """Haxby et al. 2001, subject 1: fMRI while looking at pictures of eight categories or at nothing.
-
-{samples} volumes in 12 runs of 121, {view}. {prepared}
-``groups`` has the run of each volume: validate by leaving runs out.
-Haxby et al.: Distributed and overlapping representations of faces and objects in ventral temporal cortex. Science 293,
-2001. As shipped with PyMVPA; licence CC BY-SA 3.0.
-"""
-
-_EEG_DESCR = """EEG alcoholism study: 61 people, 64 electrodes x 64 time points (256 Hz averaged by four).
-
-``target`` is 1 for alcoholics (39) and 0 for controls (22). A random half of the 122 people of the UCI EEG Database, as
-shipped in the R package TRES.
-Zhang et al.: Event related potentials during object recognition tasks. Brain Research Bulletin 38(6), 1995. Li, Zhang:
-Parsimonious tensor response regression. JASA 112, 2017.
-"""
-
-_SSVEP_DESCR = """Muse SSVEP: EEG of two people looking at a flicker of 20 or 30 Hz, 5 channels x 768 time points.
-
-Trials of 3 s at 256 Hz, in microvolts, band-passed from 2 to 50 Hz. ``groups`` has the recording (0 to 7), ``subject``
-the person: validate by recording or by person, never by trial. The phase of the response is not the same in all trials:
-the signal is in the power at 20 and 30 Hz, mostly at POz. Only recordings with a visible response were kept, so scores
-are higher than they would be for others.
-Barachant et al.: eeg-notebooks, github.com/NeuroTechX/eeg-notebooks_v0.1. BSD licence.
-"""
-
-_SCHIZO_DESCR = """MLSP 2014 schizophrenia classification challenge: the 86 people of its training set, two views.
-
-"connectivity" has correlations of the activity of 28 independent components (resting-state functional MRI), 28 x 28;
-"loadings" has 32 loadings of grey-matter patterns (source-based morphometry). ``target`` is 1 for patients (40) and 0
-for healthy people (46). Mind Research Network; research use under the rules of the competition.
-Silva et al.: The tenth annual MLSP competition: schizophrenia classification challenge. IEEE MLSP 2014.
-"""
-
-_FMRI_DESCR = """{name}: {samples} resting-state fMRI volumes of {shape}, from {file}.
-
-``target`` as in the file; the paper has -1 for patients and +1 for controls.
-Preparation: He et al., DuSK: a dual structure-preserving kernel for supervised tensor learning. SDM 2014.
-"""
 
 
 def load_haxby_slice(
@@ -117,8 +89,8 @@ def load_haxby_slice(
         raise ValueError(f"unknown category {', '.join(map(repr, unknown))}; the categories are {', '.join(known)}")
     kept = np.isin(target, chosen)
     prepared = "Detrended and scaled to unit variance within each run." if standardise else "Raw signal."
-    descr = _HAXBY_DESCR.format(samples=len(data), view=description, prepared=prepared)
-    return Bunch(data=data[kept], target=target[kept], groups=runs[kept].astype(int), DESCR=descr)
+    values = {"samples": len(data), "view": description, "prepared": prepared}
+    return described("haxby", None, values, data=data[kept], target=target[kept], groups=runs[kept].astype(int))
 
 
 def standardise_runs(data: Array, runs: Array) -> Array:
@@ -187,11 +159,8 @@ def load_eeg(data_home: str | Path | None = None) -> Bunch:
     """
     path = obtain("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", _fetch_eeg, data_home, "TRES's copy")
     stored = read_arrays(path, ("X", "y"))
-    return described(
-        Bunch(data=stored["X"], target=stored["y"].astype(int), DESCR=_EEG_DESCR),
-        ["electrode", "time[ms]"],
-        time=1000 / 64 * np.arange(stored["X"].shape[2]),
-    )
+    modes = {"electrode": None, "time[ms]": 1000 / 64 * np.arange(stored["X"].shape[2])}
+    return described("eeg", modes, data=stored["X"], target=stored["y"].astype(int))
 
 
 def _fetch_eeg(path: Path) -> None:
@@ -226,20 +195,9 @@ def load_muse_ssvep(data_home: str | Path | None = None) -> Bunch:
     """
     fetch = by_hand("its trials are cut out of filtered recordings, github.com/NeuroTechX/eeg-notebooks_v0.1")
     stored = read_arrays(obtain("muse_ssvep/muse_ssvep.npz", fetch, data_home))
-    return described(
-        Bunch(
-            data=stored["X"],
-            target=stored["class_names"][stored["y"]],
-            groups=stored["groups"],
-            subject=stored["subject"],
-            sfreq=float(stored["sfreq"]),
-            channel_names=stored["channel_names"],
-            DESCR=_SSVEP_DESCR,
-        ),
-        ["channel", "time[s]"],
-        channel=stored["channel_names"],
-        time=np.arange(stored["X"].shape[2]) / float(stored["sfreq"]),
-    )
+    sfreq, names = float(stored["sfreq"]), stored["channel_names"]
+    modes = {"channel": names, "time[s]": np.arange(stored["X"].shape[2]) / sfreq}
+    return described("muse_ssvep", modes, **of_classes(stored, "groups", "subject"), sfreq=sfreq, channel_names=names)
 
 
 def load_schizo_fnc(
@@ -287,7 +245,7 @@ def load_schizo_fnc(
         return data, target
     component = Axis("component")
     axes = {"connectivity": (component, component), "loadings": (Axis("pattern"),)}
-    return Bunch(data=data, target=target, axes=axes if view is None else axes[view], DESCR=_SCHIZO_DESCR)
+    return described("schizo_fnc", data=data, target=target, axes=axes if view is None else axes[view])
 
 
 def load_adni(path: str | Path | None = None, samples: str | None = None, labels: str | None = None) -> Bunch:
@@ -356,8 +314,8 @@ def _load_fmri(name: str, form: str, path: str | Path | None, samples: str | Non
     volumes = _samples_first(path, arrays[volumes_key], len(target))
     volumes, target = check_labelled(path, volumes, target, volumes_key, labels_key)
     shape = "x".join(map(str, volumes.shape[1:]))
-    descr = _FMRI_DESCR.format(name=name, samples=len(volumes), shape=shape, file=Path(path).name)
-    return Bunch(data=volumes, target=target, DESCR=descr)
+    values = {"name": name, "samples": len(volumes), "shape": shape, "file": Path(path).name}
+    return described("fmri", None, values, data=volumes, target=target)
 
 
 def _the_one(path: str | Path, arrays: dict[str, Array], order: int, what: str, usual: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,13 +13,19 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..io import MARK, replacing
-from ._store import found
+from ._store import FOLDER, found
 from .brain import load_eeg, load_haxby_slice, load_muse_ssvep, load_schizo_fnc
-from .builtin import load_digits_tensor
-from .images import fetch_mnist, fetch_orl
+from .images import fetch_mnist, fetch_orl, load_adrenal, load_digits_tensor, load_indian_pines
 from .measurements import load_eem_olive_oil, load_ifnb_ms, load_modis_matogrosso, load_pmd_posture
-from .sensors import load_adrenal, load_basic_motions, load_indian_pines
-from .series import load_epilepsy, load_ering, load_libras, load_precog_actions, load_robot_failures
+from .series import (
+    PROBLEMS,
+    load_basic_motions,
+    load_epilepsy,
+    load_ering,
+    load_libras,
+    load_precog_actions,
+    load_robot_failures,
+)
 
 
 @dataclass(frozen=True)
@@ -60,148 +66,38 @@ class Entry:
     sfreq: float | None = None
 
 
-CATALOGUE: Mapping[str, Entry] = MappingProxyType(
-    {
-        "digits": Entry("1,797 digits, 8 x 8, 10 classes", "scikit-learn", load_digits_tensor, kind="image"),
-        "mnist": Entry(
-            "70,000 digits, 28 x 28, 10 classes",
-            "LeCun et al.; two mirrors",
-            partial(fetch_mnist, "all"),
-            tuple(f"mnist/{part}-ubyte.gz" for part in ("train-images-idx3", "t10k-images-idx3")),
-            kind="image",
-        ),
-        "orl": Entry(
-            "400 faces, 112 x 92, 40 people",
-            "AT&T Laboratories",
-            fetch_orl,
-            ("orl_faces/orl_faces_112x92.npz",),
-            kind="image",
-        ),
-        "haxby": Entry(
-            "864 fMRI slices, 40 x 20, 8 categories, 12 runs",
-            "Haxby et al. 2001; PyMVPA",
-            load_haxby_slice,
-            ("haxby_slice/haxby2001_sub001_slice_40x20.npz",),
-            kind="volume",
-        ),
-        "eeg": Entry(
-            "61 recordings, 64 electrodes x 64 times, 2 classes",
-            "Zhang et al. 1995; R package TRES",
-            load_eeg,
-            ("eeg_alcoholism/eeg_alcoholism_61x64x64.npz",),
-            kind="eeg",
-            sfreq=64.0,
-        ),
-        "adrenal": Entry(
-            "1,584 CT volumes, 28 x 28 x 28, 2 classes",
-            "MedMNIST v2; Zenodo",
-            load_adrenal,
-            ("adrenalmnist3d/adrenalmnist3d.npz",),
-            kind="volume",
-        ),
-        "basic-motions": Entry(
-            "80 recordings, 6 channels x 100 times, 4 activities",
-            "UEA archive; built in",
-            load_basic_motions,
-            kind="series",
-        ),
-        "indian-pines": Entry(
-            "10,249 patches, 5 x 5 x 200 bands, 16 classes, squares of the scene as groups",
-            "Baumgardner et al. 2015; TensorLy",
-            load_indian_pines,
-            kind="spectra",
-        ),
-        "epilepsy": Entry(
-            "275 recordings, 3 axes x 206 times, 4 activities",
-            "UEA archive",
-            load_epilepsy,
-            ("epilepsy/epilepsy.npz",),
-            kind="series",
-            sfreq=16.0,
-        ),
-        "ering": Entry(
-            "300 recordings, 4 electrodes x 65 times, 6 postures",
-            "UEA archive",
-            load_ering,
-            ("ering/ering.npz",),
-            kind="series",
-        ),
-        "libras": Entry(
-            "360 hand movements, 2 coordinates x 45 frames, 15 classes, some twice",
-            "UEA archive",
-            load_libras,
-            ("libras/libras.npz",),
-            kind="series",
-        ),
-        **{
-            f"robot-failures-{problem}": Entry(
-                f"{samples} recordings, 6 forces and torques x 15 times, {classes} classes{note}",
-                "Seabra Lopes, Camarinha-Matos 1998; UCI",
-                partial(load_robot_failures, problem),
-                ("robot_failures/robot_failures.npz",),
-                kind="series",
-                sfreq=47.6,
-            )
-            for problem, samples, classes, note in (
-                ("lp1", 88, 4, ""),
-                ("lp2", 47, 5, ""),
-                ("lp3", 47, 4, " (the recordings of LP2)"),
-                ("lp4", 117, 3, ""),
-                ("lp5", 164, 5, " (nearly all of LP2 and LP4)"),
-            )
-        },
-        "precog-actions": Entry(
-            "350 actions, 20 joints x 3 coordinates x 32 frames, 8 classes, 12 people",
-            "Jardim 2016; by hand",
-            load_precog_actions,
-            ("precog_actions/precog_actions.npz",),
-            kind="series",
-        ),
-        "muse-ssvep": Entry(
-            "257 EEG trials, 5 channels x 768 times, 2 frequencies, 8 recordings",
-            "Barachant et al.; by hand",
-            load_muse_ssvep,
-            ("muse_ssvep/muse_ssvep.npz",),
-            kind="eeg",
-            sfreq=256.0,
-        ),
-        "eem-olive-oil": Entry(
-            "80 oils, 13 excitation x 501 emission wavelengths, 2 classes, 4 brands",
-            "Alves et al. 2025",
-            load_eem_olive_oil,
-            ("eem_olive_oil/eem_olive_oil.npz",),
-            kind="spectra",
-        ),
-        "modis-matogrosso": Entry(
-            "2,115 places, 6 bands x 23 dates, 9 classes of land use, squares of half a degree as groups",
-            "Picoli et al. 2018; by hand",
-            load_modis_matogrosso,
-            ("modis_matogrosso/modis_matogrosso.npz",),
-            kind="series",
-        ),
-        "pmd-posture": Entry(
-            "884 pressure maps, 64 x 32, 3 postures, 13 people",
-            "Pouyan et al. 2017; by hand",
-            load_pmd_posture,
-            ("pmd_posture/pmd_posture.npz",),
-            kind="image",
-        ),
-        "ifnb-ms": Entry(
-            "53 patients, 76 genes x 7 visits, 2 classes",
-            "Baranzini et al. 2005; R package MultiwayClassification",
-            load_ifnb_ms,
-            ("ifnb_ms/ifnb_ms.npz",),
-            kind="plain",
-        ),
-        "schizo-fnc": Entry(
-            "86 people, 28 x 28 connectivity, 2 classes (load_schizo_fnc has a second view)",
-            "Silva et al. 2014; by hand",
-            partial(load_schizo_fnc, view="connectivity"),
-            ("schizo_fnc/schizo_fnc.npz",),
-            kind="connectome",
-        ),
-    }
-)
+_LOADERS: Mapping[str, Callable[..., Bunch]] = {
+    "digits": load_digits_tensor,
+    "mnist": fetch_mnist,
+    "orl": fetch_orl,
+    "haxby": load_haxby_slice,
+    "eeg": load_eeg,
+    "adrenal": load_adrenal,
+    "basic-motions": load_basic_motions,
+    "indian-pines": load_indian_pines,
+    "epilepsy": load_epilepsy,
+    "ering": load_ering,
+    "libras": load_libras,
+    **{f"robot-failures-{problem}": partial(load_robot_failures, problem) for problem in PROBLEMS},
+    "precog-actions": load_precog_actions,
+    "muse-ssvep": load_muse_ssvep,
+    "eem-olive-oil": load_eem_olive_oil,
+    "modis-matogrosso": load_modis_matogrosso,
+    "pmd-posture": load_pmd_posture,
+    "ifnb-ms": load_ifnb_ms,
+    "schizo-fnc": partial(load_schizo_fnc, view="connectivity"),
+}
+
+
+def _catalogue() -> Iterator[tuple[str, Entry]]:
+    """Yield the names and entries of the table descr/catalogue.txt."""
+    for line in (FOLDER / "descr" / "catalogue.txt").read_text("utf-8").splitlines()[1:]:
+        name, kind, sfreq, what, source, files = (cell.strip() for cell in line.split("|"))
+        rate = float(sfreq) if sfreq else None
+        yield name, Entry(what, source, _LOADERS[name], tuple(files.split()), kind, rate)
+
+
+CATALOGUE: Mapping[str, Entry] = MappingProxyType(dict(_catalogue()))
 """Data sets that `load_by_name` returns, `export` writes and ``tensormargin data`` lists."""
 
 

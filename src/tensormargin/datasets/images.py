@@ -1,4 +1,4 @@
-"""MNIST digits and ORL faces, the image data of the paper."""
+"""Images, volumes and scenes: digits, MNIST and ORL faces of the paper, adrenal glands, and Indian Pines."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch
 
+from ..data import axes_of
 from ..io import BadFileError, read_arrays
 from ..runtime import Array
-from ._store import described, download, found, obtain, unavailable
+from ..transformers import Patches
+from ._store import described, download, found, obtain, of_parts, unavailable
 
+_PIXELS = {"row": None, "column": None}
 _MNIST_MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -25,20 +28,34 @@ _MNIST_FILES = {
     "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
     "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
 }
+_MEDMNIST = "https://zenodo.org/records/10519652/files/"
+_ADRENAL_FILES = {
+    28: ("adrenalmnist3d.npz", "8ffd78c0f000265deb7cf4ee0b454136fb3170f9839ecaa7bb01adf9f88aa7d1"),
+    64: ("adrenalmnist3d_64.npz", "124a53ea2c66c8ac1985a4c98ea6f34d1ab35bdab1dc50947f80d4a87e54057d"),
+}
+_TILE = 8
 
-_MNIST_DESCR = """MNIST: 70,000 handwritten digits, 28x28 grey values from 0 to 255.
 
-The first 60,000 are the training set, the last 10,000 the test set, in their original order.
-LeCun, Bottou, Bengio, Haffner: Gradient-based learning applied to document recognition. Proceedings of the IEEE 86(11),
-1998. Licence CC BY-SA 3.0.
-"""
+def load_digits_tensor() -> Bunch:
+    """Return scikit-learn's 1,797 handwritten digits as 8x8 tensors.
 
-_ORL_DESCR = """ORL (AT&T) faces: 40 people, 10 grey images each, values in [0, 1], {size}x{size} pixels.
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (1797, 8, 8), ``target`` with the digits 0 to 9, and ``DESCR``.
 
-{origin}
-Samaria, Harter: Parameterisation of a stochastic model for human face identification. IEEE Workshop on Applications of
-Computer Vision, 1994. Credit: Olivetti Research Laboratory. Images of identifiable people: for research only.
-"""
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_digits_tensor
+    >>> digits = load_digits_tensor()
+    >>> digits.data.shape, digits.target[:5]
+    ((1797, 8, 8), array([0, 1, 2, 3, 4]))
+    """
+    from sklearn.datasets import load_digits  # also imports what downloads other data sets
+
+    bunch = load_digits()
+    axes = axes_of((8, 8), ["row", "column"])
+    return Bunch(data=bunch.images, target=bunch.target, DESCR=bunch.DESCR, axes=axes)
 
 
 def fetch_mnist(subset: str = "all", data_home: str | Path | None = None) -> Bunch:
@@ -73,13 +90,11 @@ def fetch_mnist(subset: str = "all", data_home: str | Path | None = None) -> Bun
     if any(n_images != n_labels for n_images, n_labels in counts):
         raise BadFileError(f"MNIST's files do not belong together: (images, labels) are {counts}; fetch them again")
     return described(
-        Bunch(
-            data=images[0] if len(images) == 1 else np.concatenate(images),
-            target=labels[0] if len(labels) == 1 else np.concatenate(labels),
-            n_train=0 if subset == "test" else len(labels[0]),
-            DESCR=_MNIST_DESCR,
-        ),
-        ["row", "column"],
+        "mnist",
+        _PIXELS,
+        data=images[0] if len(images) == 1 else np.concatenate(images),
+        target=labels[0] if len(labels) == 1 else np.concatenate(labels),
+        n_train=0 if subset == "test" else len(labels[0]),
     )
 
 
@@ -133,10 +148,8 @@ def fetch_orl(size: int = 32, data_home: str | Path | None = None) -> Bunch:
     images, people, origin = _orl_images(data_home)
     rows, columns = (_area_means(length, size) for length in images.shape[1:])
     small = np.einsum("ai,nij,bj->nab", rows, images, columns, optimize=True)
-    return described(
-        Bunch(data=small.astype(np.float32), target=people, DESCR=_ORL_DESCR.format(size=size, origin=origin)),
-        ["row", "column"],
-    )
+    values = {"size": size, "origin": origin}
+    return described("orl", _PIXELS, values, data=small.astype(np.float32), target=people)
 
 
 def _orl_images(data_home: str | Path | None) -> tuple[Array, Array, str]:
@@ -164,3 +177,89 @@ def _area_means(length: int, size: int) -> Array:
     covered = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)
     weights = np.clip(covered, 0, None)
     return weights / weights.sum(axis=1, keepdims=True)
+
+
+def load_adrenal(size: int = 28, data_home: str | Path | None = None) -> Bunch:
+    """Return AdrenalMNIST3D: 1,584 binary volumes, two classes.
+
+    Parameters
+    ----------
+    size : {28, 64}, default=28
+        Side of the volumes.
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (1584, size, size, size) (uint8), ``target``, ``split`` ("train", "val", "test"), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_adrenal
+    >>> load_adrenal().data.shape
+    (1584, 28, 28, 28)
+    """
+    if size not in _ADRENAL_FILES:
+        raise ValueError(f"size must be 28 or 64; got {size}")
+    name, checksum = _ADRENAL_FILES[size]
+    path = obtain(f"adrenalmnist3d/{name}", download([f"{_MEDMNIST}{name}?download=1"], checksum), data_home)
+    content = of_parts(read_arrays(path), ("train", "val", "test"), "{}_images", "{}_labels")
+    content["target"] = content["target"].ravel().astype(int)
+    return described("adrenal", None, {"size": size}, **content)
+
+
+def load_indian_pines(
+    patch: int = 5, classes: tuple[int, ...] | None = None, data_home: str | Path | None = None
+) -> Bunch:
+    """Return hyperspectral patches around the labelled pixels of the Indian Pines scene.
+
+    Parameters
+    ----------
+    patch : int, default=5
+        Side of the patches, an odd number; the scene is mirrored at its border.
+    classes : tuple of int, optional
+        Classes (1 to 16) to keep; all by default. The 10,249 patches of 5x5x200 take 100 MB.
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (n, patch, patch, 200) (uint16), ``target``, ``positions`` of shape (n, 2), ``groups``
+        (squares of the scene), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_indian_pines
+    >>> load_indian_pines(patch=3, classes=(2, 3)).data.shape
+    (2258, 3, 3, 200)
+    """
+    if patch < 1 or patch % 2 == 0:
+        raise ValueError(f"patch must be an odd number of pixels; got {patch}")
+    cube, truth = _indian_pines_scene(data_home)
+    known = sorted(set(truth.ravel().tolist()) - {0})
+    unknown = sorted(set(classes or ()) - set(known))
+    if unknown:
+        raise ValueError(f"unknown class {', '.join(map(str, unknown))}; the classes are {known[0]} to {known[-1]}")
+    scene = Patches(patch, _TILE).cut(cube, truth, classes)
+    return described(
+        "indian_pines",
+        {**_PIXELS, "band": None},
+        {"size": patch, "tile": _TILE},
+        data=scene.data,
+        target=scene.target.astype(int),
+        positions=scene.positions,
+        groups=scene.groups,
+    )
+
+
+def _indian_pines_scene(data_home: str | Path | None) -> tuple[Array, Array]:
+    path = found("indian_pines/indian_pines_145x145x200.npz", data_home)
+    if path is not None:
+        stored = read_arrays(path, ("cube", "gt"))
+        return stored["cube"], stored["gt"]
+    from tensorly.datasets import load_indian_pines as load_scene
+
+    scene = load_scene()
+    return np.asarray(scene.tensor).astype(np.uint16), np.asarray(scene.ticks[0])

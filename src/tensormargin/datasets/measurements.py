@@ -9,8 +9,7 @@ from sklearn.utils import Bunch
 
 from ..io import read_arrays
 from ..runtime import Array
-from ._store import by_hand, described, downloaded, downloaded_r, obtain, save_checked
-from .series import named
+from ._store import by_hand, described, downloaded, downloaded_r, obtain, of_classes, save_checked
 
 _OLIVE = tuple(
     f"https://raw.githubusercontent.com/LQBQ/Second-order-algorithms-/{version}/Samples/eem_data.mat"
@@ -23,45 +22,10 @@ _IFNB = tuple(
 )
 _IFNB_DIGEST = "058940022a7b96f9c85bdf55f0d3946d80692105d24ff2aae4a3a532a6664891"
 
-_OLIVE_DESCR = """Olive oil: fluorescence of 80 oils, 13 excitation x 501 emission wavelengths, pure or adulterated.
-
-40 extra virgin olive oils and 40 adulterated with soybean oil, of four brands (``groups``, 0 to 3). Samples of a brand
-are alike: validate by leaving brands out. Raw intensities: Rayleigh scatter, where the emission wavelength is one or
-two times that of the excitation, is still in.
-Alves et al.: EEM fluorescence coupled with second-order algorithms in R for detecting extra virgin olive oil
-adulteration, github.com/LQBQ/Second-order-algorithms-. MIT licence.
-"""
-
-_MODIS_DESCR = """Land use in Mato Grosso: 2,115 places, 6 bands x 23 dates of one agricultural year (MODIS), 9 classes.
-
-Vegetation indices and reflectances every 16 days. ``groups`` has squares of half a degree: neighbouring places and the
-same place in other years occur, 15 series twice, so that random folds are optimistic (a linear SVM: 91 % in random
-folds, 79 % in folds of squares). All samples of "Forest" and of "Soy_Fallow" are in one square each: leave these two
-out when you split by square. Two classes have 34 and 53 samples. Clouds are not removed.
-Picoli et al.: Big earth observation time series analysis for monitoring Brazilian agriculture. ISPRS Journal of
-Photogrammetry and Remote Sensing 145, 2018. From the R package sits; CC BY 4.0 according to sitsdata.
-"""
-
-_POSTURE_DESCR = """Postures in bed: pressure maps of 64 x 32 sensors, 13 people in 17 postures, {classes} classes.
-
-{frames} ``groups`` has the person: always validate by leaving people out, since frames of a recording are nearly the
-same. Raw counts; some sensors saturate at 4095.
-Pouyan et al.: A pressure map dataset for posture and subject analytics. IEEE BHI 2017. PhysioNet, pmd 1.0.0; Goldberger
-et al.: PhysioBank, PhysioToolkit, and PhysioNet. Circulation 101(23), 2000.
-"""
 _POSTURE_FRAMES = {
     False: "Four frames of each of the 221 recordings; ``recording`` says of which.",
     True: "The mean of each of the 221 recordings.",
 }
-
-_IFNB_DESCR = """Interferon beta: expression of 76 genes at 7 visits in 24 months, 53 patients with multiple sclerosis.
-
-``target`` says whether a patient responds well (33) or poorly (20). Standardised per gene and visit over all patients;
-missing visits are zero (``observed`` is False for these 36 of 371). The file is sorted by class. With 53 samples,
-repeat the cross-validation.
-Baranzini et al.: Transcription-based prediction of response to IFN beta using supervised computational methods. PLoS
-Biology 3(1), 2005. From the R package MultiwayClassification (Lyu, Lock, Eberly: Biostatistics 18, 2017), GPL-3.
-"""
 
 
 def load_eem_olive_oil(data_home: str | Path | None = None) -> Bunch:
@@ -87,19 +51,8 @@ def load_eem_olive_oil(data_home: str | Path | None = None) -> Bunch:
     """
     path = obtain("eem_olive_oil/eem_olive_oil.npz", _fetch_olive_oil, data_home, "its authors' file")
     stored = read_arrays(path, ("X", "y", "groups", "class_names", "excitation_nm", "emission_nm"))
-    return described(
-        Bunch(
-            data=stored["X"],
-            target=named(stored["y"], stored["class_names"]),
-            groups=stored["groups"],
-            excitation_nm=stored["excitation_nm"],
-            emission_nm=stored["emission_nm"],
-            DESCR=_OLIVE_DESCR,
-        ),
-        ["excitation[nm]", "emission[nm]"],
-        excitation=stored["excitation_nm"],
-        emission=stored["emission_nm"],
-    )
+    modes = {"excitation[nm]": stored["excitation_nm"], "emission[nm]": stored["emission_nm"]}
+    return described("eem_olive_oil", modes, **of_classes(stored, "groups", "excitation_nm", "emission_nm"))
 
 
 def _fetch_olive_oil(path: Path) -> None:
@@ -143,17 +96,8 @@ def load_modis_matogrosso(data_home: str | Path | None = None) -> Bunch:
     """
     fetch = by_hand("its samples are nested tables of the R package sits, github.com/e-sensing/sits at 8da5e1a9")
     stored = read_arrays(obtain("modis_matogrosso/modis_matogrosso.npz", fetch, data_home))
-    return described(
-        Bunch(
-            data=stored["X"],
-            target=named(stored["y"], stored["class_names"]),
-            **{name: stored[name] for name in ("groups", "longitude", "latitude", "band_names")},
-            DESCR=_MODIS_DESCR,
-        ),
-        ["band", "time[days]"],
-        band=stored["band_names"],
-        time=stored["date_offset_days"],
-    )
+    modes = {"band": stored["band_names"], "time[days]": stored["date_offset_days"]}
+    return described("modis_matogrosso", modes, **of_classes(stored, "groups", "longitude", "latitude", "band_names"))
 
 
 def load_pmd_posture(classes: int = 3, means: bool = False, data_home: str | Path | None = None) -> Bunch:
@@ -187,16 +131,15 @@ def load_pmd_posture(classes: int = 3, means: bool = False, data_home: str | Pat
     fetch = by_hand("it is made of 221 recordings of PhysioNet's pmd 1.0.0, physionet.org/content/pmd/1.0.0")
     stored = read_arrays(obtain("pmd_posture/pmd_posture.npz", fetch, data_home))
     which, suffix = ("17" if classes == 17 else "", "_mean" if means else "")
-    samples = stored[f"X{suffix}"]
+    names = {"X": f"X{suffix}", "y": f"y{which}{suffix}", "class_names": f"class_names{which}"}
+    content = of_classes({part: stored[name] for part, name in names.items()})
     return described(
-        Bunch(
-            data=samples,
-            target=named(stored[f"y{which}{suffix}"], stored[f"class_names{which}"]),
-            groups=stored[f"groups{suffix}"],
-            recording=np.arange(len(samples)) if means else stored["recording"],
-            DESCR=_POSTURE_DESCR.format(classes=classes, frames=_POSTURE_FRAMES[means]),
-        ),
-        ["row", "column"],
+        "pmd_posture",
+        {"row": None, "column": None},
+        {"classes": classes, "frames": _POSTURE_FRAMES[means]},
+        **content,
+        groups=stored[f"groups{suffix}"],
+        recording=np.arange(len(content["data"])) if means else stored["recording"],
     )
 
 
@@ -223,17 +166,8 @@ def load_ifnb_ms(data_home: str | Path | None = None) -> Bunch:
     """
     path = obtain("ifnb_ms/ifnb_ms.npz", _fetch_ifnb, data_home, "MultiwayClassification's copy")
     stored = read_arrays(path)
-    return described(
-        Bunch(
-            data=stored["X"],
-            target=named(stored["y"], stored["class_names"]),
-            observed=stored["observed"],
-            time_months=stored["time_months"],
-            DESCR=_IFNB_DESCR,
-        ),
-        ["gene", "time[months]"],
-        time=stored["time_months"],
-    )
+    modes = {"gene": None, "time[months]": stored["time_months"]}
+    return described("ifnb_ms", modes, **of_classes(stored, "observed", "time_months"))
 
 
 def _fetch_ifnb(path: Path) -> None:

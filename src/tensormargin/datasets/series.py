@@ -1,19 +1,21 @@
-"""Recordings of movements and forces: three sets of the UEA archive, robot failures and skeletons."""
+"""Recordings of movements and forces: four sets of the UEA archive, robot failures and skeletons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from ..io import BadFileError, read_arrays
 from ..runtime import Array
-from ._store import by_hand, described, downloaded, obtain, save_checked
+from ._store import FOLDER, by_hand, described, downloaded, obtain, of_classes, of_parts, save_checked
 
 _PARTS = ("train", "test")
+_BASIC_MOTIONS = FOLDER / "data" / "basic_motions_6x100.npz"
 _UEA = tuple(
     f"https://raw.githubusercontent.com/mat-analysis/datasets/{version}/mts/"
     for version in ("f50572553419e667e0bd89173a3e9cbe5b32a99d", "main")
@@ -30,7 +32,7 @@ _ROBOT = tuple(
 _ROBOT_DIGEST = "1c109ddc1f40f25ba7fc89fa86b8ab1f0c1b14c2a498e481685b53f14f7b6dc0"
 _ROBOT_CHANNELS = ("Fx", "Fy", "Fz", "Tx", "Ty", "Tz")
 _ROBOT_TIMES = 15
-_PROBLEMS: Mapping[str, str] = MappingProxyType(
+PROBLEMS: Mapping[str, str] = MappingProxyType(
     {
         "lp1": "failures in the approach to a grasp",
         "lp2": "failures in the transfer of a part",
@@ -39,51 +41,29 @@ _PROBLEMS: Mapping[str, str] = MappingProxyType(
         "lp5": "failures in motion with a part",
     }
 )
-_ARCHIVE = "Bagnall et al.: The UEA multivariate time series classification archive, 2018. arXiv:1811.00075."
 
-_EPILEPSY_DESCR = f"""Epilepsy: accelerometer at the wrist, 3 axes x 206 time points (16 Hz), four activities.
 
-Six healthy people mimic a seizure (EPILEPSY), walk, run or saw. ``split`` says "train" or "test" as published: three
-people each, whom the file does not identify. Your own folds of the training set mix them and are optimistic. Windows of
-13 s begin anywhere in the activity, so that phases are not aligned and single entries say little. The training samples
-102 and 104 are the same; values are clipped at 3.59.
-{_ARCHIVE} Villar et al.: Generalized models for the classification of abnormal movements in daily life and its
-applicability to epilepsy convulsion recognition. International Journal of Neural Systems 26(6), 2016.
-"""
+def load_basic_motions() -> Bunch:
+    """Return BasicMotions: 80 recordings of 6 channels x 100 time points, four activities.
 
-_ERING_DESCR = f"""ERing: a ring that senses the hand's electric field, 4 electrodes x 65 time points, six postures.
+    The data come with this package and need no download. They are from the UEA archive (Bagnall et al.: The UEA
+    multivariate time series classification archive, 2018, arXiv:1811.00075), in the copy of the package aeon.
 
-``split`` says "train" (30, five per class) or "test" (270) as published. Each series has zero mean and unit variance.
-Who made which sample is not given.
-{_ARCHIVE} Wilhelm et al.: eRing: multiple finger gesture recognition with one ring using an electric field. iWOAR 2015.
-"""
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (80, 6, 100) (float32), ``target`` (names of the activities), ``split`` ("train", "test"),
+        ``DESCR``.
 
-_LIBRAS_DESCR = f"""Libras: hand movements of Brazilian sign language, x and y in 45 video frames, 15 movements.
-
-``split`` says "train" or "test" as published, 180 each. Only 330 of the 360 samples differ: 19 test samples are in the
-training set, too, with the same label, so the score on the published split is a little too high; others are repeated
-within a part. Four people in two sessions, whom the file does not identify.
-{_ARCHIVE} Dias et al.: Hand movement recognition for Brazilian Sign Language. IJCNN 2009.
-"""
-
-_ROBOT_DESCR = """Robot execution failures, {name}: {what}; 3 forces and 3 torques x 15 time points in 315 ms.
-
-The five problems are not five independent data sets: LP2 and LP3 are the same recordings with other labels, and LP5 has
-nearly all of LP2 (46 of 47) and all of LP4, with other labels again. LP1 and LP5 are independent; never tune on one
-problem and test on another that overlaps with it. Some recordings occur twice (LP2 and LP3: 44 and 45; LP4: 24 and 44;
-LP5: 71 and 91, and 44 and 45 with different labels). Classes have down to 3 samples, and values have heavy tails.
-Seabra Lopes, Camarinha-Matos: Feature transformation strategies for a robot learning problem. In: Feature Extraction,
-Construction and Selection, Kluwer 1998. UCI Machine Learning Repository.
-"""
-
-_PRECOG_DESCR = """PRECOG 2016: skeletons of 12 people during aggressive actions, 20 joints x 3 coordinates x 32 frames.
-
-Coordinates are in metres, as the sensor (Kinect) sees them; each action is resampled to 32 frames. ``groups`` has the
-person: validate by leaving people out. Actions follow each other in fixed orders (``sequence``, ``position``), so
-posture and place at the beginning tell something about the class; subtract the joint "HipCenter" if that should not
-count. One class has 12 samples, the others 34 to 70.
-Jardim: PRECOG Dataset 2016, github.com/DavidJardim/precog_dataset_16. MIT licence.
-"""
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_basic_motions
+    >>> load_basic_motions().data.shape
+    (80, 6, 100)
+    """
+    content = of_parts(read_arrays(_BASIC_MOTIONS), _PARTS, "X_{}", "y_{}")
+    channels = [f"{sensor} {axis}" for sensor in ("accelerometer", "gyroscope") for axis in (1, 2, 3)]
+    return described("basic_motions", {"channel": channels, "time": None}, **content)
 
 
 def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
@@ -109,8 +89,9 @@ def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
     >>> epilepsy.data.shape, epilepsy.sfreq
     ((275, 3, 206), 16.0)
     """
-    bunch = _uea("Epilepsy", _EPILEPSY_DESCR, data_home, sfreq=16.0)
-    return described(bunch, ["channel", "time[s]"], time=np.arange(bunch.data.shape[2]) / 16.0)
+    content, sfreq = _uea("Epilepsy", data_home), 16.0
+    times = np.arange(content["data"].shape[2]) / sfreq
+    return described("epilepsy", {"channel": None, "time[s]": times}, **content, sfreq=sfreq)
 
 
 def load_ering(data_home: str | Path | None = None) -> Bunch:
@@ -134,7 +115,7 @@ def load_ering(data_home: str | Path | None = None) -> Bunch:
     >>> ering.data[ering.split == "train"].shape
     (30, 4, 65)
     """
-    return described(_uea("ERing", _ERING_DESCR, data_home), ["electrode", "time"])
+    return described("ering", {"electrode": None, "time": None}, **_uea("ERing", data_home))
 
 
 def load_libras(data_home: str | Path | None = None) -> Bunch:
@@ -160,26 +141,17 @@ def load_libras(data_home: str | Path | None = None) -> Bunch:
     >>> libras.data[libras.split == "train"].shape
     (180, 2, 45)
     """
-    return described(_uea("Libras", _LIBRAS_DESCR, data_home), ["coordinate", "frame"], coordinate=["x", "y"])
+    return described("libras", {"coordinate": ["x", "y"], "frame": None}, **_uea("Libras", data_home))
 
 
-def _uea(name: str, descr: str, data_home: str | Path | None, **more: float) -> Bunch:
-    """Return a data set of the UEA archive with its published split."""
+def _uea(name: str, data_home: str | Path | None) -> dict[str, Any]:
+    """Return the samples, labels and published split of a data set of the UEA archive."""
     relative = f"{name.lower()}/{name.lower()}.npz"
     path = obtain(relative, lambda path: _fetch_uea(name, path), data_home, "the copy of the UEA archive")
     stored = read_arrays(path, ("X_train", "y_train", "X_test", "y_test", "class_names"))
-    return Bunch(
-        data=np.concatenate([stored[f"X_{part}"] for part in _PARTS]),
-        target=named(np.concatenate([stored[f"y_{part}"] for part in _PARTS]), stored["class_names"]),
-        split=np.repeat(_PARTS, [len(stored[f"y_{part}"]) for part in _PARTS]),
-        DESCR=descr,
-        **more,
-    )
-
-
-def named(codes: Array, names: Array) -> Array:
-    """Return the class names of codes, as numbers if all names are numbers."""
-    return (names.astype(int) if all(name.isdigit() for name in names.tolist()) else names)[codes]
+    parts = of_parts(stored, _PARTS, "X_{}", "y_{}")
+    classes = of_classes({"X": parts["data"], "y": parts["target"], "class_names": stored["class_names"]})
+    return {**parts, **classes}
 
 
 def _fetch_uea(name: str, path: Path) -> None:
@@ -233,30 +205,27 @@ def load_robot_failures(problem: str = "lp1", data_home: str | Path | None = Non
     >>> load_robot_failures("lp4").data.shape
     (117, 6, 15)
     """
-    if problem not in _PROBLEMS:
-        raise ValueError(f"problem must be one of {', '.join(map(repr, _PROBLEMS))}; got {problem!r}")
+    if problem not in PROBLEMS:
+        raise ValueError(f"problem must be one of {', '.join(map(repr, PROBLEMS))}; got {problem!r}")
     path = obtain("robot_failures/robot_failures.npz", _fetch_robot_failures, data_home, "the copy of UCI's files")
     parts = ("X", "y", "class_names")
     stored = read_arrays(path, [*(f"{part}_{problem}" for part in parts), "channel_names"])
-    samples, codes, names = (stored[f"{part}_{problem}"] for part in parts)
+    content = of_classes({part: stored[f"{part}_{problem}"] for part in parts})
+    channels, times = stored["channel_names"], 315 / _ROBOT_TIMES * np.arange(_ROBOT_TIMES)
     return described(
-        Bunch(
-            data=samples,
-            target=named(codes, names),
-            sfreq=_ROBOT_TIMES / 0.315,
-            channel_names=stored["channel_names"],
-            DESCR=_ROBOT_DESCR.format(name=problem.upper(), what=_PROBLEMS[problem]),
-        ),
-        ["channel", "time[ms]"],
-        channel=stored["channel_names"],
-        time=315 / _ROBOT_TIMES * np.arange(_ROBOT_TIMES),
+        "robot_failures",
+        {"channel": channels, "time[ms]": times},
+        {"name": problem.upper(), "what": PROBLEMS[problem]},
+        **content,
+        sfreq=_ROBOT_TIMES / 0.315,
+        channel_names=channels,
     )
 
 
 def _fetch_robot_failures(path: Path) -> None:
     """Download the five problems and write them as one .npz file."""
     arrays: dict[str, Array] = {"channel_names": np.array(_ROBOT_CHANNELS)}
-    for problem in _PROBLEMS:
+    for problem in PROBLEMS:
         with downloaded([f"{folder}{problem}.data" for folder in _ROBOT]) as original:
             samples, labels = read_robot_failures(original)
         names, codes = np.unique(labels, return_inverse=True)
@@ -300,14 +269,5 @@ def load_precog_actions(data_home: str | Path | None = None) -> Bunch:
     fetch = by_hand("its samples are cut out of 72 recordings, github.com/DavidJardim/precog_dataset_16")
     stored = read_arrays(obtain("precog_actions/precog_actions.npz", fetch, data_home))
     kept = ("groups", "sequence", "position", "n_frames", "joint_names")
-    return described(
-        Bunch(
-            data=stored["X"],
-            target=named(stored["y"], stored["class_names"]),
-            **{name: stored[name] for name in kept},
-            DESCR=_PRECOG_DESCR,
-        ),
-        ["joint", "coordinate", "frame"],
-        joint=stored["joint_names"],
-        coordinate=["x", "y", "z"],
-    )
+    modes = {"joint": stored["joint_names"], "coordinate": ["x", "y", "z"], "frame": None}
+    return described("precog_actions", modes, **of_classes(stored, *kept))

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from ..runtime import Array
+from ._store import described
 
 _ENTRIES_AT_ONCE = 2**22  # in blocks, so that a million samples are not held in memory twice
-
-_LOW_RANK_DESCR = """Unit noise of {shape}; the class means differ by a tensor of CP rank {rank} and norm {distance}.
-
-The best possible accuracy is that of the weight ``difference``: {best:.2%}.
-"""
-
-_FMRI_DESCR = """fMRI-like volumes of shape {shape}: smooth noise of unit variance, a blob in one class.
-
-The blob (``blob``) has its peak at {centre}, a height of {height} standard deviations and a radius of {radius} voxels.
-"""
 
 
 def make_low_rank_classes(
@@ -76,8 +68,10 @@ def make_low_rank_classes(
         halves += rng.standard_normal(halves.shape)
         data[part] = halves
     best = float(norm.cdf(distance / 2))
-    descr = _LOW_RANK_DESCR.format(shape="x".join(map(str, shape)), rank=rank, distance=distance, best=best)
-    return Bunch(data=data, target=signs, difference=difference, best_accuracy=best, DESCR=descr)
+    values = {"shape": "x".join(map(str, shape)), "rank": rank, "distance": distance, "best": best}
+    return described(
+        "low_rank_classes", None, values, data=data, target=signs, difference=difference, best_accuracy=best
+    )
 
 
 def make_fmri_like(
@@ -132,8 +126,8 @@ def make_fmri_like(
     for position, label in enumerate(target):
         noise = gaussian_filter(rng.standard_normal(shape), smoothness, mode="wrap")
         data[position] = noise / spread + label * blob
-    descr = _FMRI_DESCR.format(shape="x".join(map(str, shape)), centre=centre, height=height, radius=radius)
-    return Bunch(data=data, target=target, blob=blob.astype(dtype), DESCR=descr)
+    values = {"shape": "x".join(map(str, shape)), "centre": centre, "height": height, "radius": radius}
+    return described("fmri_like", None, values, data=data, target=target, blob=blob.astype(dtype))
 
 
 def _checked(n_samples: int, shape: Sequence[int]) -> tuple[int, ...]:
@@ -145,7 +139,4 @@ def _checked(n_samples: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _outer(vectors: Sequence[Array]) -> Array:
-    product = np.ones(())
-    for vector in vectors:
-        product = np.multiply.outer(product, vector)
-    return product
+    return reduce(np.multiply.outer, vectors)
