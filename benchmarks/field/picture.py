@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormargin.plots._style import BLUE, DARK, VERMILION, given_or_new
+from tensormargin.plots.style import BLUE, DARK, VERMILION, given_or_new
 
 
 def plot_ranks(

@@ -473,11 +473,11 @@ def test_ranks_show_the_best_of_each_and_the_flat_weight_as_a_level(results):
     np.testing.assert_allclose(ends[:, 1], [0.70, 0.74])
 
 
-@pytest.mark.parametrize(("chosen", "label"), [(6, "taken: 0.850"), (None, None)])
-def test_search_marks_what_was_taken(results, chosen, label):
+@pytest.mark.parametrize(("chosen", "label"), [(6, "selected: 0.850"), (None, None)])
+def test_search_marks_the_selected_candidate(results, chosen, label):
     ax = plot_search(results, chosen=chosen)
-    taken = [text.get_text() for text in ax.get_legend().get_texts() if text.get_text().startswith("taken")]
-    assert taken == ([] if label is None else [label])
+    marked = [text.get_text() for text in ax.get_legend().get_texts() if text.get_text().startswith("selected")]
+    assert marked == ([] if label is None else [label])
     assert any(text.get_text().startswith("best") for text in ax.get_legend().get_texts()) == (chosen is None)
     if label is not None:
         np.testing.assert_allclose(ax.get_lines()[-1].get_xydata(), [[10.0, 0.85]])

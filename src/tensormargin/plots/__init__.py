@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .channels import WAVENUMBERS as WAVENUMBERS, plot_butterfly as plot_butterfly
-    from .channels import plot_channels as plot_channels
-    from .curves import plot_calibration as plot_calibration, plot_roc as plot_roc
+    from .channels import plot_butterfly as plot_butterfly, plot_channels as plot_channels
+    from .channels import plot_spectra as plot_spectra
+    from .curves import plot_calibration as plot_calibration, plot_margins as plot_margins
+    from .curves import plot_permutations as plot_permutations, plot_roc as plot_roc
     from .electrodes import electrode_positions as electrode_positions
     from .files import check_map_path as check_map_path, save_map as save_map, view_path as view_path
     from .fits import plot_convergence as plot_convergence, plot_factors as plot_factors
+    from .labels import WAVENUMBERS as WAVENUMBERS, channel_name as channel_name, fitting_axes as fitting_axes
     from .maps import plot_map as plot_map, plot_pictures as plot_pictures, plot_weight as plot_weight
-    from .margins import plot_margins as plot_margins
-    from .modes import channel_name as channel_name, fitting_axes as fitting_axes
-    from .permutations import plot_permutations as plot_permutations
     from .scenes import plot_scene as plot_scene, save_scene as save_scene
     from .scores import plot_comparison as plot_comparison, plot_ranks as plot_ranks, plot_search as plot_search
-    from .spectra import plot_spectra as plot_spectra
     from .topography import FEWEST_CHANNELS as FEWEST_CHANNELS, plot_topographies as plot_topographies
     from .topography import plot_topography as plot_topography
     from .volumes import plot_volume as plot_volume, view_map as view_map

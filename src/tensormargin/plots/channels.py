@@ -1,22 +1,21 @@
-"""Channels over time or frequency: lines on top of each other (butterfly plot), and an image with ticks."""
+"""Channels over time or frequency, as lines on top of each other or as an image, and spectra as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data import Axis, checked_axes
-from ..runtime import FloatArray
-from ._style import DARK, GREY, PALETTE, VERBATIM, add_legend, add_scale, given_or_new, tidy, wrapped
+from ..data import Axis
+from ..runtime import Array, FloatArray
+from . import style
+from .labels import axes_or_empty, label_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NAMED = 40  # of more channels, every second, third, ... is named
-_LONGEST_LEGEND = 8
-_COLOURS = "RdBu_r"
+_MOST_CHANNELS, _MOST_SPECTRA = 8, 10  # in a legend
 _LABELLED = 3  # channels of a long list that are named beside their lines
 
 
@@ -55,33 +54,31 @@ def plot_butterfly(
     >>> ax.get_xlabel(), [text.get_text() for text in ax.get_legend().get_texts()]
     ('time (ms)', ['Fz', 'Cz', 'Pz'])
     """
-    lines, (channels, points) = _checked(values, modes)
-    ax = given_or_new(ax, 6.4, 3.4)
-    at = coordinates(points, lines.shape[1])
-    sizes = np.nan_to_num(np.abs(lines)).max(axis=1, initial=0.0)
-    named = _named_lines(sizes)
-    colours = _colours(len(lines), channels, named)
-    drawn = [
-        ax.plot(
-            at,
-            line,
-            color=colours[place],
-            linewidth=1.6 if place in named and len(lines) > _LONGEST_LEGEND else 0.9,
-            alpha=1.0 if place in named else 0.55,
-            zorder=3 if place in named else 2,
-            marker="o" if lines.shape[1] == 1 else None,
-        )[0]
-        for place, line in enumerate(lines)
-    ]
-    ax.axhline(0.0, color=DARK, linewidth=0.6)
+    lines, (channels, points) = _checked_matrix(values, modes)
+    ax = style.given_or_new(ax, 6.4, 3.4)
+    at = _coordinates(points, lines.shape[1])
+    few = len(lines) <= _MOST_CHANNELS
+    largest = np.argsort(-np.nan_to_num(np.abs(lines)).max(axis=1), kind="stable")
+    named = list(range(len(lines))) if few else largest[:_LABELLED].tolist()
+    colours = _line_colours(len(lines), channels, named)
+    drawn = []
+    for place, line in enumerate(lines):
+        marked = {"linewidth": 0.9 if few else 1.6, "alpha": 1.0, "zorder": 3}
+        look: dict[str, Any] = marked if place in named else {"linewidth": 0.9, "alpha": 0.55, "zorder": 2}
+        drawn += ax.plot(at, line, color=colours[place], marker="o" if len(line) == 1 else None, **look)
+    ax.axhline(0.0, color=style.DARK, linewidth=0.6)
     if at[0] < 0 < at[-1]:
-        ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=":")  # the event
-    tidy(ax)
+        ax.axvline(0.0, color=style.GREY, linewidth=0.8, linestyle=":")  # the event
+    style.tidy(ax)
     ax.margins(x=0.0)
     label_axis(ax.xaxis, points, 1)
-    ax.set_ylabel(wrapped(ylabel), **VERBATIM)
-    ax.set_title(title or "", fontsize="medium", **VERBATIM)
-    add_legend(ax, [drawn[place] for place in named], [_name(channels, place) for place in named], ncols=2)
+    ax.set_ylabel(style.wrapped(ylabel), **style.VERBATIM)
+    style.write_title(ax, title)
+    names = [
+        channels.spoken(place) if channels.values is not None else f"{channels.name or 'channel'} {place + 1}"
+        for place in named
+    ]
+    style.add_legend(ax, [drawn[place] for place in named], names, ncols=2)
     return ax
 
 
@@ -127,96 +124,133 @@ def plot_channels(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('time (ms)', 'channel')
     """
-    matrix, (rows, columns) = _checked(values, modes)
-    ax = given_or_new(ax, 6.4, min(7.0, max(3.0, 1.2 + 0.13 * len(matrix))))
-    finite = matrix[np.isfinite(matrix)]
-    most = float(np.abs(finite).max(initial=0.0)) if limit is None else abs(float(limit))
-    ends = (-(most or 1.0), most or 1.0)
-    if not symmetric and finite.size:
-        ends = (float(finite.min()), float(finite.max()))
+    matrix, (rows, columns) = _checked_matrix(values, modes)
+    ax = style.given_or_new(ax, 6.4, min(7.0, max(3.0, 1.2 + 0.13 * len(matrix))))
+    low, high = style.colour_limits(matrix, symmetric, limit)
     edges = _edges(columns, matrix.shape[1]), _edges(rows, matrix.shape[0])
-    options: dict[str, Any] = {"cmap": _COLOURS if symmetric else "viridis", "vmin": ends[0], "vmax": ends[1]}
+    options: dict[str, Any] = {"cmap": style.DIVERGING if symmetric else style.SEQUENTIAL, "vmin": low, "vmax": high}
     image = ax.pcolormesh(*edges, np.ma.masked_invalid(matrix), rasterized=True, **options)
     label_axis(ax.xaxis, columns, 1)
     label_axis(ax.yaxis, rows, 0)
     if not rows.is_numeric:
         ax.set_ylim(matrix.shape[0] - 0.5, -0.5)  # the first channel on top
-    add_scale(image, ax, label)
-    ax.set_title(title or "", fontsize="medium", **VERBATIM)
+    style.add_scale(image, ax, label)
+    style.write_title(ax, title)
     return ax
 
 
-def coordinates(axis: Axis, size: int) -> FloatArray:
-    """Return the coordinates of a mode, or its indices if they are unknown or names."""
-    return np.asarray(axis.values, np.float64) if axis.is_numeric else np.arange(size, dtype=np.float64)
+def plot_spectra(
+    lines: Any,
+    axis: Axis | None = None,
+    *,
+    means: Mapping[str, Any] | None = None,
+    axes: Any = None,
+    title: str | None = None,
+    ylabel: str = "pattern",
+) -> Array:
+    """Draw patterns or weights against wavelength, and the mean spectrum of each class beneath.
+
+    Parameters
+    ----------
+    lines : mapping of str to array-like of shape (n_wavelengths,), or array-like
+        By name, such as "adulterated against pure"; or one line, or one per row.
+    axis : Axis, optional
+        Name, unit and coordinates of the wavelengths; wavenumbers (cm⁻¹) decrease from left to right.
+    means : mapping of str to array-like of shape (n_wavelengths,), optional
+        The mean spectrum of each class.
+    axes : Axes or sequence of Axes, optional
+        One, or two if there are ``means``; a new figure by default.
+    title, ylabel : str, optional
+
+    Returns
+    -------
+    ndarray of 1 or 2 Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import Axis
+    >>> from tensormargin.plots import plot_spectra
+    >>> nm = np.linspace(400, 700, 31)
+    >>> peak = np.exp(-(((nm - 550) / 30) ** 2))
+    >>> axes = plot_spectra(
+    ...     {"mixed against pure": -peak}, Axis("wavelength", "nm", nm), means={"pure": 1 + peak, "mixed": 1 + 0 * peak}
+    ... )
+    >>> len(axes), axes[1].get_xlabel()
+    (2, 'wavelength (nm)')
+    """
+    patterns = _checked_lines(lines, "lines")
+    below = {} if means is None else _checked_lines(means, "means")
+    sizes = {len(line) for line in (*patterns.values(), *below.values())}
+    if len(sizes) != 1:
+        raise ValueError(f"all spectra must have the same number of wavelengths; got {sorted(sizes)}")
+    size = sizes.pop()
+    (axis,) = axes_or_empty([axis or Axis()], (size,))
+    drawn = style.panels(axes, (2 if below else 1, 1), 6.8, 4.6 if below else 3.0)
+    drawn[0].axhline(0.0, color=style.DARK, linewidth=0.8)
+    for ax, shown, what in zip(drawn, (patterns, below), (ylabel, "mean of the class"), strict=False):
+        _draw_spectra(ax, shown, _coordinates(axis, size))
+        ax.set_ylabel(style.wrapped(what), **style.VERBATIM)
+        label_axis(ax.xaxis, axis, 0)
+    if below:
+        drawn[0].set_xlabel("")
+    style.write_title(drawn[0], title)
+    return drawn
 
 
-def label_axis(side: Any, axis: Axis, number: int) -> None:
-    """Write the label of a mode and, for names, its ticks, on an axis of a figure; wavenumbers decrease."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
-
-    side.set_label_text(axis.label or f"mode {number + 1}", **VERBATIM)
-    if axis.is_numeric:
-        if axis.unit in WAVENUMBERS:
-            side.set_inverted(True)
-    elif axis.values is None:
-        side.set_major_locator(MaxNLocator(nbins="auto", integer=True))
-    else:
-        every = -(-len(axis.values) // _NAMED)
-        places = range(0, len(axis.values), every)
-        side.set_major_locator(FixedLocator(places))
-        names = [str(axis.values[place]) for place in places]
-        side.set_major_formatter(FuncFormatter(lambda value, _: names[round(value / every)] if names else ""))
-        for label in side.get_ticklabels():
-            label.update({**VERBATIM, "fontsize": 7 if len(axis.values) > 16 else 8})
-        if number:
-            side.set_tick_params(rotation=90 if len(axis.values) > 8 else 0)
-
-
-WAVENUMBERS = ("cm-1", "cm^-1", "1/cm", "cm⁻¹")
-"""Units of wavenumbers, which spectra show in decreasing order."""
-
-
-def _checked(values: Any, modes: Sequence[Axis] | None) -> tuple[FloatArray, tuple[Axis, Axis]]:
+def _checked_matrix(values: Any, modes: Sequence[Axis] | None) -> tuple[FloatArray, tuple[Axis, ...]]:
     matrix = np.asarray(values, np.float64)
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(
             f"this plot needs a matrix, such as channels x time; got an array of shape {matrix.shape}. Take one of the "
             "binary problems, or average over the other modes"
         )
-    found = checked_axes(modes, matrix.shape) or (Axis(), Axis())
-    return np.where(np.isfinite(matrix), matrix, np.nan), (found[0], found[1])
+    return style.with_blanks(matrix), axes_or_empty(modes, matrix.shape)
 
 
-def _name(axis: Axis, place: int) -> str:
-    return axis.spoken(place) if axis.values is not None else f"{axis.name or 'channel'} {place + 1}"
+def _checked_lines(lines: Any, what: str) -> dict[str, FloatArray]:
+    if not isinstance(lines, Mapping):
+        lines = {str(place + 1): row for place, row in enumerate(np.atleast_2d(np.asarray(lines, np.float64)))}
+    found = {str(name): np.asarray(line, np.float64) for name, line in lines.items()}
+    wrong = [line.shape for line in found.values() if line.ndim != 1 or not line.size]
+    if wrong or not found:
+        raise ValueError(f"{what} must have one number per wavelength; got {wrong[0] if wrong else 'no line'}")
+    return found
 
 
-def _named_lines(sizes: FloatArray) -> list[int]:
-    """Return the lines that the legend names: all if there are few, otherwise those with the largest values."""
-    if len(sizes) <= _LONGEST_LEGEND:
-        return list(range(len(sizes)))
-    return [int(place) for place in np.argsort(-sizes, kind="stable")[:_LABELLED]]
-
-
-def _colours(count: int, channels: Axis, named: Sequence[int]) -> list[Any]:
-    """Return one colour per line: in order of the coordinates, or grey for all but the lines that are named."""
-    import matplotlib as mpl
-
-    if channels.is_numeric:
-        return list(mpl.colormaps["viridis"](np.linspace(0.0, 0.9, count)))
-    colours = [GREY] * count
-    for number, place in enumerate(named):
-        colours[place] = (*PALETTE, DARK, GREY)[number]
-    return colours
+def _coordinates(axis: Axis, size: int) -> FloatArray:
+    """Return the coordinates of a mode, or its indices if they are unknown or names."""
+    return np.asarray(axis.values, np.float64) if axis.is_numeric else np.arange(size, dtype=np.float64)
 
 
 def _edges(axis: Axis, size: int) -> FloatArray:
     """Return the borders between the entries of a mode."""
-    at = coordinates(axis, size)
+    at = _coordinates(axis, size)
     if size == 1:
         return np.array([at[0] - 0.5, at[0] + 0.5])
     if not (np.all(np.diff(at) > 0) or np.all(np.diff(at) < 0)):  # unordered coordinates have no borders
         at = np.arange(size, dtype=np.float64)
     middles = (at[1:] + at[:-1]) / 2
     return np.concatenate([[2 * at[0] - middles[0]], middles, [2 * at[-1] - middles[-1]]])
+
+
+def _line_colours(count: int, channels: Axis, named: Sequence[int]) -> list[Any]:
+    """Return one colour per line: in order of the coordinates, or grey for all but the lines that are named."""
+    import matplotlib as mpl
+
+    if channels.is_numeric:
+        return list(mpl.colormaps[style.SEQUENTIAL](np.linspace(0.0, 0.9, count)))
+    own = dict(zip(named, (*style.PALETTE, style.DARK, style.GREY), strict=False))
+    return [own.get(place, style.GREY) for place in range(count)]
+
+
+def _draw_spectra(ax: Axes, lines: Mapping[str, FloatArray], at: FloatArray) -> None:
+    drawn = []
+    for k, line in enumerate(lines.values()):
+        dashes, marker = style.DASHES[k // len(style.PALETTE) % len(style.DASHES)], "o" if line.size == 1 else None
+        colour = style.PALETTE[k % len(style.PALETTE)]
+        drawn += ax.plot(at, style.with_blanks(line), color=colour, linestyle=dashes, linewidth=1.2, marker=marker)
+    style.tidy(ax)
+    ax.margins(x=0.0)
+    if 1 < len(drawn) <= _MOST_SPECTRA or (len(drawn) == 1 and "1" not in lines):
+        style.add_legend(ax, drawn, list(lines), loc="best")

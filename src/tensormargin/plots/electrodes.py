@@ -84,26 +84,20 @@ def _standard() -> dict[str, FloatArray]:
     for place, row in enumerate(_ROWS):
         share = place / (len(_ROWS) - 1)
         azimuth = 180.0 * share  # from the front, along the ring
-        middle = _on_midline(share)
+        angle = _LOWEST * (2 * share - 1)
+        middle = _at(abs(angle), 0.0 if angle <= 0 else 180.0)
         found[f"{row}z"] = middle
         for side, last_digits in ((-1, (1, 3, 5, 7, 9)), (1, (2, 4, 6, 8, 10))):
-            ring, lowest = _at(_RING, side * azimuth), _at(_LOWEST, side * azimuth)
-            between = _at(_RIM, side * azimuth)
+            ring = _at(_RING, side * azimuth)
             for step, digit in enumerate(last_digits):
                 for half in (False, True):
-                    name = f"{_letters(row, step)}{digit}{'h' if half else ''}"
-                    if step == 4:
-                        found[name] = between if half else lowest
-                    else:
-                        found[name] = _on_arc(ring, middle, (3 - step) / 4 + half / 8)
+                    letters = _AT_TEMPLES.get(row, row) if step >= 3 else row
+                    name = f"{letters}{digit}{'h' if half else ''}"
+                    below = _at(_RIM if half else _LOWEST, side * azimuth)
+                    found[name] = below if step == 4 else _on_arc(ring, middle, (3 - step) / 4 + half / 8)
         found |= _ends_of_the_ring(row)
     found |= {old: found[new] for old, new in _OLD_NAMES.items()}
     return {_bare(name): position for name, position in found.items()}
-
-
-def _letters(row: str, step: int) -> str:
-    """Return the letters of a row at a distance from the midline."""
-    return _AT_TEMPLES.get(row, row) if step >= 3 else row
 
 
 def _ends_of_the_ring(row: str) -> dict[str, FloatArray]:
@@ -112,23 +106,17 @@ def _ends_of_the_ring(row: str) -> dict[str, FloatArray]:
     if polar is None:
         return {}
     turned = 180.0 if row in ("O", "OI", "I") else 0.0
-    places = {}
-    for side, digit in ((-1, 1), (1, 2)):
-        for half in (False, True):
-            azimuth = abs(turned - (9.0 if half else 18.0))
-            places[f"{row}{digit}{'h' if half else ''}"] = _at(polar, side * azimuth)
-    return places
+    return {
+        f"{row}{digit}{letter}": _at(polar, side * abs(turned - degrees))
+        for side, digit in ((-1, 1), (1, 2))
+        for letter, degrees in (("h", 9.0), ("", 18.0))
+    }
 
 
 def _at(polar: float, azimuth: float) -> FloatArray:
     """Return the point at an angle from the vertex and an angle from the front, clockwise seen from above."""
     polar, azimuth = np.radians(polar), np.radians(azimuth)
     return np.array([np.sin(polar) * np.sin(azimuth), np.sin(polar) * np.cos(azimuth), np.cos(polar)])
-
-
-def _on_midline(share: float) -> FloatArray:
-    angle = _LOWEST * (2 * share - 1)
-    return _at(abs(angle), 0.0 if angle <= 0 else 180.0)
 
 
 def _on_arc(ring: FloatArray, middle: FloatArray, share: float) -> FloatArray:
@@ -145,15 +133,13 @@ def _on_arc(ring: FloatArray, middle: FloatArray, share: float) -> FloatArray:
     radius = (ring[0] ** 2 + length**2) / (2 * length)
     centre = middle - radius * along
     angle = np.arctan2(abs(ring[0]), float(np.dot(ring - centre, along))) * (1 - share)
-    return np.asarray(
-        centre + radius * (np.cos(angle) * along + np.sin(angle) * np.sign(ring[0]) * np.array([1.0, 0, 0]))
-    )
+    aside = np.array([np.sign(ring[0]), 0.0, 0.0])
+    return np.asarray(centre + radius * (np.cos(angle) * along + np.sin(angle) * aside))
 
 
 def _of_montage(montage: Any) -> dict[str, FloatArray]:
     """Return the positions of a montage on the sphere, by bare names."""
-    if isinstance(montage, str):
-        montage = _named(montage)
+    montage = _named(montage) if isinstance(montage, str) else montage
     if hasattr(montage, "get_positions"):
         places = {name: np.asarray(own, np.float64) for name, own in montage.get_positions()["ch_pos"].items()}
         names = [name for name, own in places.items() if np.isfinite(own).all()]
@@ -161,10 +147,8 @@ def _of_montage(montage: Any) -> dict[str, FloatArray]:
         return {_bare(name): own for name, own in zip(names, on_sphere, strict=True)}
     if isinstance(montage, Mapping):
         return {_bare(str(name)): _given(str(name), own) for name, own in montage.items()}
-    raise TypeError(
-        f"montage must be the name of one of MNE's montages, a montage, or positions by name; got "
-        f"{type(montage).__name__}"
-    )
+    kind = type(montage).__name__
+    raise TypeError(f"montage must be the name of one of MNE's montages, a montage, or positions by name; got {kind}")
 
 
 def _named(name: str) -> Any:
@@ -183,16 +167,14 @@ def _named(name: str) -> Any:
 
 
 def _given(name: str, position: Any) -> FloatArray:
-    place = np.asarray(position, np.float64)
+    place, got = np.asarray(position, np.float64), f"got {position!r} for {name!r}"
     if place.shape not in ((2,), (3,)) or not np.isfinite(place).all():
-        raise ValueError(
-            f"the position of a channel must be two or three finite numbers; got {position!r} for {name!r}"
-        )
+        raise ValueError(f"the position of a channel must be two or three finite numbers; {got}")
     if place.shape == (2,):
         return _at(_RIM * float(np.hypot(*place)), float(np.degrees(np.arctan2(place[0], place[1]))))
     length = float(np.linalg.norm(place))
     if length == 0.0:
-        raise ValueError(f"the position of a channel must not be the middle of the head; got {position!r} for {name!r}")
+        raise ValueError(f"the position of a channel must not be the middle of the head; {got}")
     return place / length
 
 

@@ -6,14 +6,15 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data import AnyAxes, Axes, Axis, checked_axes
+from ..data import AnyAxes, Axes, Axis
 from ..io import MARK, BadFileError, neutral, replacing, save_array
-from .modes import mode_label
+from .labels import axes_or_empty, mode_label
 
 ENDINGS = (".nii", ".nii.gz", ".npy", ".png", ".csv")
 SEVERAL = ("auto", "last", "files", "no")
@@ -73,21 +74,20 @@ def save_map(
     """
     path = Path(path)
     if isinstance(map, Mapping):
-        files = {name: view_path(path, name) for name in map}
-        affines = affine if isinstance(affine, Mapping) else dict.fromkeys(map, affine)
-        options = {"background": background, "several": several, "signs": signs}
-        parts = [
-            save_map(
-                files[name],
-                own,
-                affine=affines.get(name),
-                title=_of_view(title, name),
-                mode_axes=mode_axes.get(name) if isinstance(mode_axes, Mapping) else None,
-                **options,
-            )
+        return [
+            file
             for name, own in map.items()
+            for file in save_map(
+                view_path(path, name),
+                own,
+                affine=affine.get(name) if isinstance(affine, Mapping) else affine,
+                background=background,
+                title=_of_view(title, name),
+                several=several,
+                mode_axes=mode_axes.get(name) if isinstance(mode_axes, Mapping) else None,
+                signs=signs,
+            )
         ]
-        return [file for part in parts for file in part]
     if isinstance(mode_axes, Mapping):
         raise ValueError(f"mode_axes by name are those of several views; got one map and {list(mode_axes)}")
     values = np.asarray(map)
@@ -100,15 +100,23 @@ def save_map(
         return [path]
     if several == "files" and len(values) > 1:
         check_map_path(path, values.ndim - 1)
-        return _save_each(path, values, affine, background, title, mode_axes, signs)
-    if several != "no" and (len(values) == 1 or several == "files"):
+        stem, ending = _split(path)
+        files = [path.with_name(f"{stem}-{number}{ending}") for number in range(1, len(values) + 1)]
+        each = zip(files, values, _per_map(title, len(values)), _per_map(signs, len(values)), strict=True)
+        for file, one, own_title, sign in each:
+            _save_one(file, one, affine, background, own_title, mode_axes, sign)
+        return files
+    if several != "no" and len(values) == 1:
         values = values[0]
     elif several == "last" and _is_nifti(path):
         values = np.moveaxis(values, 0, -1)
     check_map_path(path, values.ndim)
-    first = title if title is None or isinstance(title, str) else title[0]
-    _save_one(path, values, affine, background, first, mode_axes, signs)
+    _save_one(path, values, affine, background, _per_map(title, 1)[0], mode_axes, signs)
     return [path]
+
+
+def _per_map(texts: str | Sequence[str] | None, number: int) -> Sequence[str | None]:
+    return [texts] * number if texts is None or isinstance(texts, str) else texts
 
 
 def view_path(path: str | Path, view: str) -> Path:
@@ -130,51 +138,24 @@ def _split(path: Path) -> tuple[str, str]:
     return path.name[: len(path.name) - len(ending)], path.name[len(path.name) - len(ending) :]
 
 
-def _save_each(
-    path: Path, maps: Any, affine: Any, background: Any, title: Any, axes: Axes | None, signs: Any
-) -> list[Path]:
-    stem, ending = _split(path)
-    titles, meanings = ([one] * len(maps) if one is None or isinstance(one, str) else one for one in (title, signs))
-    files = [path.with_name(f"{stem}-{number}{ending}") for number in range(1, len(maps) + 1)]
-    for file, one, name, sign in zip(files, maps, titles, meanings, strict=True):
-        _save_one(file, one, affine, background, name, axes, sign)
-    return files
-
-
-def _save_one(
-    path: Path, values: Any, affine: Any, background: Any, title: str | None, axes: Axes | None, signs: Any
-) -> None:
-    listed = [signs] if isinstance(signs, str) else list(signs or [])
-    if _is_nifti(path):
-        _save_nifti(path, values, affine, listed)
-    elif path.suffix.lower() == ".npy":
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            save_array(file, values)
-    else:
-        _save_png(path, values, background, title, axes, "; ".join(listed))
-
-
 def _save_csv(
     path: Path, maps: Any, axes: Axes | None, title: str | Sequence[str] | None, signs: str | Sequence[str] | None
 ) -> None:
     """Write one row per entry: where it is, then its value in each of several maps."""
     shape = maps.shape[1:]
-    known = checked_axes(axes, shape) or (Axis(),) * len(shape)
+    known = axes_or_empty(axes, shape)
     titles = [title] if isinstance(title, str) else list(title or ["value"])
     if len(titles) != len(maps):
         titles = [f"{titles[0]}, map {number + 1}" for number in range(len(maps))]
-    meanings = [signs] * len(maps) if signs is None or isinstance(signs, str) else signs
-    titles = [f"{one} ({sign})" if sign else one for one, sign in zip(titles, meanings, strict=True)]
+    meanings = zip(titles, _per_map(signs, len(maps)), strict=True)
+    titles = [f"{one} ({sign})" if sign else one for one, sign in meanings]
     places = [_places(axis, size) for axis, size in zip(known, shape, strict=True)]
     heads = [mode_label(axis, mode) for mode, axis in enumerate(known)]
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(map(neutral, (*heads, *titles)))
-        for number, index in enumerate(np.ndindex(*shape)):
-            values = maps.reshape(len(maps), -1)[:, number]
-            rows.writerow(
-                [*(own[at] for own, at in zip(places, index, strict=True)), *(f"{one:.6g}" for one in values)]
-            )
+        for where, values in zip(product(*places), maps.reshape(len(maps), -1).T, strict=True):
+            rows.writerow([*where, *(f"{one:.6g}" for one in values)])
 
 
 def _places(axis: Axis, size: int) -> list[str]:
@@ -234,14 +215,23 @@ def _describe(header: Any, signs: Sequence[str]) -> None:
     header["descrip"] = text
 
 
-def _save_png(path: Path, values: Any, background: Any, title: str | None, axes: Axes | None, sign: str) -> None:
+def _save_one(
+    path: Path, values: Any, affine: Any, background: Any, title: str | None, axes: Axes | None, signs: Any
+) -> None:
+    """Write a map as NIfTI, as ``.npy``, or as the figure that `plot_map` draws."""
+    meanings = [signs] if isinstance(signs, str) else list(signs or [])
+    if _is_nifti(path):
+        return _save_nifti(path, values, affine, meanings)
+    if path.suffix.lower() == ".npy":
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            return save_array(file, values)
     import matplotlib.pyplot as plt
 
     from .maps import plot_map
 
-    drawn = plot_map(values, background=background, title=title, mode_axes=axes, label=sign)
+    drawn = plot_map(values, background=background, title=title, mode_axes=axes, label="; ".join(meanings))
     figure = drawn[0].figure
-    known = {name: text for name, text in (("Title", title), ("Description", sign)) if text}
+    known = {name: text for name, text in (("Title", title), ("Description", "; ".join(meanings))) if text}
     known["Software"] = MARK.decode()
     try:
         with replacing(path) as temporary:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +12,8 @@ from ..data import AnyAxes, Axis
 from ..fitting import CPWeight, leading_vectors
 from ..inspection import AveragedClassifier, ModelChain
 from ..runtime import Array
-from ._problems import checked_view, of_problem, problem_title
-from ._style import (
-    BLUE,
-    DASHES,
-    PALETTE,
-    VERBATIM,
-    VERMILION,
-    add_legend,
-    decades,
-    given_or_new,
-    panels,
-    tidy,
-    whole_ticks,
-)
-from .modes import fitting_axes, label_line, line_places, mode_name
+from . import style
+from .labels import checked_view, fitting_axes, label_line, line_places, mode_name, problem_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,39 +59,31 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
             f"the model holds {clf.n_copies_} calibrated classifiers, each of which converged in its own way; give one "
             "of calibrated_classifiers_[...].estimator, or use ensemble=False"
         )
-    history = of_problem(clf.history_, problem)
+    history = clf.history_[problem] if isinstance(clf.history_, list) else clf.history_
     gaps = np.maximum(np.max(history["gap"], axis=1), _SMALLEST_GAP)  # zero is possible and has no logarithm
-    ax = given_or_new(ax)
+    ax = style.given_or_new(ax)
     right = ax.twinx()
     sweeps = np.arange(1, len(gaps) + 1)
     for axes, values, label, colour, marker in (
-        (ax, history["objective"], "objective (Eq. 7)", BLUE, "o"),
-        (right, gaps, "largest duality gap", VERMILION, "s"),
+        (ax, history["objective"], "objective (Eq. 7)", style.BLUE, "o"),
+        (right, gaps, "largest duality gap", style.VERMILION, "s"),
     ):
         axes.plot(sweeps, values, color=colour, marker=marker, markersize=4, linewidth=1.4)
         axes.set_ylabel(label, color=colour)
         axes.tick_params(axis="y", colors=colour, which="both")
     demanded = clf.tol / 10  # required in the last sweep; without this line rounding errors look like a trend
-    right.axhline(demanded, color=VERMILION, linestyle=":", linewidth=1.0)
+    right.axhline(demanded, color=style.VERMILION, linestyle=":", linewidth=1.0)
     beside: dict[str, Any] = {"transform": right.get_yaxis_transform(), "ha": "right", "va": "top"}
-    right.text(0.99, demanded, "required", color=VERMILION, fontsize="small", **beside)
+    right.text(0.99, demanded, "required", color=style.VERMILION, fontsize="small", **beside)
     right.set_yscale("log", nonpositive="clip")
-    decades(right.yaxis)
+    style.decades(right.yaxis)
     right.set_ylim(bottom=_SMALLEST_GAP / 3, top=max(float(gaps.max()), demanded) * 10)
     ax.set_xlabel("sweep")
-    whole_ticks(ax.xaxis)
-    ax.set_title(title, fontsize="medium", **VERBATIM)
-    tidy(ax)
+    style.whole_ticks(ax.xaxis)
+    style.write_title(ax, title)
+    style.tidy(ax)
     right.spines["top"].set_visible(False)
     return np.array([ax, right], dtype=object)
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The curves of one mode: the columns of a matrix with one row per entry, and their names."""
-
-    matrix: Array
-    names: list[str]
 
 
 def plot_factors(
@@ -161,18 +139,18 @@ def plot_factors(
     names = [mode_name(axis, mode) for mode, axis in enumerate(known)] if mode_names is None else list(mode_names)
     if len(names) != order:
         raise ValueError(f"mode_names needs a name for each of the {order} modes; got {len(names)}: {names}")
-    kind, modes = _modes(of_problem(weight, problem), shape)
-    drawn = panels(axes, (1, order), 0.6 + 2.9 * order, 2.9)
+    kind, modes = _columns_of(weight[problem] if isinstance(weight, list) else weight, shape)
+    drawn = style.panels(axes, (1, order), 0.6 + 2.9 * order, 2.9)
     for ax, name, columns, axis in zip(drawn, names, modes, known, strict=True):
-        _draw_columns(ax, columns, axis)
+        _draw_columns(ax, *columns, axis)
         plain = axis.values is None or mode_names is not None
-        ax.set_xlabel(f"entry of {name}" if plain else axis.label or name, **VERBATIM)
-        ax.set_title(f"{name}: {kind}", fontsize="medium", **VERBATIM)
+        ax.set_xlabel(f"entry of {name}" if plain else axis.label or name, **style.VERBATIM)
+        style.write_title(ax, f"{name}: {kind}")
     return drawn
 
 
-def _modes(weight: Any, shape: tuple[int, ...]) -> tuple[str, list[_Columns]]:
-    """Return the kind of the columns, and the columns of each mode."""
+def _columns_of(weight: Any, shape: tuple[int, ...]) -> tuple[str, list[tuple[Array, list[str]]]]:
+    """Return the kind of the columns of a weight and, for each mode, the columns and their names."""
     from tensorly.cp_tensor import CPTensor
     from tensorly.tt_tensor import TTTensor
     from tensorly.tucker_tensor import TuckerTensor
@@ -184,50 +162,38 @@ def _modes(weight: Any, shape: tuple[int, ...]) -> tuple[str, list[_Columns]]:
     if isinstance(weight, TuckerTensor):
         return "factor", [_numbered(factor) for factor in weight.factors[: len(shape)]]
     if isinstance(weight, TTTensor):
-        return "core", [_bonds(core) for core in weight]
-    return "singular vectors", [_singular_vectors(weight, mode) for mode in range(len(shape))]
+        names = [[f"{a + 1}, {b + 1}" for a, b in np.ndindex(core.shape[0], core.shape[2])] for core in weight]
+        matrices = [core.transpose(1, 0, 2).reshape(core.shape[1], -1) for core in weight]
+        return "core", list(zip(matrices, names, strict=True))
+    return "singular vectors", [_singular_vectors(weight.astype(np.float64), mode) for mode in range(len(shape))]
 
 
-def _numbered(matrix: Array) -> _Columns:
-    return _Columns(matrix, [str(k + 1) for k in range(matrix.shape[1])])
+def _numbered(matrix: Array) -> tuple[Array, list[str]]:
+    return matrix, [str(k + 1) for k in range(matrix.shape[1])]
 
 
-def _bonds(core: Array) -> _Columns:
-    left, size, right = core.shape
-    names = [f"{a + 1}, {b + 1}" for a in range(left) for b in range(right)]
-    return _Columns(core.transpose(1, 0, 2).reshape(size, -1), names)
-
-
-def _singular_vectors(weight: Array, mode: int) -> _Columns:
+def _singular_vectors(weight: Array, mode: int) -> tuple[Array, list[str]]:
     size = weight.shape[mode]
     count = min(_LEADING, size, prod(weight.shape) // size)
-    vectors = leading_vectors(weight.astype(np.float64), mode, count)
+    vectors = leading_vectors(weight, mode, count)
     squares = np.sum(np.tensordot(vectors, weight, axes=(0, mode)).reshape(count, -1) ** 2, axis=1)
-    total = float(np.sum(weight.astype(np.float64) ** 2)) or 1.0
-    return _Columns(vectors, [f"{k + 1} ({square / total:.0%})" for k, square in enumerate(squares)])
+    shares = squares / (float(np.sum(weight**2)) or 1.0)
+    return vectors, [f"{k + 1} ({share:.0%})" for k, share in enumerate(shares)]
 
 
-def _draw_columns(ax: Axes, columns: _Columns, axis: Axis) -> None:
-    size, count = columns.matrix.shape
-    places = line_places(axis, size)
+def _draw_columns(ax: Axes, matrix: Array, names: list[str], axis: Axis) -> None:
+    size, count = matrix.shape
+    width, marker = 1.3 if count <= _LONGEST_LEGEND else 0.8, "o" if size <= _MARKED else None
     ax.axhline(0.0, color="black", linewidth=0.6)
-    lines = [
-        ax.plot(
-            places,
-            columns.matrix[:, k],
-            color=PALETTE[k % len(PALETTE)],
-            linestyle=DASHES[(k + k // len(PALETTE)) % len(DASHES)],  # so that lines differ without colours, too
-            linewidth=1.3 if count <= _LONGEST_LEGEND else 0.8,
-            marker="o" if size <= _MARKED else None,
-            markersize=2.5,
-        )[0]
-        for k in range(count)
-    ]
-    tidy(ax)
+    lines: list[Any] = []
+    for k, column in enumerate(matrix.T):
+        look: dict[str, Any] = {"linewidth": width, "marker": marker, "markersize": 2.5, **style.line_style(k)}
+        lines += ax.plot(line_places(axis, size), column, **look)
+    style.tidy(ax)
     label_line(ax.xaxis, axis, size)
     if 1 < count <= _LONGEST_LEGEND:
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + (0.16 if count <= _LEADING else 0.26) * (high - low))  # room for the legend
         n_columns = count if count <= _LEADING + 1 else _LEADING
         options = {"loc": "upper center", "ncols": n_columns, "handlelength": 1.2, "columnspacing": 1.0}
-        add_legend(ax, lines, columns.names, borderaxespad=0.0, **options)
+        style.add_legend(ax, lines, names, borderaxespad=0.0, **options)

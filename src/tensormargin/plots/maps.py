@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..data import AnyAxes, Axes, Axis, axes_in, checked_axes, colour_mode, colour_order
+from ..data import AnyAxes, Axes, Axis, axes_in, colour_mode, colour_order
 from ..inspection import ModelChain, activation_pattern, meaning_of_sign, view_maps, weight_maps
 from ..runtime import Array, FloatArray
-from ._problems import checked_view, problem_title
-from ._style import BLUE, DARK, GREEN, GREY, VERBATIM, add_scale, panels, tidy, wrapped
-from .modes import channel_name, fitting_axes, label_indices, label_line, line_places, mode_label, place_in_words
+from . import labels, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Panel
 
-_DIVERGING, _SEQUENTIAL = "RdBu_r", "viridis"
 _OVER_GREY = ("#b3ecff", "#3ab0ff", "#0072b2", "#454545", "#b03a00", "#f08a24", "#ffe08a")  # white would be background
 _SHOWN_MODES = 3
 _MOST_PICTURES = 5  # side by side
@@ -74,29 +72,59 @@ def plot_map(
     >>> len(axes)
     3
     """
-    values = np.ma.filled(np.ma.masked_invalid(np.asarray(map, np.float64)), np.nan)
+    values = style.with_blanks(map)
     if values.ndim == 0 or values.size == 0:
         raise ValueError(f"a map needs at least one mode and one entry; got an array of shape {values.shape}")
     where = _checked_position(values, at)
-    modes = checked_axes(mode_axes, values.shape) or (Axis(),) * values.ndim
-    below = None if background is None else _checked_background(background, values.shape, where)
+    modes = labels.axes_or_empty(mode_axes, values.shape)
+    colours = colour_mode(modes, values.shape)
     shown = _cut(values, where)
-    drawn = panels(axes, _grid(shown), *_figure_size(shown))
-    limits = _limits(values, symmetric)
+    below = None if background is None else _checked_background(background, values.shape, where)
+    layers = Layers(shown, below, style.colour_limits(values, symmetric), symmetric)
+    drawn = style.panels(axes, (1, _n_panels(shown)), *_figure_size(shown))
     if shown.ndim == 1:
         _draw_line(drawn[0], shown, below, modes[0])
-        drawn[0].set_ylabel(wrapped(label), fontsize="small", **VERBATIM)
+        drawn[0].set_ylabel(style.wrapped(label), fontsize="small", **style.VERBATIM)
     elif shown.ndim == 2:
-        image = _draw_image(drawn[0], shown, below, limits, symmetric)
+        image = layers.draw(drawn[0])
         _label_modes(drawn[0], shown.shape, modes, 0, 1)
-    elif colour_mode(modes, values.shape) is not None:
-        image = _draw_channels(drawn, shown, below, limits, symmetric, modes)
     else:
-        image = _draw_cuts(drawn, shown, below, where, limits, symmetric, modes)
+        image = _draw_cuts(drawn, layers, where, modes) if colours is None else _draw_channels(drawn, layers, modes)
     if shown.ndim > 1:
-        add_scale(image, list(drawn), label, shrink=0.85)
-    _write_title(drawn, title, where, modes, colour_mode(modes, values.shape))
+        style.add_scale(image, list(drawn), label, shrink=0.85)
+    _write_titles(drawn, title, where, modes, colours)
     return drawn
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The values of a map and what is drawn below them, with their colours."""
+
+    values: Array
+    below: Array | None
+    limits: tuple[float, float]
+    symmetric: bool = True
+
+    def at(self, mode: int, index: int) -> Layers:
+        """Return a cut perpendicular to a mode."""
+        below = None if self.below is None else self.below.take(index, axis=mode)
+        return replace(self, values=self.values.take(index, axis=mode), below=below)
+
+    def draw(self, ax: Panel) -> Any:
+        """Draw a matrix over its background, in grey or in the colours that it has, and return its image."""
+        from matplotlib.colors import LinearSegmentedColormap
+
+        tall, wide = self.values.shape
+        aspect: Literal["equal", "auto"] = "equal" if max(tall, wide) <= _LONGEST_SIDE * min(tall, wide) else "auto"
+        colours: Any = style.DIVERGING if self.symmetric else style.SEQUENTIAL
+        opacity = None
+        if self.below is not None:
+            ax.imshow(self.below, cmap="gray", aspect=aspect, interpolation="nearest")
+            sizes = np.nan_to_num(np.abs(self.values)) / (max(np.abs(self.limits)) or 1.0)
+            opacity = np.clip((sizes - _CLEAR_BELOW) / (_OPAQUE_FROM - _CLEAR_BELOW), 0.0, 1.0)
+            colours = LinearSegmentedColormap.from_list("over grey", _OVER_GREY) if self.symmetric else colours
+        ends: dict[str, Any] = {"vmin": self.limits[0], "vmax": self.limits[1]}
+        return ax.imshow(self.values, cmap=colours, alpha=opacity, aspect=aspect, interpolation="nearest", **ends)
 
 
 def plot_pictures(pictures: Mapping[str, Any], mode_axes: Axes) -> Array:
@@ -116,10 +144,10 @@ def plot_pictures(pictures: Mapping[str, Any], mode_axes: Axes) -> Array:
     shown = true_colours(np.stack([np.asarray(one, np.float64) for one in pictures.values()]), mode_axes)
     columns = min(len(shown), _MOST_PICTURES)
     grid = (-(-len(shown) // columns), columns)
-    drawn = panels(None, grid, 2.4 * grid[1], 2.4 * grid[0])
+    drawn = style.panels(None, grid, 2.4 * grid[1], 2.4 * grid[0])
     for ax, (title, one) in zip(drawn, zip(pictures, shown, strict=True), strict=False):
         ax.imshow(one, interpolation="nearest")
-        ax.set_title(title, fontsize="medium", **VERBATIM)
+        style.write_title(ax, title)
     for ax in drawn:
         ax.set_axis_off()
     return drawn
@@ -189,38 +217,36 @@ def plot_weight(
     >>> [ax.get_title() for ax in axes.ravel()]
     ['weight, 1 against -1', 'pattern, 1 against -1']
     """
-    classes = problem_title(model, problem)
-    sign, view = meaning_of_sign(classes), checked_view(model, view)
-    pattern = None
+    classes = labels.problem_title(model, problem)
+    sign, view = meaning_of_sign(classes), labels.checked_view(model, view)
     known = axes_in(X) if mode_axes is None else mode_axes
     chain = ModelChain.of(model)
-    modes: AnyAxes = chain.axes_of_maps(known) if view is None else chain.axes_of_view_maps(known)
+    modes: AnyAxes
     if view is not None:
         found = view_maps(model, X, y, groups, confounds)
-        classes = f"{view}, {classes}"
+        classes, modes = f"{view}, {classes}", chain.axes_of_view_maps(known)
         weight = found.weights[view][problem]
         pattern = None if found.patterns is None else found.patterns[view][problem]
     else:
+        modes = chain.axes_of_maps(known)
         pattern = None if X is None else activation_pattern(model, X, y, groups, confounds)[problem]
         weight = weight_maps(model, None if pattern is None else pattern.shape)[problem]
     maps = {f"weight, {classes}": weight}
     if pattern is not None:
         maps[f"pattern, {classes}"] = pattern
-    rows, columns = _grid(weight)
-    width, height = _figure_size(weight)
-    grid = (len(maps), columns) if columns > 1 else (rows, len(maps))
-    size = (width, height * len(maps)) if columns > 1 else (width * len(maps), height)
-    drawn = panels(axes, grid, *size).reshape(len(maps), -1)
+    columns, (width, height) = _n_panels(weight), _figure_size(weight)
+    rows = len(maps) if columns > 1 else 1  # maps of several panels are below each other, others side by side
+    across = columns if columns > 1 else len(maps)
+    drawn = style.panels(axes, (rows, across), width * len(maps) / rows, height * rows).reshape(len(maps), -1)
     for row, (title, one) in zip(drawn, maps.items(), strict=True):
-        own = fitting_axes(modes, one.shape, view)
+        own = labels.fitting_axes(modes, one.shape, view)
         plot_map(one, background=background, axes=row, title=title, mode_axes=own, label=sign)
     return drawn
 
 
 def _checked_position(values: FloatArray, at: Sequence[int] | None) -> tuple[int, ...]:
     if at is None:
-        largest = np.argmax(np.nan_to_num(np.abs(values)))
-        return tuple(int(i) for i in np.unravel_index(largest, values.shape))
+        return style.peak(values)
     where = tuple(int(i) for i in at)
     if len(where) != values.ndim or not all(0 <= i < size for i, size in zip(where, values.shape, strict=True)):
         raise ValueError(f"at needs one index per mode within the map's shape {values.shape}; got at={at!r}")
@@ -242,16 +268,8 @@ def _checked_background(background: Any, shape: tuple[int, ...], where: tuple[in
     raise ValueError(f"background must have the map's shape {shape}, or that of its first modes; got {below.shape}")
 
 
-def _limits(values: FloatArray, symmetric: bool) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    if not symmetric and finite.size:
-        return float(finite.min()), float(finite.max())
-    largest = float(np.abs(finite).max(initial=0.0)) or 1.0  # a map of zeros is drawn in the middle of the scale
-    return -largest, largest
-
-
-def _grid(values: Array) -> tuple[int, int]:
-    return (1, 1) if values.ndim < _SHOWN_MODES else (1, 3)
+def _n_panels(values: Array) -> int:
+    return 1 if values.ndim < _SHOWN_MODES else 3
 
 
 def _figure_size(values: Array) -> tuple[float, float]:
@@ -259,108 +277,58 @@ def _figure_size(values: Array) -> tuple[float, float]:
 
 
 def _draw_line(ax: Panel, values: FloatArray, background: FloatArray | None, axis: Axis) -> None:
-    places = line_places(axis, len(values))
+    places = labels.line_places(axis, len(values))
     if background is not None:
         right = ax.twinx()
-        right.plot(places, background, color=GREY, linewidth=1.0, alpha=0.6)
-        right.set_ylabel("background", color=GREY)
-    ax.axhline(0.0, color=DARK, linewidth=0.8)
-    ax.plot(places, values, color=BLUE, linewidth=1.3, marker="o" if len(values) == 1 else None)
-    ax.set_xlabel(mode_label(axis, 0), **VERBATIM)
-    tidy(ax)
+        right.plot(places, background, color=style.GREY, linewidth=1.0, alpha=0.6)
+        right.set_ylabel("background", color=style.GREY)
+    ax.axhline(0.0, color=style.DARK, linewidth=0.8)
+    ax.plot(places, values, color=style.BLUE, linewidth=1.3, marker="o" if len(values) == 1 else None)
+    ax.set_xlabel(labels.mode_label(axis, 0), **style.VERBATIM)
+    style.tidy(ax)
     if axis.values is not None:
-        label_line(ax.xaxis, axis, len(values))
+        labels.label_line(ax.xaxis, axis, len(values))
 
 
-def _draw_image(
-    ax: Panel, values: FloatArray, background: FloatArray | None, limits: tuple[float, float], symmetric: bool
-) -> Any:
-    """Draw a matrix, over a background if there is one, and return its image."""
-    tall, wide = values.shape
-    aspect: Literal["equal", "auto"] = "equal" if max(tall, wide) <= _LONGEST_SIDE * min(tall, wide) else "auto"
-    opacity = None
-    if background is not None:
-        ax.imshow(background, cmap="gray", aspect=aspect, interpolation="nearest")  # or in colours, if it has them
-        sizes = np.nan_to_num(np.abs(values)) / (max(np.abs(limits)) or 1.0)
-        opacity = np.clip((sizes - _CLEAR_BELOW) / (_OPAQUE_FROM - _CLEAR_BELOW), 0.0, 1.0)
-    return ax.imshow(
-        values,
-        cmap=_colours(symmetric, background is not None),
-        vmin=limits[0],
-        vmax=limits[1],
-        alpha=opacity,
-        aspect=aspect,
-        interpolation="nearest",
-    )
-
-
-def _colours(symmetric: bool, over_grey: bool) -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    if symmetric and over_grey:
-        return LinearSegmentedColormap.from_list("over grey", _OVER_GREY)
-    return _DIVERGING if symmetric else _SEQUENTIAL
-
-
-def _draw_cuts(
-    drawn: Array,
-    values: FloatArray,
-    background: FloatArray | None,
-    where: tuple[int, ...],
-    limits: tuple[float, float],
-    symmetric: bool,
-    modes: Axes,
-) -> Any:
+def _draw_cuts(drawn: Array, layers: Layers, where: tuple[int, ...], modes: Axes) -> Any:
+    """Draw one cut perpendicular to each mode, and return the last image."""
     for mode, ax in enumerate(drawn):
         row, column = (other for other in range(_SHOWN_MODES) if other != mode)
-        at = [where[mode]]
-        below = None if background is None else background.take(at, axis=mode).squeeze(mode)
-        image = _draw_image(ax, values.take(at, axis=mode).squeeze(mode), below, limits, symmetric)
-        ax.axhline(where[row], color=GREEN, linewidth=0.9)
-        ax.axvline(where[column], color=GREEN, linewidth=0.9)
-        _label_modes(ax, values.shape, modes, row, column)
+        image = layers.at(mode, where[mode]).draw(ax)
+        ax.axhline(where[row], color=style.GREEN, linewidth=0.9)
+        ax.axvline(where[column], color=style.GREEN, linewidth=0.9)
+        _label_modes(ax, layers.values.shape, modes, row, column)
     return image
 
 
-def _draw_channels(
-    drawn: Array,
-    values: FloatArray,
-    background: FloatArray | None,
-    limits: tuple[float, float],
-    symmetric: bool,
-    modes: Axes,
-) -> Any:
+def _draw_channels(drawn: Array, layers: Layers, modes: Axes) -> Any:
     """Draw red, green and blue side by side, over a background in its colours, and return the last image."""
-    mode = colour_mode(modes, values.shape) or 0
+    mode = colour_mode(modes, layers.values.shape) or 0
     row, column = (other for other in range(_SHOWN_MODES) if other != mode)
-    below = None if background is None else true_colours(background, modes)
+    below = None if layers.below is None else true_colours(layers.below, modes)
     for index, ax in enumerate(drawn):
-        image = _draw_image(ax, values.take([index], axis=mode).squeeze(mode), below, limits, symmetric)
-        _label_modes(ax, values.shape, modes, row, column)
+        image = replace(layers, values=layers.values.take(index, axis=mode), below=below).draw(ax)
+        _label_modes(ax, layers.values.shape, modes, row, column)
     return image
 
 
 def _label_modes(ax: Panel, shape: Sequence[int], modes: Axes, row: int, column: int) -> None:
-    ax.set_ylabel(mode_label(modes[row], row), **VERBATIM)
-    ax.set_xlabel(mode_label(modes[column], column), **VERBATIM)
-    for ruler, mode in ((ax.xaxis, column), (ax.yaxis, row)):
-        label_indices(ruler, modes[mode], shape[mode])
+    for ruler, mode in ((ax.yaxis, row), (ax.xaxis, column)):
+        ruler.set_label_text(labels.mode_label(modes[mode], mode), **style.VERBATIM)
+        labels.label_indices(ruler, modes[mode], shape[mode])
 
 
-def _write_title(
-    drawn: Array, title: str | None, where: tuple[int, ...], modes: Axes, colours: int | None = None
-) -> None:
-    """Write the title and the positions of the cuts; those of modes that no panel shows go into the title.
+def _write_titles(drawn: Array, title: str | None, where: tuple[int, ...], modes: Axes, colours: int | None) -> None:
+    """Write the title and what the panels show: the places of the cuts, or the names of the channels of ``colours``.
 
-    Of channels of ``colours``, it writes their names.
+    The places of modes that no panel shows go into the title.
     """
-    hidden = ", ".join(place_in_words(modes[mode], mode, where[mode]) for mode in range(_SHOWN_MODES, len(where)))
-    first = ", ".join(part for part in (title, hidden) if part)
+    places = [labels.format_place(axis, mode, where[mode]) for mode, axis in enumerate(modes)]
+    first = ", ".join(part for part in (title, *places[_SHOWN_MODES:]) if part)
     if len(drawn) == 1:
-        drawn[0].set_title(first, fontsize="medium", **VERBATIM)
+        style.write_title(drawn[0], first)
         return
-    for mode, ax in enumerate(drawn):
-        place = place_in_words(modes[mode], mode, where[mode])
-        ax.set_title(place if colours is None else channel_name(modes[colours], mode), fontsize="medium", **VERBATIM)
+    for number, ax in enumerate(drawn):
+        style.write_title(ax, places[number] if colours is None else labels.channel_name(modes[colours], number))
     if first:
-        drawn[0].set_title(f"{first}\n", loc="left", fontsize="medium", **VERBATIM)
+        drawn[0].set_title(f"{first}\n", loc="left", fontsize="medium", **style.VERBATIM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..io import MARK, replacing, save_array
 from ..runtime import Array
-from ._style import GREY, LIGHT, PALETTE, add_legend, panels
+from .style import GREY, LIGHT, PALETTE, add_legend, panels
 
 _MOST_NAMED = 40  # classes in the legend
 _WIDTH, _LEGEND = 4.0, 1.9  # inches of a panel, and of a column of the legend
@@ -64,10 +64,12 @@ def plot_scene(
         raise ValueError("errors=True compares the prediction with the ground truth; give truth, or leave errors out")
     known = _classes(shown, background, classes)
     titles = ["predicted"] if truth is None else ["ground truth", "predicted"]
-    drawn = panels(axes, (1, len(shown) + errors), *_size(shown, len(known), len(shown) + errors))
+    n_panels = len(shown) + errors
+    drawn = panels(axes, (1, n_panels), *_size(shown, len(known), n_panels))
     colours = _colours(len(known))
     for ax, values, title in zip(drawn, shown, titles, strict=False):
-        _image(ax, _painted(values, known, colours), title)
+        parts = [(values == label, colour) for label, colour in zip(known, colours, strict=True)]
+        _draw_image(ax, values.shape, parts, title)
     if errors:
         _draw_errors(drawn[-1], shown[0], shown[1], background)
     unknown = truth is not None and bool(np.any(shown[0] == background))
@@ -122,9 +124,7 @@ def _size(shown: Sequence[Array], n_classes: int, n_panels: int) -> tuple[float,
 
 
 def _classes(shown: Sequence[Array], background: Any, given: Sequence[Any] | None) -> list[Any]:
-    found: set[Any] = set()
-    for one in shown:
-        found.update(np.unique(one).tolist())
+    found: set[Any] = set().union(*(np.unique(one).tolist() for one in shown))
     found.discard(background)
     if given is None:
         return sorted(found, key=lambda one: (isinstance(one, str), one))
@@ -135,49 +135,32 @@ def _classes(shown: Sequence[Array], background: Any, given: Sequence[Any] | Non
 
 
 def _colours(number: int) -> Array:
-    """Return colours that can be told apart as far as possible, as whole numbers up to 255; grey is no class."""
+    """Return colours that can be told apart as far as possible, grey is no class."""
     from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 
     if number <= len(PALETTE):  # which the colour-blind can tell apart
-        chosen = np.array([to_rgb(one) for one in PALETTE[:number]]).reshape(-1, 3)
-    else:
-        many = np.array([colormaps[name](k)[:3] for name in ("tab20", "tab20b", "tab20c") for k in range(20)])
-        many = many[np.ptp(many, axis=1) > 0.1]
-        chosen = (
-            many[:number] if number <= len(many) else colormaps["gist_ncar"](np.linspace(0.03, 0.97, number))[:, :3]
-        )
-    return np.rint(255 * chosen).astype(np.uint8)
-
-
-def _painted(values: Array, classes: Sequence[Any], colours: Array) -> Array:
-    painted = _grey(values.shape)
-    for label, colour in zip(classes, colours, strict=True):
-        painted[values == label] = colour
-    return painted
-
-
-def _grey(shape: tuple[int, ...]) -> Array:
-    return np.full((*shape, 3), _bytes(LIGHT), np.uint8)
-
-
-def _bytes(colour: str) -> Array:
-    from matplotlib.colors import to_rgb
-
-    return np.rint(255 * np.array(to_rgb(colour))).astype(np.uint8)
+        return np.array([to_rgb(one) for one in PALETTE[:number]]).reshape(-1, 3)
+    many = np.array([colormaps[name](k)[:3] for name in ("tab20", "tab20b", "tab20c") for k in range(20)])
+    many = many[np.ptp(many, axis=1) > 0.1]
+    return many[:number] if number <= len(many) else colormaps["gist_ncar"](np.linspace(0.03, 0.97, number))[:, :3]
 
 
 def _draw_errors(ax: Any, truth: Array, predicted: Array, background: Any) -> None:
     tested = (truth != background) & (predicted != background)
     wrong = tested & (truth != predicted)
-    pixels = _grey(truth.shape)
-    pixels[tested], pixels[wrong] = _bytes(_RIGHT), _bytes(_WRONG)
     share = f"{100 * wrong.sum() / tested.sum():.1f} % wrong" if tested.any() else "no pixel has both"
-    _image(ax, pixels, f"errors in red: {share}")
+    _draw_image(ax, truth.shape, [(tested, _RIGHT), (wrong, _WRONG)], f"errors in red: {share}")
 
 
-def _image(ax: Any, pixels: Array, title: str) -> None:
-    ax.imshow(pixels, interpolation="nearest")
+def _draw_image(ax: Any, shape: tuple[int, ...], parts: Iterable[tuple[Array, Any]], title: str) -> None:
+    """Draw an image in light grey with the pixels of each part in its colour."""
+    from matplotlib.colors import to_rgb
+
+    pixels = np.full((*shape, 3), to_rgb(LIGHT))
+    for where, colour in parts:
+        pixels[where] = to_rgb(colour)
+    ax.imshow(np.rint(255 * pixels).astype(np.uint8), interpolation="nearest")
     ax.set_title(title, fontsize="medium")
     ax.set_xticks([])
     ax.set_yticks([])
@@ -189,7 +172,7 @@ def _legend(ax: Any, classes: Sequence[Any], colours: Array, names: Mapping[Any,
     from matplotlib.patches import Patch
 
     named = [str(names.get(label, label)) for label in classes[:_MOST_NAMED]]
-    handles = [Patch(color=colour / 255) for colour in colours[:_MOST_NAMED]]
+    handles = [Patch(color=colour) for colour in colours[:_MOST_NAMED]]
     if unknown:
         named, handles = [*named, "no class"], [*handles, Patch(color=LIGHT)]
     if len(classes) > _MOST_NAMED:

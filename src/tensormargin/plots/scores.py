@@ -10,20 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runtime import Array, counted
-from ._style import (
-    BLUE,
-    DARK,
-    DASHES,
-    GREEN,
-    GREY,
-    MARKERS,
-    PURPLE,
-    VERBATIM,
-    VERMILION,
-    given_or_new,
-    legend_beside,
-    tidy,
-)
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +18,7 @@ if TYPE_CHECKING:
 _BY_VIEW = "one by view"  # weights of several views that differ in decomposition or rank
 _WITHOUT_RANK = ("full", _BY_VIEW)
 _REQUIRED = ("param_decomposition", "param_lam", "mean_test_score", "std_test_score")
-_COLOURS = {"full": GREY, "cp": VERMILION, "tucker": BLUE, "tt": GREEN}
+_COLOURS = {"full": style.GREY, "cp": style.VERMILION, "tucker": style.BLUE, "tt": style.GREEN}
 
 
 @dataclass(frozen=True)
@@ -85,29 +72,28 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
     if len(set(results.get("param_scale_free", [True]))) > 1:
         raise ValueError("lam must be scale-free for all candidates or for none, to be drawn on one axis; got both")
     best = _best(candidates)
-    ax = given_or_new(ax, 6.4, 3.8)
+    ax = style.given_or_new(ax, 6.4, 3.8)
     lines, labels = [], []
-    for weight, style in _line_styles(candidates).items():
+    for weight, look in _line_styles(candidates).items():
         own = [candidate for candidate in candidates if candidate.weight == weight]
         along = _best_of_each(own, lambda candidate: candidate.lam)
         lams, scores, errors = (np.array([getattr(c, name) for c in along]) for name in ("lam", "score", "error"))
-        lines += ax.plot(lams, scores, **style)
+        lines += ax.plot(lams, scores, **look)
         labels.append(weight[0] if weight[0] in _WITHOUT_RANK else f"{weight[0]}, rank {_rank_name(weight[1])}")
         if weight == best.weight:
-            ax.fill_between(lams, scores - errors, scores + errors, color=style["color"], alpha=0.18, linewidth=0)
-    marked: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": DARK, "ls": "none", "markersize": 12}
-    if chosen is None:
-        lines += ax.plot(best.lam, best.score, "o", **marked)
-        labels.append(f"best: {best.score:.3f} ± {best.error:.3f}{_tied(candidates, best.score)}")
-    else:
+            ax.fill_between(lams, scores - errors, scores + errors, color=look["color"], alpha=0.18, linewidth=0)
+    lam, score, text = best.lam, best.score, f"best: {best.score:.3f} ± {best.error:.3f}"
+    if chosen is not None:
         lam, score = float(results["param_lam"][chosen]), float(results["mean_test_score"][chosen])
-        lines += ax.plot(lam, score, "o", **marked)
-        labels.append(f"taken: {score:.3f}{_tied(candidates, score)}")
+        text = f"selected: {score:.3f}"
+    lines += ax.plot(lam, score, "o", markerfacecolor="none", markeredgecolor=style.DARK, ls="none", markersize=12)
+    tied = sum(round(one.score, 12) == round(score, 12) for one in candidates) - 1
+    labels.append(f"{text},\ntied with {counted(tied, 'other')}" if tied > 0 else text)
     ax.set_xscale("log")
     ax.set_xlabel("λ")
     ax.set_ylabel("cross-validated score")
-    tidy(ax)
-    legend_beside(ax, lines, labels)
+    style.tidy(ax)
+    style.legend_beside(ax, lines, labels)
     return ax
 
 
@@ -139,24 +125,31 @@ def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
     'rank'
     """
     candidates = _candidates(results)
-    ax = given_or_new(ax, 6.0, 3.6)
+    ax = style.given_or_new(ax, 6.0, 3.6)
     low_rank = [candidate for candidate in candidates if candidate.decomposition not in _WITHOUT_RANK]
     ranks = [one.rank for one in _best_of_each(low_rank, lambda candidate: _rank_order(candidate.rank))]
     decompositions = list(dict.fromkeys(candidate.decomposition for candidate in candidates))
-    lines = []
+    lines: list[Any] = []
     for place, name in enumerate(decompositions):
         own = [candidate for candidate in candidates if candidate.decomposition == name]
+        colour = _COLOURS.get(name, style.PURPLE)
         if name in _WITHOUT_RANK:
-            lines.append(_level(ax, _best(own)))
-        else:
-            shift = 0.06 * (place - (len(decompositions) - 1) / 2)  # so that error bars do not overlap
-            lines.append(_against_rank(ax, own, ranks, place, shift))
+            best = _best(own)
+            ax.axhspan(best.score - best.error, best.score + best.error, color=colour, alpha=0.15, lw=0)
+            lines.append(ax.axhline(best.score, color=colour, linestyle="--", linewidth=1.4))
+            continue
+        along = _best_of_each(own, lambda candidate: _rank_order(candidate.rank))
+        shift = 0.06 * (place - (len(decompositions) - 1) / 2)  # so that error bars do not overlap
+        places = [ranks.index(one.rank) + shift for one in along]
+        look: dict[str, Any] = {"marker": style.MARKERS[place % len(style.MARKERS)], "markersize": 5, "capsize": 2}
+        scores, errors = [one.score for one in along], [one.error for one in along]
+        lines.append(ax.errorbar(places, scores, errors, color=colour, linewidth=1.4, **look))
     ax.set_xticks(range(len(ranks)), [_rank_name(rank) for rank in ranks])
     ax.set_xlim(-0.4, max(len(ranks), 1) - 0.6)
     ax.set_xlabel("rank")
     ax.set_ylabel("best cross-validated score")
-    tidy(ax)
-    legend_beside(ax, lines, decompositions)
+    style.tidy(ax)
+    style.legend_beside(ax, lines, decompositions)
     return ax
 
 
@@ -198,84 +191,47 @@ def plot_comparison(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['STM', 'SVM']
     """
-    counts = {len(names), len(means), len(lows), len(highs)}
-    if len(counts) > 1 or not len(names):
-        raise ValueError(
-            "names, means, lows and highs need one entry per method; "
-            f"got {len(names)}, {len(means)}, {len(lows)} and {len(highs)}"
-        )
+    style.check_lengths("method", names=names, means=means, lows=lows, highs=highs)
     if reference is not None and reference not in names:
         raise ValueError(f"reference must be one of the names, {list(names)}; got reference={reference!r}")
     order = sorted(range(len(names)), key=lambda k: -np.nan_to_num(means[k], nan=-np.inf))
-    ax = given_or_new(ax, 5.2, 1.0 + 0.32 * len(names))
+    ax = style.given_or_new(ax, 5.2, 1.0 + 0.32 * len(names))
     for row, k in enumerate(order):
-        colour = VERMILION if names[k] == reference else BLUE
+        colour = style.VERMILION if names[k] == reference else style.BLUE
         ax.plot([lows[k], highs[k]], [row, row], color=colour, linewidth=2.0, solid_capstyle="butt", alpha=0.6)
         ax.plot(means[k], row, "s" if names[k] == reference else "o", color=colour, markersize=6)
     if reference is not None:
-        ax.axvline(means[list(names).index(reference)], color=VERMILION, linewidth=1.0, linestyle=":", zorder=1)
+        ax.axvline(means[list(names).index(reference)], color=style.VERMILION, linewidth=1.0, linestyle=":", zorder=1)
     if chance is not None:
-        ax.axvline(chance, color=GREY, linewidth=1.2, linestyle="--", zorder=1)
+        ax.axvline(chance, color=style.GREY, linewidth=1.2, linestyle="--", zorder=1)
         above: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom"}
-        ax.text(chance, 1.01, "chance", color=GREY, fontsize="small", **above)
-    ax.set_yticks(range(len(order)), [names[k] for k in order], **VERBATIM)
+        ax.text(chance, 1.01, "chance", color=style.GREY, fontsize="small", **above)
+    ax.set_yticks(range(len(order)), [names[k] for k in order], **style.VERBATIM)
     ax.set_ylim(len(order) - 0.5, -0.5)
     ax.set_xlabel(name)
-    tidy(ax, "x")
+    style.tidy(ax, "x")
     return ax
-
-
-def _level(ax: Axes, candidate: _Candidate) -> Any:
-    """Draw a horizontal line for a score without a rank, with a band of its standard error."""
-    colour = _colour(candidate.decomposition)
-    ax.axhspan(candidate.score - candidate.error, candidate.score + candidate.error, color=colour, alpha=0.15, lw=0)
-    return ax.axhline(candidate.score, color=colour, linestyle="--", linewidth=1.4)
-
-
-def _against_rank(ax: Axes, own: list[_Candidate], ranks: list[Any], place: int, shift: float) -> Any:
-    best = _best_of_each(own, lambda candidate: _rank_order(candidate.rank))
-    return ax.errorbar(
-        [ranks.index(one.rank) + shift for one in best],
-        [one.score for one in best],
-        [one.error for one in best],
-        color=_colour(own[0].decomposition),
-        marker=MARKERS[place % len(MARKERS)],
-        markersize=5,
-        capsize=2,
-        linewidth=1.4,
-    )
 
 
 def _line_styles(candidates: list[_Candidate]) -> dict[tuple[str, Any], dict[str, Any]]:
     """Return the line style of each weight: one colour and dash per decomposition, one marker per rank."""
     ranks = sorted({candidate.rank for candidate in candidates}, key=_rank_order)
     forms = list(dict.fromkeys(candidate.decomposition for candidate in candidates))
-    styles = {}
-    for candidate in candidates:
-        number = ranks.index(candidate.rank)
-        styles[candidate.weight] = {
-            "color": _colour(candidate.decomposition),
-            "linestyle": DASHES[forms.index(candidate.decomposition) % len(DASHES)],
-            "marker": MARKERS[number % len(MARKERS)],
+    return {
+        (form, rank): {
+            "color": _COLOURS.get(form, style.PURPLE),
+            "linestyle": style.DASHES[forms.index(form) % len(style.DASHES)],
+            "marker": style.MARKERS[ranks.index(rank) % len(style.MARKERS)],
             "markersize": 4,
             "linewidth": 1.4,
         }
-    return styles
-
-
-def _colour(decomposition: str) -> str:
-    return _COLOURS.get(decomposition, PURPLE)
+        for form, rank in (candidate.weight for candidate in candidates)
+    }
 
 
 def _best(candidates: Iterable[_Candidate]) -> _Candidate:
     """Return the candidate with the best score; ties go to the fewest parameters, as in the search."""
     return max(candidates, key=lambda one: (round(one.score, 12), -one.n_parameters))
-
-
-def _tied(candidates: Iterable[_Candidate], score: float) -> str:
-    """Return with how many other candidates one of this score is tied, for a legend."""
-    others = sum(round(one.score, 12) == round(score, 12) for one in candidates) - 1
-    return f",\ntied with {counted(others, 'other')}" if others > 0 else ""
 
 
 def _best_of_each(candidates: list[_Candidate], key: Callable[[_Candidate], Any]) -> list[_Candidate]:
@@ -302,26 +258,17 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
     errors = np.asarray(results["std_test_score"], np.float64) / np.sqrt(max(n_splits - 1, 1))
     ranks, sizes = results.get("param_rank", [None] * len(errors)), results.get("n_parameters", [0] * len(errors))
     names, lams, scores = (results[key] for key in ("param_decomposition", "param_lam", "mean_test_score"))
-    columns = zip(names, ranks, lams, scores, errors, sizes, strict=True)
     dropped = results.get("dropped", [""] * len(errors))  # scored on some of the splits only
-    found = [
-        _candidate(*column)
-        for column, reason in zip(columns, dropped, strict=True)
-        if np.isfinite(column[3]) and not reason
-    ]
+    found = []
+    for name, rank, lam, score, error, size, reason in zip(
+        names, ranks, lams, scores, errors, sizes, dropped, strict=True
+    ):
+        if not np.isfinite(score) or reason:
+            continue
+        if isinstance(name, dict) or isinstance(rank, dict):
+            name, rank = _BY_VIEW, None
+        rank = None if rank is np.ma.masked else rank  # scikit-learn masks parameters missing from a grid of the list
+        found.append(_Candidate(str(name), rank, float(lam), float(score), float(error), int(size)))
     if not found:
         raise ValueError("results holds no candidate with a score: every fit of the search has failed")
     return found
-
-
-def _candidate(decomposition: Any, rank: Any, lam: Any, score: float, error: float, n_parameters: int) -> _Candidate:
-    if isinstance(decomposition, dict) or isinstance(rank, dict):
-        decomposition, rank = _BY_VIEW, None
-    return _Candidate(
-        decomposition=str(decomposition),
-        rank=None if rank is np.ma.masked else rank,  # scikit-learn masks parameters missing from a grid of the list
-        lam=float(lam),
-        score=float(score),
-        error=float(error),
-        n_parameters=int(n_parameters),
-    )

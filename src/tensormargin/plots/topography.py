@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runtime import Array, FloatArray
-from ._style import DARK, VERBATIM, add_scale, panels
+from ..runtime import Array, FloatArray, listed
 from .electrodes import electrode_positions, flattened
+from .style import DARK, DIVERGING, VERBATIM, add_scale, colour_limits, panels, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 FEWEST_CHANNELS = 4
 """Fewer channels with a position say nothing about the places between them."""
 
-_COLOURS = "RdBu_r"
 _RESOLUTION = 96  # pixels across the head
 _CONTOURS = 6
 _NAMED = 20  # with more channels their names would overlap
-_MOST_LISTED = 8
+_BAR = {"shrink": 0.7, "aspect": 15}
 
 
 def plot_topography(
@@ -70,9 +69,10 @@ def plot_topography(
     shown = np.asarray(values, np.float64)
     if shown.shape != (len(channels),):
         raise ValueError(f"there must be one value per channel; got shape {shown.shape} for {len(channels)} channels")
-    drawn = panels(ax, (1, 1), 3.6, 3.2)
-    _draw(drawn, shown[None], channels, montage, [title or ""], limit, colorbar, label)
-    only: Axes = drawn[0]
+    placed = _placed(channels, montage)
+    image, (only,) = _draw_heads(panels(ax, (1, 1), 3.6, 3.2), shown[None], placed, [title], limit)
+    if colorbar:
+        add_scale(image, [only], label, **_BAR)
     return only
 
 
@@ -121,49 +121,41 @@ def plot_topographies(
     titles = [""] * len(shown) if titles is None else list(titles)
     if len(titles) != len(shown):
         raise ValueError(f"there must be one title per map; got {len(titles)} for {len(shown)} maps")
-    drawn = panels(axes, (1, len(shown)), 0.9 + 2.1 * len(shown), 2.5)
-    _draw(drawn, shown, channels, montage, titles, limit, colorbar, label)
+    placed, new_size = _placed(channels, montage), (0.9 + 2.1 * len(shown), 2.5)
+    image, drawn = _draw_heads(panels(axes, (1, len(shown)), *new_size), shown, placed, titles, limit)
+    if colorbar:
+        add_scale(image, list(drawn), label, **_BAR)
     return drawn
 
 
-def _draw(
-    drawn: Array,
-    values: FloatArray,
-    channels: Sequence[str],
-    montage: Any,
-    titles: Sequence[str],
-    limit: float | None,
-    colorbar: bool,
-    label: str | None,
-) -> None:
-    names, positions, rows = _placed(channels, montage)
-    finite = values[:, rows][np.isfinite(values[:, rows])]
-    most = float(np.abs(finite).max(initial=0.0)) if limit is None else abs(float(limit))
-    for ax, own, title in zip(drawn, values[:, rows], titles, strict=True):
-        image = _draw_head(ax, own, positions, names, most or 1.0)
-        ax.set_title(title, fontsize="medium", **VERBATIM)
-    if colorbar:
-        add_scale(image, list(drawn), label, shrink=0.7, aspect=15)
-
-
-def _placed(channels: Sequence[str], montage: Any) -> tuple[list[str], FloatArray, list[int]]:
-    """Return names, flat positions and row numbers of the channels with known positions; name the others."""
+def _placed(channels: Sequence[str], montage: Any) -> dict[int, tuple[str, FloatArray]]:
+    """Return name and flat position of the channels with a known one, by row number; warn of the others."""
     names = [str(channel) for channel in channels]
     found = electrode_positions(names, montage)
     lacking = [name for name in names if name not in found]
-    listed = ", ".join(lacking[:_MOST_LISTED]) + (
-        f" and {len(lacking) - _MOST_LISTED} more" if lacking[_MOST_LISTED:] else ""
-    )
     if len(found) < FEWEST_CHANNELS:
         raise ValueError(
             f"a topographic map needs at least {FEWEST_CHANNELS} channels with known positions; got {len(found)} of "
-            f"{len(names)}, and none is known of {listed or 'any'}. Name them as in the 10-20 system, or give montage"
+            f"{len(names)}, and none is known of {listed(lacking, most=8) or 'any'}. Name them as in the 10-20 system, "
+            "or give montage"
         )
     if lacking:
-        warnings.warn(f"left out of the topographic map, since no position is known: {listed}", stacklevel=4)
-    rows = [place for place, name in enumerate(names) if name in found]
-    kept = [names[row] for row in rows]
-    return kept, flattened(np.array([found[name] for name in kept])), rows
+        unknown = listed(lacking, most=8)
+        warnings.warn(f"left out of the topographic map, since no position is known: {unknown}", stacklevel=3)
+    return {row: (name, flattened(found[name])[0]) for row, name in enumerate(names) if name in found}
+
+
+def _draw_heads(
+    drawn: Array, values: FloatArray, placed: Mapping[int, Any], titles: Sequence[str | None], limit: float | None
+) -> tuple[Any, Array]:
+    """Draw one map per row of values, and return the last image and the axes."""
+    names, positions = zip(*placed.values(), strict=True)
+    shown = values[:, list(placed)]
+    most = colour_limits(shown, limit=limit)[1]
+    for ax, own, title in zip(drawn, shown, titles, strict=True):
+        image = _draw_head(ax, own, np.array(positions), names, most)
+        write_title(ax, title)
+    return image, drawn
 
 
 def _draw_head(ax: Axes, values: FloatArray, positions: FloatArray, names: Sequence[str], most: float) -> Any:
@@ -175,7 +167,7 @@ def _draw_head(ax: Axes, values: FloatArray, positions: FloatArray, names: Seque
     surface = _interpolated(positions[there], values[there], grid)
     inside = Circle((0.0, 0.0), 1.0, transform=ax.transData)
     options: dict[str, Any] = {"extent": (-1, 1, -1, 1), "origin": "lower"}
-    image = ax.imshow(surface, cmap=_COLOURS, vmin=-most, vmax=most, interpolation="bilinear", **options)
+    image = ax.imshow(surface, cmap=DIVERGING, vmin=-most, vmax=most, interpolation="bilinear", **options)
     image.set_clip_path(inside)
     if np.ptp(surface) > 1e-9 * most:
         lines = ax.contour(grid, grid, surface, _CONTOURS, colors=DARK, linewidths=0.4, alpha=0.6, linestyles="solid")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,9 +13,9 @@ from ..data import Orientation, millimetres, resampled
 from ..inspection import meaning_of_sign, weight_maps
 from ..io import ModelFile
 from ..runtime import Array, FloatArray
-from ._problems import problem_title
-from ._style import GREEN, VERBATIM, add_scale, panels
-from .maps import _draw_image, _limits
+from .labels import problem_title
+from .maps import Layers
+from .style import GREEN, VERBATIM, add_scale, colour_limits, panels, peak, with_blanks
 
 # Each cut: the axis that it is perpendicular to, its name, and the axes of its rows (upwards) and columns.
 CUTS = ((0, "sagittal", 2, 1), (1, "coronal", 2, 0), (2, "axial", 1, 0))
@@ -69,22 +70,20 @@ def plot_volume(
     >>> [ax.get_title() for ax in axes]
     ['x = 2 mm', 'y = 4 mm', 'z = 6 mm']
     """
-    values = np.ma.filled(np.ma.masked_invalid(np.asarray(map, np.float64)), np.nan)
+    values = with_blanks(map)
     if values.ndim != 3 or not values.size:
         raise ValueError(
             f"a volume must have three modes; got an array of shape {values.shape}. For others, use plot_map"
         )
     given = np.eye(4) if affine is None else affine
     space = Orientation.of(given, values.shape)
-    below = None if background is None else _on_grid(background, background_affine, values.shape, given)
-    turned = space.turned(values)
-    where = _position(turned, space, at)
-    drawn = _panels(axes, np.array(turned.shape) * space.voxel_size)
-    limits = _limits(values, True)
+    below = None if background is None else space.turned(_on_grid(background, background_affine, values.shape, given))
+    layers = Layers(space.turned(values), below, colour_limits(values))
+    where = _position(layers.values, space, at)
+    drawn = panels(axes, (1, 3), **_layout(np.array(layers.values.shape) * space.voxel_size))
     place = millimetres(space.affine, where)
-    under = None if below is None else space.turned(below)
     for ax, cut in zip(drawn, CUTS, strict=True):
-        image = _draw_cut(ax, cut, turned, under, space, where, limits, radiological)
+        image = _draw_cut(ax, cut, layers, space, where, radiological)
         ax.set_title(f"{'xyz'[cut[0]]} = {place[cut[0]] + 0.0:.0f} mm", fontsize="medium")
     add_scale(image, list(drawn), label, shrink=0.8)
     if title:
@@ -160,17 +159,12 @@ def _map_of(model: Any, problem: int) -> tuple[FloatArray, str, Any]:
     return np.asarray(maps[problem], np.float64), title, stored
 
 
-def _panels(axes: Any, extent: FloatArray) -> Array:
-    """Return three axes, of a new figure in proportion to the cuts."""
-    if axes is not None:
-        return panels(axes, (1, 3), 9.6, 3.4)
-    import matplotlib.pyplot as plt
-
+def _layout(extent: FloatArray) -> dict[str, Any]:
+    """Return the size of a figure in proportion to the cuts."""
     widths = np.clip([extent[along] for _, _, _, along in CUTS] / extent.max(), 0.2, 1.0)
     heights = np.clip([extent[up] for _, _, up, _ in CUTS] / extent.max(), 0.2, 1.0)
-    height = 0.9 + 8.2 * heights.max() / widths.sum()
-    size = (9.6, min(5.0, height))
-    return plt.subplots(1, 3, figsize=size, layout="constrained", gridspec_kw={"width_ratios": widths})[1]
+    height = min(5.0, 0.9 + 8.2 * heights.max() / widths.sum())
+    return {"width": 9.6, "height": height, "gridspec_kw": {"width_ratios": widths}}
 
 
 def _parts(image: Any) -> tuple[Array, Any]:
@@ -193,8 +187,7 @@ def _on_grid(background: Any, its_affine: Any, shape: tuple[int, ...], affine: A
 def _position(turned: FloatArray, space: Orientation, at: Sequence[float] | None) -> tuple[int, ...]:
     """Return the indices of the cuts in the turned volume."""
     if at is None:
-        peak = np.argmax(np.nan_to_num(np.abs(turned)))
-        return tuple(int(place) for place in np.unravel_index(peak, turned.shape))
+        return peak(turned)
     place = np.asarray(at, np.float64)
     if place.shape != (3,) or not np.isfinite(place).all():
         raise ValueError(f"at must be a place x, y, z in mm; got at={at!r}")
@@ -210,25 +203,23 @@ def _position(turned: FloatArray, space: Orientation, at: Sequence[float] | None
 def _draw_cut(
     ax: Any,
     cut: tuple[int, str, int, int],
-    turned: FloatArray,
-    below: Array | None,
+    layers: Layers,
     space: Orientation,
     where: tuple[int, ...],
-    limits: tuple[float, float],
     radiological: bool,
 ) -> Any:
     """Draw one cut, with the higher axis upwards, and return its image."""
-    across, _, up, along = cut
+    across, name, up, along = cut
     mirrored = radiological and along == 0
 
-    def shown(volume: Array) -> Array:
-        matrix = volume.take(where[across], axis=across)  # of the two other axes, in their order
+    def shown(matrix: Array) -> Array:  # of the two other axes, in their order
         upright = (matrix if up < along else matrix.T)[::-1]
         return upright[:, ::-1] if mirrored else upright
 
-    image = _draw_image(ax, shown(turned), None if below is None else shown(below), limits, True)
-    if below is not None:
-        ax.get_images()[0].set_clim(*np.percentile(below, [1, 99]))  # the same greys in all cuts
+    turned, own = layers.values, layers.at(across, where[across])
+    image = replace(own, values=shown(own.values), below=None if own.below is None else shown(own.below)).draw(ax)
+    if layers.below is not None:
+        ax.get_images()[0].set_clim(*np.percentile(layers.below, [1, 99]))  # the same greys in all cuts
     high, wide = turned.shape[up], turned.shape[along]
     column = wide - 1 - where[along] if mirrored else where[along]
     ax.axhline(high - 1 - where[up], color=GREEN, linewidth=0.9)
@@ -240,5 +231,5 @@ def _draw_cut(
     ax.text(1.02, 0.5, right, ha="left", va="center", **marks)
     ax.set_xticks([])
     ax.set_yticks([])
-    ax.set_xlabel(cut[1], fontsize="small")
+    ax.set_xlabel(name, fontsize="small")
     return image

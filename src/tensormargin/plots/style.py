@@ -1,4 +1,4 @@
-"""Colours, axes, legends and text options shared by all plots."""
+"""Colours, axes, limits, legends and text options shared by all plots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..runtime import Array
+from ..runtime import Array, FloatArray, join_with_and
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 DARK, GREY, LIGHT = "#222222", "#767676", "#e6e6e6"
+DIVERGING, SEQUENTIAL = "RdBu_r", "viridis"
 DASHES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -33,18 +34,52 @@ def given_or_new(ax: Axes | None, width: float = 5.2, height: float = 3.6) -> Ax
     return panels(ax, (1, 1), width, height)[0]
 
 
-def panels(axes: Any, grid: tuple[int, int], width: float, height: float) -> Array:
+def panels(axes: Any, grid: tuple[int, int], width: float, height: float, **options: Any) -> Array:
     """Return one axes per grid cell, row by row: the given ones, or those of a new pyplot figure (inches)."""
     rows, columns = grid
     if axes is None:
         import matplotlib.pyplot as plt
 
-        _, created = plt.subplots(rows, columns, figsize=(width, height), layout="constrained", squeeze=False)
+        size = (width, height)
+        _, created = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
         return created.ravel()
     given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if given.size != rows * columns:
         raise ValueError(f"this plot has {rows * columns} panels; got {given.size} axes. Pass that many, or None")
     return given
+
+
+def check_lengths(entry: str, **columns: Any) -> None:
+    """Raise ValueError unless all columns have the same number of entries, at least one; ``entry`` says of what."""
+    lengths = [len(column) for column in columns.values()]
+    if len(set(lengths)) > 1 or not lengths[0]:
+        raise ValueError(f"{join_with_and(columns)} need one entry per {entry}; got {join_with_and(lengths)}")
+
+
+def with_blanks(values: Any) -> FloatArray:
+    """Return an array of floats with NaN for all that is not finite or masked."""
+    return np.ma.filled(np.ma.masked_invalid(np.asarray(values, np.float64)), np.nan)
+
+
+def peak(values: FloatArray) -> tuple[int, ...]:
+    """Return the indices of the entry of largest absolute value."""
+    largest = np.argmax(np.nan_to_num(np.abs(values)))
+    return tuple(int(place) for place in np.unravel_index(largest, values.shape))
+
+
+def colour_limits(values: FloatArray, symmetric: bool = True, limit: float | None = None) -> tuple[float, float]:
+    """Return the ends of a scale of colours: the smallest and largest value, or symmetric ones about zero."""
+    finite = values[np.isfinite(values)]
+    if not symmetric and finite.size:
+        return float(finite.min()), float(finite.max())
+    largest = float(np.abs(finite).max(initial=0.0)) if limit is None else abs(float(limit))
+    return -(largest or 1.0), largest or 1.0  # a map of zeros is drawn in the middle of the scale
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Return colour and dashes of a line, which differ from those of the line before without colours, too."""
+    dashes = DASHES[(number + number // len(PALETTE)) % len(DASHES)]
+    return {"color": PALETTE[number % len(PALETTE)], "linestyle": dashes}
 
 
 def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
@@ -68,6 +103,11 @@ def decades(axis: Axis) -> None:
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: "10" + str(round(np.log10(value))).translate(_RAISED)))
     axis.set_minor_locator(NullLocator())
+
+
+def write_title(ax: Axes, title: str | None) -> None:
+    """Write a title verbatim."""
+    ax.set_title(title or "", fontsize="medium", **VERBATIM)
 
 
 def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> None:
