@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ._running import end_processes, ignore_while_ending, interruptible, is_interrupted
+from ._running import ENDS_PROCESS, end_processes, interruptible
 from .compare import compare_command
 from .completion import completion_command
 from .data import data_command
@@ -71,10 +71,6 @@ def run(arguments: list[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):  # names of files and labels need not be text that can be encoded
             stream.reconfigure(errors="backslashreplace")
     try:
-        main(arguments, prog_name="tensormargin")
-    except SystemExit as end:
-        if is_interrupted(end.code):
-            ignore_while_ending()
-        raise
+        main(arguments, prog_name="tensormargin", obj=ENDS_PROCESS)
     finally:
         end_processes()

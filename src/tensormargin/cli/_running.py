@@ -23,6 +23,7 @@ _PLAIN_SECONDS = 30.0  # between progress lines if there is no terminal
 _WORTH_SAYING = 5.0  # seconds left from which the first forecast gets a line of its own there
 _SAME_PRESS = 2.0  # seconds within which another Ctrl-C asks for nothing new
 _BAR = 20  # widest bar, in columns
+ENDS_PROCESS = "ends the process"  # the object of contexts whose command is the whole of a process
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _DEFAULT_HANDLERS = (signal.default_int_handler, signal.SIG_DFL)
 _DISPLAY = f"{__name__}.display"  # where the context of a command holds its display
@@ -229,11 +230,14 @@ def interruptible(context: click.Context) -> Iterator[None]:
             raise
         _stop(context, received[0][1])
     finally:
-        for number, handler in ours.items():
-            signal.signal(number, handler)
+        if received and context.find_root().obj == ENDS_PROCESS:
+            _ignore_while_ending()  # now: a second press may come before the process has got to its end
+        else:
+            for number, handler in ours.items():
+                signal.signal(number, handler)
 
 
-def ignore_while_ending() -> None:
+def _ignore_while_ending() -> None:
     """Ignore signals while this process ends, which takes a moment; if it takes longer, one ends it at once."""
     # Python remembers a KeyboardInterrupt that left text which was being executed (a dataclass of a module that was
     # being imported), and `python -m` then ends by SIGINT, whatever the exit code; executing other text clears that.
@@ -247,11 +251,6 @@ def ignore_while_ending() -> None:
     if _is_main_thread():
         for number in _ENDING:
             signal.signal(number, interrupt)
-
-
-def is_interrupted(code: Any) -> bool:
-    """Return whether an exit code is that of an interrupted command."""
-    return code in [_exit_code(number) for number in _ENDING]
 
 
 def _exit_code(number: int) -> int:
