@@ -30,6 +30,7 @@ from ..data import (
 )
 from ..data import BadFileError as BadFileError
 from ..runtime import Array, is_lazy, listed, quoted
+from .options import Missing as Missing
 from .readers import mat5
 from .readers.entries import NUMBERS, READABLE, Entry, entry_of
 from .readers.process import call
@@ -46,9 +47,6 @@ _FILL_IN = (
     "fit --length resample` (EqualLength)"
 )
 _REPLACE = "Replace infinity by NaN or by a number, or leave those samples out"
-
-Missing = bool | Literal["entries"]
-"""Which entries may be NaN: none, all of a sample that lacks one of several views (True), or any ("entries")."""
 
 
 @dataclass(frozen=True)

@@ -4,40 +4,83 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
+from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from ..data import MOST_MEMBERS, BadFileError, FileRules, check_inside, check_text
+from ..data import MOST_MEMBERS, BadFileError, FileRules, axes_of_volume, check_inside, check_text
 from ..runtime import Array, listed
-from .labels import LABELS, choose_entry, describe, from_text
+from .images import stacked_samples
+from .labels import ENTITIES, LABELS, choose_entry, confounds_in_table, describe, entity, from_text
+from .options import BIDS, Request
 from .readers.files import NIFTI
-from .tables import Table, read_table
+from .samples import SampleSet
+from .tables import Table, is_missing, read_table
+from .volumes import nifti_shape, read_runs
 
 PARTICIPANTS = "participants.tsv"
-UNITS = ("subject", "session", "run")
-_ENTITIES = {"subject": "sub", "session": "ses", "run": "run"}
+UNITS = tuple(ENTITIES)
 _NOT_DATA = ("derivatives", "sourcedata", "code", "stimuli", "rawdata")
 _PARENTS = 2  # derivatives/NAME is two levels below the participants
-_MISSING = ("", "n/a", "nan", "na")
 
 
-class BidsFiles(NamedTuple):
-    """The files of a data set that are samples, or runs of samples.
+def load_bids(path: Path, request: Request) -> SampleSet:
+    """Return the volumes of a data set, one file each or runs of them, labelled by a column of its participants."""
+    BIDS.check(path, request)
+    select = request.select
+    files, kind = _list_files(path, select.samples, request.rules)
+    kind, names, runs = f"BIDS data set ({kind})", files, None
+    if len(nifti_shape(path / files[0], request.rules)) == 4:
+        request.refuse(path, ("size", "ragged"), "its files are runs of volumes; resize them first")
+        *runs, lengths = read_runs(path, files, request)
+        names = [name for name, length in zip(files, lengths, strict=True) for _ in range(length)]
+    kept, target, notes = np.arange(len(names)), None, list[str]()
+    if request.need_labels or select.labels is not None:
+        kept, target, notes = _labelled(path, names, request)
+    whole = len(kept) == len(names)
+    names = [names[row] for row in kept]
+    groups = None if select.groups is False else _groups_of(path, names, select.groups)
+    if runs is None:
+        return stacked_samples(path, names, request, kind, notes, target=target, groups=groups)
+    volumes, affine, more = runs
+    data = volumes if whole else volumes[kept]
+    axes = axes_of_volume(affine, data.shape[1:])
+    return SampleSet(data, target, groups, _numbered(names), affine, "", kind, (*notes, *more), axes=axes)
 
-    Attributes
-    ----------
-    names : list of str
-        Paths of the files, relative to the folder, sorted.
-    kind : str
-        What the names have in common: "task-rest_bold".
-    """
 
-    names: list[str]
-    kind: str
+def _labelled(path: Path, names: Sequence[str], request: Request) -> tuple[Array, Array | None, list[str]]:
+    """Return the samples with a label, the labels, and notes; all samples, if only a model remembers the column."""
+    known, labels, everyone = request.known, request.select.labels, np.arange(len(names))
+    remembered = not request.need_labels and not known.labels_given and labels == known.loading.get("labels")
+    try:
+        kept, target = _labels_of(path, _participants(path, request.rules), names, labels)
+    except BadFileError:
+        if not remembered:
+            raise
+        return everyone, None, []
+    if len(kept) == len(names):
+        return kept, target, []
+    lacking = f"samples of participants without a label: {len(names) - len(kept)} of {len(names)}"
+    if remembered:
+        said = f"{lacking}; none is compared with its label unless --labels {labels} leaves these out"
+        return everyone, None, [said]
+    return kept, target, [f"{lacking}, which were left out"]
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Return the names of runs with the number of each of their volumes, from 0."""
+    counts: dict[str, Iterator[int]] = {}
+    return [f"{name}:{next(counts.setdefault(name, count()))}" for name in names]
+
+
+def confounds_of(path: Path, names: Sequence[str], confounds: Collection[str], rules: FileRules) -> dict[str, Array]:
+    """Return those of the named confounds that are columns of the participants, one value per sample."""
+    table = _participants(path, rules)
+    return {} if table is None else confounds_in_table(replace(table, columns=_columns_of(table, names)), confounds)
 
 
 def is_bids(folder: Path) -> bool:
@@ -52,16 +95,11 @@ def is_bids(folder: Path) -> bool:
     return bool(subjects) and set(folders) - set(subjects) <= set(_NOT_DATA) and bool(_walk(folder))
 
 
-def list_bids(folder: Path, wanted: str | None, rules: FileRules) -> BidsFiles:
-    """Return the files of a data set.
+def _list_files(folder: Path, wanted: str | None, rules: FileRules) -> tuple[list[str], str]:
+    """Return the files of a data set that are samples or runs of samples, and what their names have in common.
 
-    Parameters
-    ----------
-    folder : Path
-    wanted : str, optional
-        End of the file names without the extension ("T1w", "task-rest_bold"), or a pattern with ``*``. Needed if there
-        are several kinds of files.
-    rules : FileRules
+    ``wanted`` is the end of the file names without the extension ("T1w", "task-rest_bold"), or a pattern with ``*``;
+    it is needed if there are several kinds of files.
     """
     kinds: dict[str, list[str]] = {}
     for name in _walk(folder):
@@ -78,7 +116,7 @@ def list_bids(folder: Path, wanted: str | None, rules: FileRules) -> BidsFiles:
     for name in names:
         check_text(folder / name, name)
         check_inside(folder / name, root, rules, str(folder / name))
-    return BidsFiles(names, chosen[0])
+    return names, chosen[0]
 
 
 def _walk(folder: Path) -> list[str]:
@@ -97,7 +135,7 @@ def _walk(folder: Path) -> list[str]:
 def _kind(name: str) -> str:
     """Return the name of a file without what differs between subjects, sessions and runs."""
     base = re.sub(r"\.nii(\.gz)?$", "", name.rpartition("/")[2], flags=re.IGNORECASE)
-    return "_".join(part for part in base.split("_") if part.partition("-")[0] not in _ENTITIES.values())
+    return "_".join(part for part in base.split("_") if part.partition("-")[0] not in ENTITIES.values())
 
 
 def _is_wanted(kind: str, names: Sequence[str], wanted: str) -> bool:
@@ -106,23 +144,10 @@ def _is_wanted(kind: str, names: Sequence[str], wanted: str) -> bool:
     return kind == wanted or kind.endswith(f"_{wanted}")
 
 
-def entity(name: str, unit: str) -> str | None:
-    """Return the subject, session or run of a file by its name ("sub-01"), None if it does not state it."""
-    key = _ENTITIES[unit]
-    found = re.search(rf"(?:^|[/_])({key}-[A-Za-z0-9]+)", name)
-    return found[1] if found else None
-
-
-def groups_of(folder: Path, names: Sequence[str], wanted: str | None) -> Array | None:
+def _groups_of(folder: Path, names: Sequence[str], wanted: str | None) -> Array | None:
     """Return the groups of samples by the names of their files: subjects, or runs if there is only one subject.
 
-    Parameters
-    ----------
-    folder : Path
-    names : sequence of str
-        File of each sample.
-    wanted : {"subject", "session", "run"} or None
-        Which units are groups; sessions and runs are those of their subject.
+    If ``wanted`` is given, these units are groups; sessions and runs are those of their subject.
     """
     if wanted is not None and wanted not in UNITS:
         raise BadFileError(
@@ -140,14 +165,14 @@ def groups_of(folder: Path, names: Sequence[str], wanted: str | None) -> Array |
     return None
 
 
-def participants_of(folder: Path, rules: FileRules) -> Table | None:
+def _participants(folder: Path, rules: FileRules) -> Table | None:
     """Return the table of participants of a data set, or of the one that a folder of derivatives belongs to."""
     places = (folder, *folder.resolve().parents[:_PARENTS])
     path = next((place / PARTICIPANTS for place in places if (place / PARTICIPANTS).is_file()), None)
     return None if path is None else read_table(path, rules=rules)
 
 
-def columns_of(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
+def _columns_of(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
     """Return the columns of the participants, one value per sample."""
     identifiers = next((column for column in table.columns if column.lower() == "participant_id"), None)
     if identifiers is None:
@@ -165,25 +190,17 @@ def columns_of(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
     return {column: [table.columns[column][rows[one]] for one in wanted] for column in others}
 
 
-def labels_of(folder: Path, table: Table | None, names: Sequence[str], wanted: str | None) -> tuple[Array, Array]:
+def _labels_of(folder: Path, table: Table | None, names: Sequence[str], wanted: str | None) -> tuple[Array, Array]:
     """Return the numbers of the samples that have a label, and their labels, from a column of the participants.
 
-    Parameters
-    ----------
-    folder : Path
-    table : Table or None
-        The participants.
-    names : sequence of str
-        File of each sample.
-    wanted : str or None
-        Name of the column; by default a usual one, or the only one.
+    That is the ``wanted`` one, by default a usual one, or the only one.
     """
     if table is None:
         raise BadFileError(
             f"{folder}: has no {PARTICIPANTS} with the labels; give a file with one label per sample as "
             "labels_from=... (command line: --labels-from)"
         )
-    columns = columns_of(table, names)
+    columns = _columns_of(table, names)
     name = choose_entry(table.path, columns, wanted, LABELS, "labels")
     if name is None and len(columns) == 1:
         name = next(iter(columns))
@@ -192,7 +209,7 @@ def labels_of(folder: Path, table: Table | None, names: Sequence[str], wanted: s
             f"{table.path}: the labels could be any of its columns, {describe(columns)}; name the one: labels=... "
             "(command line: --labels)"
         )
-    known = np.array([value.strip().lower() not in _MISSING for value in columns[name]])
+    known = np.array([not is_missing(value) for value in columns[name]])
     if not known.any():
         raise BadFileError(f"{table.path}: the column {name!r} has no labels; name another: labels=... (--labels)")
     rows = np.flatnonzero(known)

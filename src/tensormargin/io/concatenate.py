@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +24,10 @@ from ..data import (
 )
 from ..runtime import Array, is_lazy, listed
 from .arrays import container_kind
-from .images import file_words, oriented
+from .images import file_words
 from .recordings import is_recording
-
-if TYPE_CHECKING:
-    from .load import SampleSet
+from .samples import SampleSet
+from .volumes import oriented
 
 FILE = "file"
 """The groups that say which file a sample comes from."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,28 +20,18 @@ from ..data import BadFileError, FileRules
 from ..runtime import Array, is_lazy, listed, quoted
 from ..transformers import Detrend
 from .labels import LABELS
-from .tables import read_table
+from .options import TABLE, Window
+from .samples import IN_TIME
+from .tables import is_list, is_missing, read_table
 
 _NAMES = ("trial_type", *LABELS, "event", "condition", "value")  # of the column of labels, the first one that is there
-IN_TIME = "around events"
-"""In the kind of samples that were cut from a recording, in the order of time."""
-_NONE = ("", "n/a", "na", "nan")
 
 
 @dataclass(frozen=True)
 class Events:
-    """What happened when, in a recording.
+    """What happened when in a recording, in seconds from its beginning, with further columns of values per event.
 
-    Attributes
-    ----------
-    source : Path
-        The file that they come from, for messages.
-    onset, duration : ndarray of shape (n_events,)
-        In seconds from the beginning of the recording.
-    columns : mapping of str to ndarray
-        Further values, one per event.
-    label : str or None
-        The column that names the events; None if it is not clear which one does.
+    ``source`` is the file that they come from, for messages; ``label`` the column that names them, if that is clear.
     """
 
     source: Path
@@ -63,47 +54,34 @@ class Events:
         return replace(self, onset=self.onset[rows], duration=self.duration[rows], columns=columns)
 
 
-class Window(NamedTuple):
-    """The time around an event that becomes a sample, in seconds; None for the duration of the event.
+def parsed_events(events: Any) -> Path | tuple[str, ...] | Literal[True] | None:
+    """Return the path of a table of events, or names of events, given as a list or separated by commas."""
+    if events is None or events is TABLE:
+        return events
+    if isinstance(events, str | Path):
+        path = Path(events)
+        if path.exists() or isinstance(events, Path) or is_list(path):
+            if not path.is_file() or not is_list(path):
+                raise BadFileError(
+                    f"{path}: events (command line: --events) must be a table that exists, .tsv or .csv, with a column "
+                    "onset, or names of events"
+                )
+            return path
+        events = events.split(",")
+    names = tuple(dict.fromkeys(str(name).strip() for name in events if str(name).strip()))
+    if not names:
+        raise ValueError("events (command line: --events) must name at least one event, or a table of events; got none")
+    return names
 
-    ``delay`` is added to all onsets: a haemodynamic response comes some seconds after its event. ``detrend`` is the
-    degree of the polynomial that is removed from the whole recording first, None for none.
-    """
 
-    tmin: float | None = None
-    tmax: float | None = None
-    delay: float = 0.0
-    detrend: int | None = None
-
-
-WHOLE = Window()
-"""Nothing was said about the part around events."""
-
-
-def checked_window(
-    tmin: float | None,
-    tmax: float | None,
-    delay: float | None,
-    detrend: int | None,
-    tr: float | None,
-    sfreq: float | None,
-) -> Window:
-    """Return the window; raise ValueError if its numbers make no sense."""
-    named = {"tmin": tmin, "tmax": tmax, "delay": delay, "tr": tr, "sfreq": sfreq}
-    for name, value in named.items():
-        if value is not None and not isfinite(value):
-            raise ValueError(f"{name} (command line: --{name}) must be a finite number; got {value}")
-    for name in ("tr", "sfreq"):
-        value = named[name]
-        if value is not None and not value > 0:
-            raise ValueError(f"{name} (command line: --{name}) must be above zero; got {value:g}")
-    if tmax is not None and not tmax >= (tmin or 0.0):
-        raise ValueError(
-            f"tmax (command line: --tmax) must not be before tmin (--tmin); got {tmax:g} and {tmin or 0.0:g} seconds"
-        )
-    if detrend is not None and detrend < 0:
-        raise ValueError(f"detrend (command line: --detrend) must be the degree of a polynomial, from 0; got {detrend}")
-    return Window(tmin, tmax, float(delay or 0.0), detrend)
+def needs_table(path: Path, events: Any) -> BadFileError:
+    """Return the error for a recording that is cut around the events of a table, which was not given."""
+    why = "the samples of the model were cut around the events of a table, so those of this recording are needed, too"
+    said = why if events is TABLE else f"names of events, {listed(events)}, are for recordings that hold events"
+    return BadFileError(
+        f"{path}: needs a table of events, with onset, duration (in seconds) and trial_type, as events=... (command "
+        f"line: --events TABLE); {said}"
+    )
 
 
 def read_events(path: Path, rules: FileRules) -> Events:
@@ -127,7 +105,7 @@ def _seconds(path: Path, name: str, values: Sequence[str], missing: float | None
     found = np.empty(len(values))
     for row, text in enumerate(values):
         try:
-            found[row] = missing if missing is not None and text.lower() in _NONE else float(text)
+            found[row] = missing if missing is not None and is_missing(text) else float(text)
         except ValueError:
             found[row] = np.nan
         if not isfinite(found[row]):
@@ -138,22 +116,17 @@ def _seconds(path: Path, name: str, values: Sequence[str], missing: float | None
     return found
 
 
-def chosen(events: Events, names: Sequence[str] | None, label: str | None) -> tuple[Events, list[str]]:
+def choose_events(events: Events, names: Sequence[str] | None, label: str | None) -> tuple[Events, list[str]]:
     """Return the events with certain names, or all that have one, and a note on those that have none.
 
-    Parameters
-    ----------
-    events : Events
-    names : sequence of str or None
-    label : str or None
-        The column with the names; by default the usual one.
+    ``label`` is the column with the names, by default the usual one.
     """
     column = label if label is not None and label in events.columns else events.label
     if column is None or column not in events.columns:
         return events, []
     values = np.array([str(value).strip() for value in events.columns[column].tolist()], str)
     if names is None:
-        left = np.flatnonzero([value.lower() not in _NONE for value in values.tolist()])
+        left = np.flatnonzero([not is_missing(value) for value in values.tolist()])
         lost = len(events) - len(left)
         return events.take(left), [f"{lost} events without a value of {column} were left out"] if lost else []
     rows = rows_named(events.source, values, names)
@@ -188,28 +161,10 @@ def format_counts(values: Array) -> str:
 def cut_series(
     path: Path, data: Array, sfreq: float, events: Events, window: Window
 ) -> tuple[Array, Array, Array, list[str]]:
-    """Return a piece of a series per event.
+    """Return a piece per event of a series, channels × times, their times in seconds from the onset, events, and notes.
 
-    Parameters
-    ----------
-    path : Path
-        Of the series, for messages.
-    data : ndarray of shape (channels, times)
-    sfreq : float
-        Sampling frequency in Hz.
-    events : Events
-    window : Window
-        Without ``tmax``, it ends with the event; all must have the same duration then.
-
-    Returns
-    -------
-    pieces : ndarray of shape (n_pieces, channels, length)
-    times : ndarray of shape (length,)
-        In seconds from the onset.
-    rows : ndarray of shape (n_pieces,)
-        The events of the pieces.
-    notes : list of str
-        On events whose window is not in the recording.
+    Without ``tmax``, a piece ends with its event; all must have the same duration then. Events whose window is not in
+    the recording have no piece.
     """
     tmin = window.tmin or 0.0
     if window.tmax is None:
@@ -224,10 +179,10 @@ def cut_series(
     else:
         length = round((window.tmax - tmin) * sfreq) + 1
     first = round(tmin * sfreq)
-    starts = np.rint((events.onset + window.delay) * sfreq) + first
+    starts = np.rint((events.onset + (window.delay or 0.0)) * sfreq) + first
     rows = np.flatnonzero((starts >= 0) & (starts + length <= data.shape[1]))  # before they become integers
     _check_any(path, events, rows, length < 1, data.shape[1] / sfreq)
-    series = detrended(data.T, window.detrend).T
+    series = _detrended(data.T, window.detrend).T
     pieces = np.stack([series[:, start : start + length] for start in starts[rows].astype(np.int64).tolist()])
     return pieces, (first + np.arange(length)) / sfreq, rows, _outside(path, len(events), len(rows))
 
@@ -237,18 +192,10 @@ def mean_volumes(path: Path, volumes: Any, tr: float, events: Events, window: Wi
 
     Volume k is taken at the time k * tr. The window lasts from tmin to tmax after the (delayed) onset, by default as
     long as the event; if no volume is in it, the one nearest to its middle is taken.
-
-    Parameters
-    ----------
-    path : Path
-    volumes : array of shape (n_volumes, I_1, ...)
-    tr : float
-        Repetition time in seconds.
-    events : Events
-    window : Window
     """
-    begin = events.onset + window.delay + (window.tmin or 0.0)
-    end = begin + events.duration if window.tmax is None else events.onset + window.delay + window.tmax
+    onset = events.onset + (window.delay or 0.0)
+    begin = onset + (window.tmin or 0.0)
+    end = begin + events.duration if window.tmax is None else onset + window.tmax
     n_volumes = int(volumes.shape[0])
     first = np.ceil(begin / tr - 1e-6)
     last = np.floor(end / tr - (1e-6 if window.tmax is None else -1e-6))  # an event excludes its end
@@ -256,16 +203,13 @@ def mean_volumes(path: Path, volumes: Any, tr: float, events: Events, window: Wi
     first, last = np.where(last < first, nearest, first), np.where(last < first, nearest, last)
     rows = np.flatnonzero((first >= 0) & (last < n_volumes))  # before they become integers
     _check_any(path, events, rows, False, n_volumes * tr)
-    series = detrended(volumes, window.detrend)
+    series = _detrended(volumes, window.detrend)
     means = [series[int(first[row]) : int(last[row]) + 1].mean(axis=0) for row in rows.tolist()]
-    if is_lazy(volumes):
-        from dask.array import stack
-
-        return stack(means), rows, _outside(path, len(events), len(rows))
-    return np.stack(means), rows, _outside(path, len(events), len(rows))
+    stack = import_module("dask.array").stack if is_lazy(volumes) else np.stack
+    return stack(means), rows, _outside(path, len(events), len(rows))
 
 
-def detrended(series: Any, degree: int | None) -> Any:
+def _detrended(series: Any, degree: int | None) -> Any:
     """Return a recording, time first, without its drift: a polynomial of this degree per entry."""
     if degree is None:
         return series

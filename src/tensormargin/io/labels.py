@@ -1,4 +1,4 @@
-"""Find labels and groups by name, convert them to text or integers, or read them from a separate file."""
+"""Find labels and groups by name, convert them to text or integers, read them from a separate file; unused groups."""
 
 from __future__ import annotations
 
@@ -6,24 +6,36 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path, PurePath
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..data import DEFAULT_RULES, BadFileError, FileRules, text_or_numbers
 from ..runtime import Array, listed, quoted
 from .arrays import Stored, open_arrays
-from .grouping import unit_of
-from .loading import DoesNotApplyError
-from .tables import Table, is_list, read_table
+from .options import DoesNotApplyError, GroupsName, Request, Select
+from .samples import LABELS_FROM
+from .tables import Table, is_list, is_missing, read_table
 
 PATHS = ("path", "file", "filename")
 LABELS = ("y", "labels", "label", "target", "targets")
 GROUPS = ("groups", "group")
 
-GroupsName = str | Literal[False] | None
-"""Name of the groups; None for the first usual name that is present, False to ignore groups."""
-
+_UNITS = {
+    "subject": ("subject", "subj", "sub", "participant", "patient", "person", "individual", "volunteer"),
+    "animal": ("animal", "mouse", "rat", "monkey"),
+    "donor": ("donor",),
+    "session": ("session", "ses", "visit"),
+    "recording": ("recording", "record", "scan"),
+    "run": ("run", "block", "chunk"),
+    "group": ("group",),
+}
+"""Usual names of groupings by unit, from the largest unit to the smallest."""
+_TWO = "Two groups are too few to choose a model and to test it: name smaller ones (runs, blocks) with --groups"
+_SUFFIX = "(s|id|ids|nr|no|num|number|name|code|index|label)?"
+_PATTERNS = {unit: re.compile(f"({'|'.join(words)}){_SUFFIX}") for unit, words in _UNITS.items()}
+ENTITIES = {"subject": "sub", "session": "ses", "run": "run"}
+"""Units in the names of BIDS files, from the largest to the smallest."""
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?")  # no leading zeros: 007 is a name, not a number
 _EXACT = 2.0**53  # up to here floating-point numbers represent all integers exactly
 
@@ -111,48 +123,25 @@ def from_text(path: Path, values: Sequence[str], what: str) -> Array:
     return text
 
 
-class Chosen(NamedTuple):
-    """Labels, groups and confounds among the columns of a recording; ``others`` are columns that may be groups."""
+def choose_columns(path: Path, columns: Mapping[str, Array], usual: str | None, request: Request) -> dict[str, Any]:
+    """Return target, groups, confounds and warnings of samples, from columns with one value per sample.
 
-    target: Array | None
-    groups: Array | None
-    confounds: dict[str, Array] | None
-    others: dict[str, Array]
-
-
-def choose_columns(
-    path: Path,
-    columns: Mapping[str, Array],
-    labels: tuple[str | None, str | None],
-    groups: GroupsName,
-    other_labels: str | None,
-    confounds: Collection[str],
-) -> Chosen:
-    """Return labels, groups and confounds among columns with one value per sample.
-
-    Parameters
-    ----------
-    path : Path
-    columns : mapping of str to ndarray
-    labels : tuple of str or None
-        The name that was asked for, and the one that is usual for this kind of file.
-    groups : str, False or None
-    other_labels : str or None
-        Name of labels from a separate file.
-    confounds : collection of str
+    ``usual`` is the column with the labels in this kind of file. Labels may also be in a separate file.
     """
-    asked, usual = labels
-    label = usual if asked is None and usual is not None and usual != groups else None
-    label = label or choose_labels(path, columns, asked, groups)
-    not_groups = (label, other_labels)
-    name = choose_groups(path, columns, groups, not_groups)
-    texts = {one: [str(value) for value in columns[one].tolist()] for one in confounds if one in columns}
-    return Chosen(
-        None if label is None else from_column(path, columns[label], "labels"),
-        None if name is None else from_column(path, columns[name], "groups"),
-        confounds_in_table(Table(path, texts, has_header=True), confounds) or None,
-        {other: own for other, own in columns.items() if other not in not_groups},
-    )
+    select = request.select
+    label = usual if select.labels is None and usual is not None and usual != select.groups else None
+    label = label or choose_labels(path, columns, select.labels, select.groups)
+    if label is None and request.need_labels:
+        no_labels(path, columns)
+    not_groups = (label, request.other_labels)
+    name = choose_groups(path, columns, select.groups, not_groups)
+    texts = {one: [str(value) for value in columns[one].tolist()] for one in select.confounds if one in columns}
+    return {
+        "target": None if label is None else _from_column(path, columns[label], "labels"),
+        "groups": None if name is None else _from_column(path, columns[name], "groups"),
+        "confounds": confounds_in_table(Table(path, texts, has_header=True), select.confounds) or None,
+        "warnings": unused_groups(path, {one: own for one, own in columns.items() if one not in not_groups}),
+    }
 
 
 class Labels(NamedTuple):
@@ -171,13 +160,7 @@ class Labels(NamedTuple):
     confounds: Mapping[str, Array] = {}
 
 
-def read_labels(
-    source: Any,
-    labels: str | None,
-    groups: GroupsName,
-    confounds: Collection[str] = (),
-    rules: FileRules = DEFAULT_RULES,
-) -> Labels:
+def read_labels(source: Any, select: Select, rules: FileRules = DEFAULT_RULES) -> Labels:
     """Return labels, and groups and confounds if present, from a separate file or from the given array."""
     if not isinstance(source, str | Path):
         given = Path("labels_from")  # its name in messages
@@ -185,28 +168,25 @@ def read_labels(
     path = Path(source)
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; labels_from (command line: --labels-from) is a file with labels")
-    read = _labels_in_table if is_list(path) else _labels_in_container
-    return read(path, labels, groups, confounds, rules)
+    return (_labels_in_table if is_list(path) else _labels_in_container)(path, select, rules)
 
 
-def _labels_in_table(
-    path: Path, labels: str | None, groups: GroupsName, confounds: Collection[str], rules: FileRules
-) -> Labels:
-    table = read_table(path, "label" if labels is None else None, (*LABELS, *GROUPS, *PATHS), rules)
-    name = choose_labels(path, table.columns, labels, groups) or no_labels(
-        path, table.columns, "name the columns in the first line"
-    )
-    paths = choose_entry(path, table.columns, None, PATHS, "samples")
+def _labels_in_table(path: Path, select: Select, rules: FileRules) -> Labels:
+    table = read_table(path, "label" if select.labels is None else None, (*LABELS, *GROUPS, *PATHS), rules)
+    columns, groups = table.columns, select.groups
+    remedy = "name the columns in the first line"
+    name = choose_labels(path, columns, select.labels, groups) or no_labels(path, columns, remedy)
+    paths = choose_entry(path, columns, None, PATHS, "samples")
     hint = "" if table.has_header else "; if its first line names the column, give it as labels=... (--labels)"
     return Labels(
         path,
         name,
-        from_text(path, table.columns[name], "labels"),
-        groups_in_table(table, groups, (name,)) if _may_be_here(groups, table.columns) else None,
-        None if paths is None else table.columns[paths],
+        from_text(path, columns[name], "labels"),
+        groups_in_table(table, groups, (name,)) if _may_be_here(groups, columns) else None,
+        None if paths is None else columns[paths],
         hint,
-        {other: np.array(table.columns[other]) for other in table.columns if other != name and unit_of(other)},
-        confounds_in_table(table, confounds),
+        {other: np.array(columns[other]) for other in columns if other != name and unit_of(other)},
+        confounds_in_table(table, select.confounds),
     )
 
 
@@ -215,19 +195,18 @@ def _may_be_here(groups: GroupsName, held: Mapping[str, object]) -> bool:
     return not groups or groups in held
 
 
-def _labels_in_container(
-    path: Path, labels: str | None, groups: GroupsName, confounds: Collection[str], rules: FileRules
-) -> Labels:
+def _labels_in_container(path: Path, select: Select, rules: FileRules) -> Labels:
     with open_arrays(path, rules=rules) as held:
-        only = next(iter(held)) if len(held) == 1 else None
-        name = choose_labels(path, held, labels, groups) or only or no_labels(path, held, "keep them alone in the file")
+        only, groups = next(iter(held)) if len(held) == 1 else None, select.groups
+        name = choose_labels(path, held, select.labels, groups) or only
+        name = name or no_labels(path, held, "keep them alone in the file")
         target = clean(path, held[name].read(), "labels")
         found = groups_in_container(path, held, groups, (name,)) if _may_be_here(groups, held) else None
-        others = likely_groups(held, (name,), len(target))
-        return Labels(path, name, target, found, others=others, confounds=confounds_in_container(path, held, confounds))
+        confounds = confounds_in_container(path, held, select.confounds)
+        return Labels(path, name, target, found, others=likely_groups(held, (name,), len(target)), confounds=confounds)
 
 
-def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
+def no_labels(path: Path, held: Mapping[str, object], remedy: str = LABELS_FROM) -> NoReturn:
     """Raise `BadFileError` for a file without labels."""
     raise BadFileError(
         f"{path}: has no labels under the names {', '.join(LABELS)}; it holds {describe(held)}: give the right one as "
@@ -235,7 +214,7 @@ def no_labels(path: Path, held: Mapping[str, object], remedy: str) -> NoReturn:
     )
 
 
-def from_column(path: Path, values: Array, what: str) -> Array:
+def _from_column(path: Path, values: Array, what: str) -> Array:
     """Return a column of numbers or text as labels or groups."""
     return from_text(path, values.tolist(), what) if values.dtype.kind in "UT" else clean(path, values, what)
 
@@ -284,7 +263,7 @@ def _refuse_missing(path: Path, name: str, values: Array) -> None:
     if values.dtype.kind == "f":
         missing = ~np.isfinite(values)
     else:
-        missing = np.isin(np.char.lower(np.char.strip(values)), ("", "nan", "na", "n/a"))
+        missing = np.array([is_missing(value) for value in values.tolist()])
     if missing.any():
         raise BadFileError(
             f"{path}: the confound {name!r} must have a value for every sample; row {int(missing.argmax()) + 1} has "
@@ -319,3 +298,61 @@ def rows_by_path(table: Path, paths: Sequence[str], names: Sequence[str], folder
             "must name every file, relative to the samples' folder or to the table's own"
         )
     return rows
+
+
+def unit_of(name: str) -> str | None:
+    """Return the unit that the name of a column or array suggests ("subject", "run"), None if it suggests none."""
+    plain = re.sub(r"[^a-z]", "", name.rpartition("/")[2].lower())
+    return next((unit for unit, pattern in _PATTERNS.items() if pattern.fullmatch(plain)), None)
+
+
+def entity(name: str, unit: str) -> str | None:
+    """Return the subject, session or run of a file by its BIDS name ("sub-01"), None if it does not state it."""
+    found = re.search(rf"(?:^|[/_\\])({ENTITIES[unit]}-[A-Za-z0-9]+)", name)
+    return found[1] if found else None
+
+
+def unused_groups(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[str, ...]:
+    """Return a warning if a column or array with one value per sample looks like groups, otherwise nothing."""
+    units = {name: unit for name in columns if (unit := unit_of(name)) is not None}
+    for name in sorted(units, key=lambda name: list(_UNITS).index(units[name])):
+        n_groups = _count(columns[name])
+        if n_groups:
+            remedy = f"Use it with groups={name!r} (command line: --groups {name})"
+            if n_groups == 2:
+                remedy = f"{_TWO}, or choose a model without testing it (--groups {name} --outer-folds 0)"
+            said = (
+                f"{name!r} has {n_groups} different values for {len(columns[name])} samples, but is not used: "
+                f"{_danger(units[name])}. {remedy}, or pass groups=False (--no-groups) if the samples are independent"
+            )
+            return (f"{path}: {said}",)
+    return ()
+
+
+def groups_in_names(names: Sequence[str]) -> str | None:
+    """Return a warning if BIDS file names ("sub-01_run-2") share a subject, session or run, otherwise None."""
+    for unit, key in ENTITIES.items():
+        values = [value for name in names if (value := entity(name, unit))]
+        if len(set(values)) < 2:
+            continue  # a single subject: there may still be several sessions or runs
+        n_groups = _count(values)
+        if not n_groups:
+            return None
+        give = f"{_TWO}; give" if n_groups == 2 else "Give"
+        return (
+            f"by their names ({key}-...), {len(values)} files are of {n_groups} {unit}s, and there are no groups: "
+            f"{_danger(unit)}. {give} a table with the columns path, label and group (for a folder with "
+            "labels_from=..., command line --labels-from), or pass groups=False (--no-groups) if the samples are "
+            "independent"
+        )
+    return None
+
+
+def _danger(unit: str) -> str:
+    return f"samples of one {unit} may be in the training set and in the test set, which inflates accuracy"
+
+
+def _count(values: Sequence[Any] | Array) -> int:
+    """Return the number of groups; 0 if all samples are in one group, or each in its own."""
+    n_groups = len(np.unique(np.asarray(values)))
+    return n_groups if 1 < n_groups < len(values) else 0

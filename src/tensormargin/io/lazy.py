@@ -20,12 +20,14 @@ import numpy as np
 from ..data import FileRules
 from ..runtime import Array, available_bytes, tuning
 from .arrays import BadFileError, Missing, Stored, check_samples, open_arrays, optional_package
+from .options import Chunks, Lazy
 
 _COPIES = 4  # of a chunk that a task makes: in the dtype of the computations, prepared, ordered by problem
 _LEAST_CHUNK_BYTES, _MOST_CHUNK_BYTES = 2**20, 2**26
 
-Chunks = int | str
-"""Number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's setting."""
+READ_WHOLE = (
+    "can only be read whole, which one task does; convert it to .npy, HDF5 or Zarr if that is too much for memory"
+)
 
 
 def check_dask(path: Path) -> None:
@@ -50,10 +52,16 @@ def stays_in_files(path: Path, lazy: bool | str, n_bytes: int, in_parts: bool) -
     return find_spec("dask") is not None
 
 
-def chunks_for(lazy: bool | str, chunks: Chunks) -> Chunks:
+def in_parts(path: Path, lazy: Lazy, n_bytes: int) -> tuple[str, ...]:
+    """Return a note about samples that were left in their files because of their size."""
+    said = f"{path.name}: its {n_bytes / 1e9:.3g} GB of samples are read in parts, since they would fill the memory"
+    return (said,) if lazy.lazy == "auto" else ()
+
+
+def chunks_for(lazy: Lazy) -> Chunks:
     """Return the size of chunks: as given, or with ``lazy="auto"`` small enough for all cores at the same time."""
-    if lazy != "auto" or chunks != "auto":
-        return chunks
+    if lazy.lazy != "auto" or lazy.chunks != "auto":
+        return lazy.chunks
     most = int(tuning.LOADED_SHARE * available_bytes()) // (_COPIES * (cpu_count() or 1))
     return f"{max(_LEAST_CHUNK_BYTES, min(_MOST_CHUNK_BYTES, most))} B"
 
@@ -67,22 +75,10 @@ def lazily(
     axis: int = 0,
     whole: bool = False,
 ) -> Any:
-    """Return a Dask array that is filled by ``read``.
+    """Return a Dask array that is filled by ``read``, which takes some of the rows and returns their samples.
 
-    Parameters
-    ----------
-    read : callable
-        Takes some of the rows and returns their samples.
-    rows : ndarray of shape (n_samples,)
-        Identifiers of the samples: indices or file names.
-    shape, dtype
-        Shape and type of the array.
-    per : int
-        Number of samples per chunk.
-    axis : int, default=0
-        The sample axis.
-    whole : bool, default=False
-        Whether all samples are read by one task, and divided into chunks afterwards.
+    Rows are indices or file names, ``per`` of them in each chunk along ``axis``. If all samples can only be read as a
+    ``whole``, one task does, and divides them into chunks.
     """
     from dask.array import blockwise, from_array
 

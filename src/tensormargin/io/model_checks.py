@@ -15,7 +15,7 @@ from ..fitting import FORMATS, problem_classes
 from ..runtime import Array, listed
 from ..transformers import Crop, Deconfound, MoveMode, Resize, SetsToZero, Tensorize, TensorScaler
 from .archive import CLASSES
-from .loading import checked_loading
+from .options import checked_loading
 
 # What may be NaN or infinite: scores of candidates that were dropped, progress, and shares of a variance of zero.
 _MAY_BE_ANYTHING = frozenset({"cv_results_", "history_", "objective_", "view_shares_", "explained_variance_ratio_"})

@@ -33,9 +33,9 @@ from .archive import OWN_CLASSES, OtherTypeError, brief, present_bytes, read_arc
 from .archive_writer import write_archive
 from .arrays import BadFileError
 from .checksums import check_sha256, is_sealed, seal
-from .load import SampleSet
-from .loading import checked_loading
 from .model_checks import check_facts, check_model
+from .options import checked_loading
+from .samples import SampleSet
 
 FORMAT = 3
 """Version of the file format: an archive as skops writes it, with the member `FACTS` added.

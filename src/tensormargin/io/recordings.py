@@ -10,18 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ..data import Axes, Axis, BadFileError, FileRules, check_inside, check_regular, parsing, require_package, vector_of
 from ..runtime import Array, listed, quoted
-from .arrays import Stored, plain_numbers
-from .events import Events, Window, chosen, cut_series, format_counts, read_events, rows_named
-from .loading import TABLE, DoesNotApplyError
+from .arrays import Stored, check_samples, plain_numbers
+from .events import Events, choose_events, cut_series, format_counts, needs_table, read_events, rows_named
+from .labels import choose_columns
+from .lazy import READ_WHOLE, samples_per_chunk
+from .options import RECORDING, TABLE, DoesNotApplyError, Request
 from .readers.entries import NUMBERS, text_of
 from .readers.process import call
-from .tables import is_list
+from .samples import SampleSet
 
 EVENT = "event"
 """Column with the names of events."""
@@ -37,29 +39,11 @@ _BRAINVISION = (".vhdr",)
 
 @dataclass(frozen=True)
 class Recording:
-    """Epochs, or one continuous recording.
+    """Epochs, or one continuous recording, channels × times, if there are ``events``.
 
-    Attributes
-    ----------
-    data : ndarray of shape (n_epochs, ...) or (channels, times)
-        The second if ``events`` are given. A vector of arrays if epochs differ in length.
-    axes : tuple of Axis
-        Of an epoch, or of the continuous recording.
-    sfreq : float or None
-        Sampling frequency in Hz.
-    kind : str
-        In words.
-    columns : mapping of str to ndarray
-        One value per epoch.
-    label : str or None
-        The column that names the epochs, if that is clear.
-    events : Events or None
-        Of a continuous recording.
-    field : str or None
-        The kind of samples that it gives: "eeg".
-    notes : tuple of str
-    unit : str
-        Of the entries; empty if it is not known.
+    ``data`` is a vector of arrays if epochs differ in length, and ``axes`` are those of an epoch or of the recording.
+    ``columns`` have one value per epoch; ``label`` is the one that names the epochs, if that is clear. ``field`` is the
+    kind of samples that it gives.
     """
 
     data: Any
@@ -74,7 +58,7 @@ class Recording:
     unit: str = ""
 
 
-def milliseconds(seconds: Any) -> Axis:
+def _milliseconds(seconds: Any) -> Axis:
     """Return times as an axis."""
     return Axis("time", "ms", np.round(1000 * np.asarray(seconds, np.float64), 6))
 
@@ -89,7 +73,7 @@ def recording_endings() -> str:
     return ", ".join((*_FIF, *_BRAINVISION))
 
 
-def read_recording(path: Path, rules: FileRules) -> Recording:
+def _read_recording(path: Path, rules: FileRules) -> Recording:
     """Return the epochs or the continuous recording of a file that MNE reads."""
     is_fif = path.name.lower().endswith(_FIF)
     words = "an MNE file" if is_fif else "a BrainVision file"
@@ -109,15 +93,15 @@ def _from_mne(path: Path, found: Mapping[str, Any], maker: str) -> Recording:
         if names
     )
     if "times" in found:
-        axes, columns = (channel, milliseconds(found["times"])), found["columns"]
+        axes, columns = (channel, _milliseconds(found["times"])), found["columns"]
         return Recording(found["data"], axes, found["sfreq"], f"{maker} epochs", columns, EVENT, notes=notes)
     names = np.array(found["names"], str)
-    events = without_breaks(Events(path, found["onset"], found["duration"], {EVENT: names}, EVENT))
+    events = _without_breaks(Events(path, found["onset"], found["duration"], {EVENT: names}, EVENT))
     axes = (channel, Axis("time", "ms"))
     return Recording(found["data"], axes, found["sfreq"], f"{maker} recording", {}, None, events, notes=notes)
 
 
-def without_breaks(events: Events) -> Events:
+def _without_breaks(events: Events) -> Events:
     """Return events without marks of boundaries and bad parts."""
     names = [str(name).strip().lower() for name in events.columns[EVENT].tolist()]
     return events.take(np.flatnonzero([not name.startswith(_BREAKS) for name in names]))
@@ -126,14 +110,7 @@ def without_breaks(events: Events) -> Events:
 def find_recording(path: Path, held: Mapping[str, Stored], wanted: str | None, rules: FileRules) -> Recording | None:
     """Return the EEGLAB or FieldTrip structure among the variables of a MATLAB file; None if there is none.
 
-    Parameters
-    ----------
-    path : Path
-    held : mapping of str to Stored
-        The variables; fields of structures have names such as "EEG/data".
-    wanted : str or None
-        Name of the structure.
-    rules : FileRules
+    Fields of structures have names such as "EEG/data"; ``wanted`` is the name of the structure.
     """
     if wanted is not None and wanted in held:
         return None  # an array that is taken as it is
@@ -234,7 +211,7 @@ def _eeglab(path: Path, fields: _Fields, rules: FileRules) -> Recording:
         return Recording(data[..., 0], axes, sfreq, "EEGLAB recording", {}, None, events)
     times = fields.number("xmin", 0.0) + np.arange(n_points) / sfreq
     per_epoch, notes = _per_epoch(path, columns, n_trials, n_points, times[0], sfreq)
-    axes = (channel, milliseconds(times))
+    axes = (channel, _milliseconds(times))
     label = EVENT if EVENT in per_epoch else None
     return Recording(np.moveaxis(data, 2, 0), axes, sfreq, "EEGLAB epochs", per_epoch, label, notes=notes)
 
@@ -285,7 +262,7 @@ def _eeglab_events(path: Path, columns: Mapping[str, Array], n_events: int, sfre
     others = {name: values for name, values in columns.items() if name not in ("latency", "duration")}
     events = Events(path, (latency - 1) / sfreq, duration / sfreq, others, EVENT if EVENT in others else None)
     events = events.take(rows)
-    return without_breaks(events) if EVENT in others else events
+    return _without_breaks(events) if EVENT in others else events
 
 
 def _per_epoch(
@@ -385,79 +362,68 @@ def continuous(path: Path, name: str, data: Array, sfreq: float | None) -> Recor
     return Recording(data, axes, sfreq, "array of channels by times", {}, None, nothing, field=None)
 
 
-@dataclass(frozen=True)
-class Cutting:
-    """How a recording becomes samples.
+def load_recording(path: Path, request: Request, recording: Recording | None = None) -> SampleSet:
+    """Return the epochs of a recording, read from its file unless it is given, with labels and groups by column."""
+    RECORDING.check(path, request)
+    recording = _read_recording(path, request.rules) if recording is None else recording
+    if recording.events is not None and _is_one_epoch(recording, request):
+        recording = replace(recording, data=recording.data[None], kind=f"{recording.kind}, one epoch", events=None)
+    elif request.window.events is TABLE:
+        if recording.events is not None:
+            raise needs_table(path, TABLE)
+        raise DoesNotApplyError(f"{path}: is cut into epochs already, without a table of events", "events")
+    made = _some_epochs(path, recording, request) if recording.events is None else _cut(path, recording, request)
+    chosen = choose_columns(path, made.columns, made.label, request)
+    check_samples(path, made.data, "the recording", request.layout.missing)
+    if made.data.dtype == object and not request.layout.ragged:
+        lengths = [int(one.shape[-1]) for one in made.data]
+        raise BadFileError(
+            f"{path}: its {len(lengths)} trials last {min(lengths)} to {max(lengths)} time points, but all samples "
+            "must have one shape; give ragged=True for EqualLength (`tensormargin fit --length resample`), or cut them "
+            "to one length"
+        )
+    data, notes = made.data, made.notes
+    if request.lazy.lazy is True:
+        from dask.array import from_array
 
-    Attributes
-    ----------
-    events : Path, tuple of str, True or None
-        A table of events, or the names of those to take; None for all that the recording has, and True for a table
-        that is still to be given.
-    window : Window
-    sfreq : float or None
-        Sampling frequency in Hz, for series that do not state it.
-    label : str or None
-        The column that names the events, if it is given.
-    """
-
-    events: Path | tuple[str, ...] | Literal[True] | None
-    window: Window
-    sfreq: float | None
-    label: str | None
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """The names of events to take."""
-        return self.events if isinstance(self.events, tuple) else None
-
-
-def parsed_events(events: Any) -> Path | tuple[str, ...] | Literal[True] | None:
-    """Return the path of a table of events, or names of events, given as a list or separated by commas."""
-    if events is None or events is TABLE:
-        return events
-    if isinstance(events, str | Path):
-        path = Path(events)
-        if path.exists() or isinstance(events, Path) or is_list(path):
-            if not path.is_file() or not is_list(path):
-                raise BadFileError(
-                    f"{path}: events (command line: --events) must be a table that exists, .tsv or .csv, with a column "
-                    "onset, or names of events"
-                )
-            return path
-        events = events.split(",")
-    names = tuple(dict.fromkeys(str(name).strip() for name in events if str(name).strip()))
-    if not names:
-        raise ValueError("events (command line: --events) must name at least one event, or a table of events; got none")
-    return names
+        per = samples_per_chunk(request.lazy.chunks, data[0].nbytes)
+        data, notes = from_array(data, chunks=(per, *data.shape[1:])), (*notes, f"{path.name} {READ_WHOLE}")
+    stated: dict[str, Any] = {"field": made.field, "sfreq": made.sfreq, "axes": made.axes, "unit": made.unit or None}
+    return SampleSet(data=data, names=None, affine=None, source="", kind=made.kind, notes=notes, **chosen, **stated)
 
 
-def epochs_of(path: Path, recording: Recording, cutting: Cutting, rules: FileRules) -> Recording:
-    """Return a recording as epochs: cut around events, or, if it is in epochs already, those asked for."""
-    if recording.events is None:
-        return _some_epochs(path, recording, cutting)
-    sfreq = cutting.sfreq or recording.sfreq
+def _is_one_epoch(recording: Recording, request: Request) -> bool:
+    """Return whether a recording without events to cut it at is one sample of a model that was fitted to epochs."""
+    alone = request.flat and request.window.events is None and request.window.is_whole
+    return alone and not request.known.are_cut and request.known.fits(recording.data.shape)
+
+
+def _cut(path: Path, recording: Recording, request: Request) -> Recording:
+    """Return the epochs of a continuous recording, cut around events."""
+    window = request.window
+    sfreq = window.sfreq or recording.sfreq
     if sfreq is None:
         raise BadFileError(
             f"{path}: does not state its sampling frequency; give it as sfreq=... (command line: --sfreq), in Hz"
         )
-    events = read_events(cutting.events, rules) if isinstance(cutting.events, Path) else _own_events(recording, sfreq)
+    in_table = isinstance(window.events, Path)
+    events = read_events(window.events, request.rules) if in_table else _own_events(recording, sfreq)
     if not len(events):
         raise BadFileError(
             f"{path}: is a continuous recording without events; give a table with onsets (in seconds) and labels as "
             "events=... (command line: --events)"
         )
-    if cutting.window.tmin is None and cutting.window.tmax is None and not isinstance(cutting.events, Path):
+    if window.tmin is None and window.tmax is None and not in_table:
         raise BadFileError(
             f"{path}: is a continuous recording with the events {format_counts(_names_of(events))}; say which part "
             "around each event is a sample: tmin=... and tmax=... (command line: --tmin, --tmax), in seconds"
         )
-    events, notes = chosen(events, cutting.names, cutting.label)
-    data, times, rows, more = cut_series(path, recording.data, sfreq, events, cutting.window)
+    events, notes = choose_events(events, window.names, request.select.labels)
+    data, times, rows, more = cut_series(path, recording.data, sfreq, events, window)
     return replace(
         recording,
         data=data,
-        axes=(*recording.axes[:-1], milliseconds(times)),
+        axes=(*recording.axes[:-1], _milliseconds(times)),
         kind=f"{recording.kind}, cut {events.around}",
         columns=events.take(rows).columns,
         label=events.label,
@@ -477,24 +443,24 @@ def _names_of(events: Events) -> Array:
     return events.columns[events.label] if events.label is not None else np.full(len(events), "unnamed")
 
 
-def _some_epochs(path: Path, recording: Recording, cutting: Cutting) -> Recording:
+def _some_epochs(path: Path, recording: Recording, request: Request) -> Recording:
     """Return the epochs with certain events, and the part of them within the window."""
-    window = cutting.window
-    if isinstance(cutting.events, Path) or window.delay or window.detrend is not None:
+    window = request.window
+    if isinstance(window.events, Path) or window.delay or window.detrend is not None:
         raise DoesNotApplyError(
             f"{path}: is cut into epochs already; a table of events (command line: --events), --delay and --detrend "
             "are for continuous recordings. Leave them out",
             *("delay", "detrend"),
         )
-    if cutting.names is not None:
-        column = cutting.label or recording.label
+    if window.names is not None:
+        column = request.select.labels or recording.label
         if column is None or column not in recording.columns:
             raise BadFileError(
                 f"{path}: its epochs have no column with events, only {listed(recording.columns) or 'none'}; name one "
                 "with labels=... (command line: --labels)"
             )
         values = np.array([text_of(value) for value in recording.columns[column].tolist()], str)
-        rows = rows_named(path, values, cutting.names)
+        rows = rows_named(path, values, window.names)
         columns = {name: own[rows] for name, own in recording.columns.items()}
         recording = replace(recording, data=recording.data[rows], columns=columns)
     if window.tmin is None and window.tmax is None:
@@ -504,10 +470,8 @@ def _some_epochs(path: Path, recording: Recording, cutting: Cutting) -> Recordin
         raise BadFileError(
             f"{path}: has no times that tmin and tmax (command line: --tmin, --tmax) could be compared with"
         )
-    low, high = (
-        (-np.inf if window.tmin is None else 1000 * window.tmin),
-        (np.inf if window.tmax is None else 1000 * window.tmax),
-    )
+    low = -np.inf if window.tmin is None else 1000 * window.tmin
+    high = np.inf if window.tmax is None else 1000 * window.tmax
     inside = np.flatnonzero((time.values >= low - 1e-6) & (time.values <= high + 1e-6))
     if not len(inside):
         raise BadFileError(

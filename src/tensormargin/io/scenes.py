@@ -13,8 +13,8 @@ import numpy as np
 from ..data import Axes, Axis, BadFileError, FileRules, check_regular, check_text, parsed_bytes, parsing
 from ..runtime import Array
 from .arrays import Stored, container_endings, container_kind, open_arrays
+from .containers import stored_axes
 from .labels import clean, describe
-from .modes import stored_axes
 from .readers import envi
 from .readers.process import call
 from .tables import read_table

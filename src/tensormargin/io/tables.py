@@ -25,6 +25,11 @@ def is_list(path: Path) -> bool:
     return path.suffix.lower() in (*_TABLES, ".txt")
 
 
+def is_missing(value: str) -> bool:
+    """Return whether text stands for a missing value, such as "n/a" in BIDS."""
+    return value.strip().lower() in ("", "na", "n/a", "nan")
+
+
 @dataclass(frozen=True)
 class Table:
     """Columns of text by name; messages count rows from 1, without the header."""
@@ -37,18 +42,11 @@ class Table:
 def read_table(
     path: Path, list_of: str | None = None, headings: Collection[str] = (), rules: FileRules = DEFAULT_RULES
 ) -> Table:
-    """Return the columns of a table.
+    """Return the columns of a table; the first line names them.
 
-    Parameters
-    ----------
-    path : Path
-        ``.csv`` (comma), ``.tsv`` (tab), both also with another separator (semicolon, tab, comma, bar) if their first
-        line has none of their own, or any other file with whitespace-separated columns.
-    list_of : str, optional
-        Column name for a single column without a header; by default every table must have a header.
-    headings : collection of str
-        Lower-case names that are recognised as the header of a single column.
-    rules : FileRules, optional
+    Columns are separated as the ending says, by another separator that all lines have, or by whitespace in other files.
+    A single column without a header gets the name ``list_of``, if that is given; it has one if the first line is one of
+    the ``headings``, in lower case.
     """
     check_regular(path)
     rules.admit(path, _BYTES_PER_BYTE * path.stat().st_size, "the table")

@@ -16,9 +16,10 @@ from .arrays import container_kind, open_arrays
 from .concatenate import turned_like
 from .covariates import Coding
 from .labels import GROUPS, LABELS, PATHS, clean, from_text
-from .load import SampleSet, known_affine, load_samples
-from .loading import remembered_axes
+from .load import known_affine, load_samples
 from .models import ModelFile
+from .options import remembered_axes
+from .samples import SampleSet
 from .tables import is_list, is_table, read_table
 
 _IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
