@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from conftest import fewer_models, run
 
-from tensormargin import Crop, Impute, Mask, load_model, load_samples
+from tensormargin import Crop, EqualLength, Impute, Mask, load_model, load_samples
 from tensormargin.data import Metadata
 from tensormargin.io import BadFileError, load_mask
 from tensormargin.transformers import MaskImage, Recipe
-from tensormargin.transformers.preparation.wording import in_options
+from tensormargin.transformers.preparation._base import in_options
 
 SHAPE = (5, 6, 4)
 AFFINE = np.array([[3.0, 0, 0, -10], [0, 3, 0, -20], [0, 0, 3, 5], [0, 0, 0, 1]])
@@ -218,6 +218,8 @@ def test_errors_name_options_not_parameters(command, data, option, value, said, 
 
 
 def test_words_of_options():
-    ragged = "samples may differ in one mode, mode=-1; they also differ in mode 0 (counted from 0). Give mode=0 if that"
-    assert in_options(ragged).endswith("they also differ in mode 1. Add mode 1 if that")
-    assert in_options("nothing to change") == "nothing to change"
+    ragged = [np.ones((2, 3)), np.ones((4, 5))]
+    with pytest.raises(ValueError, match=r"mode 0 \(counted from 0\)\. Give mode=0 if that") as caught:
+        EqualLength().fit(ragged)
+    assert "they also differ in mode 1. Add mode 1 if that" in in_options(caught.value)
+    assert in_options(ValueError("nothing to change")) == "nothing to change"

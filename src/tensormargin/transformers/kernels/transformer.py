@@ -108,7 +108,6 @@ class TensorKernel(KeepsTensors):
     approximation_error_ : float
         ``1 - tr(F F') / tr(K)`` for the training samples; for Nystroem's method with many of them, estimated from a
         random part.
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -136,6 +135,7 @@ class TensorKernel(KeepsTensors):
     }
 
     _keeps_modes: ClassVar[bool] = False
+    makes_features = True
 
     def __init__(
         self,
@@ -288,10 +288,6 @@ class TensorKernel(KeepsTensors):
             f"cannot pull a weight back through TensorKernel: the features of the {self._name()} are not linear in the "
             "samples, so there is no weight on the samples themselves"
         )
-
-    @property
-    def makes_features(self) -> bool:
-        return True
 
     def words(self) -> str:
         name = self._name()

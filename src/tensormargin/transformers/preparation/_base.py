@@ -19,6 +19,7 @@ from ...data import (
     Axis,
     Metadata,
     as_samples,
+    checked_any_axes,
     checked_axes,
     checked_samples,
     chunked_along_samples,
@@ -28,6 +29,27 @@ from ...data import (
 )
 from ...runtime import Array, as_array, is_lazy, like
 from ._passes import mapped
+
+
+class OptionError(ValueError):
+    """An error of a parameter that also has the text for the command line, which counts modes from 1."""
+
+    def __init__(self, message: str, for_options: str) -> None:
+        super().__init__(message, for_options)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def in_options(error: ValueError) -> str:
+    """Return the text of an error for the command line."""
+    return str(error.args[1] if isinstance(error, OptionError) else error)
+
+
+def wrong_mode(message: str, mode: Any, order: int) -> OptionError:
+    """Return the error for a mode that samples of this order do not have."""
+    got = mode + 1 if isinstance(mode, Integral) else mode
+    return OptionError(message, f"K in mode K must be from 1 to {order}, the number of modes; got mode {got}")
 
 
 def checked_count(value: Any, name: str, least: int = 1, most: int | None = None, of: str = "") -> int:
@@ -62,6 +84,11 @@ def check_sizes(shape: Any) -> None:
         raise ValueError(f"shape must be a tuple of whole numbers, one per mode; got shape={shape!r}")
 
 
+def wrong_shape(rule: str, shape: Any) -> OptionError:
+    """Return the error for sizes that do not suit the samples."""
+    return OptionError(f"shape {rule}; got shape={shape!r}", f"the sizes {rule}; got {'x'.join(map(str, shape))}")
+
+
 def checked_mode(mode: Any, order: int, name: str = "mode", axes: Axes | None = None) -> int:
     """Return a mode as a non-negative index; raise ValueError if samples of this order do not have it.
 
@@ -79,10 +106,8 @@ def checked_mode(mode: Any, order: int, name: str = "mode", axes: Axes | None = 
         return names.index(mode)
     if not whole or not -order <= mode < order:
         known = "" if not isinstance(mode, str) else f", and the modes are {names}" if any(names) else _NO_NAMES
-        raise ValueError(
-            f"{name} must be one of the {order} modes of the samples, from {-order} to {order - 1}; got "
-            f"{name}={mode!r}{known}"
-        )
+        rule = f"{name} must be one of the {order} modes of the samples, from {-order} to {order - 1}"
+        raise wrong_mode(f"{rule}; got {name}={mode!r}{known}", mode, order)
     return int(mode) % order
 
 
@@ -144,7 +169,7 @@ class TakesMetadata(TransformerMixin, BaseEstimator):
 
 
 class KeepsTensors(TakesMetadata, ABC):
-    """A transformer from tensor samples to tensor samples.
+    """A transformer of tensor samples of shape ``sample_shape_in_`` to others of shape ``sample_shape_out_``.
 
     A subclass defines what it learns (`_learn`, which returns the shape of the output samples), what it does
     (`_change`), how a weight on its output translates to its input (`pull_back`), and a description (`words`).
@@ -231,12 +256,7 @@ class KeepsTensors(TakesMetadata, ABC):
         seen = getattr(self, "axes_in_", None) if axes is None else axes
         known = seen if seen is not None else (Axis(),) * len(self.sample_shape_in_)
         known = checked_axes(known, self.sample_shape_in_) or known
-        return self._checked_out(self._axes_out(known), self.sample_shape_out_)
-
-    def _checked_out(self, axes: Any, shape: Any) -> Any:
-        if isinstance(shape, dict):
-            return {name: checked_axes(own, shape[name]) for name, own in axes.items()}
-        return checked_axes(axes, shape)
+        return checked_any_axes(self._axes_out(known), self.sample_shape_out_)
 
     def _axes_out(self, axes: Axes) -> Any:
         """Return the axes of the output; by default those of modes that keep their size, and names of the others."""
@@ -291,10 +311,8 @@ class KeepsTensors(TakesMetadata, ABC):
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the feature names of the transformed samples; available only if these are vectors.
 
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the input features if samples are vectors; by default those seen in `fit`, or x0, x1, ...
+        If the samples are vectors, too, the names of features that are kept are ``input_features``, by default those
+        seen in `fit`, or x0, x1, ...
         """
         check_is_fitted(self)
         if len(self.sample_shape_in_) == 1 and None not in self.sample_shape_in_:
@@ -341,6 +359,7 @@ class KeepsTensors(TakesMetadata, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self._takes_nan
         tags.array_api_support = True
         return tags
 

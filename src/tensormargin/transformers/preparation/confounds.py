@@ -68,7 +68,6 @@ class Deconfound(KeepsTensors):
         Share of the variance of the training samples (summed over the entries) that was removed.
     explained_alone_ : dict of str to float
         The same for each confound alone. Confounds may share what they explain, so these need not add up.
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -119,7 +118,7 @@ class Deconfound(KeepsTensors):
         self._check_samples_left(rows)
         found = reduced(X, partial(_crossed, rows=rows), _joined, np.arange(X.shape[0]))
         self._keep(rows, found, np.array(owners), floating(X))
-        return tuple(X.shape[1:])
+        return self.sample_shape_in_
 
     def _keep(self, rows: FloatArray, found: Crossed, owners: Array, dtype: np.dtype[Any]) -> None:
         """Set the coefficients and the shares of the variance that they explain."""

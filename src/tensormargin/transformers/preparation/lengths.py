@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from ...data import (
     vector_of,
 )
 from ...runtime import Array, as_array, cast, dtype_of, is_foreign, is_lazy, like, namespace, to_host
-from ._base import KeepsTensors
+from ._base import KeepsTensors, OptionError, checked_choice, checked_count
 from ._passes import floating
 from .resizing import apply_matrices, resized_places, resizing_matrix
 
@@ -91,9 +91,12 @@ class EqualLength(KeepsTensors):
         shape = self.sample_shape_in_ = shape_of_samples(X)
         others = [place for place, size in enumerate(shape) if size is None and place != mode]
         if others:
-            raise ValueError(
-                f"samples may differ in one mode, mode={self.mode}; they also differ in mode {others[0]} (counted from "
-                f"0). Give mode={others[0]} if that is the only one, or resize each sample to one shape first"
+            rule, place = "samples may differ in one mode", others[0]
+            remedy = "if that is the only one, or resize each sample to one shape first"
+            also = "they also differ in mode"
+            raise OptionError(
+                f"{rule}, mode={self.mode}; {also} {place} (counted from 0). Give mode={place} {remedy}",
+                f"{rule}, the last one unless mode K names another; {also} {place + 1}. Add mode {place + 1} {remedy}",
             )
         lengths = np.array([sample.shape[mode] for sample in X] if is_ragged(X) else [shape[mode]])
         usual = round(float(np.median(lengths))) if self.method == "resample" else int(lengths.max())
@@ -101,11 +104,11 @@ class EqualLength(KeepsTensors):
         return tuple(self.length_ if place == mode else int(size or 0) for place, size in enumerate(shape))
 
     def _check_parameters(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}; got method={self.method!r}")
-        if self.length is not None and not (_is_whole(self.length) and self.length >= 1):
-            raise ValueError(f"length must be a whole number of at least 1, or None; got length={self.length!r}")
-        if not _is_number(self.value) or not np.isfinite(float(self.value)):
+        checked_choice(self.method, "method", METHODS)
+        if self.length is not None:
+            checked_count(self.length, "length")
+        value: Any = self.value
+        if not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ValueError(f"value must be a finite number; got value={self.value!r}")
 
     def _place(self, shape: Shape) -> int:
@@ -202,11 +205,6 @@ class EqualLength(KeepsTensors):
         places = resized_places(before, self.length_) if resampled else np.arange(self.length_)
         return (*axes[:mode], axes[mode].at(places), *axes[mode + 1 :])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def words(self) -> str:
         length = f"length {getattr(self, 'length_', self.length)}"
         if not hasattr(self, "length_") and self.length is None:
@@ -252,14 +250,6 @@ def _without_padding(X: Any, axis: int) -> Any:
         return X
     cut = [sample[_along(axis - 1, 0, length)] for sample, length in zip(here, lengths.tolist(), strict=True)]
     return vector_of(cut)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real)
 
 
 def _along(axis: int, first: int, last: int) -> tuple[Any, ...]:

@@ -26,6 +26,7 @@ from ...data import (
     turned_to,
 )
 from ...runtime import Array, is_lazy
+from ._base import in_options
 from .confounds import Deconfound
 from .lengths import EqualLength
 from .resizing import Resize
@@ -33,7 +34,6 @@ from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
 from .steps import fit_transformed, needed_metadata
 from .union import ViewTransformer
-from .wording import in_options
 
 _NAME = r"[1-9]\d*|[^\W\d][\w -]*"
 _LENGTH = re.compile(
@@ -264,7 +264,7 @@ class Recipe:
             try:
                 reject_not_finite(self._length_step()[0][1].fit_transform(X))
             except ValueError as error:
-                raise ValueError(f"--length {self.length}: {error}") from error
+                raise ValueError(f"--length {self.length}: {in_options(error)}") from error
 
     def _blamed(self, X: Any, metadata: Metadata, error: ValueError) -> ValueError:
         """Return an error that names the option of the step that fails, and says the rest in the words of options."""
@@ -278,10 +278,10 @@ class Recipe:
                 said = "x".join(map(str, value)) if name in ("resize", "tensorize") else value
                 shown = self.missing.method if name == "missing" else ",".join(said) if name == "confounds" else said
                 return ValueError(
-                    f"--{name} {shown} does not suit samples of {format_shape(before)}: {in_options(str(own))}"
+                    f"--{name} {shown} does not suit samples of {format_shape(before)}: {in_options(own)}"
                 )
             before = shape_of_samples(X)
-        return ValueError(f"the preparation does not suit these samples: {in_options(str(error))}")
+        return ValueError(f"the preparation does not suit these samples: {in_options(error)}")
 
     def check_masks(self, shape: Any, affine: Any) -> None:
         """Raise ValueError unless masks from files lie where samples of this shape and affine do."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data import NO_METADATA, Axes, Metadata, format_shape
 from ...runtime import Array, as_array, as_like, cast, namespace
-from ._base import KeepsTensors, check_sizes
+from ._base import KeepsTensors, check_sizes, wrong_shape
 from ._passes import floating
 
 
@@ -65,10 +65,6 @@ class Resize(KeepsTensors):
     shape : tuple of int
         New sizes of the first modes of a sample; further modes (colours, time) are kept.
 
-    Attributes
-    ----------
-    sample_shape_in_, sample_shape_out_ : tuple of int
-
     Examples
     --------
     >>> import numpy as np
@@ -84,10 +80,8 @@ class Resize(KeepsTensors):
         check_sizes(self.shape)
         shape = tuple(X.shape[1:])
         if not len(self.shape) <= len(shape) or min(self.shape) < 1:
-            raise ValueError(
-                f"shape must give new sizes of at least 1 for the first modes of samples of shape {shape}; got "
-                f"shape={self.shape!r}"
-            )
+            rule = f"must give new sizes of at least 1 for the first modes of samples of shape {shape}"
+            raise wrong_shape(rule, self.shape)
         self.matrices_ = [resizing_matrix(old, new) for old, new in zip(shape, self.shape, strict=False)]
         return (*self.shape, *shape[len(self.shape) :])
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...data import NO_METADATA, Metadata
 from ...runtime import Array, as_array, as_like, cast, device_of, like, namespace
-from ._base import CanBeUndone
+from ._base import CanBeUndone, wrong_mode
 from ._passes import by_chunk, chunked, floating, mapped, parts, reduced, statistics, widest
 
 
@@ -36,7 +36,6 @@ class TensorScaler(CanBeUndone):
     mean_, scale_ : array
         Broadcast against a sample; constant entries have the scale 1. None if ``by_group``. In the library and on the
         device of the training samples (NumPy for a Dask array of NumPy arrays).
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -70,7 +69,7 @@ class TensorScaler(CanBeUndone):
         else:
             spread = reduced(X, partial(_spread, axes=axes), _joined)
             self.mean_, self.scale_ = _mean_and_scale(spread, floating(X))
-        return tuple(X.shape[1:])
+        return self.sample_shape_in_
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         if not self.by_group:
@@ -182,10 +181,8 @@ class TensorScaler(CanBeUndone):
         except ValueError as error:
             wrong = f" ({error})"
         if wrong:
-            raise ValueError(
-                f'per must be "entry", "global", or modes from 0 to {order - 1} of these samples; got per={self.per!r}'
-                f"{wrong.strip('.')}"
-            )
+            rule = f'per must be "entry", "global", or modes from 0 to {order - 1} of these samples'
+            raise wrong_mode(f"{rule}; got per={self.per!r}{wrong.strip('.')}", self.per, order)
         return (0, *(mode + 1 for mode in range(order) if mode not in kept))
 
     def _need(self, groups: Array | None) -> Array:

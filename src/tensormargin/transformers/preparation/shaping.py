@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data import NO_METADATA, Axes, Metadata, as_mask, format_shape, is_masker
 from ...runtime import Array, as_array, as_like, cast, device_of, dtype_of, like, namespace, to_host
-from ._base import CanBeUndone, KeepsTensors, check_sizes
+from ._base import CanBeUndone, KeepsTensors, OptionError, check_sizes, wrong_shape
 from ._passes import floating, reduced, widest
 
 RULES = ("varying", "bright")
@@ -24,10 +24,6 @@ class Tensorize(CanBeUndone):
     shape : tuple of int
         The new shape of a sample; one size may be -1. Entries keep their C order, so a mode can be split into
         neighbouring modes, and neighbouring modes can be joined.
-
-    Attributes
-    ----------
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -52,9 +48,10 @@ class Tensorize(CanBeUndone):
         known = prod(n for n in self.shape if n != -1)
         free = sum(n == -1 for n in self.shape)
         if free > 1 or min(self.shape) < -1 or known < 1 or (size % known if free else size != known):
-            raise ValueError(
-                f"shape must have as many entries as the samples, whose shape {tuple(X.shape[1:])} makes {size} (one "
-                f"size may be -1); got shape={self.shape!r}"
+            shape = self.sample_shape_in_
+            raise wrong_shape(
+                f"must have as many entries as the samples, whose shape {shape} makes {size} (one size may be -1)",
+                self.shape,
             )
         return tuple(size // known if n == -1 else n for n in self.shape)
 
@@ -83,10 +80,6 @@ class MoveMode(CanBeUndone):
     ----------
     mode : int or str, default=0
         The mode, counted from 0; negative numbers count from the last. Or its name, if the samples have names.
-
-    Attributes
-    ----------
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -184,7 +177,6 @@ class Mask(_HasMask, SetsToZero):
     ----------
     mask_ : array of bool, of the sample shape
         In the library and on the device of the training samples (NumPy for a Dask array of NumPy arrays).
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -202,7 +194,7 @@ class Mask(_HasMask, SetsToZero):
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self.mask_ = like(_found_mask(X, self.mask), X)
-        return tuple(X.shape[1:])
+        return self.sample_shape_in_
 
     def words(self) -> str:
         if not isinstance(self.mask, str):
@@ -227,7 +219,6 @@ class Crop(_HasMask, CanBeUndone):
     Attributes
     ----------
     box_ : tuple of slice
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -304,7 +295,11 @@ def _found_mask(X: Any, rule: Any) -> Array:
         mask = _varying(X) if rule == "varying" else _bright(_mean(X))
         if not mask.any():
             why = "all samples are the same" if rule == "varying" else "all entries have the same mean"
-            raise ValueError(f"mask={rule!r} leaves no entry: {why} (n_samples={X.shape[0]}, n_features={prod(shape)})")
+            number, size = X.shape[0], prod(shape)
+            raise OptionError(
+                f"mask={rule!r} leaves no entry: {why} (n_samples={number}, n_features={size})",
+                f"it leaves no entry: {why} ({number} samples of {size} entries)",
+            )
         return mask
     mask = as_mask(rule)
     if mask.shape != shape or not mask.any():

@@ -122,19 +122,22 @@ class Composite(TakesMetadata, _BaseComposition):
         self._check_members()
         compare_axes(self, axes_in(X), reset=True)
         X = self._at_the_door(X)
-        chosen = [(name, _cloned(member)) for name, member in self._chosen(X)]
+        chosen = [(name, one if isinstance(one, str) else clone(one)) for name, one in self._chosen(X)]
         for name, member in chosen:
             own = self._axes_for(name, getattr(self, "axes_in_", None))
             if own is not None:  # members see arrays; without names, those that ask for some say so themselves
                 number_modes(member, own)
         metadata = Metadata.checked(X, groups, confounds)
-        inputs = [self._input_of(name, X) for name, _ in chosen]
-        with_rows = [(member, own, y, metadata) for (_, member), own in zip(chosen, inputs, strict=True)]
-        fitted = self._in_parallel(X, _fit_member, [name for name, _ in chosen], with_rows)
+        names = [name for name, _ in chosen]
+        arguments = [(member, self._input_of(name, X), y, metadata) for name, member in chosen]
+        fitted = self._in_parallel(X, _fit_member, names, arguments)
         self.sample_shape_in_ = shape_of(X)
-        self.transformers_ = [(name, member) for (name, _), (member, _) in zip(chosen, fitted, strict=True)]
-        made = [(name, result) for (name, _), (_, result) in zip(chosen, fitted, strict=True)]
-        self.views_ = {name: _names_of(name, result) for name, result in made}
+        self.transformers_ = [(name, member) for name, (member, _) in zip(names, fitted, strict=True)]
+        made = {name: result for name, (_, result) in zip(names, fitted, strict=True)}
+        self.views_ = {
+            name: {inner: f"{name}_{inner}" for inner in result} if isinstance(result, Views) else {"": name}
+            for name, result in made.items()
+        }
         views = self._joined(X, made)
         self.sample_shape_out_ = views.shapes
         return views
@@ -145,23 +148,21 @@ class Composite(TakesMetadata, _BaseComposition):
         compare_axes(self, axes_in(X), reset=False)
         X = self._as_fitted(self._at_the_door(X))
         metadata = Metadata.checked(X, groups, confounds)
-        there = [(name, member) for name, member in self.transformers_ if self._has_input(name, X)]
-        names = [name for name, _ in there]
-        arguments = [(member, self._input_of(name, X), metadata, self._shapes_of(name)) for name, member in there]
-        made = self._in_parallel(X, _transform_member, names, arguments)
-        return self._joined(X, list(zip(names, made, strict=True)))
+        names, arguments = list[str](), list[tuple[Any, ...]]()
+        for name, member in self.transformers_:
+            if self._has_input(name, X):
+                shapes = {inner: self.sample_shape_out_[outer] for inner, outer in self.views_[name].items()}
+                names.append(name)
+                arguments.append((member, self._input_of(name, X), metadata, shapes))
+        return self._joined(X, dict(zip(names, self._in_parallel(X, _transform_member, names, arguments), strict=True)))
 
     def _in_parallel(
         self, X: Any, call: Callable[..., Any], names: Sequence[str], arguments: Sequence[tuple[Any, ...]]
     ) -> list[Any]:
         arrays = list(X.values()) if isinstance(X, Views) else [X]
-        here = not any(is_lazy(array) or is_foreign(array) for array in arrays)
-        n_jobs = self.n_jobs if here else 1
+        n_jobs = 1 if any(is_lazy(array) or is_foreign(array) for array in arrays) else self.n_jobs
         run = Parallel(n_jobs=n_jobs, **worker_options(n_jobs))
         return list(run(delayed(_named)(call, name, *own) for name, own in zip(names, arguments, strict=True)))
-
-    def _shapes_of(self, member: str) -> dict[str, tuple[int, ...]]:
-        return {inner: self.sample_shape_out_[outer] for inner, outer in self.views_[member].items()}
 
     def _check_members(self) -> None:
         wrong = [
@@ -237,23 +238,19 @@ class Composite(TakesMetadata, _BaseComposition):
         """Return whether there are samples for a member."""
         return True
 
-    @abstractmethod
     def _input_of(self, name: str, X: Any) -> Any:
         """Return the samples that a member takes."""
+        return X
 
-    @abstractmethod
-    def _joined(self, X: Any, made: Sequence[tuple[str, Any]]) -> Views:
-        """Return the results of the members as Views."""
-
-    def _flat(self, made: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        """Return the results by the names of the views."""
+    def _joined(self, X: Any, made: Mapping[str, Any]) -> Views:
+        """Return the results of the members as Views, by the names that they have here."""
         views: dict[str, Any] = {}
-        for member, result in made:
+        for member, result in made.items():
             for inner, name in self.views_[member].items():
                 if name in views:
-                    raise ValueError(f"two members make the view {name!r}; give one of them another name")
+                    raise ValueError(f"there are two views {name!r}; give one of them another name")
                 views[name] = result[inner] if inner else result
-        return views
+        return Views(views)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -342,12 +339,6 @@ class TensorUnion(Composite):
         if not chosen:
             raise ValueError("TensorUnion needs at least one transformer that is not 'drop'; got none")
         return chosen
-
-    def _input_of(self, name: str, X: Any) -> Any:
-        return X
-
-    def _joined(self, X: Any, made: Sequence[tuple[str, Any]]) -> Views:
-        return Views(self._flat(made))
 
 
 class ViewTransformer(Composite):
@@ -449,31 +440,21 @@ class ViewTransformer(Composite):
     def _input_of(self, name: str, X: Any) -> Any:
         return _Incomplete.of(X[name])
 
-    def _joined(self, X: Any, made: Sequence[tuple[str, Any]]) -> Views:
-        results = dict(made)
+    def _joined(self, X: Any, made: Mapping[str, Any]) -> Views:
         views: dict[str, Any] = {}
         for name, array in X.items():
             if self.transformers.get(name) == _DROPPED:
                 continue
-            new = self._flat([(name, results[name])]) if name in results else {name: array}
+            new = super()._joined(X, {name: made[name]}) if name in made else {name: array}
             twice = [one for one in new if one in views]
             if twice:
                 raise ValueError(f"there are two views {twice[0]!r}; give one of them another name")
-            views.update(new)
+            views.update(new.items())
         return Views(views)
 
 
 class _Incomplete:
-    """A view that some samples lack.
-
-    Attributes
-    ----------
-    array : array
-        The samples that have it.
-    present : ndarray of int
-        Their rows among all samples.
-    n_samples : int
-    """
+    """A view that some of ``n_samples`` lack: the ``array`` of those that have it, ``present`` rows of all."""
 
     def __init__(self, array: Any, present: Array, n_samples: int) -> None:
         self.array, self.present, self.n_samples = array, present, n_samples
@@ -501,10 +482,6 @@ class _Incomplete:
         return rows_of(namespace(made).concat([known, nothing], axis=0), order)
 
 
-def _cloned(member: Any) -> Any:
-    return member if isinstance(member, str) else clone(member)
-
-
 def _fit_member(member: Any, X: Any, y: Any, metadata: Metadata) -> tuple[Any, Any]:
     """Return the fitted member and its result."""
     if isinstance(X, _Incomplete):
@@ -512,7 +489,7 @@ def _fit_member(member: Any, X: Any, y: Any, metadata: Metadata) -> tuple[Any, A
             raise ValueError("all training samples lack it, so nothing can be learned; leave the view out")
         labels = None if y is None else rows_of(as_array(y), X.present)
         member, made = _fit_member(member, X.array, labels, metadata.rows(X.present))
-        return member, X.completed(made, _shapes(made))
+        return member, X.completed(made, made.shapes if isinstance(made, Views) else {"": shape_of(made)})
     if member == _KEPT:
         return member, views_or_array(X)
     return member, _as_view(fit_transformed(member, X, y, metadata))
@@ -531,18 +508,7 @@ def _transform_member(member: Any, X: Any, metadata: Metadata, shapes: Mapping[s
 def _as_view(made: Any) -> Any:
     """Return the result of a transformer as an array or Views."""
     made = views_or_array(made)
-    if hasattr(made, "toarray"):  # a sparse matrix
-        return made.toarray()
-    return made
-
-
-def _shapes(made: Any) -> dict[str, tuple[int, ...]]:
-    shapes = shape_of(made)
-    return shapes if isinstance(made, Views) else {"": shapes}
-
-
-def _names_of(member: str, made: Any) -> dict[str, str]:
-    return {inner: f"{member}_{inner}" for inner in made} if isinstance(made, Views) else {"": member}
+    return made.toarray() if hasattr(made, "toarray") else made  # of a sparse matrix
 
 
 def _named(call: Callable[..., Any], name: str, *arguments: Any) -> Any:
@@ -550,7 +516,7 @@ def _named(call: Callable[..., Any], name: str, *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except ValueError as error:
-        raise type(error)(f"view {name!r}: {error}") from error
+        raise type(error)(*(f"view {name!r}: {text}" for text in error.args)) from error
 
 
 def _as_one(steps: Sequence[Any]) -> Any:

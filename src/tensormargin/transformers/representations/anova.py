@@ -33,7 +33,6 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
     mask_ : array of bool, of the sample shape
     f_ : ndarray of the sample shape
         F of each entry, infinite where classes differ and samples of one class do not.
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -57,7 +56,7 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
         mask = np.zeros(found.size, bool)
         mask[np.argsort(-found.ravel(), kind="stable")[: ceil(self.share * mask.size)]] = True
         self.f_, self.mask_ = as_like(found, X), as_like(mask.reshape(found.shape), X)
-        return tuple(int(size) for size in X.shape[1:])
+        return self.sample_shape_in_
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return super()._change(cast(X, floating(X)), metadata)

@@ -79,7 +79,6 @@ class BandPower(Representation):
         Name, lower and upper limit of each band; in cycles per entry if there is no ``sfreq``.
     floor_ : float
         Smallest power, relative to the mean power of the training samples, for the logarithm.
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------

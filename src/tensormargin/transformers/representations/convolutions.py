@@ -54,7 +54,6 @@ class Convolutions(Representation):
     kernels_ : ndarray of shape (84, 9)
     biases_ : ndarray of shape (n_combinations * 84 * n_dilations, n_thresholds)
         The thresholds.
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -66,6 +65,8 @@ class Convolutions(Representation):
     >>> Convolutions(5000, channels="each").fit_transform(X).shape
     (10, 6, 84, 9, 1)
     """
+
+    makes_features = True
 
     def __init__(
         self,
@@ -181,10 +182,6 @@ class Convolutions(Representation):
         in_front = others if self.channels == "each" else () if self.channels == "combine" else (Axis("combination"),)
         dilation = Axis("dilation", "", to_host(self.dilations_).astype(np.float64))
         return (*in_front, Axis("kernel"), dilation, Axis("threshold"))
-
-    @property
-    def makes_features(self) -> bool:
-        return True
 
     def words(self) -> str:
         count = prod(self.sample_shape_out_) if hasattr(self, "sample_shape_out_") else f"about {self.n_features}"

@@ -53,7 +53,6 @@ class Covariances(Representation):
         Mean of the training samples' covariances in each band (or without any) for the tangent space.
     floor_ : float
         Smallest eigenvalue of a covariance matrix.
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -67,6 +66,7 @@ class Covariances(Representation):
     """
 
     _mode_parameters: ClassVar[tuple[str, ...]] = ("mode", "time")
+    makes_features = True
     reference_: Array | None
 
     def __init__(
@@ -156,10 +156,6 @@ class Covariances(Representation):
         if not self._filters:
             return pair
         return (*pair, band_axis(checked_bands(self.bands, self.sfreq), True))
-
-    @property
-    def makes_features(self) -> bool:
-        return True
 
     def words(self) -> str:
         kinds = {

@@ -32,7 +32,6 @@ class Detrend(MapsModes):
     matrices_ : list of ndarray
         The matrix of each mode; none without modes.
     modes_ : tuple of int
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -63,7 +62,7 @@ class Detrend(MapsModes):
             return super()._learn(X, metadata)
         _needed(metadata.groups)
         self.matrices_, self.modes_ = [], ()
-        return tuple(int(size) for size in X.shape[1:])
+        return self.sample_shape_in_
 
     def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
         bases = [_polynomials(int(X.shape[mode + 1]), int(self.degree)) for mode in modes]

@@ -162,11 +162,6 @@ class Impute(Representation):
         }[self.method]
         return f"missing entries were filled in {how}{', and marked in a view of their own' if self.mask else ''}"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 class Components(NamedTuple):
     """A probabilistic PCA: loadings of shape (n_entries, rank), an offset, and the variance of the noise."""

@@ -82,7 +82,6 @@ class ModeMap(MapsModes):
         The matrix.
     modes_ : tuple of int
         The mode.
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -140,7 +139,6 @@ class Smooth(MapsModes):
     matrices_ : list of ndarray
         One matrix per mode.
     modes_ : tuple of int
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -210,9 +208,7 @@ class Differences(MapsModes):
 
     Attributes
     ----------
-    matrices_ : list of ndarray
-    modes_ : tuple of int
-    sample_shape_in_, sample_shape_out_ : tuple of int
+    matrices_, modes_ : list of ndarray, tuple of int
 
     Examples
     --------
@@ -254,9 +250,7 @@ class Decimate(MapsModes):
 
     Attributes
     ----------
-    matrices_ : list of ndarray
-    modes_ : tuple of int
-    sample_shape_in_, sample_shape_out_ : tuple of int
+    matrices_, modes_ : list of ndarray, tuple of int
 
     Examples
     --------
@@ -307,9 +301,7 @@ class Whiten(MapsModes):
     ----------
     covariance_ : ndarray of shape (size, size)
         The shrunk covariance.
-    matrices_ : list of ndarray
-    modes_ : tuple of int
-    sample_shape_in_, sample_shape_out_ : tuple of int
+    matrices_, modes_ : list of ndarray, tuple of int
 
     Examples
     --------
@@ -363,7 +355,6 @@ class Project(MapsModes):
     matrices_ : list of ndarray
         The components as rows.
     modes_ : tuple of int
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -449,7 +440,6 @@ class Xdawn(LearnsFromLabels, MapsModes):
     matrices_ : list of ndarray
         The filters as rows, ``n_filters`` for each class.
     modes_ : tuple of int
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------

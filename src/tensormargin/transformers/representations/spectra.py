@@ -37,7 +37,6 @@ class Spectra(Representation):
     ----------
     reference_ : ndarray of shape (size,) or None
         Mean spectrum of the training samples, over all indices of the other modes, for "msc".
-    sample_shape_in_, sample_shape_out_ : tuple of int
 
     Examples
     --------
@@ -80,7 +79,7 @@ class Spectra(Representation):
         if self.scatter == "msc":
             mean = TensorScaler(mode, with_std=False).fit(X).mean_
             self.reference_ = namespace(mean).reshape(mean, (-1,))
-        return tuple(int(size) for size in X.shape[1:])
+        return self.sample_shape_in_
 
     def _filter(self, size: int) -> Array | None:
         """Return the matrix of the Savitzky-Golay filter, or None."""
