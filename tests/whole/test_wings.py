@@ -14,9 +14,14 @@ SPEC = importlib.util.spec_from_file_location("wings", ROOT / "docs" / "wings.py
 wings = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(wings)
 
-IMPORTS = list(wings.imports())
 WINGS = [wing for layer in wings.layers() for wing in layer]
 FEW_ARGUMENTS, FEW_FIELDS = 7, 10
+PUBLIC_RECORDS: set[str] = set()
+
+
+@cache
+def imports():
+    return list(wings.imports())
 
 
 @cache
@@ -35,7 +40,7 @@ def test_the_root_holds_nothing_but_wings():
 def test_wings_take_from_each_other_what_their_init_exports():
     deep = {
         f"{importer}: from {module} import {name}"
-        for importer, module, name, wing in IMPORTS
+        for importer, module, name, wing in imports()
         if module != "runtime.lazy"
         and ((name not in exported(wing) and not (wings.SOURCE / wing / f"{name}.py").exists()) or "." in module)
     }
@@ -47,7 +52,7 @@ def test_each_wing_says_what_it_is_for_and_exports_nothing_in_vain(wing):
     tree = ast.parse((wings.SOURCE / wing / "__init__.py").read_text())
     text = ast.get_docstring(tree)
     assert len(wings.re.findall(r"\.(?:\s|$)", text)) >= 3, text
-    names = {name for _, _, name, target in IMPORTS if target == wing}
+    names = {name for _, _, name, target in imports() if target == wing}
     public = importlib.import_module(f"tensormargin.{wing}").__dict__.get("__all__", [])
     root = ast.parse((wings.SOURCE / "__init__.py").read_text())
     root_names = {alias.name for node in ast.walk(root) if isinstance(node, ast.ImportFrom) for alias in node.names}
@@ -59,8 +64,28 @@ def test_the_picture_is_that_of_the_imports():
     assert wings.PICTURE.read_text() == wings.picture(), "run python docs/wings.py"
 
 
-def functions_and_classes():
+def nodes_of(*kinds):
     for path in sorted(wings.SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if isinstance(node, kinds):
                 yield path.relative_to(wings.SOURCE).as_posix(), node
+
+
+def test_few_arguments():
+    """Estimators' constructors and `load_samples` have as many as their users need."""
+    many = {}
+    for path, node in nodes_of(ast.FunctionDef):
+        own = node.args
+        names = [one.arg for one in (*own.posonlyargs, *own.args, *own.kwonlyargs) if one.arg not in ("self", "cls")]
+        if len(names) > FEW_ARGUMENTS and node.name not in ("__init__", "load_samples"):
+            many[f"{path}: {node.name}"] = len(names)
+    assert not many
+
+
+def test_few_fields():
+    many = {}
+    for path, node in nodes_of(ast.ClassDef):
+        fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and "ClassVar" not in ast.dump(one)]
+        if len(fields) > FEW_FIELDS and node.name not in PUBLIC_RECORDS:
+            many[f"{path}: {node.name}"] = len(fields)
+    assert not many

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .views import KnownViews as KnownViews, known_views as known_views, load_views as load_views
     from .volumes import load_mask as load_mask, read_nifti as read_nifti
     from .writing import check_ending as check_ending, write_samples as write_samples
-    from ..runtime.atomic import all_or_none as all_or_none, replacing as replacing
+    from ..runtime import all_or_none as all_or_none, replacing as replacing
 
 __all__ = [
     "BadFileError", "KnownViews", "ModelFile", "SampleSet", "Scene", "all_or_none", "check_labelled", "digest",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .array_api import has_float64 as has_float64, inverses as inverses, is_foreign as is_foreign
     from .array_api import is_lazy as is_lazy, like as like, namespace as namespace, on_cpu as on_cpu
     from .array_api import rows_of as rows_of, thin_product as thin_product, to_host as to_host
-    from .atomic import TEMPORARY as TEMPORARY, replacing as replacing
+    from .atomic import TEMPORARY as TEMPORARY, all_or_none as all_or_none, replacing as replacing
     from .cluster import goes_to_cluster as goes_to_cluster, on_cluster as on_cluster, sent_once as sent_once
     from .cluster import take as take
     from .cluster import arriving as arriving, client_in_use as client_in_use, computed as computed

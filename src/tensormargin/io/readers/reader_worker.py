@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from ...data import limits as rules
 from ...runtime import used_data_bytes
-from ...runtime.words import shortened
+from ...runtime import shortened
 from .messages import ALLOCATOR, read_message, write_message
 
 _BASE_BYTES = 2**29  # for libraries, and what they need beside the arrays that they announce
