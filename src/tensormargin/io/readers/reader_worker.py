@@ -15,8 +15,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from ...data import limits as rules
-from ...runtime import used_data_bytes
-from ...runtime import shortened
+from ...runtime import shortened, used_data_bytes
 from .messages import ALLOCATOR, read_message, write_message
 
 _BASE_BYTES = 2**29  # for libraries, and what they need beside the arrays that they announce
