@@ -24,8 +24,7 @@ from tensormargin.estimators import fit_training_set, training_set
 from tensormargin.io import replacing
 from tensormargin.selection import splits_of
 from tensormargin.selection.grid import MUS, weights
-from tensormargin.selection.race import Race
-from tensormargin.selection.smoothing import similarity, smooth
+from tensormargin.selection.race import Race, similarity, smooth
 
 from .rules import TASKS, Task, file, plain
 

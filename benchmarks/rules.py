@@ -26,9 +26,9 @@ from tensormargin.datasets import fetch_mnist, load_adrenal, load_eeg, load_haxb
 from tensormargin.fitting import sample_array
 from tensormargin.io import replacing
 from tensormargin.selection import Training, splits_of
-from tensormargin.selection.candidates import select_candidate
 from tensormargin.selection.grid import Candidate
-from tensormargin.selection.search import refit
+from tensormargin.selection.scoring import select_candidate
+from tensormargin.selection.training import refit
 
 RULES = ("best", "simplest", "margins")
 RESULTS = Path(__file__).parent / "results"

@@ -36,9 +36,9 @@ from tensormargin.inspection import NotAffineError
 from tensormargin.io import SampleSet, load_samples
 from tensormargin.runtime import tuning
 from tensormargin.selection import KINDS, guess_kind, time_mode
-from tensormargin.selection.candidates import select_candidate
 from tensormargin.selection.grid import candidates, default_of, side_by_side
 from tensormargin.selection.kinds import WAYS, alternatives, views_of
+from tensormargin.selection.scoring import select_candidate
 from tensormargin.transformers import Crop, Recipe, shared
 from tensormargin.transformers.representations.base import Sharing
 

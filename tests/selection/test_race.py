@@ -16,8 +16,7 @@ from tensormargin.cli import main
 from tensormargin.cli.fit import Duration
 from tensormargin.evaluation import FitPlan
 from tensormargin.selection import TensorMarginClassifierCV, auto_model, splits_of
-from tensormargin.selection.race import FEWEST, Race
-from tensormargin.selection.smoothing import similarity, smooth
+from tensormargin.selection.race import FEWEST, Race, similarity, smooth
 from tensormargin.selection.splits import repeated_splits
 
 LEVELS = list(product(range(2), range(4), range(4), range(2)))

@@ -38,11 +38,10 @@ from tensormargin.fitting.calibration import counted, couple, fit_sigmoid
 from tensormargin.report.model_report import chosen_section
 from tensormargin.runtime import to_host, tuning
 from tensormargin.selection import DEFAULT_RULE, TensorMarginClassifierCV, auto_model, splits_of
-from tensormargin.selection.candidates import select_candidate, tabulate
 from tensormargin.selection.grid import DECOMPOSITIONS, Candidate, candidates, schemes_of, weights
 from tensormargin.selection.race import Race
 from tensormargin.selection.runner import SearchRunner
-from tensormargin.selection.scoring import Result
+from tensormargin.selection.scoring import Result, select_candidate, tabulate
 from tensormargin.transformers import Crop, Recipe, Resize, Tensorize, TensorScaler
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 3}
@@ -398,7 +397,7 @@ def test_candidates_cross_preparations_weights_mus_schemes_and_lams():
     strengths = [(1.0, 0.0, 0.0), (10.0, 0.0, 0.0), (1.0, 10.0, 0.0), (10.0, 10.0, 0.0)]
     assert found == [
         *(Candidate(0, "full", None, *three) for three in strengths),
-        *(Candidate(0, "cp", 1, *three, asked=1) for three in strengths),
+        *(Candidate(0, "cp", 1, *three, requested=1) for three in strengths),
         *(Candidate(1, "full", None, *three) for three in strengths),
     ]
     schemes = schemes_of("auto", None, 3)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .auto import BEFORE as BEFORE, auto_model as auto_model
-    from .candidates import DEFAULT_RULE as DEFAULT_RULE
     from .classifier import TensorMarginClassifierCV as TensorMarginClassifierCV
-    from .kinds import KINDS as KINDS, guess_kind as guess_kind, sampling_frequency as sampling_frequency
-    from .kinds import time_mode as time_mode
-    from .search import PreparedSplit as PreparedSplit, Training as Training
+    from .kinds import BEFORE as BEFORE, KINDS as KINDS, auto_model as auto_model, guess_kind as guess_kind
+    from .kinds import sampling_frequency as sampling_frequency, time_mode as time_mode
+    from .scoring import DEFAULT_RULE as DEFAULT_RULE
     from .splits import Split as Split, splits_of as splits_of
+    from .training import PreparedSplit as PreparedSplit, Training as Training
 
 __all__ = [
     "DEFAULT_RULE", "TensorMarginClassifierCV", "auto_model", "splits_of",

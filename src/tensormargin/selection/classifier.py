@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, ClassVar, Self
@@ -33,12 +34,10 @@ from ..data import (
     warn_of_duplicates,
 )
 from ..estimators import PLACES, AccuracyMixin, NotebookMixin, TensorMarginClassifier
-from ..fitting import FORMATS, SampleArray, calibrate, loaded_if_small, problem_classes, sample_array
+from ..fitting import FORMATS, calibrate, loaded_if_small, problem_classes, sample_array
 from ..inspection import ModelChain, NotAffineError, check_metadata_for
 from ..runtime import Array, Deadline, Progress, dtype_of, is_foreign, like, sent_once, to_host, tuning
 from ..transformers import UnseenCategoryWarning, shared, takes_nan, takes_ragged, transformed, with_mode_numbers
-from .allowance import affordable
-from .candidates import DEFAULT_RULE, lowered_on_splits, select_candidate, tabulate
 from .grid import (
     DECOMPOSITIONS,
     LAMS,
@@ -52,13 +51,13 @@ from .grid import (
     of_one_view,
     schemes_of,
     side_by_side,
+    without_full_if_too_large,
 )
-from .lazy_search import without_full_if_too_large
 from .race import Race
 from .runner import SearchRunner
-from .scoring import Assess
-from .search import Training, refit
+from .scoring import DEFAULT_RULE, Assess, lowered_on_splits, select_candidate, tabulate
 from .splits import Split, check_training_parts, repeated_splits
+from .training import Training, affordable, refit
 
 _ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
 
@@ -250,6 +249,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
+    @shared()
     def fit(
         self,
         X: Any,
@@ -283,72 +283,74 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             Of a computation that this search is a part of; by default it comes after ``budget`` seconds.
         """
         deadline = Deadline.of(self.budget if deadline is None else deadline)
-        with shared():
-            return self._fit(X, y, groups, sample_weight, progress, checkpoint, confounds, deadline)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        groups: Any,
-        sample_weight: Any,
-        progress: Progress | None,
-        checkpoint: Checkpoint | None,
-        confounds: Any,
-        deadline: Deadline,
-    ) -> Self:
-        self._check_grid()
-        given = y
-        X, y = checked_training(self, X, y, finite=not self._takes_nan, ragged=self._takes_ragged)
-        X = loaded_if_small(X, finite=not self._takes_nan)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"a classifier needs samples of at least two classes; got one class, {classes}")
-        self.classes_ = like(classes, given) if is_foreign(given) else classes
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(to_host(sample_weight), y, dtype=np.float64, ensure_non_negative=True)
-        metadata = Metadata.checked(X, groups, confounds)
-        training = Training(sample_array(X), y, weights, self._numbered_alternatives(), metadata)
-        for one in training.preparations:
-            check_metadata_for("fit", one, metadata)
+        training = self._checked(X, y, sample_weight, Metadata(groups, confounds))
         rng = check_random_state(self.random_state)
-        warn_of_duplicates(X, metadata.groups, 5, kept=metadata.groups is None and self._makes_folds)
-        splits, n_once = self._repeated_splits(y, metadata.groups, X, rng)
-        check_training_parts(splits, y)
+        splits, n_once = self._repeated_splits(training.y, training.metadata.groups, training.X, rng)
+        check_training_parts(splits, training.y)
         template = self._template(rng.randint(2**31 - 1))
-        self.sample_shape_ = shape_of(X)
         training, cheapest = self._affordable(training, len(splits), deadline)
         began = deadline.now()
-        shapes = self._shapes(training)
-        schemes = schemes_of(self.multi_class, self.class_weight, len(classes))
-        decompositions = without_full_if_too_large(self.decompositions, training, shapes)
-        tried = candidates(shapes, decompositions, self.ranks, self.lams, self.mus, schemes)
+        shapes = [shape_of(training.prepared_whole(which)[0]) for which in range(len(training.preparations))]
+        tried = self._candidates(training, shapes)
         default = default_of(tried, shapes)
         spread = np.random.RandomState(rng.randint(2**31 - 1))
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)
-        assess = self._assess(template, tried, len(y))
         coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL)) if race.drops else template
         first = default_of(tried, only=cheapest) if deadline.limited else default
+        assess = self._assess(template, tried, len(training.y))
         runner = SearchRunner(training, coarse, tried, splits, first, assess, self.n_jobs, deadline)
-        with sent_once(X):
+        with sent_once(training.X):
             quiet = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)
             with quiet, units_of(checkpoint, "search", *training.content, *self._settings(runner)) as runner.kept:
                 self._run(race, runner, shapes, default, progress)
             searched = deadline.now()
             notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, runner.done)]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
-            best = tried[self.best_index_]
-            self._refit(training, template, best)
-            left_out = np.concatenate(runner.left_out_scores(self.best_index_, n_once))
-        rows = np.concatenate([test for _, test in splits[:n_once]])
-        of_rows = None if weights is None else weights[rows]
-        self.calibration_ = calibrate(
-            left_out, codes[rows], of_rows, len(classes), best.multi_class, chosen=len(tried) > 1
-        )
+            self._refit(training, template, tried[self.best_index_])
+            self._calibrate(runner, n_once)
         deadline.costs.add("search", runner.at_least - began + deadline.now() - searched)
         return self
+
+    def _checked(self, X: Any, given: Any, sample_weight: Any, metadata: Metadata) -> Training:
+        """Return the validated training set, with the preparations to choose from."""
+        self._check_grid()
+        alternatives = self._alternatives()
+        finite = not all(map(takes_nan, alternatives))
+        X, y = checked_training(self, X, given, finite=finite, ragged=all(map(takes_ragged, alternatives)))
+        X = loaded_if_small(X, finite=finite)
+        check_classification_targets(y)
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"a classifier needs samples of at least two classes; got one class, {classes}")
+        self.classes_ = like(classes, given) if is_foreign(given) else classes
+        self.sample_shape_ = shape_of(X)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(to_host(sample_weight), y, dtype=np.float64, ensure_non_negative=True)
+        metadata = Metadata.checked(X, metadata.groups, metadata.confounds)
+        axes = getattr(self, "axes_in_", None)
+        if axes is not None:  # the alternatives get arrays, which have lost the names that the modes of X had
+            alternatives = tuple(one if one is None else with_mode_numbers(one, axes) for one in alternatives)
+        for one in alternatives:
+            check_metadata_for("fit", one, metadata)
+        warn_of_duplicates(X, metadata.groups, 6, kept=metadata.groups is None and self._makes_folds)
+        return Training(sample_array(X), y, weights, alternatives, metadata)
+
+    def _candidates(self, training: Training, shapes: Sequence[Any]) -> list[Candidate]:
+        schemes = schemes_of(self.multi_class, self.class_weight, self.classes_.shape[0])
+        decompositions = self.decompositions
+        if training.array.is_lazy:
+            decompositions = without_full_if_too_large(decompositions, len(training.y), shapes)
+        return candidates(shapes, decompositions, self.ranks, self.lams, self.mus, schemes)
+
+    def _calibrate(self, runner: SearchRunner, n_once: int) -> None:
+        """Calibrate probabilities on the first splits, which hold out each sample once."""
+        scores = np.concatenate(runner.left_out_scores(self.best_index_, n_once))
+        rows = np.concatenate([test for _, test in runner.splits[:n_once]])
+        weights = None if runner.training.weights is None else runner.training.weights[rows]
+        classes, codes = np.unique(runner.training.y, return_inverse=True)
+        scheme, chosen = runner.tried[self.best_index_].multi_class, len(runner.tried) > 1
+        self.calibration_ = calibrate(scores, codes[rows], weights, len(classes), scheme, chosen=chosen)
 
     def _affordable(self, training: Training, n_splits: int, deadline: Deadline) -> tuple[Training, int]:
         """Return the training set with the preparations that a deadline allows, and which of them is the cheapest."""
@@ -370,7 +372,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         self, y: Array, groups: Array | None, X: Any, rng: np.random.RandomState
     ) -> tuple[list[Split], int]:
         alone = X is not None and groups is None and self._makes_folds
-        return repeated_splits(self.cv, y, groups, _first_draw(rng), copies_in(X) if alone else None)
+        return repeated_splits(self.cv, y, groups, rng.randint(2**31 - 1), copies_in(X) if alone else None)
 
     @property
     def _makes_folds(self) -> bool:
@@ -390,29 +392,13 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             )
         return alternatives
 
-    def _numbered_alternatives(self) -> tuple[Any, ...]:
-        """Return the alternatives with modes by number: they get arrays, which have lost the names that X had."""
-        axes = getattr(self, "axes_in_", None)
-        given = self._alternatives()
-        return given if axes is None else tuple(one if one is None else with_mode_numbers(one, axes) for one in given)
-
-    @property
-    def _takes_ragged(self) -> bool:
-        """Whether samples may differ in length, that is, whether every alternative preparation takes such samples."""
-        return all(map(takes_ragged, self._alternatives()))
-
-    @property
-    def _takes_nan(self) -> bool:
-        """Whether entries may be missing, that is, whether every alternative preparation takes such samples."""
-        return all(map(takes_nan, self._alternatives()))
-
     def _check_grid(self) -> None:
         unknown = [name for name in self.decompositions if name not in FORMATS]
         if unknown or len(self.decompositions) == 0:
             raise ValueError(f"decompositions must be names from {', '.join(FORMATS)}; got {self.decompositions!r}")
         rules = (
             ("ranks", _may_be_rank, "whole numbers of at least 1, tuples of them or None"),
-            ("lams", lambda value: _is_number(value) and 0 < value < np.inf, "positive numbers"),
+            ("lams", lambda value: isinstance(value, Real) and 0 < float(value) < np.inf, "positive numbers"),
             ("mus", _may_be_mu, "numbers of at least 0, or pairs of them (mu1, mu2)"),
         )
         for name, holds, rule in rules:
@@ -424,26 +410,11 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         names = ("fit_intercept", "tol", "max_iter", "solver")
         return TensorMarginClassifier(random_state=seed, n_jobs=1, **{name: getattr(self, name) for name in names})
 
-    def _in_batches(self, template: TensorMarginClassifier, array: SampleArray) -> TensorMarginClassifier:
-        """Return a template that is fitted in batches, as in the search, even for a single binary problem.
-
-        On a device, a single problem would start from a subset of the samples and could reach another optimum.
-        """
-        alone = self.solver == "auto" and not array.on_processor and self.classes_.shape[0] == 2
-        return clone(template).set_params(solver="device") if alone else template
-
-    def _shapes(self, training: Training) -> list[Any]:
-        """Return the sample shape after each alternative preparation, fitted to all samples."""
-        return [shape_of(training.prepared_whole(which)[0]) for which in range(len(training.preparations))]
-
     def _run(
         self, race: Race, runner: SearchRunner, shapes: Sequence[Any], default: int, progress: Progress | None
     ) -> None:
         """Score the candidates and select one; then, for several views, refine the weight of one after the other."""
-
-        def tell(done: int, total: int) -> None:
-            self._tell(progress, done, total)
-
+        tell = partial(self._tell, progress)
         finished = runner.run(race, tell)
         self._select(race, runner, default)
         which = runner.tried[self.best_index_].preparation
@@ -485,9 +456,15 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - verbose=1 prints
 
     def _refit(self, training: Training, template: TensorMarginClassifier, best: Candidate) -> None:
+        """Fit the selected candidate to all samples.
+
+        On a device, a single binary problem would start from a subset of the samples and could reach another optimum:
+        it is fitted in batches, as in the search.
+        """
         began = perf_counter()
-        template = self._in_batches(template, training.array)
-        self.best_estimator_ = refit(training, clone(template).set_params(n_jobs=self.n_jobs), best)
+        alone = self.solver == "auto" and not training.array.on_processor and self.classes_.shape[0] == 2
+        solver = "device" if alone else self.solver
+        self.best_estimator_ = refit(training, clone(template).set_params(n_jobs=self.n_jobs, solver=solver), best)
         self.classifier_.set_params(solver=self.solver)
         self.refit_time_ = perf_counter() - began
 
@@ -497,25 +474,22 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         best = self.best_estimator_
         return best[-1] if isinstance(best, Pipeline) else best
 
-    def _as_fitted(self, X: Any) -> Any:
+    def _apply(self, method: str, X: Any, groups: Any, confounds: Any, calibrated: bool = False) -> Any:
+        """Return the result of a method of the classifier, with the search's calibration, for prepared samples."""
         check_is_fitted(self)
-        if takes_ragged(self.best_estimator_):  # its first step then checks the lengths
-            return samples_of_any_length(self, X)
-        return samples_as_fitted(self, X, self.sample_shape_, finite=not takes_nan(self.best_estimator_))
-
-    def _prepared(self, X: Any, given: Metadata, method: str) -> Any:
-        """Return the samples transformed for the classifier."""
-        best = self.best_estimator_
-        if not isinstance(best, Pipeline):
-            return X
-        metadata = Metadata.checked(X, given.groups, given.confounds)
-        check_metadata_for(method, best[:-1], metadata)
-        return views_or_array(transformed(best[:-1], X, metadata))
-
-    def _answer(self, method: str, X: Any, given: Metadata) -> Any:
-        """Return the result of a method of the classifier for the prepared samples."""
-        prepared = self._prepared(self._as_fitted(X), given, method)
-        return getattr(self.classifier_, method)(prepared)
+        best, classifier = self.best_estimator_, self.classifier_
+        if takes_ragged(best):  # its first step then checks the lengths
+            X = samples_of_any_length(self, X)
+        else:
+            X = samples_as_fitted(self, X, self.sample_shape_, finite=not takes_nan(best))
+        if isinstance(best, Pipeline):
+            metadata = Metadata.checked(X, groups, confounds)
+            check_metadata_for(method, best[:-1], metadata)
+            X = views_or_array(transformed(best[:-1], X, metadata))
+        if calibrated:
+            classifier = copy(classifier)
+            classifier.probability, classifier.calibration_ = True, self.calibration_
+        return getattr(classifier, method)(X)
 
     def decision_function(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return the scores of the selected classifier; see `TensorMarginClassifier.decision_function`.
@@ -523,15 +497,15 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         Here and in the other methods, ``groups`` are required if the preparation scales by group, ``confounds`` if it
         removes them, and ignored otherwise.
         """
-        return self._answer("decision_function", X, Metadata(groups, confounds))
+        return self._apply("decision_function", X, groups, confounds)
 
     def binary_scores(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return ``<W, Z> + b`` for every sample and binary problem."""
-        return self._answer("binary_scores", X, Metadata(groups, confounds))
+        return self._apply("binary_scores", X, groups, confounds)
 
     def predict(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return the predicted labels."""
-        return self._answer("predict", X, Metadata(groups, confounds))
+        return self._apply("predict", X, groups, confounds)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, confounds: Any = None) -> float:
         """Return the accuracy of the predictions for X."""
@@ -553,18 +527,11 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         change which class is the most probable one. Slopes, or the power, of the best of several candidates are shrunk,
         since the same scores have chosen it: almost to zero if it is hardly better than chance.
         """
-        return self._calibrated("predict_proba", X, Metadata(groups, confounds))
+        return self._apply("predict_proba", X, groups, confounds, calibrated=True)
 
     def predict_log_proba(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return the logarithms of the class probabilities."""
-        return self._calibrated("predict_log_proba", X, Metadata(groups, confounds))
-
-    def _calibrated(self, method: str, X: Any, given: Metadata) -> Any:
-        """Return the result of a method of the classifier for the prepared samples, with the search's calibration."""
-        prepared = self._prepared(self._as_fitted(X), given, method)  # first: it checks that there was a fit
-        classifier = copy(self.classifier_)
-        classifier.probability, classifier.calibration_ = True, self.calibration_
-        return getattr(classifier, method)(prepared)
+        return self._apply("predict_log_proba", X, groups, confounds, calibrated=True)
 
     @property
     def problems_(self) -> list[tuple[Any, Any]]:
@@ -637,18 +604,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         return tags
 
 
-def _first_draw(rng: np.random.RandomState) -> int:
-    """Return the seed of the splits, the first number drawn in a search."""
-    return int(rng.randint(2**31 - 1))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real)
-
-
 def _may_be_mu(value: Any) -> bool:
     pair = [value, value] if np.ndim(value) == 0 else list(value)
-    return len(pair) == 2 and all(_is_number(one) and 0 <= one < np.inf for one in pair)
+    return len(pair) == 2 and all(isinstance(one, Real) and 0 <= float(one) < np.inf for one in pair)
 
 
 def _may_be_rank(value: Any) -> bool:

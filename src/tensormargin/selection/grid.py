@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -28,23 +30,11 @@ Scheme = tuple[str, Any]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One model of a search.
+    """One model of a search: the number of a preparation, and parameters of `TensorMarginClassifier`.
 
-    Attributes
-    ----------
-    preparation : int
-        Index of the preparation in the list of alternatives.
-    decomposition : str, or a dictionary of them for several views
-    rank : int, tuple of int or None, or a dictionary of them for several views
-        The requested rank, lowered if the shape of the prepared samples requires it. One rank for all views is not
-        lowered here but in each fit.
-    lam, mu1, mu2 : float
-    multi_class : {"ovo", "ovr"}
-    class_weight : dict, "balanced" or None
-    asked : int, tuple of int or None
-        The requested rank.
-    view_scale : "equal", dict or None
-        As in `TensorMarginClassifier`, with 0 for a view that is left out; None for one tensor per sample.
+    Decomposition and rank are dictionaries for several views with different ones. A rank that is too high for the
+    prepared samples is lowered (one rank for all views not here, but in each fit); ``requested`` is the original one.
+    ``view_scale`` is 0 for a view that is left out, and None for one tensor per sample.
     """
 
     preparation: int
@@ -55,7 +45,7 @@ class Candidate:
     mu2: float
     multi_class: str = "ovo"
     class_weight: Any = None
-    asked: Rank = None
+    requested: Rank = None
     view_scale: Any = None
 
     def within(self, shape: Any) -> Candidate:
@@ -101,33 +91,34 @@ def candidates(
     out; `of_one_view` then refines them. Where they are one alternative beside single tensors, all are used, with full
     weights: the other alternatives have them one by one.
     """
-    lams = sorted(dict.fromkeys(map(float, lams)))
-    return [
-        Candidate(number, decomposition, rank, lam, *pair, *scheme, asked=asked, view_scale=scale)
-        for number, shape in enumerate(shapes)
-        for scale in ([EQUAL] if side_by_side(shapes, number) else view_scales(shape))
-        for decomposition, rank, asked in weights(shape, only_full(decompositions, shapes, number), ranks)
-        for pair in dict.fromkeys(map(mu_pair, mus))
-        for scheme in schemes
-        for lam in lams
-    ]
+    lams, pairs = sorted(dict.fromkeys(map(float, lams))), dict.fromkeys(map(_mu_pair, mus))
+    found = []
+    for number, shape in enumerate(shapes):
+        scales: list[Any] = [None]
+        own = decompositions
+        if side_by_side(shapes, number):
+            scales, own = [EQUAL], [FULL] if FULL in decompositions else decompositions
+        elif isinstance(shape, dict):
+            scales = [EQUAL, *({name: 0.0} for name in shape if len(shape) > 1)]
+        found += [
+            Candidate(number, decomposition, rank, lam, *pair, *scheme, requested=requested, view_scale=scale)
+            for scale in scales
+            for decomposition, rank, requested in weights(shape, own, ranks)
+            for pair in pairs
+            for scheme in schemes
+            for lam in lams
+        ]
+    return found
+
+
+def _mu_pair(mu: Mu) -> tuple[float, float]:
+    mu1, mu2 = np.broadcast_to(mu, 2).tolist()
+    return float(mu1), float(mu2)
 
 
 def side_by_side(shapes: Sequence[Any], number: int) -> bool:
     """Return whether an alternative has several views while another one has a single tensor."""
     return isinstance(shapes[number], dict) and not all(isinstance(shape, dict) for shape in shapes)
-
-
-def only_full(decompositions: Sequence[str], shapes: Sequence[Any], number: int) -> Sequence[str]:
-    """Return the decompositions to try for an alternative: the full one only for views side by side, if it is there."""
-    return [FULL] if FULL in decompositions and side_by_side(shapes, number) else decompositions
-
-
-def view_scales(shape: Any) -> list[Any]:
-    """Return the values of ``view_scale`` to try: all views, and all but each of them; None for one tensor."""
-    if not isinstance(shape, dict):
-        return [None]
-    return [EQUAL, *({name: 0.0} for name in shape if len(shape) > 1)]
 
 
 def of_one_view(
@@ -152,12 +143,6 @@ def of_one_view(
     ]
 
 
-def mu_pair(mu: Mu) -> tuple[float, float]:
-    """Return mu1 and mu2; a single number stands for both."""
-    mu1, mu2 = np.broadcast_to(mu, 2).tolist()
-    return float(mu1), float(mu2)
-
-
 def schemes_of(multi_class: str, class_weight: Any, n_classes: int) -> list[Scheme]:
     """Return the schemes to try: the requested one, or with "auto" all that differ for this number of classes."""
     if n_classes == 2:
@@ -168,6 +153,29 @@ def schemes_of(multi_class: str, class_weight: Any, n_classes: int) -> list[Sche
     return [("ovo", class_weight), ("ovr", class_weight), *balanced]
 
 
+def without_full_if_too_large(
+    decompositions: Sequence[str], n_samples: int, shapes: Sequence[tuple[int, ...]]
+) -> Sequence[str]:
+    """Return the decompositions that can be fitted to samples in a Dask array.
+
+    A full weight needs the samples, or their inner products, in memory. If these are too large, it is left out with a
+    warning; raise ValueError if no other decomposition is requested.
+    """
+    from ..estimators import coordinates_fit  # imports what Dask arrays need
+
+    if FULL not in decompositions or all(coordinates_fit(n_samples, prod(shape)) for shape in shapes):
+        return decompositions
+    why = (
+        f"a full weight of {n_samples} samples with {prod(shapes[0])} entries needs the samples, or their inner "
+        "products, in memory, which they would fill"
+    )
+    others = [name for name in decompositions if name != FULL]
+    if not others:
+        raise ValueError(f"{why}. Use another decomposition, or fewer samples")
+    warnings.warn(f"{why}: it is not among the candidates", stacklevel=6)
+    return others
+
+
 PRIOR = MappingProxyType({"decomposition": "cp", "rank": 1, "lam": 1.0, "mu1": 1.0, "mu2": 1.0, "multi_class": "ovo"})
 """The model that is tried first. On each axis but the decomposition it has the best mean over the data sets of
 benchmarks/search.py; of decompositions, none is better than another on average, and this one has the fewest numbers."""
@@ -176,20 +184,17 @@ benchmarks/search.py; of decompositions, none is better than another on average,
 def default_of(tried: Sequence[Candidate], shapes: Sequence[Any] = (), only: int | None = None) -> int:
     """Return the index of the candidate that is closest to `PRIOR`; ties go to the last preparation.
 
-    With ``only``, it is one of those after this preparation.
-
-    If ``shapes`` has several views side by side beside single tensors, it is one of theirs: no single representation is
-    as good on average (docs/field.md).
+    With ``only``, it is one of those after this preparation. If ``shapes`` has several views side by side beside single
+    tensors, it is one of theirs: no single representation is as good on average (docs/field.md).
     """
     together = [number for number, _ in enumerate(shapes) if side_by_side(shapes, number)]
 
-    def agreement(number: int) -> tuple[bool, int, int]:
+    def agreement(number: int) -> tuple[bool, int, int, int]:
         one = tried[number]
         same = sum(getattr(one, name) == value for name, value in PRIOR.items())
-        return one.preparation in together, same, one.preparation
+        return one.preparation in together, same, one.preparation, -number
 
-    among = [number for number, one in enumerate(tried) if only is None or one.preparation == only]
-    return max(among, key=lambda number: (*agreement(number), -number))
+    return max((number for number, one in enumerate(tried) if only in (None, one.preparation)), key=agreement)
 
 
 def weights(shape: Any, decompositions: Sequence[str], ranks: Sequence[Rank]) -> list[tuple[str, Rank, Rank]]:
@@ -200,15 +205,19 @@ def weights(shape: Any, decompositions: Sequence[str], ranks: Sequence[Rank]) ->
     vectors. For several views the rank is the requested one, which is lowered in each view.
     """
     found: dict[Any, tuple[str, Rank, Rank]] = {}
-    several = isinstance(shape, dict)
-    shapes = [own for own in shape.values() if len(own) > 1] if several else [shape]  # views of order one are flat
+    several, shapes = isinstance(shape, dict), _shapes(shape)
     for decomposition in decompositions:
-        for asked in ranks:
-            used = [FORMATS[decomposition].valid_rank(asked, own) for own in shapes]
+        for requested in ranks:
+            used = [FORMATS[decomposition].valid_rank(requested, own) for own in shapes]
             key = tuple(_meaning(decomposition, rank, own) for rank, own in zip(used, shapes, strict=True))
-            given = None if decomposition == FULL else plain_rank(asked)
+            given = None if decomposition == FULL else plain_rank(requested)
             found.setdefault(key, (decomposition, given if several else plain_rank(used[0]), given))
     return list(found.values())
+
+
+def _shapes(shape: Any) -> list[tuple[int, ...]]:
+    """Return the shapes of the views whose weights are not flat, or the only one."""
+    return [own for own in shape.values() if len(own) > 1] if isinstance(shape, dict) else [shape]
 
 
 def lowered_ranks(
@@ -216,12 +225,12 @@ def lowered_ranks(
 ) -> list[tuple[str, Rank, Rank]]:
     """Return each decomposition whose rank is lowered, with the requested rank and the rank used."""
     every = (
-        (decomposition, plain_rank(asked), plain_rank(FORMATS[decomposition].valid_rank(asked, shape)))
+        (decomposition, plain_rank(requested), plain_rank(FORMATS[decomposition].valid_rank(requested, shape)))
         for one in shapes
-        for shape in ([own for own in one.values() if len(own) > 1] if isinstance(one, dict) else [one])
+        for shape in _shapes(one)
         for decomposition in decompositions
-        for asked in ranks
-        if decomposition != FULL and asked is not None
+        for requested in ranks
+        if decomposition != FULL and requested is not None
     )
     return list(dict.fromkeys(one for one in every if one[1] != one[2]))
 

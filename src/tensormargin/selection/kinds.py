@@ -1,8 +1,8 @@
-"""What ``tensormargin fit --auto`` tries for samples of each kind: one table."""
+"""What ``tensormargin fit --auto`` tries for samples of each kind: one table, and the model made from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -19,13 +19,23 @@ from ..transformers import (
     Connectome,
     Convolutions,
     Covariances,
+    MoveMode,
     Smooth,
     Spectra,
     TensorKernel,
     TensorScaler,
     TensorUnion,
+    checked_mode,
 )
-from .auto import BEFORE
+from .classifier import TensorMarginClassifierCV
+
+BEFORE = "before"
+"""Name of the step in front of all representations that a search chooses from."""
+
+_BESIDE_VIEWS = {"rule": "default", "decompositions": ("full", "cp"), "ranks": (1, 2)}
+"""Parameters of a search whose alternatives have several views, all of a kind's representations side by side. These are
+chosen unless another one is better by more than chance allows. Of low-rank weights of single representations, CP of
+rank 1 and 2 do what all others do (docs/field.md), in a fraction of the time."""
 
 Shape = tuple[int, ...]
 
@@ -34,17 +44,10 @@ _SHORTEST = 9  # entries of a mode along which something can be convolved
 
 @dataclass(frozen=True)
 class Way:
-    """One way to represent samples.
+    """One way to represent samples of a shape, if it ``suits``.
 
-    Attributes
-    ----------
-    make : callable
-        Returns the transformer for samples of a shape and a sampling frequency in Hz (None if it is not known); None
-        for the samples as they are.
-    suits : callable
-        Whether samples of a shape can be represented in this way.
-    linear : bool
-        Whether the result is linear in the samples (up to a constant), so that a weight on it is one on the samples.
+    ``make`` returns the transformer for a shape and a sampling frequency in Hz, if that is known; None for the samples
+    as they are. A weight on a ``linear`` result (up to a constant) is one on the samples.
     """
 
     make: Callable[[Shape, float | None], Any]
@@ -62,9 +65,9 @@ def _modes(shape: Shape) -> tuple[int, ...]:
     return tuple(mode for mode, size in enumerate(shape) if size > 1)
 
 
-def _shortest(shape: Shape) -> int:
-    """Return the size of the shortest mode with more than one entry."""
-    return min((size for size in shape if size > 1), default=1)
+def _sizes(shape: Shape) -> Shape:
+    """Return the sizes of the modes with more than one entry."""
+    return tuple(size for size in shape if size > 1) or (1,)
 
 
 def _blur(width: float, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
@@ -72,19 +75,11 @@ def _blur(width: float, modes: Callable[[Shape], Shape] = _modes) -> Callable[[S
     return lambda shape, sfreq: Smooth(width, mode=modes(shape))
 
 
-def _n_bands(shape: Shape) -> int:
-    return min(max(shape[-1] // 4, 3), 64)
-
-
 def _convolutions(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
     """Return convolutions along one of the modes with more than one entry, or of some."""
     return lambda shape, sfreq: make_pipeline(
         Convolutions(mode=modes(shape)[mode] - len(shape), vectorize=True), TensorScaler()
     )
-
-
-def _has_colours(shape: Shape) -> bool:
-    return len(shape) == 3 and 3 in shape
 
 
 def _colours(shape: Shape) -> int:
@@ -95,16 +90,6 @@ def _colours(shape: Shape) -> int:
 def _pixels(shape: Shape) -> Shape:
     """Return the modes of the rows and columns of colour images."""
     return tuple(mode for mode in range(len(shape)) if mode != _colours(shape))
-
-
-def _sides(shape: Shape) -> Shape:
-    """Return the numbers of rows and columns of colour images."""
-    return tuple(shape[mode] for mode in _pixels(shape))
-
-
-def _length(shape: Shape) -> int:
-    """Return the number of entries that convolutions go along."""
-    return next((size for size in reversed(shape) if size > 1), 1)
 
 
 def _square(shape: Shape) -> bool:
@@ -122,11 +107,13 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=0), lambda shape: len(shape) > 1, linear=True),
         "smoothed": Way(_smooth(1 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4, linear=True),
         "smoother": Way(_smooth(3 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4, linear=True),
-        "blurred": Way(_blur(1.0), lambda shape: _shortest(shape) > 4, linear=True),
-        "more blurred": Way(_blur(2.0), lambda shape: _shortest(shape) > 8, linear=True),
+        "blurred": Way(_blur(1.0), lambda shape: min(_sizes(shape)) > 4, linear=True),
+        "more blurred": Way(_blur(2.0), lambda shape: min(_sizes(shape)) > 8, linear=True),
         "covariances": Way(lambda shape, sfreq: Covariances(), lambda shape: len(shape) == 2 and 1 < shape[0] <= 128),
-        "power": Way(lambda shape, sfreq: BandPower(_n_bands(shape), sfreq), lambda shape: shape[-1] >= 12),
-        "convolutions": Way(_convolutions(-1), lambda shape: _length(shape) >= _SHORTEST),
+        "power": Way(
+            lambda shape, sfreq: BandPower(min(max(shape[-1] // 4, 3), 64), sfreq), lambda shape: shape[-1] >= 12
+        ),
+        "convolutions": Way(_convolutions(-1), lambda shape: _sizes(shape)[-1] >= _SHORTEST),
         "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
         "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=0), TensorKernel("rbf"))),
         "scatter removed": Way(
@@ -145,33 +132,18 @@ WAYS: Mapping[str, Way] = MappingProxyType(
 _OF_COLOURS: Mapping[str, Way] = MappingProxyType(
     {
         "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=_colours(shape)), linear=True),
-        "blurred": Way(_blur(1.0, _pixels), lambda shape: min(_sides(shape)) > 4, linear=True),
-        "convolutions": Way(_convolutions(-1, _pixels), lambda shape: _sides(shape)[-1] >= _SHORTEST),
-        "convolutions down": Way(_convolutions(0, _pixels), lambda shape: _sides(shape)[0] >= _SHORTEST),
+        "blurred": Way(_blur(1.0, _pixels), lambda shape: min(shape[mode] for mode in _pixels(shape)) > 4, linear=True),
+        "convolutions": Way(_convolutions(-1, _pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
+        "convolutions down": Way(_convolutions(0, _pixels), lambda shape: shape[_pixels(shape)[0]] >= _SHORTEST),
         "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=_colours(shape)), TensorKernel("rbf"))),
     }
 )
 """Those that are others for colour images, which are pictures with three channels."""
 
 
-def ways_of(kind: str, shape: Shape) -> Mapping[str, Way]:
-    """Return the ways to represent samples of a kind and shape, by name."""
-    return {**WAYS, **_OF_COLOURS} if kind == "image" and _has_colours(shape) else WAYS
-
-
 @dataclass(frozen=True)
 class Kind:
-    """What a search tries for samples of a kind.
-
-    Attributes
-    ----------
-    samples : str
-        What the samples are, in words.
-    alone : tuple of str
-        Ways that are tried one by one.
-    together : tuple of str
-        Ways that are tried side by side, as views.
-    """
+    """What the samples of a kind are, and the ways that a search tries: one by one, and side by side, as views."""
 
     samples: str
     alone: tuple[str, ...]
@@ -220,28 +192,95 @@ def alternatives(
 
     ``before`` is a transformer that comes first in all of them; with ``linear``, only linear ones are tried.
     """
-    ways = ways_of(kind, shape)
-    found = [ways[name].make(shape, sfreq) for name in _suiting(KINDS[kind].alone, ways, shape, linear)]
+    ways = _ways(kind, shape, linear)
+    found = [ways[name].make(shape, sfreq) for name in KINDS[kind].alone if name in ways]
     together = [(name.replace(" ", "_"), ways[name].make(shape, sfreq)) for name in views_of(kind, shape, linear)]
     if together:
         found.append(TensorUnion([(name, "passthrough" if one is None else one) for name, one in together]))
     return [_behind(before, one) for one in found]
 
 
+def _ways(kind: str, shape: Shape, linear: bool) -> Mapping[str, Way]:
+    """Return the ways that suit samples of a kind and shape, by name."""
+    own = KINDS[kind]
+    ways = {**WAYS, **_OF_COLOURS} if kind == "image" and len(shape) == 3 and 3 in shape else WAYS
+    names = dict.fromkeys((*own.alone, *own.together))
+    return {name: ways[name] for name in names if ways[name].suits(shape) and (ways[name].linear or not linear)}
+
+
 def views_of(kind: str, shape: Shape, linear: bool = False) -> list[str]:
     """Return the ways that are tried side by side for samples of a kind and shape; none if fewer than two suit."""
-    suit = _suiting(KINDS[kind].together, ways_of(kind, shape), shape, linear)
+    ways = _ways(kind, shape, linear)
+    suit = [name for name in KINDS[kind].together if name in ways]
     return suit if len(suit) > 1 else []
-
-
-def _suiting(names: Iterable[str], ways: Mapping[str, Way], shape: Shape, linear: bool) -> list[str]:
-    return [name for name in names if ways[name].suits(shape) and (ways[name].linear or not linear)]
 
 
 def _behind(before: Any, one: Any) -> Any:
     if before is None or one is None:
         return one if before is None else before
     return Pipeline([(BEFORE, before), ("representation", one)])
+
+
+def auto_model(
+    kind: str = "plain",
+    shape: Any = None,
+    sfreq: float | None = None,
+    scaler: Any = None,
+    linear: bool = False,
+    time: int = -1,
+    **parameters: Any,
+) -> TensorMarginClassifierCV:
+    """Return a search over representations, decomposition, rank, lambda, mu1 and mu2, and the scheme.
+
+    Parameters
+    ----------
+    kind : {"series", "eeg", "volume", "image", "spectra", "connectome", "plain"}, default="plain"
+        Kind of the samples, which decides on the representations to try (`tensormargin.selection.kinds.KINDS`):
+        "plain" has none but scaling. `tensormargin.selection.kinds.guess_kind` guesses it.
+    shape : tuple of int, optional
+        Shape of a sample before the ``preparation``'s result, that is, of what the representations take. Not needed for
+        "plain".
+    sfreq : float, optional
+        Sampling frequency in Hz, for the names of frequency bands.
+    scaler : transformer, optional
+        For "plain" samples without a ``shape``: what scales them; by default a TensorScaler.
+    linear : bool, default=False
+        Try only representations that are linear in the samples, so that the model has a weight map on the samples
+        (`tensormargin.weight_maps`) and can be exported.
+    time : int, default=-1
+        The mode of time of "series" and "eeg", whose representations go along the last one: it is made the last. 0 for
+        time x channels.
+    **parameters
+        Parameters of `TensorMarginClassifierCV`. A ``preparation`` (one transformer) comes first.
+
+    Examples
+    --------
+    >>> from tensormargin import auto_model
+    >>> from tensormargin.datasets import load_basic_motions
+    >>> motions = load_basic_motions()
+    >>> train = motions.split == "train"
+    >>> model = auto_model("series", motions.data.shape[1:]).fit(motions.data[train], motions.target[train])
+    >>> bool(model.score(motions.data[~train], motions.target[~train]) > 0.95)
+    True
+    """
+    before = parameters.pop("preparation", None)
+    if kind == "plain" and shape is None:
+        scaler = TensorScaler() if scaler is None else scaler
+        tried = [before, scaler if before is None else Pipeline([(BEFORE, before), ("scale", scaler)])]
+        return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **parameters})
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    if shape is None:
+        raise ValueError(f"kind={kind!r} needs the shape of the samples; pass shape=X.shape[1:]")
+    shape = tuple(shape)
+    if time not in (-1, len(shape) - 1):
+        time = checked_mode(time, len(shape), "time")
+        move = MoveMode(time)
+        before = move if before is None else Pipeline([("before", before), ("time_last", move)])
+        shape = (*shape[:time], *shape[time + 1 :], shape[time])
+    tried = alternatives(kind, shape, sfreq, before, linear)
+    several = _BESIDE_VIEWS if views_of(kind, shape, linear) else {}
+    return TensorMarginClassifierCV(preparation=tried, **{"random_state": 0, **several, **parameters})
 
 
 def guess_kind(samples: SampleSet) -> tuple[str, str]:

@@ -1,37 +1,36 @@
-"""The fits of a search: candidates on the training sets of the splits."""
+"""The samples of a search: prepared training and test sets of the splits, and which preparations a budget allows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
-from itertools import groupby
-from math import ceil
+from dataclasses import dataclass, field, replace
 from threading import Lock
-from time import perf_counter
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from ..data import NO_METADATA, Metadata, shape_of, views_or_array
 from ..estimators import TensorMarginClassifier, TrainingSet, fit_training_set, training_set
 from ..fitting import SampleArray, sample_array
-from ..runtime import Array, Costs, Deadline, rows_of, tuning
+from ..runtime import Array, Deadline, rows_of, tuning
 from ..transformers import fit_transformed, transformed
 from .flat import flat_features
 from .grid import Candidate
 from .inner_products import InnerProducts
-from .race import Unit
 from .splits import Split
 
 Part = tuple[Any, Array, dict[str, Array]]
 """Samples, their labels, and keyword arguments for `fit` and `score`."""
+Place = tuple[int, int]
+"""Numbers of a split and of a preparation."""
 
-
-_LARGEST_JOB = 8  # fits; progress is told of after each job
-_REFIT = 1.5  # seconds of a fit to all samples, per second of one to a training set
-_UNKNOWN = 4.0  # the same for the first fit after another preparation, per second of the longest fit so far
+_TRIAL = 16  # samples that every preparation is timed on
+_TRIALS = 0.1  # share of the time left that these trials may take
+_PREPARING = 0.4  # share of the time left for the preparation of all splits, so that something remains for the fits
+_COMPILES = 0.1  # seconds of a trial from which it is repeated, since the first one may have compiled something
 
 
 @dataclass(frozen=True)
@@ -100,13 +99,7 @@ class PreparedSplit(HeldOut):
     """The validated training set of a split, and its test set, after one preparation.
 
     Everything that all candidates on the split share is computed once: the preparation, the validation of the samples,
-    and features for flat weights.
-
-    Attributes
-    ----------
-    fitted : TrainingSet
-    template : TensorMarginClassifier
-        An unfitted classifier that has seen the training set's shape.
+    and features for flat weights. The ``template`` is an unfitted classifier that has seen the shape of the samples.
     """
 
     fitted: TrainingSet
@@ -163,11 +156,11 @@ class PreparedSplit(HeldOut):
 class SplitCache:
     """Prepared splits, shared by the jobs of one process as long as they are small; copies of it start empty."""
 
-    _kept: dict[tuple[int, int], PreparedSplit] = field(default_factory=dict)
-    _busy: dict[tuple[int, int], Any] = field(default_factory=dict)
+    _kept: dict[Place, PreparedSplit] = field(default_factory=dict)
+    _busy: dict[Place, Any] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
 
-    def get(self, key: tuple[int, int], prepare: Callable[[], PreparedSplit]) -> PreparedSplit:
+    def get(self, key: Place, prepare: Callable[[], PreparedSplit]) -> PreparedSplit:
         """Return the split and preparation with this key, from the cache or newly prepared."""
         with self._lock:
             busy = self._busy.setdefault(key, Lock())
@@ -184,96 +177,6 @@ class SplitCache:
         return SplitCache, ()
 
 
-@dataclass(frozen=True)
-class Job:
-    """Candidates to fit on one split after one preparation.
-
-    ``take`` is called with each fitted classifier, the split, the fit time in seconds and, if they are known already,
-    the binary scores of the test set; its result is returned.
-    Candidates other than ``always`` are fitted only if they, and a fit to all samples after them, are expected to end
-    before the ``deadline``.
-    """
-
-    split: int
-    which: int
-    candidates: Sequence[tuple[int, Candidate]]
-    preparations: Sequence[Any]
-    template: TensorMarginClassifier
-    take: Any
-    deadline: Deadline
-    always: int
-    cache: SplitCache
-    costs: Costs
-
-    def due(self, number: int, candidate: Candidate) -> bool:
-        """Return whether a candidate is still to be fitted."""
-        if number == self.always or not self.deadline.limited:
-            return True
-        return self.deadline.allows((1 + _REFIT) * (self._prepares + self._fits(candidate)))
-
-    @property
-    def _prepares(self) -> float:
-        """Seconds that the preparation of a split is expected to take."""
-        return self.costs.of(("prepare", self.which))
-
-    def _fits(self, candidate: Candidate) -> float:
-        """Return the seconds that a fit is expected to take: those of a similar one, or more than any other."""
-        known = self.costs.of(_form(candidate), ("fit", self.which))
-        return known or _UNKNOWN * self.costs.of("fit")
-
-    def measured(self, candidate: Candidate, seconds: float) -> None:
-        """Take in how long a fit took."""
-        for kind in (_form(candidate), ("fit", self.which), "fit"):
-            self.costs.add(kind, seconds)
-
-
-def _form(candidate: Candidate) -> Hashable:
-    return candidate.preparation, repr(candidate.decomposition), candidate.multi_class
-
-
-def jobs_of(
-    units: Sequence[Unit], tried: Sequence[Candidate], n_at_once: int, job: Callable[..., Job]
-) -> Iterator[Job]:
-    """Yield jobs for the units: a few candidates on one split after one preparation."""
-
-    def place(unit: Unit) -> tuple[int, int]:
-        return unit[1], tried[unit[0]].preparation
-
-    most = min(_LARGEST_JOB, ceil(len(units) / (10 * n_at_once)))
-    for (split, which), same in groupby(sorted(units, key=place), key=place):
-        own = [(number, tried[number]) for number, _ in same]
-        for start in range(0, len(own), most):
-            yield job(split, which, own[start : start + most])
-
-
-def run_job(
-    X: Array, y: Array, weights: Array | None, metadata: Metadata, train: Array, test: Array, job: Job
-) -> list[tuple[Unit, Any]]:
-    """Fit the candidates of a job and return the results of those that were due.
-
-    The arrays are separate arguments, so that joblib recognises them: the samples are on the cluster, not in each job.
-    """
-    if not any(job.due(*one) for one in job.candidates):
-        return []
-    training = Training(sample_array(X), y, weights, job.preparations, metadata)
-
-    def prepare() -> PreparedSplit:
-        began = job.deadline.now()
-        split = PreparedSplit.of(training, (train, test), job.which, job.template)
-        job.costs.add(("prepare", job.which), job.deadline.now() - began)
-        return split
-
-    split = job.cache.get((job.split, job.which), prepare)
-    results = []
-    for number, candidate in job.candidates:
-        if job.due(number, candidate):
-            began, at = perf_counter(), job.deadline.now()
-            classifier, scores = split.fit(candidate, job.take.by_scores)
-            results.append(((number, job.split), job.take(classifier, split, perf_counter() - began, scores)))
-            job.measured(candidate, job.deadline.now() - at)
-    return results
-
-
 def refit(training: Training, template: TensorMarginClassifier, candidate: Candidate) -> Any:
     """Return a candidate fitted to all samples: a classifier, or a Pipeline with its preparation."""
     weights = {} if training.weights is None else {"sample_weight": training.weights}
@@ -281,3 +184,69 @@ def refit(training: Training, template: TensorMarginClassifier, candidate: Candi
     parameters = candidate.within(shape_of(X)).parameters
     classifier = clone(template).set_params(**parameters).fit(X, training.y, **weights)
     return classifier if preparation is None else Pipeline([("preparation", preparation), ("classifier", classifier)])
+
+
+def affordable(training: Training, n_splits: int, deadline: Deadline) -> list[int]:
+    """Return the numbers of the alternative preparations that a deadline allows on all splits, the cheapest first.
+
+    Each is timed on a few samples. There is always at least one of them.
+    """
+    number = len(training.preparations)
+    if number == 1 or not deadline.limited or training.array.is_lazy:
+        return list(range(number))
+    seconds = _trial_seconds(training, deadline)
+    times = len(training.y) / min(_TRIAL, len(training.y)) * (n_splits + 1)
+    order = sorted(seconds, key=lambda which: (seconds[which], which))
+    fits = times * np.cumsum([seconds[which] for which in order]) <= _PREPARING * deadline.left
+    return order[: max(int(np.argmin([*fits, False])), 1)]
+
+
+def _trial_seconds(training: Training, deadline: Deadline) -> dict[int, float]:
+    """Return what each preparation takes for a few samples, by its number, if there is time to try it.
+
+    They are those of an earlier search with the same deadline if there was one.
+    """
+    shape, costs = repr(shape_of(training.X)), deadline.costs
+    rows = _some_of_each_class(training.y)
+    few = replace(
+        training,
+        array=sample_array(rows_of(training.X, rows)),
+        y=training.y[rows],
+        weights=None,
+        metadata=training.metadata.rows(rows),
+    )
+    seconds: dict[int, float] = {}
+    within = deadline.part(_TRIALS)
+    for which, one in enumerate(training.preparations):
+        key = ("trial", shape, which)
+        if one is not None and key not in costs and ("trials", shape) not in costs and (within.allows() or not seconds):
+            costs.add(key, _seconds_of(one, few, deadline))
+        if one is None or key in costs:
+            seconds[which] = costs.of(key)
+    costs.add(("trials", shape), 0.0)
+    return seconds
+
+
+def _seconds_of(preparation: Any, few: Training, deadline: Deadline) -> float:
+    """Return the seconds of a preparation; 0 if it fails, so that it fails, or not, where it is needed."""
+    taken = 0.0
+    for _ in range(2):
+        began = deadline.now()
+        try:
+            fit_transformed(clone(preparation), few.X, few.y, few.metadata)
+        except (ValueError, ArithmeticError):
+            return 0.0
+        taken = deadline.now() - began
+        if taken < _COMPILES:
+            break
+    return taken
+
+
+def _some_of_each_class(y: Array) -> Array:
+    """Return the rows of a few samples, the same number of each class as far as possible."""
+    _, codes = np.unique(y, return_inverse=True)
+    place = np.empty(len(y), int)
+    for code in range(codes.max() + 1):
+        own = np.flatnonzero(codes == code)
+        place[own] = np.arange(len(own))
+    return np.sort(np.argsort(place, kind="stable")[:_TRIAL])
