@@ -273,7 +273,7 @@ def run_process(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), **parameters):
     """Let `fit` try only these strengths, for tests that are not about model selection."""
-    import tensormargin.evaluation.plan as plan
+    import tensormargin.evaluation.workflow as plan
 
     with pytest.MonkeyPatch.context() as patch:
         for name in names or ("TensorMarginClassifierCV", "auto_model"):

@@ -17,9 +17,10 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from tensormargin import TensorScaler
+from tensormargin.data import Metadata
 from tensormargin.evaluation import GAMMA_FACTORS
-from tensormargin.evaluation.choice import tuned
-from tensormargin.evaluation.contenders import C_GRID, Contender, contender
+from tensormargin.evaluation.contenders import C_GRID, Contender, contender, tuned
+from tensormargin.evaluation.held_out import Labelled
 from tensormargin.selection import auto_model
 from tensormargin.transformers import Covariances
 
@@ -159,5 +160,6 @@ def fitted(method: str, task: Task, X: Any, y: Any, groups: Any, seed: int) -> t
     """
     if method == OURS:
         return _fit_ours(task, X, y, groups, seed)
-    chosen = tuned(_OTHERS[method](task, X.shape[1:], seed), X, y, FOLDS, seed, groups, n_jobs=1)
+    samples = Labelled(X, y, Metadata(groups))
+    chosen = tuned(_OTHERS[method](task, X.shape[1:], seed), samples, FOLDS, seed, n_jobs=1)
     return chosen.estimator.fit(X, y), chosen.values

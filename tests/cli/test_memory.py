@@ -99,7 +99,7 @@ def test_the_peak_of_a_fit(name, dtype, peaks):
 
 STORE = """
 from functools import partial
-import tensormargin.evaluation.plan as plan
+import tensormargin.evaluation.workflow as plan
 import tensormargin.runtime.host as host
 allowed = int(sys.argv[1])
 host._free = lambda: allowed

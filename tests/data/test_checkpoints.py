@@ -110,7 +110,7 @@ def test_a_resumed_computation_gives_exactly_the_same(name, part, binary, uninte
 def test_a_finished_computation_is_not_repeated(name, binary, uninterrupted, tmp_path, monkeypatch):
     COMPUTATIONS[name](binary, checkpoint=Checkpoint(tmp_path))
     monkeypatch.setattr("tensormargin.data.checkpoints._Keyed", None)
-    monkeypatch.setattr("tensormargin.evaluation.nested._test", None)
+    monkeypatch.setattr("tensormargin.evaluation.nested._OuterLoop._test", None)
     assert plain(COMPUTATIONS[name](binary, checkpoint=Checkpoint(tmp_path))) == uninterrupted[0][name]
 
 

@@ -350,8 +350,8 @@ class TestContenders:
     def test_all_choose_in_the_same_folds_of_whole_groups(self, monkeypatch):
         seen = []
 
-        def tuned(one, X, y, folds, seed, groups, n_jobs):
-            seen.append((folds, seed, tuple(groups)))
+        def tuned(one, samples, folds, seed, n_jobs):
+            seen.append((folds, seed, tuple(samples.groups)))
             raise KeyboardInterrupt
 
         monkeypatch.setattr(contenders, "tuned", tuned)

@@ -23,8 +23,8 @@ from tensormargin import TensorMarginClassifier
 from tensormargin.data import Checkpoint, Views
 from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
 from tensormargin.evaluation.baselines import CPPLSClassifier
-from tensormargin.evaluation.choice import candidate_scores, choose, tuned_behind
-from tensormargin.evaluation.contenders import contender
+from tensormargin.evaluation.contenders import candidate_scores, choose, contender, tuned_on_splits
+from tensormargin.evaluation.held_out import Labelled
 from tensormargin.evaluation.intervals import inflation, paired_difference, score_interval, wilson
 from tensormargin.inspection import (
     ModelChain,
@@ -345,11 +345,11 @@ def test_the_reference_is_balanced_as_the_model_is(uneven, monkeypatch):
     tuned_by, fitted = [], []
 
     def watched(one, *arguments):
-        tuned_by.append(arguments[5])
+        tuned_by.append(arguments[3])
         fitted.append(one.estimator.named_steps["svc"].class_weight)
-        return tuned_behind(one, *arguments)
+        return tuned_on_splits(one, *arguments)
 
-    monkeypatch.setattr("tensormargin.evaluation.nested.tuned_behind", watched)
+    monkeypatch.setattr("tensormargin.evaluation.references.tuned_on_splits", watched)
     plan = FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=2, class_weight="balanced")
     found = nested_evaluation(plan.model(None), X, y, cv=2)
     assert tuned_by == ["balanced_accuracy"] * 2
@@ -375,7 +375,7 @@ def test_the_reference_takes_the_samples_as_they_are_and_the_matched_one_the_cho
         inner = clone(model).set_params(preparation=None).splits(y[train])
         for own, predicted in ((tried[0], found.reference_predicted), (tried[1], found.matched_predicted)):
             flat = contender("LinearSVC").behind(own)
-            best = choose(flat, candidate_scores(flat, X[train], y[train], inner).T).estimator
+            best = choose(flat, candidate_scores(flat, Labelled(X[train], y[train]), inner).T).estimator
             np.testing.assert_array_equal(predicted[0, test], best.fit(X[train], y[train]).predict(X[test]))
         assert list(fold.reference_chosen) == ["method__svc__C"]
         assert type(fold.matched_chosen["preparation"][-1]) is Covariances

@@ -20,8 +20,8 @@ import tensormargin.fitting.alternation as alternate_module
 import tensormargin.fitting.coarse_starts as coarse
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, Views
 from tensormargin.estimators import training_set
-from tensormargin.evaluation.choice import candidate_scores
-from tensormargin.evaluation.contenders import FlatUnit, contender
+from tensormargin.evaluation.contenders import FlatUnit, candidate_scores, contender
+from tensormargin.evaluation.held_out import Labelled
 from tensormargin.fitting import FORMATS, SOLVERS, MarginProblem, MemorySamples, Objective, Sweep
 from tensormargin.fitting.alternation import _left_to_fall
 from tensormargin.fitting.blocks import SignedDesign, block_problem
@@ -502,17 +502,17 @@ class TestReference:
         grid = {key: list(values) for key, values in one.grid.items()}
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             expected = GridSearchCV(one.estimator, grid, cv=splits, refit=False, scoring="balanced_accuracy").fit(X, y)
-        scores = candidate_scores(one, X, y, splits, scoring="balanced_accuracy")
+        scores = candidate_scores(one, Labelled(X, y), splits, scoring="balanced_accuracy")
         columns = [expected.cv_results_[f"split{number}_test_score"] for number in range(3)]
         np.testing.assert_allclose(scores, np.column_stack(columns), atol=1e-12)
 
     def test_candidates_that_fail_have_no_score_and_an_error_is_raised_if_all_do(self):
         X, y = images(30, (4, 5))
         splits = splits_of(3, y, None, 0)
-        scores = candidate_scores(contender("STM", lam_grid=(-1.0, 1.0)), X, y, splits)
+        scores = candidate_scores(contender("STM", lam_grid=(-1.0, 1.0)), Labelled(X, y), splits)
         np.testing.assert_array_equal(np.isnan(scores), [[True] * 3, [False] * 3])
         with pytest.raises(ValueError, match="lam"):
-            candidate_scores(contender("STM", lam_grid=(-1.0, -2.0)), X, y, splits)
+            candidate_scores(contender("STM", lam_grid=(-1.0, -2.0)), Labelled(X, y), splits)
 
     @pytest.mark.parametrize("shape", [(6, 9), (4, 5)])
     def test_coordinates_give_the_decisions_of_the_samples(self, shape):

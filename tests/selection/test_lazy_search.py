@@ -16,8 +16,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, fit_many, nested_evaluation
 from tensormargin.data.leakage import duplicate_samples
-from tensormargin.evaluation.choice import tuned
-from tensormargin.evaluation.contenders import contender
+from tensormargin.evaluation.contenders import contender, tuned
+from tensormargin.evaluation.held_out import Labelled
 from tensormargin.evaluation.lazy_reference import SUBSET, lazy_reference
 from tensormargin.io import BadFileError, load_samples
 from tensormargin.runtime import tuning
@@ -28,7 +28,6 @@ NEEDED = "needs Dask: pip install 'tensormargin[dask]'"
 dask = pytest.importorskip("dask", reason=NEEDED)
 da = pytest.importorskip("dask.array", reason=NEEDED)
 
-import tensormargin.estimators.lazy_fits as lazy_fits  # noqa: E402 - only if Dask is installed
 import tensormargin.evaluation.lazy_reference as reference  # noqa: E402
 import tensormargin.io.lazy as files  # noqa: E402
 from tensormargin.fitting import SharedLazySamples  # noqa: E402
@@ -181,7 +180,7 @@ def test_missing_values_are_found(stays):
 def test_full_weights_that_would_fill_the_memory(stays, monkeypatch):
     X, y = three_classes()
     lazily = da.from_array(X, chunks=(13, *SHAPE))
-    monkeypatch.setattr(lazy_fits, "coordinates_fit", lambda *_: False)
+    monkeypatch.setattr("tensormargin.estimators.coordinates_fit", lambda *_: False)
     with pytest.warns(UserWarning, match="not among the candidates"):
         search = searched(lazily, y, decompositions=("full", "cp"), ranks=(1,))
     assert set(search.cv_results_["param_decomposition"]) == {"cp"}
@@ -189,8 +188,8 @@ def test_full_weights_that_would_fill_the_memory(stays, monkeypatch):
         searched(lazily, y, decompositions=("full",))
 
 
-def five_folds(y, groups):
-    return splits_of(5, y, groups, 0)
+def five_folds(samples):
+    return splits_of(5, samples.y, samples.groups, 0)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -201,8 +200,8 @@ def test_the_flat_reference_is_that_in_memory(n_classes, shape):
     kept = y < n_classes
     X, y = X[kept], y[kept]
     flat = contender("LinearSVC")
-    here = tuned(flat, X, y, 5, 0)
-    there = lazy_reference(flat, None, da.from_array(X, chunks=(20, *shape)), y, None, five_folds, "accuracy", 0)
+    here = tuned(flat, Labelled(X, y), 5, 0)
+    there = lazy_reference(flat, None, Labelled(da.from_array(X, chunks=(20, *shape)), y), five_folds, "accuracy", 0)
     assert there.values == here.values
     new = three_classes(60)[0][(slice(None), *map(slice, shape))] + 0.1
     agree = here.estimator.fit(X, y).predict(new) == there.estimator.predict(da.from_array(new, chunks=(17, *shape)))
@@ -213,7 +212,7 @@ def test_a_reference_that_would_fill_the_memory_takes_some_of_the_samples(monkey
     X, y = three_classes(300)
     monkeypatch.setattr(reference, "available_bytes", lambda: 8 * 4 * 8 * 70 * 60)
     lazily = da.from_array(X, chunks=(50, *SHAPE))
-    found = lazy_reference(contender("LinearSVC"), TensorScaler(), lazily, y, None, five_folds, "accuracy", 0)
+    found = lazy_reference(contender("LinearSVC"), TensorScaler(), Labelled(lazily, y), five_folds, "accuracy", 0)
     assert found.values[SUBSET] == 70
     assert np.mean(found.estimator.predict(lazily) == y) > 0.5
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from .limits import parsing as parsing, require_package as require_package, shape_of_part as shape_of_part
     from .metadata import Metadata as Metadata, NEEDS as NEEDS, NO_METADATA as NO_METADATA
     from .metadata import check_needs as check_needs, checked_confounds as checked_confounds, names_of as names_of
-    from .notebooks import facts_table as facts_table, map_picture as map_picture, rows_table as rows_table
+    from .notebooks import FactsMixin as FactsMixin, facts_table as facts_table, map_picture as map_picture
+    from .notebooks import rows_table as rows_table
     from .sample_summaries import Summary as Summary, joined_summaries as joined_summaries
     from .sample_summaries import summary_parts as summary_parts
     from .space import Orientation as Orientation, checked_affine as checked_affine, millimetres as millimetres

@@ -28,6 +28,19 @@ def facts_table(title: str, rows: Sequence[tuple[str, str]], below: str = "") ->
     return f"<div><strong>{escape(title)}</strong><table>{lines}</table>{below}</div>"
 
 
+class FactsMixin:
+    """Shows a result by its ``_facts``, names and values in words: in one line, or as a table in notebooks."""
+
+    def _facts(self) -> list[tuple[str, str]]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'; '.join(f'{name} {value}' for name, value in self._facts())})"
+
+    def _repr_html_(self) -> str:
+        return facts_table(type(self).__name__, self._facts())
+
+
 def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a heading and a table with named columns as HTML; all text is escaped."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)

@@ -11,22 +11,21 @@ from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .comparison import CompareRow as CompareRow, CompareSettings as CompareSettings, compare as compare
+    from .comparison import timed_fit as timed_fit
     from .comparison_summary import MethodDifference as MethodDifference, Summary as Summary
+    from .comparison_summary import Winner as Winner, fit_winner as fit_winner
     from .comparison_summary import differences_to_best as differences_to_best, summarise as summarise
     from .contenders import GAMMA_FACTORS as GAMMA_FACTORS, MAJORITY as MAJORITY
     from .curves import Reliability as Reliability, RocCurve as RocCurve, reliability as reliability, roc as roc
     from .intervals import CONFIDENCE as CONFIDENCE, corrected_error as corrected_error
-    from .intervals import student_p_value as student_p_value, student_quantile as student_quantile
-    from .multiplicity import holm as holm
+    from .intervals import holm as holm, student_p_value as student_p_value, student_quantile as student_quantile
     from .nested import NestedEvaluation as NestedEvaluation, OuterFold as OuterFold
     from .nested import nested_evaluation as nested_evaluation
     from .permutation import PermutationTest as PermutationTest, permutation_test as permutation_test
-    from .plan import FitPlan as FitPlan, check_plan as check_plan, with_kind as with_kind
     from .summaries import comparison_content as comparison_content, data_facts as data_facts
-    from .timing import timed_fit as timed_fit
-    from .winner import Winner as Winner, fit_winner as fit_winner
     from .without_views import ViewsEvaluation as ViewsEvaluation, evaluate_without_views as evaluate_without_views
-    from .workflow import FittedModel as FittedModel, fit_and_evaluate as fit_and_evaluate
+    from .workflow import FitPlan as FitPlan, FittedModel as FittedModel, check_plan as check_plan
+    from .workflow import fit_and_evaluate as fit_and_evaluate, with_kind as with_kind
 
 __all__ = [
     "CompareRow", "CompareSettings", "FitPlan", "FittedModel", "MethodDifference", "NestedEvaluation", "OuterFold",

@@ -14,18 +14,29 @@ from typing import Any
 import numpy as np
 from joblib import delayed, effective_n_jobs
 from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..data import Checkpoint, Metadata, Units, as_samples, checked_labels, run_units, units_of, warn_of_leakage
+from ..data import NO_METADATA, Checkpoint, Metadata, Units, run_units, units_of
 from ..estimators import KERNEL_METHODS, METHODS, TensorMarginClassifier, check_methods
-from ..inspection import MarginReport, check_metadata_for, margin_report, predicted_labels
-from ..runtime import Array, Progress, WorkMeter, as_array
-from ..selection import splits_of
-from ..transformers import UnseenCategoryWarning, takes_ragged
-from .choice import Tuned, candidate_scores, choose
-from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, FlatUnit, contender, single_steps
-from .timing import timed_fit
+from ..inspection import MarginReport, check_metadata_for, fit_model, margin_report, predicted_labels
+from ..runtime import Array, Progress, WorkMeter
+from ..selection import Split, splits_of
+from ..transformers import UnseenCategoryWarning
+from .contenders import (
+    LAM_GRID,
+    MAJORITY,
+    PEERS,
+    Contender,
+    FlatUnit,
+    Tuned,
+    candidate_scores,
+    choose,
+    contender,
+    single_steps,
+)
+from .held_out import Labelled
 
 
 @dataclass(frozen=True)
@@ -151,22 +162,19 @@ def compare(
     (['STM', 'SVM', 'majority class'], 6)
     """
     check_methods(settings.methods, (*METHODS, *KERNEL_METHODS, *PEERS, MAJORITY))
-    X = as_array(as_samples(X, ragged=takes_ragged(settings.preparation)))
-    y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
-    check_metadata_for("compare", settings.preparation, metadata)
-    warn_of_leakage(X, y, metadata)
-    splits = comparison_splits(y, settings, metadata.groups)
-    return _Comparison(X, y, metadata, splits, settings).rows(n_jobs, progress, checkpoint)
+    samples = Labelled.checked(settings.preparation, X, y, groups, confounds, views=False)
+    check_metadata_for("compare", settings.preparation, samples.metadata)
+    samples.warn_of_leakage()
+    splits = comparison_splits(samples.y, settings, samples.groups)
+    return _Comparison(samples, splits, settings).rows(n_jobs, progress, checkpoint)
 
 
 @dataclass(frozen=True)
 class _Comparison:
     """The jobs of a comparison: every method's candidates on each fold, then the fits with the best ones."""
 
-    X: Array
-    y: Array
-    metadata: Metadata
-    splits: Sequence[tuple[Array, Array]]
+    samples: Labelled
+    splits: Sequence[Split]
     settings: CompareSettings
 
     def rows(
@@ -180,7 +188,7 @@ class _Comparison:
                 done, total = (seconds / workers for seconds in meter.seconds)
                 progress(done, total, f"{meter.done} of {meter.fits} fits{text}")
 
-        with units_of(checkpoint, "compare", self.X, self.y, *self.metadata.content, self.settings) as units:
+        with units_of(checkpoint, "compare", *self.samples.content, self.settings) as units:
             before = set(units)
             for key in before:
                 meter.add(*_work(key, units[key]))
@@ -198,10 +206,16 @@ class _Comparison:
         return {name: contender(name, settings.lam_grid).behind(settings.preparation) for name in settings.entries}
 
     @cached_property
-    def _folds(self) -> list[list[tuple[Array, Array]]]:
+    def _folds(self) -> list[list[Split]]:
         """The folds of each split's training set, as positions in the training set."""
-        own = [(self.y[train], self.metadata.rows(train).groups) for train, _ in self.splits]
-        return [splits_of(self.settings.folds, *one, self.settings.seed) for one in own]
+        y, groups, settings = self.samples.y, self.samples.groups, self.settings
+        own = [(y[train], None if groups is None else groups[train]) for train, _ in self.splits]
+        return [splits_of(settings.folds, *one, settings.seed) for one in own]
+
+    @property
+    def _arrays(self) -> tuple[Array, Array, Metadata]:
+        """The samples as separate arguments of jobs, which a cluster then gets only once."""
+        return self.samples.X, self.samples.y, self.samples.metadata
 
     def _n_fits(self) -> dict[str, int]:
         """Return the number of fits of each method."""
@@ -224,7 +238,7 @@ class _Comparison:
     def _tuning_jobs(self) -> dict[str, Any]:
         """Return the jobs that score a method's candidates on one fold; the first ones are of different methods."""
         return {
-            f"tuning/{name}/{repeat}/{fold}": delayed(_fold_scores)(self.X, self.y, self.metadata, train, split, one)
+            f"tuning/{name}/{repeat}/{fold}": delayed(_fold_scores)(*self._arrays, train, split, one)
             for repeat, (train, _) in enumerate(self.splits)
             for fold, split in enumerate(self._folds[repeat])
             for name, one in self._methods.items()
@@ -241,7 +255,7 @@ class _Comparison:
                 if (one.n_candidates > 1) == after_tuning:
                     of_folds = [values for _, values in sorted(scores[name, repeat].items())] if after_tuning else []
                     row = {"method": name, "repeat": repeat, "seed": self.settings.seed}
-                    job = delayed(_row)(self.X, self.y, self.metadata, train, test, choose(one, of_folds), row)
+                    job = delayed(_row)(*self._arrays, (train, test), choose(one, of_folds), row)
                     jobs[f"row/{name}/{repeat}"] = job
         return jobs
 
@@ -255,7 +269,7 @@ def _method(key: str) -> str:
     return key.split("/")[1]
 
 
-def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[tuple[Array, Array]]:
+def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[Split]:
     """Return the train-test splits, or raise ValueError if there are none.
 
     With groups, each split tests on one fold of a stratified group k-fold whose folds have about ``test_size``.
@@ -266,7 +280,7 @@ def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None)
         splitter = StratifiedShuffleSplit(settings.repeats, test_size=settings.test_size, random_state=settings.seed)
         return list(splitter.split(np.zeros(len(y)), y))
     folds = max(2, round(1 / settings.test_size))
-    splits: list[tuple[Array, Array]] = []
+    splits: list[Split] = []
     for shuffle in range(settings.repeats):
         if len(splits) < settings.repeats:
             splits += splits_of(folds, y, groups, settings.seed + shuffle)
@@ -295,26 +309,23 @@ def _check_comparable(y: Array, settings: CompareSettings) -> None:
         )
 
 
-def _fold_scores(
-    X: Array, y: Array, metadata: Metadata, train: Array, split: tuple[Array, Array], one: Contender
-) -> dict[str, Any]:
+def _fold_scores(X: Array, y: Array, metadata: Metadata, train: Array, split: Split, one: Contender) -> dict[str, Any]:
     """Return the scores of a method's candidates on one fold of a training set, and the time that they took."""
     began = perf_counter()
     with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
-        scores = candidate_scores(one, X[train], y[train], [split], metadata=metadata.rows(train))
+        scores = candidate_scores(one, Labelled(X, y, metadata).rows(train), [split])
     return {"scores": scores[:, 0], "seconds": perf_counter() - began}
 
 
-def _row(
-    X: Array, y: Array, metadata: Metadata, train: Array, test: Array, chosen: Tuned, row: dict[str, Any]
-) -> dict[str, Any]:
+def _row(X: Array, y: Array, metadata: Metadata, split: Split, chosen: Tuned, row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a `CompareRow`, and the time that all of it took."""
     began = perf_counter()
-    fit = timed_fit(chosen.estimator, X[train], y[train], metadata.rows(train))
+    train, test = map(Labelled(X, y, metadata).rows, split)
+    fit = timed_fit(chosen.estimator, train.X, train.y, train.metadata)
     with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
-        mean, variance, n_parameters = _margins_and_size(fit.classifier, X[test], y[test], metadata.rows(test))
-        predicted = np.asarray(predicted_labels(fit.classifier, X[test], metadata.rows(test)))
-    right = predicted == y[test]
+        mean, variance, n_parameters = _margins_and_size(fit.classifier, test)
+        predicted = np.asarray(predicted_labels(fit.classifier, test.X, test.metadata))
+    right = predicted == test.y
     return {
         **row,
         "accuracy": float(right.mean()),
@@ -323,22 +334,22 @@ def _row(
         "n_parameters": n_parameters,
         "margin_mean": mean,
         "margin_variance": variance,
-        "n_train": len(train),
-        "n_test": len(test),
+        "n_train": len(train.y),
+        "n_test": len(test.y),
         "converged": fit.converged,
-        "test": test,
+        "test": split[1],
         "right": right,
         "predicted": predicted,
         "seconds": perf_counter() - began,
     }
 
 
-def _margins_and_size(model: Any, X: Array, y: Array, metadata: Metadata) -> tuple[float, float, int]:
+def _margins_and_size(model: Any, test: Labelled) -> tuple[float, float, int]:
     """Return the mean and variance of the test margins, averaged over binary problems, and the parameter count."""
     classifier = single_steps(model)[-1]
     if not isinstance(classifier, TensorMarginClassifier):
         return nan, nan, _size_of_peer(model)
-    reports = margin_report(model, X, y, groups=metadata.groups, confounds=metadata.confounds)
+    reports = margin_report(model, test.X, test.y, groups=test.groups, confounds=test.metadata.confounds)
     margins = [reports] if isinstance(reports, MarginReport) else reports
     mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
     return mean, variance, classifier.n_parameters_
@@ -352,3 +363,26 @@ def _size_of_peer(model: Any) -> int:
     if hasattr(last, "n_parameters_"):
         return int(last.n_parameters_)
     return int(front[-1].n_entries_ if isinstance(front[-1], FlatUnit) else last.coef_[0].size) + 1
+
+
+@dataclass(frozen=True)
+class TimedFit:
+    """A fitted classifier, how long its fit took, and whether it converged."""
+
+    classifier: Any
+    seconds: float
+    converged: bool
+
+
+def timed_fit(classifier: Any, X: Array, y: Array, metadata: Metadata = NO_METADATA) -> TimedFit:
+    """Fit a classifier and time it; a ConvergenceWarning is recorded in the result instead of being shown."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        began = perf_counter()
+        fit_model(classifier, X, y, metadata)
+        seconds = perf_counter() - began
+    converged = not any(issubclass(item.category, ConvergenceWarning) for item in caught)
+    for item in caught:
+        if not issubclass(item.category, ConvergenceWarning):
+            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+    return TimedFit(classifier, seconds, converged)

@@ -1,4 +1,4 @@
-"""Summary of a comparison: mean scores with intervals, and differences to the best method."""
+"""Summary of a comparison: mean scores with intervals, differences to the best method, and the winner's model."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import nan
+from typing import Any
 
 import numpy as np
 
+from ..estimators import KERNEL_METHODS, METHODS, without_convergence_warnings
+from ..inspection import fit_model
+from ..io import SampleSet
 from ..runtime import Array
-from .comparison import CompareRow
-from .intervals import PairedDifference, half_width, is_significant, paired_difference, score_interval
-from .multiplicity import holm
+from .comparison import CompareRow, CompareSettings
+from .contenders import contender, tuned
+from .held_out import Labelled, prediction_rows
+from .intervals import PairedDifference, half_width, holm, is_significant, paired_difference, score_interval
 
 
 @dataclass(frozen=True)
@@ -91,21 +96,11 @@ def summarise(rows: Sequence[CompareRow], methods: Sequence[str], groups: Array 
     summaries = []
     for method in methods:
         own = [row for row in rows if row.method == method]
-        accuracies = [row.accuracy for row in own]
-        low, high = _interval(own, groups)
-        summaries.append(
-            Summary(
-                method=method,
-                accuracy=float(np.nanmean(_right(own))),
-                accuracy_sd=float(np.std(accuracies, ddof=1)) if len(own) > 1 else 0.0,
-                accuracy_low=low,
-                accuracy_high=high,
-                fit_seconds=float(np.mean([row.fit_seconds for row in own])),
-                n_parameters=own[0].n_parameters,
-                margin_mean=float(np.mean([row.margin_mean for row in own])),
-                margin_variance=float(np.mean([row.margin_variance for row in own])),
-            )
-        )
+        names = ("fit_seconds", "margin_mean", "margin_variance")
+        means = {name: float(np.mean([getattr(row, name) for row in own])) for name in names}
+        spread = float(np.std([row.accuracy for row in own], ddof=1)) if len(own) > 1 else 0.0
+        accuracy = float(np.nanmean(_right(own))), spread, *_interval(own, groups)
+        summaries.append(Summary(method, *accuracy, n_parameters=own[0].n_parameters, **means))
     return summaries
 
 
@@ -128,7 +123,9 @@ def differences_to_best(
     >>> len(differences), differences[0].difference <= 0
     (1, True)
     """
-    own = {method: _by_repeat(rows, method) for method in methods}
+    own = {
+        method: sorted((row for row in rows if row.method == method), key=lambda row: row.repeat) for method in methods
+    }
     best = max(methods, key=lambda method: float(np.nanmean(_right(own[method]))))
     others = [method for method in methods if method != best]
     pairs = [(method, best) for method in others] + list(combinations(others, 2))
@@ -156,10 +153,6 @@ def _interval(rows: Sequence[CompareRow], groups: Array | None) -> tuple[float |
     return max(0.0, min(tested.low, tested.score - half)), min(1.0, max(tested.high, tested.score + half))
 
 
-def _by_repeat(rows: Sequence[CompareRow], method: str) -> list[CompareRow]:
-    return sorted((row for row in rows if row.method == method), key=lambda row: row.repeat)
-
-
 def _right(rows: Sequence[CompareRow]) -> Array:
     """Return the outcomes of each split (1: correct, 0: wrong), NaN for samples outside its test set."""
     outcomes = np.full((len(rows), rows[0].n_train + rows[0].n_test), nan)
@@ -170,3 +163,90 @@ def _right(rows: Sequence[CompareRow]) -> Array:
 
 def _n_train(rows: Sequence[CompareRow]) -> float:
     return float(np.mean([row.n_train for row in rows]))
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A method of a comparison, fitted to all samples.
+
+    Attributes
+    ----------
+    method : str
+        The most accurate method that has weights and margins to show: not LinearSVC, CP-PLSR or the majority class.
+    best : str
+        The most accurate method of all.
+    model : estimator
+        Fitted; its hyperparameters were chosen by cross-validation on all samples.
+    predictions : list of dict
+        One per held-out prediction of ``method`` in the comparison: "repeat", "sample", "group", "label", "predicted"
+        and "probability", which is None.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare, fit_winner
+    >>> from tensormargin.io import SampleSet
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> settings = CompareSettings(methods=("STM", "LinearSVC"), repeats=2, lam_grid=(1.0,))
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> rows = list(compare(data.data, data.target, settings))
+    >>> winner = fit_winner(samples, settings, rows)
+    >>> len(winner.predictions) == sum(row.n_test for row in rows if row.method == winner.method)
+    True
+    """
+
+    method: str
+    best: str
+    model: Any
+    predictions: list[dict[str, Any]]
+
+
+def fit_winner(
+    samples: SampleSet, settings: CompareSettings, rows: Sequence[CompareRow], n_jobs: int | None = None
+) -> Winner | None:
+    """Return the winner of a comparison, fitted to all samples; None if no method has weights to show.
+
+    Parameters
+    ----------
+    samples : SampleSet
+        The compared samples; their data are those that `compare` took.
+    settings : CompareSettings
+    rows : sequence of CompareRow
+        All rows of the comparison.
+    n_jobs : int, optional
+        Number of fits at a time in the choice of hyperparameters.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.evaluation import CompareSettings, compare, fit_winner
+    >>> from tensormargin.io import SampleSet
+    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
+    >>> settings = CompareSettings(methods=("STM", "LinearSVC"), repeats=2, lam_grid=(1.0,))
+    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
+    >>> rows = list(compare(data.data, data.target, settings))
+    >>> winner = fit_winner(samples, settings, rows)
+    >>> winner.method, winner.model.predict(data.data[:2]).shape
+    ('STM', (2,))
+    """
+    shares = {
+        name: float(np.concatenate([row.right for row in rows if row.method == name]).mean())
+        for name in settings.entries
+    }
+    own = [name for name in settings.entries if name in METHODS or name in KERNEL_METHODS]
+    if not own:
+        return None
+    method = max(own, key=shares.__getitem__)
+    one = contender(method, settings.lam_grid).behind(settings.preparation)
+    data = samples.data, samples.labels, samples.groups, samples.confounds
+    given = Labelled.checked(settings.preparation, *data, views=False)
+    with without_convergence_warnings():
+        chosen = tuned(one, given, settings.folds, settings.seed, n_jobs)
+        model = fit_model(chosen.estimator, given.X, given.y, given.metadata)
+    predictions = [
+        line
+        for row in rows
+        if row.method == method and row.predicted is not None
+        for line in prediction_rows(samples, row.repeat, row.test, row.predicted)
+    ]
+    return Winner(method, max(settings.entries, key=shares.__getitem__), model, predictions)

@@ -1,4 +1,4 @@
-"""Outer splits, held-out predictions and their pooled scores."""
+"""Labelled samples, outer splits, held-out predictions and their pooled scores."""
 
 from __future__ import annotations
 
@@ -12,13 +12,61 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 
-from ..data import Checkpoint, LeakageWarning, Metadata
+from ..data import (
+    NO_METADATA,
+    LeakageWarning,
+    Metadata,
+    as_samples,
+    checked_labels,
+    views_or_array,
+    views_or_samples,
+    warn_of_leakage,
+)
+from ..fitting import loaded_if_small
 from ..inspection import fit_model, last_estimator, metadata_for_last_step, samples_for_last_step
-from ..runtime import Array, Deadline, Progress, take
+from ..io import SampleSet
+from ..runtime import Array, as_array, take
 from ..selection import splits_of
+from ..transformers import takes_ragged
 
 SCORES = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy"}
 """Scores of pooled held-out predictions, and their names in text."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Samples with their labels and metadata."""
+
+    X: Any
+    y: Array
+    metadata: Metadata = NO_METADATA
+
+    @classmethod
+    def checked(cls, model: Any, X: Any, y: Any, groups: Any, confounds: Any, views: bool = True) -> Labelled:
+        """Return validated samples, which may be ``views`` and, if the model takes them, differ in length."""
+        if views:
+            X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
+        else:
+            X = as_array(as_samples(X, ragged=takes_ragged(model)))
+        return cls(X, checked_labels(X, y), Metadata.checked(X, groups, confounds))
+
+    @property
+    def groups(self) -> Array | None:
+        """The group of each sample."""
+        return self.metadata.groups
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Everything that determines results, for checkpoints."""
+        return self.X, self.y, *self.metadata.content
+
+    def rows(self, rows: Array) -> Labelled:
+        """Return some of the samples."""
+        return Labelled(self.X[rows], self.y[rows], self.metadata.rows(rows))
+
+    def warn_of_leakage(self) -> None:
+        """Warn of what lets labels leak from training to test sets; called by what users call."""
+        warn_of_leakage(self.X, self.y, self.metadata, stacklevel=4)
 
 
 @dataclass(frozen=True)
@@ -42,15 +90,9 @@ def outer_splits(cv: Any, y: Array, groups: Array | None, repeats: int, seed: in
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A model fitted on the training set of a split, with its predictions for the test set.
+    """The last step of a model fitted on the training set of a split, and its predictions for the test set.
 
-    Attributes
-    ----------
-    estimator : estimator
-        The last step of the model.
-    training, test : array
-        The samples of both sets, transformed for that step.
-    predicted : ndarray of shape (n_test,)
+    ``training`` and ``test`` are the samples of both sets, transformed for that step.
     """
 
     estimator: Any
@@ -59,29 +101,20 @@ class HeldOut:
     predicted: Array
 
 
-def predict_held_out(
-    model: Any,
-    X: Array,
-    y: Array,
-    metadata: Metadata,
-    split: OuterSplit,
-    progress: Progress | None = None,
-    checkpoint: Checkpoint | None = None,
-    deadline: Deadline | None = None,
-) -> HeldOut:
+def predict_held_out(model: Any, samples: Labelled, split: OuterSplit, **extras: Any) -> HeldOut:
     """Fit a clone of a model on the training set of a split and predict its test set.
 
-    ``progress``, ``checkpoint`` and ``deadline`` are passed to the last step's `fit`, if it takes them.
+    Those of the ``extras`` (progress, checkpoint, deadline) that are not None and that the last step's `fit` takes are
+    passed to it.
     """
-    X_train, X_test = take(X, split.train), X[split.test]
-    own, other = metadata.rows(split.train), metadata.rows(split.test)
+    X_train, X_test = take(samples.X, split.train), samples.X[split.test]
+    own, other = samples.metadata.rows(split.train), samples.metadata.rows(split.test)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", LeakageWarning)  # the evaluation has warned
         taken = signature(last_estimator(model).fit).parameters
-        extras = {"progress": progress, "checkpoint": checkpoint, "deadline": deadline}
         extras = {name: value for name, value in extras.items() if value is not None and name in taken}
-        fitted = fit_model(clone(model), X_train, y[split.train], own, **extras)
+        fitted = fit_model(clone(model), X_train, samples.y[split.train], own, **extras)
     last = last_estimator(fitted)
     test = samples_for_last_step(fitted, X_test, other)
     predicted = np.asarray(last.predict(test, **metadata_for_last_step(fitted, other)))
@@ -123,3 +156,24 @@ def pooled_score(name: str, y: Array, predicted: Array) -> float:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
         return float(balanced_accuracy_score(y, predicted))
+
+
+def prediction_rows(
+    samples: SampleSet, repeat: int, rows: Array, predicted: Array, probability: Array | None = None
+) -> list[dict[str, Any]]:
+    """Return held-out predictions of some rows as JSON types; NaN probabilities are None."""
+    names = [str(row) if samples.names is None else samples.names[row] for row in rows.tolist()]
+    groups = [None] * len(rows) if samples.groups is None else samples.groups[rows].tolist()
+    known = np.full(len(rows), np.nan) if probability is None else probability
+    columns = names, groups, samples.labels[rows].tolist(), predicted.tolist(), known.tolist()
+    return [
+        {
+            "repeat": repeat,
+            "sample": name,
+            "group": group,
+            "label": label,
+            "predicted": found,
+            "probability": share if np.isfinite(share) else None,
+        }
+        for name, group, label, found, share in zip(*columns, strict=True)
+    ]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import cos, exp, pi, sqrt
+from math import cos, exp, nan, pi, sqrt
 
 import numpy as np
 from scipy.special import betainc, ndtr, ndtri, stdtr, stdtrit
@@ -30,18 +30,10 @@ FEWEST_GROUPS = 5
 
 @dataclass(frozen=True)
 class ScoreInterval:
-    """A held-out score with its 95 % interval.
+    """A held-out score with its 95 % interval, which is None if there are fewer than `FEWEST_GROUPS` groups.
 
-    Attributes
-    ----------
-    score : float
-    low, high : float or None
-        None if there are fewer than `FEWEST_GROUPS` groups.
-    unit : {"sample", "group"}
-        What counts as an independent observation.
-    n_units : int
-    method : str
-        How the interval was computed, in words.
+    ``unit`` is what counts as an independent observation, "sample" or "group"; ``method`` says how the interval was
+    computed.
     """
 
     score: float
@@ -60,17 +52,9 @@ class ScoreInterval:
 class PairedDifference:
     """The difference between two scores on the same held-out samples, with its 95 % interval.
 
-    Attributes
-    ----------
-    difference : float
-    low, high, p_value, error : float or None
-        Interval, two-sided p-value and standard error; None if there are fewer than `FEWEST_GROUPS` groups, or if a
-        budget has cut what is compared.
-    unit : {"sample", "group", "split"}
-        What the two scores are paired by.
-    n_units : int
-    method : str
-        How the interval and the p-value were computed, in words.
+    Interval, two-sided p-value and standard error are None if there are fewer than `FEWEST_GROUPS` groups, or if a
+    budget has cut what is compared. ``unit`` is what the scores are paired by, "sample", "group" or "split"; ``method``
+    says how interval and p-value were computed.
     """
 
     difference: float
@@ -107,18 +91,8 @@ def score_interval(
     Without groups this is Wilson's interval. With groups, Wilson's interval uses the between-group variance through the
     effective number of samples, ``score (1 - score) / variance`` (at most the actual number; Korn and Graubard 1998),
     and the quantile of Student's t with ``n_groups - 1`` degrees of freedom replaces the normal one. With ``n_train``,
-    the variance is multiplied by its `inflation`.
-
-    Parameters
-    ----------
-    right : array of shape (n_repeats, n_samples)
-        1 for a correct held-out prediction, 0 for a wrong one, NaN if there is none.
-    groups : array of shape (n_samples,), optional
-    strata : array of shape (n_samples,), optional
-        The classes, for balanced accuracy.
-    n_train : float, optional
-        Mean size of the training sets, for predictions of models that were fitted to other samples of the same set;
-        None for those of one given model on new samples.
+    the mean size of the training sets, the variance is multiplied by its `inflation`. ``strata`` are the classes, for
+    balanced accuracy.
     """
     mean = _HeldOutMean.of(right, groups, strata)
     number = mean.effective_number()
@@ -130,10 +104,8 @@ def score_interval(
     if mean.n_groups < FEWEST_GROUPS:
         return ScoreInterval(mean.value, None, None, "group", mean.n_groups, "too few groups")
     ends = wilson(mean.value, number, student_quantile(mean.n_groups - 1))
-    said = _format_method(
-        "Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)", n_train
-    )
-    return ScoreInterval(mean.value, *ends, "group", mean.n_groups, said)
+    method = "Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)"
+    return ScoreInterval(mean.value, *ends, "group", mean.n_groups, _format_method(method, n_train))
 
 
 def paired_difference(
@@ -150,17 +122,8 @@ def paired_difference(
     the samples were split more than once (Nadeau and Bengio 2003), and by sample if not (McNemar's exact test with
     Bonett and Price's interval, 2012). By group or by split, the interval is never narrower and the p-value never
     smaller than by sample, so groups or splits that happen to agree do not give an interval of width zero. With
-    ``n_train``, the variance is multiplied by `difference_inflation`.
-
-    Parameters
-    ----------
-    ours, theirs : array of shape (n_repeats, n_samples)
-        See ``right`` in `score_interval`; NaN in the same places.
-    groups, strata : array of shape (n_samples,), optional
-    by_split : array of shape (n_splits,), optional
-        The difference on each test set, if the samples were split more than once.
-    n_train : float, optional
-        See `score_interval`.
+    ``n_train``, the variance is multiplied by `difference_inflation`. Outcomes are NaN in the same places; ``by_split``
+    has the difference on each test set.
     """
     mean = _HeldOutMean.of(np.asarray(ours) - theirs, groups, strata)
     factor = 1.0
@@ -173,8 +136,8 @@ def paired_difference(
     if groups is not None:
         if mean.n_groups < FEWEST_GROUPS:
             return PairedDifference(mean.value, None, None, None, None, "group", mean.n_groups, "too few groups")
-        said = _format_method("Student's t over groups", n_train)
-        return _by_student(by_sample, sqrt(factor * mean.group_variance), mean.n_groups, "group", said)
+        method = _format_method("Student's t over groups", n_train)
+        return _by_student(by_sample, sqrt(factor * mean.group_variance), mean.n_groups, "group", method)
     if by_split is not None and len(by_split) > 1:
         per_split = np.sum(~np.isnan(np.asarray(ours, dtype=float))) / len(by_split)
         error = corrected_error(by_split, 0.0 if n_train is None else per_split / n_train)
@@ -190,14 +153,8 @@ def inflation(share: float, tested_to_train: float) -> float:
     with all others add up to one and, with z the normal quantile of the share, those of an outcome to ``phi(z)^2 /
     (share (1 - share))``: 0.64 for a share of 50 %, 0.54 for 75 %, 0.22 for 95 %. Where the signal prevails they add up
     to less. The ratio of sizes is that of Nadeau and Bengio (2003), whose correction has one in place of these sums; it
-    leaves room for the choices of a search, and for training sets that happen to be good or bad.
-
-    Parameters
-    ----------
-    share : float
-        The score, between 0 and 1.
-    tested_to_train : float
-        Number of held-out samples per sample of a training set: 1.25 for five folds, 0 for one given model.
+    leaves room for the choices of a search, and for training sets that happen to be good or bad: the number of held-out
+    samples per sample of a training set, 1.25 for five folds, 0 for one given model.
     """
     density = exp(-(float(ndtri(share)) ** 2) / 2) / sqrt(2 * pi)
     return 1.0 + tested_to_train * density**2 / (share * (1 - share))
@@ -208,13 +165,7 @@ def difference_inflation(differing: float, tested_to_train: float) -> float:
 
     The more often two classifiers agree, the more of the noise in their scores is the same and cancels: if scores of
     both are normal with the correlation ``cos(pi differing)``, what correlations of scores add up to is one minus that.
-
-    Parameters
-    ----------
-    differing : float
-        Share of the held-out samples that only one of the two gets right.
-    tested_to_train : float
-        See `inflation`.
+    ``differing`` is the share of the held-out samples that only one of the two gets right.
     """
     return 1.0 + tested_to_train * (1 - cos(pi * differing)) / (pi * differing)
 
@@ -232,27 +183,21 @@ def _paired_by_sample(mean: _HeldOutMean, p_value: float | None, factor: float) 
     """Return the difference paired by sample; if ``p_value`` is None, it comes from the normal approximation."""
     smoothed, error = mean.smoothed(factor)
     half = _normal_quantile() * error
-    said = "McNemar's exact test and Bonett and Price's interval"
+    method = "McNemar's exact test and Bonett and Price's interval"
     if p_value is None:
-        p_value, said = 2 * float(ndtr(-abs(smoothed) / error)), "Bonett and Price's interval within each class"
+        p_value, method = 2 * float(ndtr(-abs(smoothed) / error)), "Bonett and Price's interval within each class"
     ends = max(-1.0, smoothed - half), min(1.0, smoothed + half)
-    return PairedDifference(mean.value, *ends, p_value, error, "sample", len(mean.values), said)
+    return PairedDifference(mean.value, *ends, p_value, error, "sample", len(mean.values), method)
 
 
-def _by_student(by_sample: PairedDifference, error: float, n_units: int, unit: str, said: str) -> PairedDifference:
+def _by_student(by_sample: PairedDifference, error: float, n_units: int, unit: str, method: str) -> PairedDifference:
     """Widen the by-sample interval to Student's with this standard error, and take the larger p-value."""
     difference, half = by_sample.difference, student_quantile(n_units - 1) * error
     p_value = student_p_value(difference, error, n_units - 1)
-    return PairedDifference(
-        difference,
-        low=max(-1.0, min(difference - half, by_sample.low or 0.0)),
-        high=min(1.0, max(difference + half, by_sample.high or 0.0)),
-        p_value=max(p_value, by_sample.p_value or 0.0),
-        error=max(error, by_sample.error or 0.0),
-        unit=unit,
-        n_units=n_units,
-        method=said,
-    )
+    low = max(-1.0, min(difference - half, by_sample.low or 0.0))
+    high = min(1.0, max(difference + half, by_sample.high or 0.0))
+    p_value, error = max(p_value, by_sample.p_value or 0.0), max(error, by_sample.error or 0.0)
+    return PairedDifference(difference, low, high, p_value, error, unit, n_units, method)
 
 
 def mcnemar(ours: Array, theirs: Array, factor: float = 1.0) -> float:
@@ -265,24 +210,14 @@ def mcnemar(ours: Array, theirs: Array, factor: float = 1.0) -> float:
 
 
 def corrected_error(values: Sequence[float] | Array, test_to_train: float) -> float:
-    """Return the standard error of a mean over splits whose training sets overlap (Nadeau and Bengio 2003).
-
-    Parameters
-    ----------
-    values : sequence of float
-        One value per split.
-    test_to_train : float
-        Ratio of test set size to training set size.
-    """
+    """Return the standard error of a mean over splits whose training sets overlap (Nadeau and Bengio 2003)."""
     n = len(values)
-    return float(np.sqrt(np.var(values, ddof=1) * (1 / n + test_to_train))) if n > 1 else float("nan")
+    return float(np.sqrt(np.var(values, ddof=1) * (1 / n + test_to_train))) if n > 1 else nan
 
 
 def half_width(values: Sequence[float] | Array, test_to_train: float) -> float:
     """Return half the width of Student's interval around the mean over splits; NaN for a single split."""
-    if len(values) < 2:
-        return float("nan")
-    return student_quantile(len(values) - 1) * corrected_error(values, test_to_train)
+    return student_quantile(len(values) - 1) * corrected_error(values, test_to_train) if len(values) > 1 else nan
 
 
 def wilson(share: float, count: float, quantile: float | None = None) -> tuple[float, float]:
@@ -300,14 +235,8 @@ def wilson(share: float, count: float, quantile: float | None = None) -> tuple[f
 class _HeldOutMean:
     """Mean of held-out outcomes over samples, or mean over strata of the within-stratum means, with its variance.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_tested,)
-        Mean outcome of each tested sample over the repeats.
-    weights : ndarray of shape (n_tested,)
-        They sum to one, with equal sums in all strata.
-    stratum : ndarray of int, of shape (n_tested,)
-    group : ndarray of int, of shape (n_tested,), or None
+    ``values`` are the mean outcomes of each tested sample over the repeats; their ``weights`` sum to one, with equal
+    sums in all strata.
     """
 
     values: FloatArray
@@ -405,3 +334,18 @@ def student_p_value(difference: float, error: float, freedom: int) -> float:
     if error == 0.0:
         return 0.0 if difference else 1.0
     return 2 * float(stdtr(freedom, -abs(difference) / error))
+
+
+def holm(p_values: Sequence[float] | Array) -> FloatArray:
+    """Return p-values adjusted for multiple tests (Holm 1979).
+
+    Rejecting every hypothesis whose adjusted p-value is at most alpha keeps the family-wise error rate at or below
+    alpha, whatever the dependence between the tests. NaN marks a test that was not done; it stays NaN and does not
+    count.
+    """
+    adjusted = np.array(p_values, np.float64)
+    done = np.flatnonzero(~np.isnan(adjusted))
+    order = done[np.argsort(adjusted[done], kind="stable")]
+    still_there = np.arange(len(order), 0, -1)  # hypotheses not yet rejected at each step
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(still_there * adjusted[order]))
+    return adjusted

@@ -15,8 +15,8 @@ from ..fitting import sample_array
 from ..runtime import Array, Deadline, FloatArray, available_bytes
 from ..selection import Split
 from ..transformers import fit_transformed, needed_metadata, transformed
-from .choice import Tuned, tuned_behind
-from .contenders import Contender
+from .contenders import Contender, Tuned, tuned_on_splits
+from .held_out import Labelled
 
 SUBSET = "training samples"
 """Key of the number of samples that the reference was fitted to, if these are not all."""
@@ -51,50 +51,30 @@ class FlatPredictor:
 def lazy_reference(
     flat: Contender,
     preparation: Any,
-    X: Any,
-    y: Array,
-    metadata: Metadata | Array | None,
-    splits_for: Callable[[Array, Array | None], Sequence[Split]],
+    samples: Labelled,
+    splits_for: Callable[[Labelled], Sequence[Split]],
     score: str,
     seed: int,
     deadline: Deadline | None = None,
 ) -> Tuned:
-    """Return a flat method tuned and fitted on samples in a Dask array.
+    """Return a flat method, a Pipeline that ends in LinearSVC, tuned and fitted on samples in a Dask array.
 
     It is fitted to coordinates of the samples, which have the same inner products, as many numbers per sample as there
-    are samples or entries. If they would not fit into memory, a random subset of the samples is used. The
-    preparation is fitted to the training set once, not once per fold.
-
-    Parameters
-    ----------
-    flat : Contender
-        A Pipeline that ends in LinearSVC.
-    preparation : transformer or None
-    X : dask.array.Array
-    y : ndarray of shape (n_samples,)
-    metadata : Metadata, or groups, or None
-    splits_for : callable
-        Returns the splits of the cross-validation that chooses, for labels and groups.
-    score : str
-    seed : int
-        Of the random subset.
-    deadline : Deadline, optional
-        An alternative that is not expected to end before it is left out, unless it is the first.
+    are samples or entries. If they would not fit into memory, a random subset of the samples is used, drawn with the
+    ``seed``. The preparation is fitted to the training set once, not once per fold.
     """
     from ..estimators import LazyCoordinates
 
-    metadata = Metadata.of(metadata)
-    groups = metadata.groups
+    X, y, metadata = samples.X, samples.y, samples.metadata
     rows = _subset(y, prod(X.shape[1:]), seed)
     used = {} if len(rows) == len(y) else {SUBSET: len(rows)}
-    own, of_rows = (y, groups) if not used else (y[rows], None if groups is None else groups[rows])
     preparation = None if preparation is None else clone(preparation)
     Z = X if preparation is None else fit_transformed(preparation, X, y, metadata)
     coordinates = LazyCoordinates.of(sample_array(Z[rows] if used else Z))
-    chosen = tuned_behind(
-        flat, None, coordinates.coordinates, own, splits_for(own, of_rows), 1, score, NO_METADATA, deadline
-    )
-    fitted = chosen.estimator.fit(coordinates.coordinates, own)
+    own = Labelled(coordinates.coordinates, y[rows], metadata.rows(rows))
+    splits = splits_for(own)
+    chosen = tuned_on_splits(flat, replace(own, metadata=NO_METADATA), splits, 1, score, deadline)
+    fitted = chosen.estimator.fit(own.X, own.y)
     return replace(chosen, estimator=_on_samples(fitted, coordinates, preparation), values={**chosen.values, **used})
 
 

@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import Pipeline
 
-from ..data import (
-    Checkpoint,
-    Metadata,
-    Units,
-    Views,
-    checked_labels,
-    copies_in,
-    facts_table,
-    is_ragged,
-    units_of,
-    views_or_array,
-    views_or_samples,
-    warn_of_leakage,
-)
-from ..fitting import loaded_if_small
-from ..inspection import fit_model, last_estimator, metadata_for_last_step, predicted_labels
+from ..data import Checkpoint, FactsMixin, Metadata, Units, units_of
+from ..inspection import last_estimator, metadata_for_last_step, predicted_labels
 from ..runtime import Array, Deadline, EqualStages, FloatArray, Progress, is_lazy
-from ..selection import BEFORE, Split, TensorMarginClassifierCV, splits_of
-from ..transformers import UnseenCategoryWarning, shared, takes_ragged
-from .choice import Tuned, tuned_behind
-from .contenders import contender
-from .held_out import HeldOut, OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded
+from ..selection import splits_of
+from ..transformers import UnseenCategoryWarning, shared
+from .held_out import HeldOut, Labelled, OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded
 from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval
-from .lazy_reference import lazy_reference
+from .references import REFERENCE, Reference, alternatives_of
 
-REFERENCE = "LinearSVC"
+CHOSEN = ("chosen", "reference_chosen", "matched_chosen")
+"""Fields of `OuterFold` that may hold a preparation."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +61,8 @@ class OuterFold:
     cut: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class NestedEvaluation:
+@dataclass(frozen=True, repr=False)
+class NestedEvaluation(FactsMixin):
     """Held-out predictions of a nested cross-validation, and their scores.
 
     Scores pool all held-out predictions, so they agree with the confusion matrix of these.
@@ -135,12 +118,6 @@ class NestedEvaluation:
     probabilities: Array | None = None
     matched_predicted: Array | None = None
     n_planned: int = 0
-
-    def __repr__(self) -> str:
-        return f"NestedEvaluation({'; '.join(f'{name} {value}' for name, value in self._facts())})"
-
-    def _repr_html_(self) -> str:
-        return facts_table("NestedEvaluation", self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return the scores with their intervals, in words."""
@@ -231,22 +208,20 @@ class NestedEvaluation:
 
     def _scores_of(self, predicted: Array, by_fold: Sequence[float]) -> ReferenceScores:
         right = self._right(predicted)
-        gains = np.array([fold.score for fold in self.folds]) - by_fold
-        difference = paired_difference(
-            self.right,
-            right,
-            self.groups,
-            self._strata,
-            by_split=gains if len(self.tested) > 1 else None,
-            n_train=self.n_train,
-        )
         return ReferenceScores(
             predicted,
             self._pooled("accuracy", predicted),
             self._pooled("balanced_accuracy", predicted),
             score_interval(right, self.groups, self._strata, self.n_train),
-            difference.without_interval() if any(fold.cut for fold in self.folds) else difference,
+            self.minus(right, by_fold, cut=any(fold.cut for fold in self.folds)),
         )
+
+    def minus(self, right: Array, by_fold: Sequence[float], cut: bool) -> PairedDifference:
+        """Return the score minus another one on the same splits, which has no interval if a budget has ``cut`` one."""
+        gains = np.array([fold.score - other for fold, other in zip(self.folds, by_fold, strict=False)])
+        by_split = gains if len(self.tested) > 1 else None
+        found = paired_difference(self.right, right, self.groups, self._strata, by_split, self.n_train)
+        return found.without_interval() if cut else found
 
     @property
     def right(self) -> FloatArray:
@@ -344,30 +319,31 @@ def nested_evaluation(
     >>> nested.interval.low <= nested.accuracy <= nested.interval.high
     True
     """
-    X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
-    y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
-    groups = metadata.groups
-    warn_of_leakage(X, y, metadata)
+    samples = Labelled.checked(model, X, y, groups, confounds)
+    samples.warn_of_leakage()
     score, model = checked_score(model, score), seeded(model, seed)
+    y, groups = samples.y, samples.groups
     splits = outer_splits(cv, y, groups, repeats, seed)
     for split in splits:  # raise before any work if a training set is too small to choose on
         _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
     predicted, reference_predicted, matched_predicted = (np.zeros((repeats, len(y)), y.dtype) for _ in range(3))
+    classes = np.unique(y)
     confidence = np.full((repeats, len(y)), np.nan)
-    probabilities = np.full((repeats, len(y), len(np.unique(y))), np.nan)
+    probabilities = np.full((repeats, len(y), len(classes)), np.nan)
     tested = np.zeros((repeats, len(y)), bool)
     folds = []
     deadline = Deadline.of(budget)
     limits = [deadline.budget] if deadline.limited else []
-    contents = (model, X, y, *metadata.content, splits, seed, score, *limits)
-    held_back = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)  # said once, above
-    with units_of(checkpoint, "evaluation", *contents) as units, shared(), held_back:
-        for split, result in _tests(model, X, y, metadata, splits, progress, seed, score, units, deadline):
+    held_back = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)  # issued once, above
+    content = (model, *samples.content, splits, seed, score, *limits)
+    with units_of(checkpoint, "evaluation", *content) as units, shared(), held_back:
+        for split, result in _OuterLoop(model, samples, seed, score, units).results(splits, progress, deadline):
             where = split.repeat, split.test
             predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted
             matched_predicted[where] = result.matched_predicted
             probabilities[where], tested[where] = result.probabilities, True
-            confidence[where] = _of_predicted(result, y)
+            columns = np.searchsorted(classes, result.predicted)
+            confidence[where] = probabilities[split.repeat, split.test, columns]
             folds.append(result.fold)
     return NestedEvaluation(
         folds=folds,
@@ -384,12 +360,6 @@ def nested_evaluation(
         matched_predicted=matched_predicted if any(fold.matched_chosen for fold in folds) else None,
         n_planned=len(splits),
     )
-
-
-def _alternatives(search: Any) -> Sequence[Any]:
-    """Return the preparations that a search chooses from; None stands for no preparation."""
-    preparation = getattr(search, "preparation", None)
-    return preparation if isinstance(preparation, list | tuple) else [preparation]
 
 
 def _check_can_choose(y: Array, groups: Array | None, seed: int) -> None:
@@ -415,201 +385,110 @@ class _Tested:
     matched_predicted: Array
     probabilities: Array | float
 
+    def storable(self, alternatives: Sequence[Any]) -> dict[str, Any]:
+        """Return the result as data; preparations, which are objects, are replaced by their positions."""
+        fold = dict(vars(self.fold))
+        for name in CHOSEN:
+            fold[name] = dict(fold[name])
+            if "preparation" in fold[name]:
+                value = fold[name]["preparation"]
+                fold[name]["preparation"] = next((k for k, one in enumerate(alternatives) if one is value), value)
+        return {**vars(self), "fold": fold}
 
-def _tests(
-    model: Any,
-    X: Array,
-    y: Array,
-    metadata: Metadata,
-    splits: Sequence[OuterSplit],
-    progress: Progress | None,
-    seed: int,
-    score: str,
-    units: Units,
-    deadline: Deadline,
-) -> Iterator[tuple[OuterSplit, _Tested]]:
-    """Yield the outer splits with their results, from the units or computed and then added to them."""
-    keys = [f"{split.repeat}/{split.fold}" for split in splits]
-    kept = sum(key in units for key in keys)
-    if kept and progress is not None:
-        progress(kept, len(splits), f"{kept} of {len(splits)} outer folds")
-    stages = EqualStages(progress, len(splits))
-    for done, (key, split) in enumerate(zip(keys, splits, strict=True)):
-        if key in units:
-            yield split, _restored(units[key], model)
-            continue
-        n_left = _n_in_time(deadline, len(splits) - done)
-        if not n_left and done:
-            break
-        told = stages.begin(done, f"outer fold {done + 1} of {len(splits)}")
-        inside = None if is_lazy(X) else units.below(key)  # a Dask array would be read to identify its rows
-        own = deadline.part(1 / max(n_left, 1))
-        result, alternatives = _test(model, X, y, metadata, split, told, seed, score, inside, own)
-        units.finish(key, _storable(result, alternatives))
-        stages.end()
-        yield split, result
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any], alternatives: Sequence[Any]) -> _Tested:
+        """Return a result from `storable`, for the same model."""
+        fold = dict(stored["fold"])
+        for name in CHOSEN:
+            if "preparation" in fold[name]:
+                one = alternatives[fold[name]["preparation"]]
+                fold[name] = {**fold[name], "preparation": None if one is None else clone(one)}
+        return cls(**{**stored, "fold": OuterFold(**fold)})
 
 
-def _n_in_time(deadline: Deadline, number: int) -> int:
-    """Return how many of a number of outer folds the time left allows, if each takes as little as it can."""
-    least = fold_seconds(deadline)
-    return min(number, int(max(deadline.left, 0.0) / least)) if deadline.limited and least else number
+@dataclass(frozen=True)
+class _OuterLoop:
+    """The loop over the outer folds of a model and its references."""
+
+    model: Any
+    samples: Labelled
+    seed: int
+    score: str
+    units: Units
+
+    def results(
+        self, splits: Sequence[OuterSplit], progress: Progress | None, deadline: Deadline
+    ) -> Iterator[tuple[OuterSplit, _Tested]]:
+        """Yield the outer splits with their results, from the units or computed and then added to them."""
+        units, number = self.units, len(splits)
+        keys = [f"{split.repeat}/{split.fold}" for split in splits]
+        kept = sum(key in units for key in keys)
+        if kept and progress is not None:
+            progress(kept, number, f"{kept} of {number} outer folds")
+        stages = EqualStages(progress, number)
+        for done, (key, split) in enumerate(zip(keys, splits, strict=True)):
+            if key in units:
+                yield split, _Tested.restored(units[key], alternatives_of(last_estimator(self.model)))
+                continue
+            n_left, least = number - done, fold_seconds(deadline)
+            if deadline.limited and least:  # as many as the time left allows, if each takes as little as it can
+                n_left = min(n_left, int(max(deadline.left, 0.0) / least))
+            if not n_left and done:
+                break
+            within = stages.begin(done, f"outer fold {done + 1} of {number}")
+            inside = None if is_lazy(self.samples.X) else units.below(key)  # a Dask array would be read to identify it
+            result, alternatives = self._test(split, within, inside, deadline.part(1 / max(n_left, 1)))
+            units.finish(key, result.storable(alternatives))
+            stages.end()
+            yield split, result
+
+    def _test(
+        self, split: OuterSplit, progress: Progress | None, checkpoint: Checkpoint | None, deadline: Deadline
+    ) -> tuple[_Tested, Sequence[Any]]:
+        """Fit the model and the references on the training set of a split and score them on its test set.
+
+        Also returns the preparations that the model chose from.
+        """
+        began, y = perf_counter(), self.samples.y
+        half = deadline.part(0.5) if deadline.limited else None
+        running = {"progress": progress, "checkpoint": checkpoint, "deadline": half}
+        held_out = predict_held_out(self.model, self.samples, split, **running)
+        model, other = held_out.estimator, self.samples.metadata.rows(split.test)
+        training = Labelled(held_out.training, y[split.train], self.samples.metadata.rows(split.train))
+        within = deadline if deadline.limited else Deadline.of(getattr(last_estimator(self.model), "budget", None))
+        reference, matched = Reference(model, training, self.seed, self.score).both(within)
+        reference_predicted = predicted_labels(reference.estimator, held_out.test, other)
+        matched_predicted = reference_predicted
+        if matched is not reference:
+            matched_predicted = predicted_labels(matched.estimator, held_out.test, other)
+        y_test = y[split.test]
+        fold = OuterFold(
+            repeat=split.repeat,
+            fold=split.fold,
+            n_train=len(split.train),
+            n_test=len(split.test),
+            score=pooled_score(self.score, y_test, held_out.predicted),
+            reference_score=pooled_score(self.score, y_test, reference_predicted),
+            chosen=dict(getattr(model, "best_params_", {})),
+            reference_chosen=reference.values,
+            seconds=perf_counter() - began,
+            unseen=tuple(np.setdiff1d(y_test, training.y).tolist()),
+            absent=tuple(np.setdiff1d(y, y_test).tolist()),
+            matched_score=pooled_score(self.score, y_test, matched_predicted),
+            matched_chosen={} if matched is reference else matched.values,
+            cut=(
+                *(("search",) if getattr(model, "stopped_", "") else ()),
+                *(("reference",) if reference.cut or matched.cut else ()),
+            ),
+        )
+        probabilities = _probabilities(held_out, np.unique(y), other)
+        result = _Tested(fold, held_out.predicted, reference_predicted, matched_predicted, probabilities)
+        return result, alternatives_of(model)
 
 
 def fold_seconds(deadline: Deadline) -> float:
     """Return the fewest seconds that an outer fold takes, from what has been measured."""
     return deadline.costs.of("search") + 2 * deadline.costs.of("reference", "search")
-
-
-def _storable(result: _Tested, alternatives: Sequence[Any]) -> dict[str, Any]:
-    """Return a result as data; preparations, which are objects, are replaced by their positions."""
-    fold = dict(vars(result.fold))
-    for name in ("chosen", "reference_chosen", "matched_chosen"):
-        fold[name] = dict(fold[name])
-        if "preparation" in fold[name]:
-            value = fold[name]["preparation"]
-            fold[name]["preparation"] = next((k for k, one in enumerate(alternatives) if one is value), value)
-    return {**vars(result), "fold": fold}
-
-
-def _restored(stored: Mapping[str, Any], model: Any) -> _Tested:
-    """Return a result from `_storable`, for the same model."""
-    alternatives = _alternatives(last_estimator(model))
-    fold = dict(stored["fold"])
-    for name in ("chosen", "reference_chosen", "matched_chosen"):
-        if "preparation" in fold[name]:
-            one = alternatives[fold[name]["preparation"]]
-            fold[name] = {**fold[name], "preparation": None if one is None else clone(one)}
-    return _Tested(**{**stored, "fold": OuterFold(**fold)})
-
-
-def _test(
-    model: Any,
-    X: Array,
-    y: Array,
-    metadata: Metadata,
-    split: OuterSplit,
-    progress: Progress | None,
-    seed: int,
-    score: str,
-    checkpoint: Checkpoint | None,
-    deadline: Deadline,
-) -> tuple[_Tested, Sequence[Any]]:
-    """Fit the model and the references on the training set of a split and score them on its test set.
-
-    Also returns the preparations that the model chose from.
-    """
-    began = perf_counter()
-    budget = getattr(last_estimator(model), "budget", None)
-    half = deadline.part(0.5) if deadline.limited else None
-    held_out = predict_held_out(model, X, y, metadata, split, progress, checkpoint, half)
-    own, other = metadata.rows(split.train), metadata.rows(split.test)
-    within = deadline if deadline.limited else Deadline.of(budget)
-    reference, matched = _references(held_out, y[split.train], own, seed, score, within)
-    reference_predicted = predicted_labels(reference.estimator, held_out.test, other)
-    matched_predicted = (
-        reference_predicted if matched is reference else predicted_labels(matched.estimator, held_out.test, other)
-    )
-    y_test = y[split.test]
-    fold = OuterFold(
-        repeat=split.repeat,
-        fold=split.fold,
-        n_train=len(split.train),
-        n_test=len(split.test),
-        score=pooled_score(score, y_test, held_out.predicted),
-        reference_score=pooled_score(score, y_test, reference_predicted),
-        chosen=dict(getattr(held_out.estimator, "best_params_", {})),
-        reference_chosen=reference.values,
-        seconds=perf_counter() - began,
-        unseen=tuple(np.setdiff1d(y_test, y[split.train]).tolist()),
-        absent=tuple(np.setdiff1d(y, y_test).tolist()),
-        matched_score=pooled_score(score, y_test, matched_predicted),
-        matched_chosen={} if matched is reference else matched.values,
-        cut=(
-            *(("search",) if getattr(held_out.estimator, "stopped_", "") else ()),
-            *(("reference",) if reference.cut or matched.cut else ()),
-        ),
-    )
-    probabilities = _probabilities(held_out, np.unique(y), other)
-    result = _Tested(fold, held_out.predicted, reference_predicted, matched_predicted, probabilities)
-    return result, _alternatives(held_out.estimator)
-
-
-def _references(
-    held_out: HeldOut, y: Array, metadata: Metadata, seed: int, score: str, deadline: Deadline
-) -> tuple[Tuned, Tuned]:
-    """Return a flat LinearSVC of the samples as they are, and of the representation that the model has chosen.
-
-    Both are tuned and fitted on the training set as transformed for the model's last step. They are one and the same if
-    the model has chosen the samples as they are, or if these cannot be flattened.
-    """
-    chosen, tuned = dict(getattr(held_out.estimator, "best_params_", {})), partial(_tuned_flat, held_out, y, metadata)
-    given = _before_choice(_alternatives(held_out.estimator))
-    used, scale = chosen.get("preparation", given), chosen.get("view_scale")
-    without = tuple(name for name, one in scale.items() if one == 0) if isinstance(scale, dict) else ()
-    if used is given and not without:
-        alone = tuned(given, (), seed, score, deadline)
-        return alone, alone
-    matched = tuned(used, without, seed, score, deadline.part(0.5))
-    matched = replace(matched, values={**matched.values, "preparation": used})
-    if given is None and not _can_be_flattened(held_out.training):
-        return matched, matched
-    return tuned(given, (), seed, score, deadline), matched
-
-
-def _tuned_flat(
-    held_out: HeldOut,
-    y: Array,
-    metadata: Metadata,
-    preparation: Any,
-    without: tuple[str, ...],
-    seed: int,
-    score: str,
-    deadline: Deadline,
-) -> Tuned:
-    """Return the flat LinearSVC behind a preparation and ``without`` some views, tuned and fitted."""
-    model, X = held_out.estimator, held_out.training
-    flat = contender(REFERENCE, class_weight=getattr(model, "class_weight", None))
-    flat.estimator.set_params(flat__without=without)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        splits_for = partial(_inner_splits, model, seed)
-        if is_lazy(X):
-            return lazy_reference(flat, preparation, X, y, metadata, splits_for, score, seed, deadline)
-        splits, n_jobs = splits_for(y, metadata.groups, X), getattr(model, "n_jobs", None)
-        chosen = tuned_behind(flat, preparation, X, y, splits, n_jobs, score, metadata, deadline)
-        began = deadline.now()
-        fit_model(chosen.estimator, X, y, metadata)
-        deadline.costs.add("reference", deadline.now() - began)
-    return chosen
-
-
-def _before_choice(alternatives: Sequence[Any]) -> Any:
-    """Return the transformer in front of all representations that a search chooses from; None if there is none.
-
-    The only alternative is no choice, so the samples as they are given to a classifier are those behind it.
-    """
-    if len(alternatives) == 1:
-        return alternatives[0]
-    behind = [one for one in alternatives if isinstance(one, Pipeline) and one.steps[0][0] == BEFORE]
-    alone = [one for one in alternatives if one not in behind]
-    if not behind:
-        return None
-    return alone[0] if alone else behind[0].steps[0][1]
-
-
-def _can_be_flattened(X: Any) -> bool:
-    """Return whether samples have one shape and, unless they have views or are lazy, no missing entries."""
-    if isinstance(X, Views) or is_lazy(X):
-        return True
-    return not is_ragged(X) and bool(np.isfinite(np.sum(X, dtype=np.float64)) or np.isfinite(X).all())
-
-
-def _inner_splits(model: Any, seed: int, y: Array, groups: Array | None, X: Any = None) -> list[Split]:
-    """Return the splits that the reference is tuned on: the model's, so that both share what is computed on them."""
-    if isinstance(model, TensorMarginClassifierCV) and isinstance(model.random_state, int | np.integer):
-        return model.splits(y, groups, X)
-    return splits_of(5, y, groups, seed, None if X is None else copies_in(X))
 
 
 def _probabilities(held_out: HeldOut, classes: Array, metadata: Metadata) -> Array | float:
@@ -620,15 +499,6 @@ def _probabilities(held_out: HeldOut, classes: Array, metadata: Metadata) -> Arr
     found: Array = np.zeros((len(held_out.predicted), len(classes)))
     own = np.asarray(model.predict_proba(held_out.test, **metadata_for_last_step(model, metadata)))
     found[:, np.searchsorted(classes, model.classes_)] = own
-    return found
-
-
-def _of_predicted(result: _Tested, y: Array) -> Array | float:
-    """Return the probability of each predicted class."""
-    if isinstance(result.probabilities, float):
-        return result.probabilities
-    columns = np.searchsorted(np.unique(y), result.predicted)
-    found: Array = result.probabilities[np.arange(len(columns)), columns]
     return found
 
 

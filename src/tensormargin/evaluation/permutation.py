@@ -12,26 +12,14 @@ from joblib import delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..data import (
-    Checkpoint,
-    Metadata,
-    checked_labels,
-    facts_table,
-    log_arrangements,
-    run_units,
-    units_of,
-    views_or_array,
-    views_or_samples,
-    warn_of_leakage,
-)
-from ..fitting import loaded_if_small
+from ..data import Checkpoint, FactsMixin, Metadata, log_arrangements, run_units, units_of
 from ..runtime import Array, Deadline, Progress, percent
-from ..transformers import UnseenCategoryWarning, takes_ragged
-from .held_out import OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded
+from ..transformers import UnseenCategoryWarning
+from .held_out import Labelled, checked_score, outer_splits, pooled_score, predict_held_out, seeded
 
 
-@dataclass(frozen=True)
-class PermutationTest:
+@dataclass(frozen=True, repr=False)
+class PermutationTest(FactsMixin):
     """Result of `permutation_test`.
 
     Attributes
@@ -73,12 +61,6 @@ class PermutationTest:
     fixed_groups: list[Any]
     n_fixed: int
     n_planned: int = 0
-
-    def __repr__(self) -> str:
-        return f"PermutationTest({'; '.join(f'{name} {value}' for name, value in self._facts())})"
-
-    def _repr_html_(self) -> str:
-        return facts_table("PermutationTest", self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -148,28 +130,27 @@ def permutation_test(
     >>> permutation_test(clf, easy.data, easy.target, n_permutations=19, random_state=0).p_value
     0.05
     """
-    X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
-    y, metadata = checked_labels(X, y), Metadata.checked(X, groups, confounds)
-    check_classification_targets(y)
-    warn_of_leakage(X, y, metadata)
+    samples = Labelled.checked(model, X, y, groups, confounds)
+    check_classification_targets(samples.y)
+    samples.warn_of_leakage()
     score = checked_score(model, score)
     if n_permutations < 1:
         raise ValueError(f"n_permutations must be at least 1; got {n_permutations}")
     rng = check_random_state(random_state)
     seed = int(random_state) if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
-    exchange = _Exchange(y, metadata.groups)
+    exchange = _Exchange(samples.y, samples.groups)
     model = seeded(model, seed)  # unfitted: fitted attributes need not be sent with every job
-    labels = [y, *(exchange.permuted(rng) for _ in range(n_permutations))]
+    labels = [samples.y, *(exchange.permuted(rng) for _ in range(n_permutations))]
     time = _Time(Deadline.of(budget), len(labels), effective_n_jobs(n_jobs))
     each = time.of_search(repeats * (cv if isinstance(cv, int) else 1))
-    jobs = {
-        str(number): delayed(_score)(model, X, one, metadata, cv, repeats, seed, score, time.deadline, each)
-        for number, one in enumerate(labels)
-    }
+    scheme = (cv, repeats, seed, score)
+    scoring = _Scoring(model, *scheme, time.deadline, each)
+    # arrays are separate arguments, which a cluster then gets only once
+    jobs = {str(k): delayed(_score)(samples.X, one, samples.metadata, scoring) for k, one in enumerate(labels)}
     scores = np.full(len(labels), np.nan)
     limits = [time.deadline.budget] if time.deadline.limited else []
-    # The first permutation stands for the others.
-    content = (model, X, labels[:2], *metadata.content, cv, repeats, seed, score, *limits)
+    # the first permutation stands for the others
+    content = (model, samples.X, labels[:2], *samples.metadata.content, *scheme, *limits)
     with units_of(checkpoint, "permutations", *content) as units:
         kept = sum(key in units for key in jobs)
         for done, (key, value) in enumerate(run_units(jobs, units, n_jobs, time.allows_another), start=1):
@@ -230,14 +211,8 @@ class _Exchange:
         stuck = len(np.unique(self._label_of_group[self._whole])) < 2
         self.fixed_groups = names[self._whole].tolist() if stuck and groups is not None else []
         self.n_fixed = sum(len(rows[number]) for number in uniform) if self.fixed_groups else 0
-        self.what = self._format_permutation(groups is not None, not stuck)
-
-    def _format_permutation(self, grouped: bool, whole_groups_move: bool) -> str:
-        if not grouped:
-            return "labels of samples"
-        kinds = ["within groups"] if self._mixed else []
-        kinds += ["of whole groups"] if whole_groups_move else []
-        return "labels " + " and ".join(kinds)
+        kinds = [*(["within groups"] if self._mixed else []), *([] if stuck else ["of whole groups"])]
+        self.what = "labels of samples" if groups is None else "labels " + " and ".join(kinds)
 
     @property
     def n_arrangements(self) -> float:
@@ -258,26 +233,27 @@ class _Exchange:
         return permuted
 
 
-def _score(
-    model: Any,
-    X: Array,
-    y: Array,
-    metadata: Metadata,
-    cv: Any,
-    repeats: int,
-    seed: int,
-    score: str,
-    deadline: Deadline,
-    seconds: float,
-) -> float:
-    """Return the pooled score of a model's held-out predictions; each search may take so many ``seconds``."""
-    splits = outer_splits(cv, y, metadata.groups, repeats, seed)
+@dataclass(frozen=True)
+class _Scoring:
+    """How a model is scored; each search may take so many ``seconds``."""
 
-    def predicted_on(split: OuterSplit) -> Array:
-        own = deadline.after(seconds) if deadline.limited else None
-        return predict_held_out(model, X, y, metadata, split, deadline=own).predicted
+    model: Any
+    cv: Any
+    repeats: int
+    seed: int
+    score: str
+    deadline: Deadline
+    seconds: float
 
+
+def _score(X: Array, y: Array, metadata: Metadata, how: _Scoring) -> float:
+    """Return the pooled score of a model's held-out predictions."""
+    samples = Labelled(X, y, metadata)
+    splits = outer_splits(how.cv, y, metadata.groups, how.repeats, how.seed)
+    predicted = []
     with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
-        predicted = [predicted_on(split) for split in splits]
+        for split in splits:
+            own = how.deadline.after(how.seconds) if how.deadline.limited else None
+            predicted.append(predict_held_out(how.model, samples, split, deadline=own).predicted)
     tested = np.concatenate([split.test for split in splits])
-    return pooled_score(score, y[tested], np.concatenate(predicted))
+    return pooled_score(how.score, y[tested], np.concatenate(predicted))

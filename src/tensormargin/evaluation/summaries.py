@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
 from ..data import Views, format_axes, is_ragged, missing_samples, names_of, survey
 from ..io import SampleSet, leakage_warnings, listed_shape
@@ -17,15 +18,16 @@ from ..selection import TensorMarginClassifierCV
 from ..transformers import describe_step, flat_steps
 from .comparison import CompareRow, CompareSettings
 from .comparison_summary import differences_to_best, summarise
-from .held_out import SCORES
-from .nested import REFERENCE, NestedEvaluation, ReferenceScores
+from .held_out import SCORES, prediction_rows
+from .intervals import PairedDifference, ScoreInterval
+from .nested import CHOSEN, NestedEvaluation, ReferenceScores
 from .permutation import PermutationTest
+from .references import REFERENCE
 from .without_views import ViewsEvaluation
 
 MOST_CURVES = 6
 """With more classes than these, the probabilities of all of them are not kept, and no ROC curves are drawn."""
 
-_CHOSEN = ("chosen", "reference_chosen", "matched_chosen")
 _ARRAYS = ("test", "right", "predicted")  # attributes of CompareRow that are too long for a report
 
 
@@ -35,6 +37,7 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
     Examples
     --------
     >>> import numpy as np
+    from sklearn.metrics import confusion_matrix
     >>> from tensormargin.evaluation import data_facts
     >>> from tensormargin.io import SampleSet
     >>> samples = SampleSet(np.random.rand(8, 6, 9), np.arange(8) % 2, None, None, None, "noise", "plain", ())
@@ -44,7 +47,7 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
     """
     X, y = samples.data, samples.target
     parts = list(X.values()) if isinstance(X, Views) else X if is_ragged(X) else [X]
-    least, most = _range(parts)
+    least, most = zip(*map(_range, parts), strict=True)
     labels, counts = ([], []) if y is None else (part.tolist() for part in np.unique(y, return_counts=True))
     return {
         "source": samples.source,
@@ -53,8 +56,8 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
         "sample_shape": listed_shape(samples.sample_shape),
         "modes": format_axes(samples.axes),
         "dtype": ", ".join(sorted({str(part.dtype) for part in parts})),
-        "minimum": least,
-        "maximum": most,
+        "minimum": min(least),
+        "maximum": max(most),
         "classes": [{"label": label, "count": count} for label, count in zip(labels, counts, strict=True)],
         "n_groups": None if samples.groups is None else len(np.unique(samples.groups)),
         "confounds": [] if samples.confounds is None else names_of(samples.confounds),
@@ -65,16 +68,11 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
     }
 
 
-def _range(parts: Sequence[Any]) -> tuple[float, float]:
-    """Return the smallest and the largest entry of some arrays; a Dask array is read once for this and `leakage`.
+def _range(part: Any) -> tuple[float, float]:
+    """Return the smallest and the largest entry of an array; a Dask array is read once for this and `leakage`.
 
     NaN, in samples that lack a view, does not count.
     """
-    ranges = [_range_of(part) for part in parts]
-    return min(least for least, _ in ranges), max(most for _, most in ranges)
-
-
-def _range_of(part: Any) -> tuple[float, float]:
     if is_lazy(part):
         found = survey(part)
         return found.minimum, found.maximum
@@ -86,18 +84,11 @@ def _view_facts(samples: SampleSet) -> list[dict[str, Any]]:
     """Return name, source, shape, dtype and range of each view, and how many samples lack it."""
     facts = []
     for name, array in samples.data.items():
-        least, most = _range_of(array)
-        facts.append(
-            {
-                "name": name,
-                "source": (samples.sources or {}).get(name, samples.source),
-                "sample_shape": [int(size) for size in array.shape[1:]],
-                "dtype": str(array.dtype),
-                "minimum": least,
-                "maximum": most,
-                "n_missing": len(missing_samples(array)),
-            }
-        )
+        least, most = _range(array)
+        source = (samples.sources or {}).get(name, samples.source)
+        shape = [int(size) for size in array.shape[1:]]
+        facts.append({"name": name, "source": source, "sample_shape": shape, "dtype": str(array.dtype)})
+        facts[-1] |= {"minimum": least, "maximum": most, "n_missing": len(missing_samples(array))}
     return facts
 
 
@@ -158,30 +149,40 @@ def _preparations(tried: Sequence[Any]) -> list[str]:
     """Return alternative preparations in a few words each, without the steps that all of them begin with."""
     steps = [[describe_step(step, brief=True) for step in flat_steps([("", one)])] for one in tried]
     shared = sum(1 for _ in takewhile(lambda own: len(set(own)) == 1, zip(*steps, strict=False)))
-    said = (", then ".join(own[shared:]) or "samples as they are" for own in steps)
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(", then ".join(own[shared:]) or "samples as they are" for own in steps))
+
+
+def _score_facts(interval: ScoreInterval, difference: PairedDifference) -> dict[str, Any]:
+    """Return a score, its interval and a paired difference."""
+    return {
+        "score": interval.score,
+        "interval": [interval.low, interval.high],
+        "difference": {**asdict(difference), "significant": difference.significant},
+    }
 
 
 def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[str, Any]:
     """Return scores, intervals, the comparison with the reference, folds and held-out predictions."""
-    folds = [
-        {**asdict(fold), **{name: _all_plain(getattr(fold, name)) for name in _CHOSEN}} for fold in evaluation.folds
-    ]
     tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
     labels, counts = np.unique(tested, return_counts=True)
-    ours = evaluation.interval
-    classes = np.unique(evaluation.labels)
-    flat, matched = (
-        None if one is None else _reference_facts(one, evaluation, classes)
-        for one in (evaluation.flat, evaluation.matched)
-    )
+    ours, classes = evaluation.interval, np.unique(evaluation.labels)
     largest = float(counts.max() / counts.sum())
-    return {
+
+    def reference(found: ReferenceScores | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        return _score_facts(found.interval, found.difference) | {
+            "name": REFERENCE,
+            "accuracy": found.accuracy,
+            "balanced_accuracy": found.balanced_accuracy,
+            "confusion": _confusion(tested, found.predicted[evaluation.tested], classes),
+        }
+
+    return _score_facts(ours, evaluation.difference) | {
         "scheme": evaluation.scheme,
         "seed": evaluation.seed,
         "classes": classes.tolist(),
         "score": {"name": SCORES[evaluation.score], "value": ours.score},
-        "interval": [ours.low, ours.high],
         "interval_method": ours.method,
         "unit": ours.unit,
         "n_units": ours.n_units,
@@ -191,88 +192,57 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
         "repeats": len(evaluation.tested),
         "accuracy": evaluation.accuracy,
         "balanced_accuracy": evaluation.balanced_accuracy,
-        "reference": flat,
-        "matched": matched,
-        "difference": {**asdict(evaluation.difference), "significant": evaluation.difference.significant},
+        "reference": reference(evaluation.flat),
+        "matched": reference(evaluation.matched),
         "majority": {
             "label": labels.tolist()[counts.argmax()],
             "accuracy": largest,
             "score": largest if evaluation.score == "accuracy" else 1 / len(labels),
         },
-        "folds": folds,
+        "folds": [
+            {**asdict(fold), **{name: _all_plain(getattr(fold, name)) for name in CHOSEN}} for fold in evaluation.folds
+        ],
         "samples": _sample_rows(evaluation, samples),
-    }
-
-
-def _reference_facts(found: ReferenceScores, evaluation: NestedEvaluation, classes: Array) -> dict[str, Any]:
-    tested = np.broadcast_to(evaluation.labels, evaluation.tested.shape)[evaluation.tested]
-    return {
-        "name": REFERENCE,
-        "score": found.interval.score,
-        "interval": [found.interval.low, found.interval.high],
-        "accuracy": found.accuracy,
-        "balanced_accuracy": found.balanced_accuracy,
-        "confusion": _confusion(tested, found.predicted[evaluation.tested], classes),
-        "difference": {**asdict(found.difference), "significant": found.difference.significant},
     }
 
 
 def _confusion(labels: Array, predicted: Array, classes: Array) -> list[list[int]]:
     """Return the number of predictions by true class (rows) and predicted class."""
-    counts = np.zeros((len(classes), len(classes)), int)
-    np.add.at(counts, (np.searchsorted(classes, labels), np.searchsorted(classes, predicted)), 1)
-    found: list[list[int]] = counts.tolist()
+    found: list[list[int]] = confusion_matrix(labels, predicted, labels=classes).tolist()
     return found
 
 
 def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[str, Any]]:
     """Return one row per held-out prediction; with few classes, more than two, also the probability of each."""
-    labels, names = evaluation.labels.tolist(), samples.names or [str(k) for k in range(len(evaluation.labels))]
-    groups = [None] * len(labels) if evaluation.groups is None else evaluation.groups.tolist()
-    predicted, confidence = evaluation.predicted.tolist(), evaluation.confidence.tolist()
-    several = evaluation.probabilities
+    several, found = evaluation.probabilities, []
     if several is not None and not 2 < several.shape[-1] <= MOST_CURVES:  # two: the probability of the other is known
         several = None
-    return [
-        {
-            "repeat": repeat,
-            "sample": names[row],
-            "group": groups[row],
-            "label": labels[row],
-            "predicted": predicted[repeat][row],
-            "probability": _number(confidence[repeat][row]),
-            **({} if several is None else {"probabilities": np.round(several[repeat, row], 4).tolist()}),
-        }
-        for repeat, row in np.argwhere(evaluation.tested).tolist()
-    ]
+    for repeat, tested in enumerate(evaluation.tested):
+        rows = np.flatnonzero(tested)
+        predicted, confidence = (of[repeat, rows] for of in (evaluation.predicted, evaluation.confidence))
+        lines = prediction_rows(samples, repeat, rows, predicted, confidence)
+        if several is not None:
+            for line, shares in zip(lines, np.round(several[repeat, rows], 4).tolist(), strict=True):
+                line["probabilities"] = shares
+        found += lines
+    return found
 
 
 def permutation_facts(test: PermutationTest, score_name: str) -> dict[str, Any]:
     """Return the result of a permutation test as JSON types."""
     return {
-        "score": test.score,
+        **{name: value for name, value in vars(test).items() if name != "permuted_what"},
         "score_name": score_name,
-        "p_value": test.p_value,
-        "smallest_p": test.smallest_p,
         "n_permutations": len(test.permuted),
-        "n_planned": test.n_planned,
         "exchanged": test.permuted_what,
-        "fixed_groups": test.fixed_groups,
-        "n_fixed": test.n_fixed,
         "permuted": test.permuted.tolist(),
     }
 
 
 def without_views_facts(evaluation: ViewsEvaluation) -> dict[str, Any]:
     """Return the score without each view, and the difference to that with all views, as JSON types."""
-    return {
-        name: {
-            "score": one.interval.score,
-            "interval": [one.interval.low, one.interval.high],
-            "difference": {**asdict(difference), "significant": difference.significant},
-        }
-        for (name, one), difference in zip(evaluation.without.items(), evaluation.differences.values(), strict=True)
-    }
+    differences = evaluation.differences
+    return {name: _score_facts(one.interval, differences[name]) for name, one in evaluation.without.items()}
 
 
 def _number(value: float) -> float | None:

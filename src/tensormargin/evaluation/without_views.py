@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from ..data import content_ranks, facts_table, is_views, views_or_samples
+from ..data import FactsMixin, content_ranks, is_views, views_or_samples
 from ..runtime import Deadline, EqualStages, Progress
-from .intervals import PairedDifference, paired_difference
+from .intervals import PairedDifference
 from .nested import NestedEvaluation, nested_evaluation
 
 
-@dataclass(frozen=True)
-class ViewsEvaluation:
+@dataclass(frozen=True, repr=False)
+class ViewsEvaluation(FactsMixin):
     """The nested evaluation of a model on all views, and on all but each of them.
 
     Attributes
@@ -42,12 +42,6 @@ class ViewsEvaluation:
     whole: NestedEvaluation
     without: Mapping[str, NestedEvaluation]
 
-    def __repr__(self) -> str:
-        return f"ViewsEvaluation({'; '.join(f'{name} {value}' for name, value in self._facts())})"
-
-    def _repr_html_(self) -> str:
-        return facts_table("ViewsEvaluation", self._facts())
-
     def _facts(self) -> list[tuple[str, str]]:
         parts = [(f"without {name}", str(one.interval)) for name, one in self.without.items()]
         return [("all views", str(self.whole.interval)), *parts]
@@ -58,19 +52,10 @@ class ViewsEvaluation:
         return {name: self._difference(one) for name, one in self.without.items()}
 
     def _difference(self, other: NestedEvaluation) -> PairedDifference:
-        whole = self.whole
-        both = whole.tested & other.tested  # a budget may have left time for fewer folds without a view
-        by_split = np.array([a.score - b.score for a, b in zip(whole.folds, other.folds, strict=False)])
-        found = paired_difference(
-            np.where(both, whole.right, np.nan),
-            np.where(both, other.right, np.nan),
-            whole.groups,
-            whole.labels if whole.score == "balanced_accuracy" else None,
-            by_split=by_split if len(whole.tested) > 1 else None,
-            n_train=whole.n_train,
-        )
-        cut = any(fold.cut for fold in (*whole.folds, *other.folds))
-        return found.without_interval() if cut else found
+        both = self.whole.tested & other.tested  # a budget may have left time for fewer folds without a view
+        cut = any(fold.cut for fold in (*self.whole.folds, *other.folds))
+        by_fold = [fold.score for fold in other.folds]
+        return replace(self.whole, tested=both).minus(np.where(both, other.right, np.nan), by_fold, cut)
 
 
 def evaluate_without_views(
