@@ -40,9 +40,7 @@ from tensormargin.paper import (
     write_page,
     write_summaries,
 )
-from tensormargin.paper.findings import findings
 from tensormargin.paper.page import page_text, summary_text
-from tensormargin.paper.paper import reported
 from tensormargin.paper.protocols import load_once, spread
 from tensormargin.paper.rows import CellKey
 from tensormargin.paper.runner import choose_strengths
@@ -57,8 +55,16 @@ from tensormargin.paper.splits import (
     published_split,
     stratified_fold,
 )
-from tensormargin.paper.summary import CellSummary, Difference, corrected, differences, read_csv, summarise_rows
-from tensormargin.paper.tables import TableResults, accuracy_table, difference_table
+from tensormargin.paper.summary import (
+    CellSummary,
+    Difference,
+    corrected,
+    differences,
+    read_csv,
+    reported,
+    summarise_rows,
+)
+from tensormargin.paper.tables import TableResults, accuracy_table, difference_table, findings
 
 DIGITS = Evaluation(
     data="digits",

@@ -10,8 +10,8 @@ import pytest
 from tensormargin import METHODS
 from tensormargin.evaluation import holm
 from tensormargin.paper import PROTOCOLS, read_results, write_page
-from tensormargin.paper.findings import PROPOSED
 from tensormargin.paper.page import summary_text
+from tensormargin.paper.tables import PROPOSED
 
 ROOT = Path(__file__).parents[2]
 

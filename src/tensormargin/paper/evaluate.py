@@ -52,14 +52,11 @@ def run_job(job: EvaluationJob, sent: Bunch | None = None) -> list[Any]:
     """
     with threadpool_limits(1):
         bunch = load_once(job.evaluation.load) if sent is None else sent
-        train, test = job.evaluation.split(bunch, _where(job.cell))
+        cell = job.cell
+        train, test = job.evaluation.split(bunch, Where(cell.size, cell.repeat, cell.fold, cell.seed))
         if job.chosen is None:
             return [row for pair in job.pairs for row in _tune(job, bunch, train, pair)]
         return [_score(job, bunch, train, test, pair, job.chosen) for pair in job.pairs]
-
-
-def _where(cell: CellKey) -> Where:
-    return Where(cell.size, cell.repeat, cell.fold, cell.seed)
 
 
 def _classifier(job: EvaluationJob, strengths: Strengths, **parameters: Any) -> TensorMarginClassifier:
@@ -82,7 +79,7 @@ def _is_tucker(method: str) -> bool:
 
 
 def _samples(job: EvaluationJob, bunch: Bunch, rows: Array) -> Array:
-    """Return the method's samples: float32, divided by ``divisor``, reshaped for Tucker weights if asked for."""
+    """Return the method's samples: float32, divided by ``divisor``, reshaped for Tucker weights if requested."""
     samples = bunch.data[rows].astype(np.float32)
     if job.evaluation.divisor != 1.0:
         samples /= np.float32(job.evaluation.divisor)

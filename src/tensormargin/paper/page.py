@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ..io import BadFileError, all_or_none, replacing
-from .findings import findings, in_short
 from .runner import Run
 from .summary import (
     CellSummary,
@@ -22,7 +21,7 @@ from .summary import (
     summarise_rows,
     write_csv,
 )
-from .tables import TableResults, accuracy_table, difference_table, time_table
+from .tables import TableResults, accuracy_table, difference_table, findings, in_short, time_table
 
 TITLES = {
     "table2": "Table 2: MNIST",
@@ -82,25 +81,14 @@ def read_results(folder: str | Path) -> list[TableResults]:
     Examples
     --------
     >>> import tempfile
-    >>> from tensormargin.datasets import load_digits_tensor
-    >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings, read_results, write_summaries
-    >>> from tensormargin.paper.splits import stratified_fold
-    >>> digits = Evaluation(
-    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
-    ...     tuning_pairs=1, pairs=1, interval_over="splits"
-    ... )
+    >>> from tensormargin.paper import read_results, write_summaries
+    >>> from tensormargin.paper.runner import example_run
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
-    ...     states = list(run.go(n_jobs=1))
-    ...     text = write_summaries(run)
+    ...     text = write_summaries(example_run(f"{folder}/open"))
     ...     [table.name for table in read_results(folder)]
     ['open']
     """
-    found = []
-    for name in TITLES:
-        path = Path(folder) / name
-        if (path / "summary.csv").is_file():
-            found.append(_read_table(path, name))
+    found = [_read_table(Path(folder) / name) for name in TITLES if (Path(folder) / name / "summary.csv").is_file()]
     if not found:
         raise BadFileError(
             f"{folder}: holds no summary.csv of a table (quick ones do not count); run `tensormargin reproduce` first"
@@ -108,9 +96,9 @@ def read_results(folder: str | Path) -> list[TableResults]:
     return found
 
 
-def _read_table(folder: Path, name: str) -> TableResults:
+def _read_table(folder: Path) -> TableResults:
     cells, paired = read_csv(folder / "summary.csv", CellSummary), read_csv(folder / "differences.csv", Difference)
-    return TableResults(name, cells, paired)
+    return TableResults(folder.name, cells, paired)
 
 
 def write_summaries(run: Run) -> str:
@@ -119,17 +107,10 @@ def write_summaries(run: Run) -> str:
     Examples
     --------
     >>> import tempfile
-    >>> from tensormargin.datasets import load_digits_tensor
-    >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings, write_summaries
-    >>> from tensormargin.paper.splits import stratified_fold
-    >>> digits = Evaluation(
-    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
-    ...     tuning_pairs=1, pairs=1, interval_over="splits"
-    ... )
+    >>> from tensormargin.paper import write_summaries
+    >>> from tensormargin.paper.runner import example_run
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
-    ...     states = list(run.go(n_jobs=1))
-    ...     text = write_summaries(run)
+    ...     text = write_summaries(example_run(f"{folder}/open"))
     >>> text.splitlines()[0]
     '# The open counterpart of Table 6'
     """
@@ -159,21 +140,15 @@ def read_summaries(folder: Path) -> dict[str, list[dict[str, Any]]]:
     Examples
     --------
     >>> import tempfile
-    >>> from tensormargin.datasets import load_digits_tensor
-    >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings, read_summaries, write_summaries
-    >>> from tensormargin.paper.splits import stratified_fold
-    >>> digits = Evaluation(
-    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
-    ...     tuning_pairs=1, pairs=1, interval_over="splits"
-    ... )
+    >>> from pathlib import Path
+    >>> from tensormargin.paper import read_summaries, write_summaries
+    >>> from tensormargin.paper.runner import example_run
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
-    ...     states = list(run.go(n_jobs=1))
-    ...     text = write_summaries(run)
-    ...     sorted({cell["method"] for cell in read_summaries(run.folder)["summary"]})
+    ...     text = write_summaries(example_run(f"{folder}/open"))
+    ...     sorted({cell["method"] for cell in read_summaries(Path(folder, "open"))["summary"]})
     ['STM', 'SVM']
     """
-    one = _read_table(folder, folder.name)
+    one = _read_table(folder)
     return {"summary": [asdict(cell) for cell in one.cells], "differences": [asdict(pair) for pair in one.differences]}
 
 
@@ -197,17 +172,10 @@ def write_page(folder: str | Path, path: str | Path) -> None:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from tensormargin.datasets import load_digits_tensor
-    >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings, write_page, write_summaries
-    >>> from tensormargin.paper.splits import stratified_fold
-    >>> digits = Evaluation(
-    ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
-    ...     tuning_pairs=1, pairs=1, interval_over="splits"
-    ... )
+    >>> from tensormargin.paper import write_page, write_summaries
+    >>> from tensormargin.paper.runner import example_run
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = Run([digits], RunSettings("open", methods=("SVM", "STM")), f"{folder}/open")
-    ...     states = list(run.go(n_jobs=1))
-    ...     text = write_summaries(run)
+    ...     text = write_summaries(example_run(f"{folder}/open"))
     ...     write_page(folder, f"{folder}/page.md")
     ...     Path(folder, "page.md").read_text().splitlines()[0]
     '# Results'
@@ -230,8 +198,7 @@ def page_text(
         parts += [f"## {TITLES[one.name]}\n", _PROTOCOLS[one.name] + "\n", accuracy_table(one), _bullets(findings(one))]
         for caption, picture in (pictures or {}).get(one.name, []):
             parts.append(f"![{caption}]({picture})\n")
-        parts += ["Seconds for one fit (median):\n", time_table(one)]
-        parts += [_DIFFERENCES, difference_table(one)]
+        parts += ["Seconds for one fit (median):\n", time_table(one), _DIFFERENCES, difference_table(one)]
     parts.append(_versions(results))
     return "\n".join(parts)
 

@@ -161,35 +161,33 @@ _OPEN_GRID = Grid(mus=(SCALE_MU,), more_mus=(1.0, 10.0), relative=True)  # the e
 _PINES_CLASSES = (2, 3, 5, 6, 8, 10, 11, 12, 14)  # those with more than 400 labelled pixels
 
 
+def _of_images(data: str, load: Callable[[], Bunch], split: SplitRule, **more: Any) -> list[Evaluation]:
+    """Return an evaluation on the paper's images, with Tucker weights of order four."""
+    return [Evaluation(data, load, split, repeats=5, tucker_rank=(4, 4, 4, 4), **more)]
+
+
 def _table2() -> list[Evaluation]:
-    return [
-        Evaluation(
-            data="MNIST",
-            load=datasets.fetch_mnist,
-            split=balanced_subset,
-            sizes=(10_000, 20_000, 30_000, 60_000),
-            repeats=5,
-            once=(60_000,),
-            divisor=255.0,
-            tucker_shape=(7, 4, 7, 4),
-            tucker_rank=(4, 4, 4, 4),
-        )
-    ]
+    sizes, shape = (10_000, 20_000, 30_000, 60_000), (7, 4, 7, 4)
+    more: dict[str, Any] = {"sizes": sizes, "once": (60_000,), "divisor": 255.0, "tucker_shape": shape}
+    return _of_images("MNIST", datasets.fetch_mnist, balanced_subset, **more)
 
 
 def _orl(size: int, tucker_shape: tuple[int, ...]) -> list[Evaluation]:
-    return [
-        Evaluation(
-            data=f"ORL {size}x{size}",
-            load=partial(datasets.fetch_orl, size),
-            split=hold_out_two,
-            sizes=(320,),
-            repeats=5,
-            tucker_shape=tucker_shape,
-            tucker_rank=(4, 4, 4, 4),
-            tuning_pairs=60,
-        )
-    ]
+    more: dict[str, Any] = {"sizes": (320,), "tucker_shape": tucker_shape, "tuning_pairs": 60}
+    return _of_images(f"ORL {size}x{size}", partial(datasets.fetch_orl, size), hold_out_two, **more)
+
+
+def _of_tensors(
+    data: str, load: Callable[[], Bunch], split: SplitRule, sizes: tuple[int, ...], n_modes: int = 3, **more: Any
+) -> Evaluation:
+    """Return an evaluation with the scale-free grid, of one repeat with intervals over splits unless it says more."""
+    common: dict[str, Any] = {
+        "repeats": 1,
+        "interval_over": "splits",
+        "tucker_rank": (4,) * n_modes,
+        "grid": _OPEN_GRID,
+    }
+    return Evaluation(data, load, split, sizes, **(common | more))
 
 
 def _table6(adni: str | Path | None = None, adhd: str | Path | None = None) -> list[Evaluation]:
@@ -198,22 +196,16 @@ def _table6(adni: str | Path | None = None, adhd: str | Path | None = None) -> l
             "table6 needs the ADNI or ADHD-200 arrays of He et al., which may not be redistributed: pass --adni FILE "
             "or --adhd FILE (.mat or .npz), or run the open counterpart, `tensormargin reproduce open`"
         )
-    common: dict[str, Any] = {
-        "tucker_rank": (4, 4, 4),
-        "grid": _OPEN_GRID,
-        "validation": "folds",
-        "interval_over": "splits",
-        "repeats": 1,
-    }
     evaluations = []
+    more: dict[str, Any] = {"validation": "folds"}
     if adni is not None:
         load = partial(datasets.load_adni, Path(adni))
         n = _checked_labels(adni, load_once(load).target, 3)
-        evaluations.append(Evaluation("ADNI", load, one_out, sizes=(n - 1,), folds=n, repeatable=False, **common))
+        evaluations.append(_of_tensors("ADNI", load, one_out, (n - 1,), folds=n, repeatable=False, **more))
     if adhd is not None:
         load = partial(datasets.load_adhd, Path(adhd))
         n = _checked_labels(adhd, load_once(load).target, 5)
-        evaluations.append(Evaluation("ADHD-200", load, stratified_fold, sizes=(n * 4 // 5,), folds=5, **common))
+        evaluations.append(_of_tensors("ADHD-200", load, stratified_fold, (n * 4 // 5,), folds=5, **more))
     return evaluations
 
 
@@ -227,68 +219,16 @@ def _checked_labels(path: str | Path, target: Array, fewest: int) -> int:
 
 
 def _open() -> list[Evaluation]:
+    pines = partial(datasets.load_indian_pines, 5, _PINES_CLASSES)  # sizes are training patches per class
+    in_runs: dict[str, Any] = {"folds": 12, "repeatable": False, "validation": "groups", "tuning_pairs": 7}
+    in_places: dict[str, Any] = {"repeats": 10, "validation": "places", "tuning_pairs": 9, "interval_over": "classes"}
+    volumes = partial(_of_tensors, load=datasets.load_adrenal, divisor=255.0)
     return [
-        Evaluation(
-            data="Haxby slice",
-            load=datasets.load_haxby_slice,
-            split=group_out,
-            sizes=(792,),
-            repeats=1,
-            repeatable=False,
-            folds=12,
-            tucker_rank=(4, 4),
-            grid=_OPEN_GRID,
-            validation="groups",
-            tuning_pairs=7,
-            interval_over="splits",
-        ),
-        Evaluation(
-            data="EEG",
-            load=datasets.load_eeg,
-            split=stratified_fold,
-            sizes=(49,),
-            repeats=10,
-            folds=5,
-            tucker_rank=(4, 4),
-            grid=_OPEN_GRID,
-            validation="folds",
-            interval_over="splits",
-        ),
-        Evaluation(
-            data="Indian Pines",
-            load=partial(datasets.load_indian_pines, 5, _PINES_CLASSES),
-            split=places_apart,
-            sizes=(10, 30),  # training patches per class
-            repeats=10,
-            tucker_rank=(4, 4, 4),
-            grid=_OPEN_GRID,
-            validation="places",
-            tuning_pairs=9,
-        ),
-        Evaluation(
-            data="AdrenalMNIST3D, own split",
-            load=datasets.load_adrenal,
-            split=published_split,
-            sizes=(1286,),
-            repeats=1,
-            repeatable=False,
-            divisor=255.0,
-            tucker_rank=(4, 4, 4),
-            grid=_OPEN_GRID,
-            interval_over="splits",
-        ),
-        Evaluation(
-            data="AdrenalMNIST3D, 5-fold",
-            load=datasets.load_adrenal,
-            split=stratified_fold,
-            sizes=(1267,),
-            repeats=1,
-            folds=5,
-            divisor=255.0,
-            tucker_rank=(4, 4, 4),
-            grid=_OPEN_GRID,
-            interval_over="splits",
-        ),
+        _of_tensors("Haxby slice", datasets.load_haxby_slice, group_out, (792,), 2, **in_runs),
+        _of_tensors("EEG", datasets.load_eeg, stratified_fold, (49,), 2, repeats=10, folds=5, validation="folds"),
+        _of_tensors("Indian Pines", pines, places_apart, (10, 30), **in_places),
+        volumes("AdrenalMNIST3D, own split", split=published_split, sizes=(1286,), repeatable=False),
+        volumes("AdrenalMNIST3D, 5-fold", split=stratified_fold, sizes=(1267,), folds=5),
     ]
 
 

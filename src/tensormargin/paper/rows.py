@@ -182,9 +182,8 @@ class RowStore(Generic[RowType]):
         try:
             table = parquet.read_table(path, partitioning=None).cast(self._schema())
         except (pyarrow.ArrowException, ValueError, OSError) as error:
-            raise BadFileError(
-                f"{path}: not a file of results ({error}); remove it to have its rows made again"
-            ) from error
+            message = f"{path}: not a file of results ({error}); remove it to have its rows made again"
+            raise BadFileError(message) from error
         return [self._kind(**values) for values in table.to_pylist()]
 
     def _schema(self) -> Any:

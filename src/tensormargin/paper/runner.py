@@ -17,8 +17,9 @@ from ..estimators import METHODS, check_methods
 from ..io import BadFileError, digest, replacing
 from ..runtime import goes_to_cluster, worker_options
 from .evaluate import EvaluationJob, Strengths, has_margin_terms, run_job
-from .protocols import Evaluation, Pair, load_once
+from .protocols import Evaluation, Grid, Pair, load_once
 from .rows import CellKey, Row, RowStore, TuningRow
+from .splits import stratified_fold
 
 # Rough fit time relative to a flat SVM on Table 2: used to estimate the time left and to start the longest jobs first.
 _COST = {"SVM": 1.0, "LMDM": 1.0, "STM": 1.2, "STuM": 6.0, "SPMD-LRT": 0.4, "HSPMD-LRT": 0.8, "TuSPMD-LRT": 2.0}
@@ -175,12 +176,11 @@ class Run:
 
     def _tuning_jobs(self, repeat: int, tuned: Iterable[TuningRow]) -> list[EvaluationJob]:
         done = {(row.cell, row.pair) for row in tuned}
-        jobs = []
-        for evaluation, cell in self._cells_of(repeat):
-            jobs += [
-                EvaluationJob(evaluation, cell, part) for part in _parts(cell, self._tuning_pairs(evaluation), done)
-            ]
-        return sorted(jobs, key=lambda job: -cost(job.cell, len(job.pairs)))
+        return _longest_first(
+            EvaluationJob(evaluation, cell, part)
+            for evaluation, cell in self._cells_of(repeat)
+            for part in _parts(cell, self._tuning_pairs(evaluation), done)
+        )
 
     def _fitting_jobs(self, repeat: int, tuned: Iterable[TuningRow], done: set[tuple[Any, ...]]) -> list[EvaluationJob]:
         by_cell = defaultdict(list)
@@ -195,13 +195,17 @@ class Run:
                 tried = by_cell[cell] + (by_cell[replace(cell, tuned="lam")] if cell.tuned == "lam+mu" else [])
                 chosen = choose_strengths([row for row in tried if row.pair in allowed])
                 jobs += [EvaluationJob(evaluation, cell, part, chosen) for part in parts]
-        return sorted(jobs, key=lambda job: -cost(job.cell, len(job.pairs)))
+        return _longest_first(jobs)
 
     def _cells_of(self, repeat: int) -> Iterator[tuple[Evaluation, CellKey]]:
         return (pair for pair in self._cells() if pair[1].repeat == repeat)
 
     def _tuning_pairs(self, evaluation: Evaluation) -> list[Pair]:
         return evaluation.tuning(self._pairs[evaluation.data])
+
+
+def _longest_first(jobs: Iterable[EvaluationJob]) -> list[EvaluationJob]:
+    return sorted(jobs, key=lambda job: -cost(job.cell, len(job.pairs)))
 
 
 def _with_data(jobs: Iterable[EvaluationJob]) -> list[Any]:
@@ -275,20 +279,15 @@ def _describe(cell: CellKey) -> str:
 
 def _selected(evaluations: Sequence[Evaluation], settings: RunSettings) -> list[Evaluation]:
     """Return the evaluations restricted to the sizes and repeats of the settings."""
-    chosen = []
-    for evaluation in evaluations:
-        sizes = evaluation.sizes
-        if settings.sizes is not None:
-            sizes = tuple(size for size in evaluation.sizes if size in settings.sizes)
-        repeats = evaluation.repeats
-        if settings.repeats is not None and evaluation.repeatable:
-            repeats = settings.repeats
-        if sizes:
-            chosen.append(replace(evaluation, sizes=sizes, repeats=repeats))
     known = sorted({size for evaluation in evaluations for size in evaluation.sizes})
     unknown = sorted(set(settings.sizes or ()) - set(known))
     if unknown:
         raise ValueError(f"unknown size {', '.join(map(str, unknown))}; the sizes are {known}")
+    chosen = []
+    for one in evaluations:
+        sizes = tuple(size for size in one.sizes if settings.sizes is None or size in settings.sizes)
+        repeats = one.repeats if settings.repeats is None or not one.repeatable else settings.repeats
+        chosen += [replace(one, sizes=sizes, repeats=repeats)] if sizes else []
     return chosen
 
 
@@ -315,13 +314,23 @@ def _check_same_run(path: Path, evaluations: Sequence[Evaluation], settings: Run
 
 def _fingerprint(evaluation: Evaluation) -> dict[str, Any]:
     """Return what determines an evaluation's rows besides the key: the samples and the tuning settings."""
-    bunch = load_once(evaluation.load)
+    bunch, grid = load_once(evaluation.load), evaluation.grid
     return {
         "samples": digest({"data": bunch.data, "target": bunch.target}),
-        "lams": list(evaluation.grid.lams),
-        "mus": list(evaluation.grid.mus),
-        "more_mus": list(evaluation.grid.more_mus),
-        "relative": evaluation.grid.relative,
+        **{name: list(getattr(grid, name)) for name in ("lams", "mus", "more_mus")},
+        "relative": grid.relative,
         "validation": evaluation.validation,
         "tuning_pairs": evaluation.tuning_pairs,
     }
+
+
+def example_run(folder: str | Path) -> Run:
+    """Return a small run on the digits, whose rows have been made, for examples."""
+    from ..datasets import load_digits_tensor
+
+    grid = Grid((10.0,), relative=True)
+    more: dict[str, Any] = {"folds": 2, "grid": grid, "tuning_pairs": 1, "pairs": 1, "interval_over": "splits"}
+    digits = Evaluation("digits", load_digits_tensor, stratified_fold, (1437,), 1, **more)
+    run = Run([digits], RunSettings("open", methods=("SVM", "STM")), folder)
+    list(run.go(n_jobs=1))
+    return run

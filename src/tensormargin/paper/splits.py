@@ -41,14 +41,8 @@ def inner_splits(
 ) -> list[tuple[Array, Array]]:
     """Return the (training, validation) rows of the inner splits, used to choose lambda on a training set.
 
-    Parameters
-    ----------
-    validation : str
-        "holdout": a fifth of the rows, or a quarter if a class has fewer than 20. "folds": five stratified folds.
-        "groups": three folds that keep groups together. "places": see `places_inside`.
-    target : array
-    groups, positions : array, optional
-    seed : int
+    "holdout" takes a fifth of the rows, or a quarter if a class has fewer than 20; "folds" makes five stratified folds,
+    "groups" three folds that keep groups together; "places" is `places_inside`.
     """
     rows = np.zeros(len(target))
     smallest = int(np.unique(target, return_counts=True)[1].min())

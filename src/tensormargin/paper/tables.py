@@ -1,4 +1,4 @@
-"""The result tables as Markdown."""
+"""The result tables as Markdown, and their findings as sentences."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 
 from ..estimators import METHODS
+from ..evaluation import CONFIDENCE
 from ..runtime import counted
 from .summary import CellSummary, Difference
 
@@ -14,6 +15,9 @@ MARGIN_TERMS = (("LMDM", "SVM"), ("SPMD-LRT", "STM"), ("TuSPMD-LRT", "STuM"))
 """Pairs of methods that differ only in the margin terms."""
 LOW_RANK = (("STM", "SVM"), ("STuM", "SVM"), ("SPMD-LRT", "LMDM"), ("HSPMD-LRT", "LMDM"), ("TuSPMD-LRT", "LMDM"))
 """Pairs of methods that differ only in the form of the weight."""
+BASELINES = ("SVM", "LMDM", "STM", "STuM")
+PROPOSED = ("SPMD-LRT", "HSPMD-LRT", "TuSPMD-LRT")
+_NEARLY_ALWAYS = 99.0  # percent
 
 
 @dataclass(frozen=True)
@@ -31,17 +35,14 @@ class TableResults:
 
     def cell(self, column: tuple[str, int], method: str, tuned: str = "lam") -> CellSummary | None:
         """Return one cell, None if it was not measured."""
-        for cell in self.cells:
-            if (cell.data, cell.size, cell.method, cell.tuned) == (*column, method, tuned):
-                return cell
-        return None
+        wanted = (*column, method, tuned)
+        return next((one for one in self.cells if (one.data, one.size, one.method, one.tuned) == wanted), None)
 
     def difference(self, column: tuple[str, int], first: str, second: str, tuned: str = "lam") -> Difference | None:
         """Return one difference, None if it was not measured."""
-        for one in self.differences:
-            if (one.data, one.size, one.first, one.second, one.tuned) == (*column, first, second, tuned):
-                return one
-        return None
+        wanted = (*column, first, second, tuned)
+        found = (d for d in self.differences if (d.data, d.size, d.first, d.second, d.tuned) == wanted)
+        return next(found, None)
 
     def has_paper(self, data: str) -> bool:
         """Return whether the paper reports a figure for any cell of a data set."""
@@ -78,11 +79,9 @@ def accuracy_table(one: TableResults) -> str:
     best = {column: max(c.accuracy for c in one.cells if (c.data, c.size) == column) for column in one.columns}
     lines = []
     for method, tuned in _variants(one):
-        line = [variant_name(method, tuned)]
-        for column in one.columns:
-            cell = one.cell(column, method, tuned)
-            line.append("" if cell is None else _accuracy(cell, best[column], one.has_paper(column[0])))
-        lines.append(line)
+        cells = [(column, one.cell(column, method, tuned)) for column in one.columns]
+        texts = ["" if cell is None else _accuracy(cell, best[at], one.has_paper(at[0])) for at, cell in cells]
+        lines.append([variant_name(method, tuned), *texts])
     heading = "accuracy % (paper)" if any(one.has_paper(data) for data, _ in one.columns) else "accuracy %"
     return markdown([heading, *_headings(one)], lines) + "\n" + _counts(one)
 
@@ -137,3 +136,104 @@ def _interval(one: Difference) -> str:
     text = f"{one.difference:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
     text = f"**{text}**" if one.excludes_zero else text
     return f"{text}*" if one.verdict in ("better", "worse") else text
+
+
+def findings(one: TableResults) -> list[str]:
+    """Return the findings of one table as sentences."""
+    remarks = (_all_differences(one), _ceiling(one.cells), _edges(one.cells), _unconverged(one.cells))
+    return [*in_short([one]), *filter(None, remarks)]
+
+
+def in_short(results: Sequence[TableResults]) -> list[str]:
+    """Return the answers to the paper's questions over all these tables, as sentences."""
+    cells = [cell for one in results for cell in one.cells]
+    sentences = (
+        _against_paper(cells, PROPOSED, "The proposed methods"),
+        _against_paper(cells, BASELINES, "The baselines"),
+        _question(results, MARGIN_TERMS, "lam", "The margin terms (mu1 = mu2 = 1)"),
+        _question(results, MARGIN_TERMS, "lam+mu", "The margin terms with a chosen mu"),
+        _question(results, LOW_RANK, "lam", "The low-rank weight in place of the flat one"),
+    )
+    return list(filter(None, sentences))
+
+
+def _against_paper(cells: Sequence[CellSummary], methods: Sequence[str], who: str) -> str:
+    """Return a sentence that compares a group of methods with the paper's figures."""
+    own = [cell for cell in cells if cell.method in methods and cell.tuned == "lam" and not isnan(cell.paper)]
+    if not own:
+        return ""
+    present = ", ".join(name for name in methods if any(cell.method == name for cell in own))
+    below = [cell for cell in own if round(cell.accuracy, 2) < cell.paper]
+    gains = [cell.accuracy - cell.paper for cell in own]
+    text = (
+        f"{who} ({present}) are at or above the paper's figure in {len(own) - len(below)} of the {len(own)} "
+        f"cells that it fills, by {min(gains):+.2f} to {max(gains):+.2f} points"
+    )
+    if below:
+        text += "; below it: " + ", ".join(f"{c.method} on {c.data} {c.size}" for c in below)
+    return text + "."
+
+
+def _question(results: Sequence[TableResults], pairs: Sequence[tuple[str, str]], tuned: str, what: str) -> str:
+    """Return how often the first method of each pair is better or worse, before and after Holm's correction."""
+    found = [
+        difference
+        for one in results
+        for column in one.columns
+        for first, second in pairs
+        if (difference := one.difference(column, first, second, tuned)) is not None
+    ]
+    if not found:
+        return ""
+    alone = [difference.difference > 0 for difference in found if difference.excludes_zero]
+    after = [difference.verdict for difference in found]
+    values = [difference.difference for difference in found]
+    text = (
+        f"{what}: of {len(found)} comparisons better in {sum(alone)} and worse in {len(alone) - sum(alone)} by the "
+        f"interval alone, in {after.count('better')} and {after.count('worse')} after Holm's correction"
+    )
+    if "no interval" in after:
+        text += f", no interval (a single split) in {after.count('no interval')}"
+    return f"{text}; {min(values):+.2f} to {max(values):+.2f} points."
+
+
+def _all_differences(one: TableResults) -> str:
+    """Return how many differences are significant, before and after Holm's correction, as a sentence."""
+    tested = [difference for difference in one.differences if not isnan(difference.p_value)]
+    if not tested:
+        return ""
+    alone = sum(difference.excludes_zero for difference in tested)
+    after = sum(difference.verdict in ("better", "worse") for difference in tested)
+    return (
+        f"Of the {len(tested)} differences between two methods (every two, mu chosen or not, every column), {alone} "
+        f"have an interval that does not hold 0, where about {len(tested) * (1 - CONFIDENCE):.0f} would if no two "
+        f"methods differed; after Holm's correction for their number {after} are left."
+    )
+
+
+def _ceiling(cells: Sequence[CellSummary]) -> str:
+    """Return a remark if every method is nearly always right, otherwise an empty string."""
+    lowest = min(cell.accuracy for cell in cells)
+    if lowest < _NEARLY_ALWAYS:
+        return ""
+    return f"Every method is right in at least {lowest:.2f} % of the cases: this metric hardly tells them apart."
+
+
+def _edges(cells: Sequence[CellSummary]) -> str:
+    """Return a remark on the cells whose lambda is mostly at an end of its grid, otherwise an empty string."""
+    low = [cell for cell in cells if cell.at_low > 0.5]
+    high = [f"{variant_name(c.method, c.tuned)} on {c.data} {c.size}" for c in cells if c.at_high > 0.5]
+    parts = []
+    if low:
+        parts.append(f"the smallest value in {len(low)} of {len(cells)} cells (of equally good ones it is taken)")
+    if high:
+        parts.append("the largest for " + ", ".join(high))
+    return "lambda was mostly chosen at an end of the grid: " + "; ".join(parts) + "." if parts else ""
+
+
+def _unconverged(cells: Sequence[CellSummary]) -> str:
+    stopped, fits = sum(cell.unconverged for cell in cells), sum(cell.n_fits for cell in cells)
+    if not stopped:
+        return ""
+    gap = max(cell.largest_gap for cell in cells)
+    return f"{stopped} of {fits:,} fits stopped before they converged; their largest relative duality gap is {gap:.1g}."
