@@ -11,7 +11,7 @@ from conftest import run
 
 from tensormargin import Checkpoint, TensorMarginClassifierCV, nested_evaluation, permutation_test
 from tensormargin.datasets import make_low_rank_classes
-from tensormargin.evaluation import FitPlan, choice, fit_and_evaluate
+from tensormargin.evaluation import FitPlan, contenders, fit_and_evaluate
 from tensormargin.evaluation.summaries import evaluation_facts
 from tensormargin.io import SampleSet
 from tensormargin.report import evaluation_lines
@@ -52,7 +52,7 @@ def data():
 def clock(monkeypatch):
     """Every fit of the search takes one second, and every one of the reference two."""
     clock = Clock()
-    fit, last = PreparedSplit.fit, choice._SharedFits.of
+    fit, last = PreparedSplit.fit, contenders._SharedFits.of
     monkeypatch.setattr(SlowScaler, "clock", clock)
 
     def slow(function, seconds):
@@ -63,7 +63,7 @@ def clock(monkeypatch):
         return called
 
     monkeypatch.setattr(PreparedSplit, "fit", slow(fit, 1.0))
-    monkeypatch.setattr(choice._SharedFits, "of", slow(last, 2.0))
+    monkeypatch.setattr(contenders._SharedFits, "of", slow(last, 2.0))
     return clock
 
 
