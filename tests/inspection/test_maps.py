@@ -36,7 +36,7 @@ from tensormargin import (
 from tensormargin.inspection import ModelChain
 from tensormargin.io import BadFileError
 from tensormargin.plots import plot_channels, plot_map, plot_topography, plot_volume, plot_weight
-from tensormargin.report.volumes import three_digits
+from tensormargin.report.viewer import three_digits
 
 SHAPE = (6, 5, 4)
 PLACES = {"face": (1, 1, 1), "house": (4, 3, 2), "shoe": (2, 3, 1)}

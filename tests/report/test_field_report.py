@@ -14,12 +14,12 @@ from matplotlib import pyplot as plt
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.data import Axis, Orientation, millimetres
+from tensormargin.inspection import ModelChain
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.report import Display, model_page, read_anatomy, render, write_page
 from tensormargin.report.field_figures import channel_mode, field_section, figures_for, peak_places
-from tensormargin.report.maps import map_content
-from tensormargin.report.model_maps import ModelMaps
 from tensormargin.report.pictures import Picture
+from tensormargin.report.viewer import ModelMaps, map_content
 
 mpl.use("Agg")
 
@@ -173,24 +173,24 @@ def test_volumes_have_a_place_and_clusters(brain):
 
 
 def test_what_is_no_volume_in_space_is_shown_as_it_was(brain):
-    model, volume = load_model(brain[1] / "model.skops").model, {"weight": np.ones((1, *SHAPE))}
+    chain, volume = ModelChain.of(load_model(brain[1] / "model.skops").model), {"weight": np.ones((1, *SHAPE))}
     for affine in (None, np.zeros((4, 4)), {"a": AFFINE}):
-        content = map_content(model, volume, np.ones(SHAPE), affine=affine, display=Display(radiological=True))
+        content = map_content(chain, volume, np.ones(SHAPE), affine=affine, display=Display(radiological=True))
         assert content["space"] is None
         assert content["clusters"] == []
         assert not content["overlay"]
     shown = Display(read_anatomy(*anatomy(brain)))
-    matrix = map_content(model, {"weight": np.ones((1, 3, 4))}, None, affine=AFFINE, display=shown)
+    matrix = map_content(chain, {"weight": np.ones((1, 3, 4))}, None, affine=AFFINE, display=shown)
     assert (matrix["space"], matrix["background"]) == (None, None)
 
 
 def test_the_viewer_gets_names_and_coordinates(brain):
-    model = load_model(brain[1] / "model.skops").model
+    chain = ModelChain.of(load_model(brain[1] / "model.skops").model)
     axes = (Axis("channel", "", ["Fz", "Cz"]), Axis("time", "ms", [0, 4, 8]))
-    content = map_content(model, {"weight": np.ones((1, 2, 3))}, None, axes)
+    content = map_content(chain, {"weight": np.ones((1, 2, 3))}, None, axes)
     assert content["modes"][1] == {"name": "time", "values": ["0 ms", "4 ms", "8 ms"]}
     assert not content["counted"]
-    assert map_content(model, {"weight": np.ones((1, 2, 3))}, None)["counted"]
+    assert map_content(chain, {"weight": np.ones((1, 2, 3))}, None)["counted"]
 
 
 def test_backgrounds_that_do_not_fit_are_refused(tmp_path):

@@ -38,7 +38,7 @@ from tensormargin.report.evaluation_sections import (
     curves_section,
     evaluation_lead,
 )
-from tensormargin.report.verdicts import comparison_limits, limits, model_sentence
+from tensormargin.report.sentences import comparison_limits, model_limits, model_sentence
 from tensormargin.runtime import percent, points, short_number
 from tensormargin.selection import kinds
 
@@ -315,24 +315,25 @@ def test_only_what_applies_is_said_not_to_be_shown(reports):
     model = reports("eeg")[1]
     about = {"evaluation": EVALUATION, "data": {"n_groups": 4}, "search": {"n_models": 7}}
 
-    def said(changed=None, with_maps=False, **more):
-        return " ".join(limits(model, {**about, **more, "evaluation": {**EVALUATION, **(changed or {})}}, with_maps))
+    def text(changed=None, with_maps=False, **more):
+        evaluation = {**EVALUATION, **(changed or {})}
+        return " ".join(model_limits(model, {**about, **more, "evaluation": evaluation}, with_maps))
 
-    assert "about 20 of 100 such predictions are wrong" in said()
-    assert "anything from -10.0 to +20.0 points" in said()
-    assert "of 7 models" in said()
-    assert "--groups" not in said()
-    assert "--groups" in said(data={"n_groups": None})
-    assert "copies" in said(data={"n_groups": 4, "warnings": ["3 copies"]})
-    assert "weights also cancel noise" not in said()
-    assert "weights also cancel noise" in said(with_maps=True)
-    assert "rare classes" not in said()
-    assert "90.0 % of the samples are a" in said({"majority": {"label": "a", "score": 0.9, "accuracy": 0.9}})
-    assert "useful" not in said({"interval": [0.4, 0.9]})
-    assert "p-value" not in said()
-    assert "nothing to find" in said(chance=CHANCE)
-    assert "no large effect" in said(chance={**CHANCE, "p_value": 0.01})
-    assert "was not measured" in " ".join(limits(model, {}, False))
+    assert "about 20 of 100 such predictions are wrong" in text()
+    assert "anything from -10.0 to +20.0 points" in text()
+    assert "of 7 models" in text()
+    assert "--groups" not in text()
+    assert "--groups" in text(data={"n_groups": None})
+    assert "copies" in text(data={"n_groups": 4, "warnings": ["3 copies"]})
+    assert "weights also cancel noise" not in text()
+    assert "weights also cancel noise" in text(with_maps=True)
+    assert "rare classes" not in text()
+    assert "90.0 % of the samples are a" in text({"majority": {"label": "a", "score": 0.9, "accuracy": 0.9}})
+    assert "useful" not in text({"interval": [0.4, 0.9]})
+    assert "p-value" not in text()
+    assert "nothing to find" in text(chance=CHANCE)
+    assert "no large effect" in text(chance={**CHANCE, "p_value": 0.01})
+    assert "was not measured" in " ".join(model_limits(model, {}, False))
 
 
 def test_models_of_the_first_version_still_have_a_page(tmp_path):

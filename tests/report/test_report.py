@@ -16,7 +16,7 @@ from tensormargin.evaluation import CompareSettings, FitPlan, compare, compariso
 from tensormargin.io import SampleSet, load_model, read_facts, save_model
 from tensormargin.report import comparison_page, evaluation_lines, format_differences, model_page, render, write_page
 from tensormargin.report.sentences import fold_note
-from tensormargin.report.volumes import packed_background, packed_map
+from tensormargin.report.viewer import packed_background, packed_map
 
 EVIL = "<script>alert(1)</script>"
 EVIL_NAME = '"><img src=x onerror=alert(2)>/{{ 7 * 7 }}.npy'

@@ -10,28 +10,16 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .brains import Display as Display, read_anatomy as read_anatomy
-    from .comparison_report import comparison_page as comparison_page, format_differences as format_differences
-    from .comparison_report import read_comparison as read_comparison
+    from .comparison_report import comparison_page as comparison_page, read_comparison as read_comparison
     from .model_report import model_page as model_page
     from .page import Lead as Lead, Page as Page, render as render, write_page as write_page
     from .sentences import describe_chosen as describe_chosen, describe_model as describe_model
-    from .sentences import evaluation_lines as evaluation_lines, statements as statements
+    from .sentences import evaluation_lines as evaluation_lines, format_differences as format_differences
+    from .sentences import statements as statements
+    from .viewer import Display as Display, read_anatomy as read_anatomy
 
 __all__ = [
-    "Display",
-    "Lead",
-    "Page",
-    "comparison_page",
-    "describe_chosen",
-    "describe_model",
-    "evaluation_lines",
-    "format_differences",
-    "model_page",
-    "read_anatomy",
-    "read_comparison",
-    "render",
-    "statements",
-    "write_page",
+    "Display", "Lead", "Page", "comparison_page", "describe_chosen", "describe_model", "evaluation_lines",
+    "format_differences", "model_page", "read_anatomy", "read_comparison", "render", "statements", "write_page",
 ]  # fmt: skip
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,19 @@ from ..estimators import KERNEL_METHODS
 from ..evaluation import GAMMA_FACTORS, Winner
 from ..io import TEXT_BYTES, BadFileError, SampleSet, check_sha256
 from ..runtime import percent, points
-from .brains import Display
-from .evaluation_sections import confusion_section, interval_in_words, predictions_section
+from .evaluation_sections import confusion_section, predictions_section
 from .model_report import chosen_section, data_section, fitted_sections
 from .page import Lead, Page, Section, cell, table
-from .pictures import Picture, pictures_of_intervals
-from .sentences import describe_software
-from .verdicts import comparison_limits
+from .pictures import interval_picture
+from .sentences import (
+    comparison_limits,
+    describe_software,
+    format_best,
+    format_differences,
+    format_ends,
+    format_interval,
+)
+from .viewer import Display, ModelMaps
 
 _PARTS: Mapping[str, type] = {
     "created": str,
@@ -66,6 +72,10 @@ def comparison_page(
     data, settings = content["data"], content["settings"]
     about = [] if winner is None else _winner_sections(content, winner, samples, display)
     with_maps = any(section.content.get("maps") for section in about)
+    shown = [
+        (name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+        for name, value in settings.items()
+    ]
     sections = [
         Section("Comparison", "comparison.html", _table(content)),
         Section("What this does not show", "list.html", {"lines": comparison_limits(content, with_maps)}),
@@ -74,7 +84,7 @@ def comparison_page(
         Section(
             "Methods",
             "methods.html",
-            {"statements": _statements(content), "settings": _settings(content)},
+            {"statements": _statements(content), "settings": shown},
             folded=True,
             gist="text for a paper, settings and versions",
         ),
@@ -98,16 +108,15 @@ def _winner_sections(
         "name": winner.method,
         "samples": winner.predictions,
         "repeats": content["settings"]["repeats"],
-        "note": "The test sets of all splits are counted together; a sample may be in several of them.",
+        "note": " The test sets of all splits are counted together; a sample may be in several of them.",
     }
     classes = [row["label"] for row in content["data"]["classes"]]
-    sections = [
+    return [
         chosen_section(winner.model, {}, f"Winner: {winner.method}", reasons),
-        *fitted_sections(winner.model, {}, samples, None if samples is None else samples.axes, display),
+        *fitted_sections(ModelMaps(winner.model, samples), {}, None if samples is None else samples.axes, display),
         confusion_section(predicted, classes),
         predictions_section(predicted),
     ]
-    return [section for section in sections if section is not None]
 
 
 def _lead(content: Mapping[str, Any]) -> Lead:
@@ -115,31 +124,15 @@ def _lead(content: Mapping[str, Any]) -> Lead:
     summaries, data = content["summary"], content["data"]
     best = max(summaries, key=lambda one: one["accuracy"])
     units = f"{data['n_groups']} groups" if data["n_groups"] else f"{data['n_samples']} samples"
-    pictures = _pictures(summaries)
+    rows = [(one["method"], one["accuracy"], one["accuracy_low"], one["accuracy_high"]) for one in summaries]
+    caption = "Accuracy with 95 % intervals. Methods differ by the paired difference, not by overlap."
     return Lead(
-        f"Of {len(summaries) - 1} methods, {_best_in_words(summaries, best)} on held-out samples. "
+        f"Of {len(summaries) - 1} methods, {format_best(summaries, best)} on held-out samples. "
         + " ".join(format_differences(content["differences"])),
         f"{percent(best['accuracy'])} %",
         f"accuracy of {best['method']} on held-out samples",
-        interval_in_words([best["accuracy_low"], best["accuracy_high"]], units),
-        pictures[0] if pictures else None,
-    )
-
-
-def _best_in_words(summaries: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> str:
-    """Return which method has the best accuracy, or that several are tied."""
-    tied = [one["method"] for one in summaries if one["accuracy"] == best["accuracy"] and one is not best]
-    if not tied:
-        return f"{best['method']} has the best accuracy"
-    return f"{best['method']} is tied with {', '.join(tied)} at the highest accuracy"
-
-
-def _pictures(summaries: Sequence[Mapping[str, Any]]) -> list[Picture]:
-    drawn = [
-        (one["method"], *(one[name] for name in ("accuracy", "accuracy_low", "accuracy_high"))) for one in summaries
-    ]
-    return pictures_of_intervals(
-        drawn, "Accuracy with 95 % intervals. Methods differ by the paired difference, not by overlap."
+        format_interval([best["accuracy_low"], best["accuracy_high"]], units),
+        interval_picture(rows, caption),
     )
 
 
@@ -177,18 +170,13 @@ def read_comparison(path: str | Path, sha256: str | None = None) -> dict[str, An
     missing = [name for name in _PARTS if not isinstance(content, dict) or name not in content]
     if missing:
         raise BadFileError(f"{path}: has no {', '.join(missing)}; give what `tensormargin compare --json` printed")
-    _check_content(path, content)
-    return content
-
-
-def _check_content(path: Path, content: Mapping[str, Any]) -> None:
-    """Raise `BadFileError` if a part is not of the type that `compare` writes, or a number is not finite."""
     for name, kind in _PARTS.items():
         if not isinstance(content[name], kind):
             raise BadFileError(f"{path}: {name} must be {kind.__name__}, is {type(content[name]).__name__}")
     if not content["summary"]:
         raise BadFileError(f"{path}: summary must have a method or more, is empty")
     _check_finite(path, content)
+    return content
 
 
 def _check_finite(path: Path, part: Any) -> None:
@@ -205,6 +193,8 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     best = max(one["accuracy"] for one in summaries)
     differences = {one["method"]: one for one in content["differences"]}
     scores = [(one["accuracy"] == best, _score_cells(one, differences.get(one["method"]))) for one in summaries]
+    n_groups = content["data"]["n_groups"]
+    tested, paired = (f"{n_groups} groups", "group") if n_groups else ("samples", "split")
     details = [(one["accuracy"] == best, _detail_cells(one)) for one in summaries]
     return {
         "text": f"Mean over {content['settings']['repeats']} test sets. The parameter of each method was chosen on "
@@ -214,75 +204,35 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
             table(("method", "sd of accuracy", "fit s", "parameters", "margin mean", "variance"), details),
         ],
         "pictures": [],
-        "remarks": _remarks(content["data"]["n_groups"]),
+        "remarks": [
+            "Intervals are for the accuracy to be expected on new samples like these from models fitted to training "
+            f"sets of this size. They are the wider of two: over the tested {tested} (Wilson's; groups: with Student's "
+            "t) and over the splits (Student's), both corrected for overlapping training sets (Nadeau and Bengio "
+            f"2003). Differences are paired by {paired}; p-values are corrected for all pairs of methods (Holm), since "
+            "any of them could have been the best.",
+            "Margins are of the test set; parameters and margins are per binary problem.",
+        ],
     }
-
-
-def _remarks(n_groups: int | None) -> list[str]:
-    tested, paired = ("samples", "split") if not n_groups else (f"{n_groups} groups", "group")
-    return [
-        "Intervals are for the accuracy to be expected on new samples like these from models fitted to training sets "
-        f"of this size. They are the wider of two: over the tested {tested} (Wilson's; groups: with Student's t) and "
-        "over the splits (Student's), both corrected for overlapping training sets (Nadeau and Bengio 2003). "
-        f"Differences are paired by {paired}; p-values are corrected for all pairs of methods (Holm), since any of "
-        "them could have been the best.",
-        "Margins are of the test set; parameters and margins are per binary problem.",
-    ]
-
-
-def format_differences(differences: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return sentences on which methods are significantly below the best one.
-
-    Examples
-    --------
-    >>> from tensormargin.report import format_differences
-    >>> difference = {"method": "SVM", "best": "STM", "difference": -0.05, "low": -0.1, "high": 0.0, "p_value": 0.2}
-    >>> format_differences([{**difference, "significant": False}])
-    ['Not significantly different from STM: SVM.']
-    """
-    if not differences:
-        return []
-    best = differences[0]["best"]
-    if all(one["low"] is None for one in differences):
-        return ["There are too few groups to tell whether methods differ."]
-    worse = [one["method"] for one in differences if one["significant"]]
-    others = [one["method"] for one in differences if not one["significant"]]
-    lines = [f"Significantly below {best}: {', '.join(worse)}."] if worse else []
-    if others:
-        lines.append(f"Not significantly different from {best}: {', '.join(others)}.")
-    return lines
 
 
 def _score_cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     low, high = one["accuracy_low"], one["accuracy_high"]
+    cells = [cell(one["method"]), _number(one["accuracy"], 100, 2), cell(format_ends((low, high)), low or 0)]
+    if difference is None:  # the best method itself
+        return cells + [cell("")] * 3
+    low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
     return [
-        cell(one["method"]),
-        _number(one["accuracy"], 100, 2),
-        cell("-" if low is None else f"{percent(low)} to {percent(high)}", low or 0),
-        *_difference_cells(difference),
+        *cells,
+        cell(points(difference["difference"]), difference["difference"]),
+        cell(format_ends((low, high), points), low or 0),
+        cell("-", "") if p_value is None else cell(f"{p_value:.2g}", p_value),
     ]
 
 
 def _detail_cells(one: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        cell(one["method"]),
-        _number(one["accuracy_sd"], 100, 2),
-        _number(one["fit_seconds"], 1, 3),
-        _number(one["n_parameters"], 1, 0),
-        _number(one["margin_mean"], 1, 2),
-        _number(one["margin_variance"], 1, 2),
-    ]
-
-
-def _difference_cells(difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    if difference is None:  # the best method itself
-        return [cell("")] * 3
-    low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
-    return [
-        cell(points(difference["difference"]), difference["difference"]),
-        cell("-" if low is None else f"{points(low)} to {points(high)}", low or 0),
-        cell("-", "") if p_value is None else cell(f"{p_value:.2g}", p_value),
-    ]
+    numbers = (("accuracy_sd", 100, 2), ("fit_seconds", 1, 3), ("n_parameters", 1, 0))
+    margins = (("margin_mean", 1, 2), ("margin_variance", 1, 2))
+    return [cell(one["method"]), *(_number(one[name], *form) for name, *form in (*numbers, *margins))]
 
 
 def _number(value: float | None, factor: float, digits: int) -> dict[str, Any]:
@@ -294,26 +244,14 @@ def _number(value: float | None, factor: float, digits: int) -> dict[str, Any]:
 def _statements(content: Mapping[str, Any]) -> list[str]:
     settings, data = content["settings"], content["data"]
     groups = "that keep groups together" if data["n_groups"] else "stratified"
-    words = content["preparation"]
+    gamma = ""
+    if set(settings["methods"]) & set(KERNEL_METHODS):
+        gamma = f", for kernels with gamma from {', '.join(map(str, GAMMA_FACTORS))} times its scale,"
     return [
         f"Data: {data['n_samples']} samples of {format_shape(data['sample_shape'])}.",
-        f"Preparation: {'; '.join(words) or 'none'}.",
+        f"Preparation: {'; '.join(content['preparation']) or 'none'}.",
         f"Evaluation: {settings['repeats']} random splits ({groups}), {settings['test_size']:.0%} of the samples for "
         f"the test, seed {settings['seed']}; lambda from {', '.join(map(str, settings['lam_grid']))}"
-        f"{_widths(settings['methods'])} by {settings['folds']}-fold cross-validation on the training set.",
+        f"{gamma} by {settings['folds']}-fold cross-validation on the training set.",
         describe_software(content["versions"]),
-    ]
-
-
-def _widths(methods: Sequence[str]) -> str:
-    """Return over which widths kernels were tuned; empty if there are none."""
-    if not set(methods) & set(KERNEL_METHODS):
-        return ""
-    return f", for kernels with gamma from {', '.join(map(str, GAMMA_FACTORS))} times its scale,"
-
-
-def _settings(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [
-        (name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
-        for name, value in content["settings"].items()
     ]

@@ -11,14 +11,16 @@ from ..evaluation import reliability, roc
 from ..plots import plot_calibration, plot_permutations, plot_roc
 from ..runtime import Array, percent
 from .page import Lead, Section, cell, table
-from .pictures import Picture, picture, pictures_of_intervals
+from .pictures import Picture, interval_picture, picture
 from .sentences import (
     FLAT_EXPLAINED,
     GROUPS_EXPLAINED,
     evaluation_lines,
+    format_ends,
+    format_interval,
+    format_p,
+    format_units,
     interval_explained,
-    p_in_words,
-    units_in_words,
 )
 
 _MOST_ROWS = 20_000
@@ -29,61 +31,40 @@ _MOST_BESIDE = 6  # classes of confusion matrices that are drawn beside each oth
 _WIDEST_HEAD = 14  # letters in the head of such a matrix; names that need more stand upright
 
 
-def interval_pictures(evaluation: Mapping[str, Any]) -> list[Picture]:
-    """Return the figure of the first screen: the scores of the model and of the reference, with their intervals."""
-    majority, name = evaluation["majority"], evaluation["score"]["name"]
-    rows = [(who, score, ends[0], ends[1]) for who, score, ends, _ in _scores(evaluation)]
-    return pictures_of_intervals(
-        rows,
-        f"{name.capitalize()} with 95 % intervals; the dashed line is always predicting {majority['label']}.",
-        chance=100 * majority["score"],
-        score=name,
-    )
-
-
 def evaluation_lead(sentence: str, evaluation: Mapping[str, Any] | None) -> Lead:
-    """Return the first screen of a model: a sentence, the score with its interval, and a figure."""
+    """Return the first screen of a model: a sentence, the score with its interval, and both beside the reference's."""
     if evaluation is None:
         return Lead(sentence)
-    pictures = interval_pictures(evaluation)
+    majority, name = evaluation["majority"], evaluation["score"]["name"]
+    rows = [(who, score, ends[0], ends[1]) for who, score, ends, _ in _scores(evaluation)]
+    caption = f"{name.capitalize()} with 95 % intervals; the dashed line is always predicting {majority['label']}."
     return Lead(
         sentence,
         f"{percent(evaluation['score']['value'])} %",
-        f"{evaluation['score']['name']} on held-out samples",
-        interval_in_words(evaluation["interval"], units_in_words(evaluation)),
-        pictures[0] if pictures else None,
+        f"{name} on held-out samples",
+        format_interval(evaluation["interval"], format_units(evaluation)),
+        interval_picture(rows, caption, chance=100 * majority["score"], score=name),
         f"A {FLAT_EXPLAINED} is the reference." + (f" {GROUPS_EXPLAINED}" if evaluation["unit"] == "group" else ""),
     )
 
 
-def interval_in_words(ends: Sequence[float | None], units: str) -> str:
-    """Return an interval in percent with what it rests on, or why there is none."""
-    if ends[0] is None:
-        return f"no interval: {units} are too few"
-    return f"95 % interval {_ends(ends)} % ({units})"
-
-
-def comparison_section(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> Section | None:
+def comparison_section(evaluation: Mapping[str, Any], chance: Mapping[str, Any] | None) -> Section:
     """Return the scores of the model, the flat reference and the majority class, with a test against chance."""
-    if evaluation is None:
-        return None
     majority, name = evaluation["majority"], evaluation["score"]["name"]
-    scores = [(who, score, _both(part), ends) for who, score, ends, part in _scores(evaluation)]
-    level = {"accuracy": majority.get("accuracy"), "balanced_accuracy": 1 / len(_tested_classes(evaluation))}
-    scores.append((f"always {majority['label']}", majority["score"], _both(level), (None, None)))
+    scores = _scores(evaluation)
+    level = {
+        "accuracy": majority.get("accuracy"),
+        "balanced_accuracy": 1 / len({row["label"] for row in evaluation["samples"]}),
+    }
+    scores.append((f"always {majority['label']}", majority["score"], (None, None), level))
     best = max(score for _, score, _, _ in scores)
     tied = sum(score == best for _, score, _, _ in scores) > 1
-    rows = [
-        (
-            score == best,
-            [
-                cell(f"{who} (tied)" if tied and score == best else who),
-                *(cell(percent(one), one) for one in both),
-                cell(_ends(ends), ends[0] or 0),
-            ],
-        )
-        for who, score, both, ends in scores
-    ]
+    rows = []
+    for who, score, ends, part in scores:
+        both = [part.get("accuracy"), part.get("balanced_accuracy")]
+        shown = f"{who} (tied)" if tied and score == best else who
+        cells = [cell(shown), *(cell(percent(one), one) for one in both), cell(format_ends(ends), ends[0] or 0)]
+        rows.append((score == best, cells))
     content = {
         "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
         "training set, and scored on the samples held out. The scores are those of all held-out predictions together.",
@@ -110,14 +91,6 @@ def _references(evaluation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, A
     return [(f"{name}, samples as they are", reference), (f"{name}, chosen representation", matched)]
 
 
-def _both(part: Mapping[str, Any]) -> list[float | None]:
-    return [part.get("accuracy"), part.get("balanced_accuracy")]
-
-
-def _tested_classes(evaluation: Mapping[str, Any]) -> set[Any]:
-    return {row["label"] for row in evaluation["samples"]}
-
-
 def _null_distribution(chance: Mapping[str, Any]) -> Picture:
     permuted, score = 100 * np.array(chance["permuted"]), chance["score"]
     reached = int(np.sum(permuted >= 100 * score - 1e-9))
@@ -130,7 +103,7 @@ def _null_distribution(chance: Mapping[str, Any]) -> Picture:
         caption=f"The same evaluation with permuted {chance['exchanged']}: what chance gives.",
         alt=f"Histogram of {len(permuted)} scores with permuted labels, from {permuted.min():.1f} to "
         f"{permuted.max():.1f} %, mean {permuted.mean():.1f} %. With the true labels: {percent(score)} %; {reached} "
-        f"permutations reach it, {p_in_words(chance['p_value'])}.",
+        f"permutations reach it, {format_p(chance['p_value'])}.",
     )
 
 
@@ -147,12 +120,12 @@ def _remarks(evaluation: Mapping[str, Any]) -> list[str]:
     return remarks
 
 
-def confusion_section(evaluation: Mapping[str, Any] | None, classes: Sequence[Any]) -> Section | None:
+def confusion_section(evaluation: Mapping[str, Any], classes: Sequence[Any]) -> Section:
     """Return the held-out predictions by class, of the model and, where it is known, of the reference."""
-    if evaluation is None:
-        return None
     rows = evaluation["samples"]
-    labels = in_order({row["label"] for row in rows} | {row["predicted"] for row in rows}, classes)
+    found = {row["label"] for row in rows} | {row["predicted"] for row in rows}
+    known = [label for label in classes if label in found]
+    labels = known + sorted(found - set(known), key=lambda label: (str(type(label)), label))
     place = {label: number for number, label in enumerate(labels)}
     counts = np.zeros((len(labels), len(labels)), int)
     for row in rows:
@@ -163,61 +136,42 @@ def confusion_section(evaluation: Mapping[str, Any] | None, classes: Sequence[An
         for who, part in _references(evaluation)
         if "confusion" in part
     ]
+    times = f" Each sample was predicted {evaluation['repeats']} times." if evaluation["repeats"] > 1 else ""
     content = {
         "text": "Held-out predictions by true class (rows) and predicted class (columns); the share of each class that "
-        "is found is its recall, their mean the balanced accuracy." + _times(evaluation),
+        "is found is its recall, their mean the balanced accuracy." + evaluation.get("note", times),
         "matrices": matrices,
         "most_beside": _MOST_BESIDE,
     }
     return Section("Confusion matrix", "confusion.html", content)
 
 
-def _times(evaluation: Mapping[str, Any]) -> str:
-    """Return how often samples were predicted, if not once."""
-    if "note" in evaluation:
-        return f" {evaluation['note']}"
-    return f" Each sample was predicted {evaluation['repeats']} times." if evaluation["repeats"] > 1 else ""
-
-
-def in_order(labels: set[Any], classes: Sequence[Any]) -> list[Any]:
-    """Return labels in the order of the classes of a model; others follow, sorted."""
-    known = [label for label in classes if label in labels]
-    return known + sorted(labels - set(known), key=lambda label: (str(type(label)), label))
-
-
 def _matrix(name: str, labels: Sequence[Any], counts: Array) -> dict[str, Any]:
-    recalls = [counts[k, k] / counts[k].sum() for k in range(len(labels)) if counts[k].sum()]
-    rows = [_confusion_row(label, counts[number], number) for number, label in enumerate(labels)]
+    rows = []
+    for number, label in enumerate(labels):
+        total = int(counts[number].sum())
+        cells = [
+            {"count": int(count), "share": round(int(count) / max(total, 1), 3), "diagonal": column == number}
+            for column, count in enumerate(counts[number])
+        ]
+        rows.append({"label": label, "cells": cells, "recall": int(counts[number, number]) / total if total else None})
+    recalls = [row["recall"] for row in rows if row["recall"] is not None]
     upright = len(labels) > _MOST_BESIDE or sum(max(len(str(label)), 3) for label in labels) > _WIDEST_HEAD
     balanced = float(np.mean(recalls)) if recalls else None
     return {"name": name, "labels": labels, "rows": rows, "balanced": balanced, "upright": upright}
 
 
-def _confusion_row(label: Any, counts: Array, number: int) -> dict[str, Any]:
-    total = int(counts.sum())
-    cells = [
-        {"count": int(count), "share": round(int(count) / max(total, 1), 3), "diagonal": column == number}
-        for column, count in enumerate(counts)
-    ]
-    return {"label": label, "cells": cells, "recall": int(counts[number]) / total if total else None}
-
-
-def curves_section(evaluation: Mapping[str, Any] | None, classes: Sequence[Any]) -> Section | None:
+def curves_section(evaluation: Mapping[str, Any], classes: Sequence[Any]) -> Section | None:
     """Return ROC and reliability curves of the held-out probabilities; None if there are too few."""
-    if evaluation is None:
-        return None
     rows = [row for row in evaluation["samples"] if row.get("probability") is not None]
     if len(rows) < _FEWEST_FOR_CURVES:
         return None
     curves = _roc_curves(rows, classes)
     pictures = [_roc_picture(curves, len(classes))] if curves else []
     pictures.append(_calibration_picture(rows, classes, evaluation["repeats"]))
-    mean, right = (
-        float(np.mean(own)) for own in ([row["probability"] for row in rows], [_is_right(row) for row in rows])
-    )
-    verdict = (
-        "about as sure as right" if abs(mean - right) < _SURE else "too sure" if mean > right else "not sure enough"
-    )
+    mean, right = float(np.mean([row["probability"] for row in rows])), float(np.mean(list(map(_is_right, rows))))
+    verdict = "too sure" if mean > right else "not sure enough"
+    verdict = "about as sure as right" if abs(mean - right) < _SURE else verdict
     text = (
         f"From the probabilities of the {len(rows)} held-out predictions, with the folds pooled. The model gives the "
         f"class that it predicts a probability of {percent(mean)} % on average and is right in {percent(right)} %: it "
@@ -248,9 +202,9 @@ def _of_second(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> lis
 def _roc_picture(curves: Mapping[str, Any], n_classes: int) -> Picture:
     names = [f"{name}: area {curve.area:.2f}" for name, curve in curves.items()]
     whose = "one class against the others" if n_classes > 2 else f"positive: {next(iter(curves))}"
-    said = "; ".join(
-        f"{name}: area under the curve {curve.area:.3f}, true positive rate {percent(_at(curve, 0.1))} % at a false "
-        "positive rate of 10 %"
+    areas = "; ".join(
+        f"{name}: area under the curve {curve.area:.3f}, true positive rate "
+        f"{percent(float(curve.true_rate[curve.false_rate <= 0.1].max()))} % at a false positive rate of 10 %"
         for name, curve in curves.items()
     )
     return picture(
@@ -259,13 +213,9 @@ def _roc_picture(curves: Mapping[str, Any], n_classes: int) -> Picture:
         [curve.false_rate for curve in curves.values()],
         [curve.true_rate for curve in curves.values()],
         caption=f"ROC curve of held-out predictions ({whose}). The area is 0.5 by chance and 1 without errors.",
-        alt=f"ROC curves. {said}.",
+        alt=f"ROC curves. {areas}.",
         size=_SQUARE,
     )
-
-
-def _at(curve: Any, rate: float) -> float:
-    return float(curve.true_rate[curve.false_rate <= rate].max())
 
 
 def _calibration_picture(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any], repeats: int) -> Picture:
@@ -276,10 +226,12 @@ def _calibration_picture(rows: Sequence[Mapping[str, Any]], classes: Sequence[An
     grouped = rows[0]["group"] is not None
     units = [row["group" if grouped else "sample"] for row in rows] if grouped or repeats > 1 else None
     curve = reliability(happened, values, None if units is None else [str(unit) for unit in units])
-    said = "; ".join(
+    points = "; ".join(
         f"probability {percent(one)} %, share {percent(share)} % of {count}"
         for one, share, count in zip(curve.probability, curve.observed, curve.count, strict=True)
     )
+    least, most = int(curve.count.min()), int(curve.count.max())
+    counts = str(least) if least == most else f"{least} to {most}"
     return picture(
         plot_calibration,
         curve.probability,
@@ -288,26 +240,18 @@ def _calibration_picture(rows: Sequence[Mapping[str, Any]], classes: Sequence[An
         curve.high,
         event=event,
         caption="Calibration: predictions with similar probabilities, and how often they come true, with 95 % "
-        f"intervals ({_range(curve.count)} predictions per point). Points on the "
-        "diagonal are as frequent as predicted.",
-        alt=f"Reliability curve of the probability of {event}. {said}.",
+        f"intervals ({counts} predictions per point). Points on the diagonal are as frequent as predicted.",
+        alt=f"Reliability curve of the probability of {event}. {points}.",
         size=_SQUARE,
     )
-
-
-def _range(counts: Array) -> str:
-    least, most = int(counts.min()), int(counts.max())
-    return str(least) if least == most else f"{least} to {most}"
 
 
 def _is_right(row: Mapping[str, Any]) -> bool:
     return bool(row["label"] == row["predicted"])
 
 
-def predictions_section(evaluation: Mapping[str, Any] | None) -> Section | None:
+def predictions_section(evaluation: Mapping[str, Any]) -> Section:
     """Return a table of the held-out predictions."""
-    if evaluation is None:
-        return None
     rows = evaluation["samples"]
     wrong = sum(not _is_right(row) for row in rows)
     right = f"{len(rows) - wrong} of {len(rows)} predictions are right ({percent(1 - wrong / len(rows))} %)"
@@ -322,8 +266,3 @@ def predictions_section(evaluation: Mapping[str, Any] | None) -> Section | None:
         "probable": any(row.get("probability") is not None for row in rows),
     }
     return Section("Predictions", "samples.html", content, folded=True, gist=f"{len(rows)}, {wrong} of them wrong")
-
-
-def _ends(ends: Sequence[float | None]) -> str:
-    low, high = ends
-    return "-" if low is None or high is None else f"{percent(low)} to {percent(high)}"

@@ -13,7 +13,6 @@ import numpy as np
 
 from ..data import AnyAxes, Axes, Axis, colour_mode
 from ..inspection import ModelChain, NotAffineError, meaning_of_sign
-from ..io import SampleSet
 from ..plots import (
     FEWEST_CHANNELS,
     WAVENUMBERS,
@@ -24,10 +23,10 @@ from ..plots import (
     plot_spectra,
     plot_topographies,
 )
-from ..runtime import Array, FloatArray, rows_of, to_host
-from .model_maps import ModelMaps
+from ..runtime import Array, FloatArray, listed, rows_of, to_host
 from .page import Section
 from .pictures import Picture, picture
+from .viewer import ModelMaps
 
 CHANNELS, SPECTRA, IMAGE, COLOURS = "channels", "spectra", "image", "colours"
 _WAVELENGTHS = ("nm", "µm", "um", "micron", "microns", "angstrom", *WAVENUMBERS, "ppm", "mz", "m/z")
@@ -44,26 +43,26 @@ _WIDE = 8.6  # inches
 def figures_for(axes: Axes | None, kind: str | None = None) -> str | None:
     """Return which figures suit samples with these axes: "channels", "spectra", "image", "colours" or None for others.
 
-    Parameters
-    ----------
-    axes : tuple of Axis or None
-    kind : str, optional
-        Kind of the samples ("eeg", "spectra", ...), if it is known; it decides where the axes do not.
+    The kind of the samples ("eeg", "spectra", ...), if it is known, decides where the axes do not.
     """
     if axes is None or not 1 <= len(axes) <= 3:
         return None
     if colour_mode(axes, [3] * len(axes)) is not None:
         return COLOURS
-    if _spectral_mode(axes, kind) is not None and (len(axes) != 2 or not _is_named(axes)):
+    if _spectral_mode(axes, kind) is not None and (len(axes) != 2 or not any(map(_is_named, axes))):
         return SPECTRA
     if len(axes) == 2 and channel_mode(axes) is not None:
         return CHANNELS
     return IMAGE if len(axes) == 2 and any(axis.values is not None for axis in axes) else None
 
 
+def _is_named(axis: Axis) -> bool:
+    return axis.values is not None and not axis.is_numeric
+
+
 def channel_mode(axes: Axes) -> int | None:
     """Return the mode of channels beside one of time or frequency; None if there is none."""
-    named = [mode for mode, axis in enumerate(axes) if axis.values is not None and not axis.is_numeric]
+    named = [mode for mode, axis in enumerate(axes) if _is_named(axis)]
     others = [axis for mode, axis in enumerate(axes) if mode not in named]
     if len(named) == 1 and all(axis.is_numeric or axis.unit.casefold() in _OVER_TIME for axis in others):
         return named[0]
@@ -71,29 +70,18 @@ def channel_mode(axes: Axes) -> int | None:
 
 
 def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes) -> Section | None:
-    """Return the figures of the field of the samples; None if their axes ask for none.
-
-    Parameters
-    ----------
-    found : ModelMaps
-        Patterns and class means need samples; otherwise figures are of the weight.
-    problems : sequence of int
-        The binary problems that are drawn.
-    sample_axes
-        Axes of the samples.
-    """
-    model, samples = found.model, found.samples
-    axes = axes_of_figures(model, sample_axes)
-    wanted = figures_for(axes, None if samples is None else samples.field)
-    if wanted is None or axes is None or isinstance(ModelChain.of(model).classifier.coef_, dict):
+    """Return the figures of the field of the samples for some binary problems; None if their axes ask for none."""
+    chain, axes = found.chain, single_axes(found.chain, sample_axes)
+    wanted = figures_for(axes, None if found.samples is None else found.samples.field)
+    if wanted is None or axes is None or isinstance(chain.classifier.coef_, dict):
         return None
-    drawn = _maps(found, tuple(_sizes(model, samples)))
+    drawn = _maps(found)
     if drawn is None:
         return None
     what, maps, means = drawn
     if wanted == COLOURS:
         return _colours(axes, means)
-    names, problems = ModelChain.of(model).problem_names, problems[:_MOST_PROBLEMS]
+    names, problems = chain.problem_names, problems[:_MOST_PROBLEMS]
     draw = {CHANNELS: _channel_pictures, SPECTRA: _spectral_pictures, IMAGE: _image_pictures}[wanted]
     groups = [
         {"name": names[k], "pictures": draw(maps[k], axes, f"{what}, {names[k]}", means)}
@@ -101,7 +89,7 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
         if k < len(maps)
     ]
     if wanted == CHANNELS:
-        groups = _with_components(model, problems, axes, groups)
+        _add_components(chain, problems, axes, groups)
     heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes"}[wanted]
     text = f"The {what} on the axes of the samples: {' x '.join(axis.label or '?' for axis in axes)}."
     text += "" if what == "activation pattern" else " Only patterns should be interpreted, which need the samples."
@@ -110,21 +98,16 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
     return Section(heading, "field.html", {"text": text, "groups": groups, "what": "binary problem"})
 
 
-def axes_of_figures(model: Any, sample_axes: AnyAxes) -> Axes | None:
+def single_axes(chain: ModelChain, sample_axes: AnyAxes) -> Axes | None:
     """Return the axes of the maps of a model, given those of the samples; None if they are unknown, or of views."""
-    found = ModelChain.of(model).axes_of_maps(sample_axes)
+    found = chain.axes_of_maps(sample_axes)
     return found if isinstance(found, tuple) else None
 
 
-def _sizes(model: Any, samples: SampleSet | None) -> Sequence[int]:
-    shape: Sequence[int] = (ModelChain.of(model).sample_shape or ()) if samples is None else samples.data.shape[1:]
-    return shape
-
-
-def _maps(found: ModelMaps, shape: tuple[int, ...]) -> tuple[str, Array, dict[str, FloatArray]] | None:
+def _maps(found: ModelMaps) -> tuple[str, Array, dict[str, FloatArray]] | None:
     """Return what is drawn, its maps and the mean sample of each class; None if they are on other axes."""
     maps = found.weights if found.patterns is None else found.patterns
-    if isinstance(maps, dict | NotAffineError) or maps.shape[1:] != shape:
+    if isinstance(maps, dict | NotAffineError) or maps.shape[1:] != found.sample_shape:
         return None
     if found.patterns is None or found.samples is None:
         return "weight" if found.patterns is None else "activation pattern", maps, {}
@@ -144,10 +127,8 @@ def _channel_pictures(values: Array, axes: Axes, title: str, means: Mapping[str,
     if len(matrix) <= _MOST_CHANNELS:
         caption = f"One line per channel: {title}. The channels with the largest values are named."
         drawn.append(_wide(plot_butterfly, matrix, modes, ylabel=_scale(title), caption=caption, height=3.2))
-    height = min(7.0, max(3.0, 1.2 + 0.13 * len(matrix)))
-    drawn.append(
-        _wide(plot_channels, matrix, modes, label=_scale(title), caption=f"Channels by name: {title}.", height=height)
-    )
+    options: dict[str, Any] = {"label": _scale(title), "caption": f"Channels by name: {title}."}
+    drawn.append(_wide(plot_channels, matrix, modes, height=min(7.0, max(3.0, 1.2 + 0.13 * len(matrix))), **options))
     return drawn
 
 
@@ -175,18 +156,15 @@ def peak_places(matrix: Array, most: int = _PEAKS) -> list[int]:
     return sorted(int(place) for place in peaks[np.argsort(-spread[peaks], kind="stable")][:most])
 
 
-def _with_components(
-    model: Any, problems: Sequence[int], axes: Axes, groups: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return the groups with maps on the head of the channel factors of a CP weight, if there is one."""
+def _add_components(chain: ModelChain, problems: Sequence[int], axes: Axes, groups: list[dict[str, Any]]) -> None:
+    """Add maps on the head of the channel factors of a CP weight to the groups, if there is one."""
     from tensorly.cp_tensor import CPTensor
 
     mode = channel_mode(axes) or 0
-    classifier = ModelChain.of(model).classifier
-    axis, weights = axes[mode], classifier.weight_
+    axis, weights = axes[mode], chain.classifier.weight_
     weights = weights if isinstance(weights, list) else [weights]
-    if not _on_head(axis) or len(classifier.sample_shape_) != len(axes):
-        return groups
+    if not _on_head(axis) or len(chain.classifier.sample_shape_) != len(axes):
+        return
     for group, k in zip(groups, problems, strict=False):
         weight = weights[k]
         if isinstance(weight, CPTensor) and len(weight.factors[mode]) == len(axis.values):
@@ -195,15 +173,13 @@ def _with_components(
             scaled = factor / np.maximum(np.abs(factor).max(axis=1, keepdims=True), 1e-300)
             names = [str(name) for name in axis.values]
             caption = "Channel factors of the components of the weight, each scaled to its largest value."
-            group["pictures"].append(
-                _wide(plot_topographies, scaled, names, titles=titles, caption=caption, height=2.5)
-            )
-    return groups
+            drawn = _wide(plot_topographies, scaled, names, titles=titles, caption=caption, height=2.5)
+            group["pictures"].append(drawn)
 
 
 def _on_head(axis: Axis) -> bool:
     """Return whether enough channels have a known position."""
-    if axis.values is None or axis.is_numeric:
+    if not _is_named(axis):
         return False
     known = len(electrode_positions(list(axis.values)))
     return known >= max(FEWEST_CHANNELS, _SHARE_KNOWN * len(axis.values))
@@ -212,17 +188,10 @@ def _on_head(axis: Axis) -> bool:
 def _without_place(names: Sequence[str]) -> str:
     known = electrode_positions(names)
     lacking = [name for name in names if name not in known]
-    if not lacking:
-        return ""
-    more = f" and {len(lacking) - 8} more" if len(lacking) > 8 else ""
-    return f"Left out, since their place is not known: {', '.join(lacking[:8])}{more}."
+    return f"Left out, since their place is not known: {listed(lacking, most=8)}." if lacking else ""
 
 
 # spectra
-
-
-def _is_named(axes: Axes) -> bool:
-    return any(axis.values is not None and not axis.is_numeric for axis in axes)
 
 
 def _spectral_mode(axes: Axes, kind: str | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..inspection import (
 from ..io import SampleSet
 from ..plots import plot_convergence, plot_margins, plot_ranks, plot_search
 from ..runtime import Array, counted, join_with_and, percent, short_number
-from .brains import Display, affine_of
+from . import sentences
 from .evaluation_sections import (
     comparison_section,
     confusion_section,
@@ -29,27 +29,14 @@ from .evaluation_sections import (
     evaluation_lead,
     predictions_section,
 )
-from .field_figures import axes_of_figures, field_section
-from .maps import map_content, n_shown
-from .model_maps import ModelMaps
+from .field_figures import field_section, single_axes
 from .page import Page, Section, cell, table
 from .pictures import Picture, factor_pictures, picture
-from .sentences import (
-    CONFOUNDS_WARNING,
-    describe_chosen,
-    describe_model,
-    describe_rule,
-    describe_steps,
-    describe_strengths,
-    describe_wrappers,
-    fold_name,
-    fold_note,
-    statements,
-)
-from .verdicts import limits, model_sentence
 from .view_sections import view_sections, views_overview
+from .viewer import Display, ModelMaps, affine_of, map_content, n_shown
 
 _MOST_PICTURES = 6
+_MOST_NAMED = 4  # classes in the title
 _FEW_CLASSES = 6  # that are listed in the section of the data at once
 
 
@@ -91,27 +78,28 @@ def model_page(
     evaluation, chance, classes = about.get("evaluation"), about.get("chance"), facts["classes"]
     axes = axes_from_facts(facts.get("axes"), facts.get("sample_shape"))
     axes = axes if axes is not None or samples is None else samples.axes
-    fitted = fitted_sections(model, about, samples, axes, display, patterns)
+    fitted = fitted_sections(ModelMaps(model, samples, patterns), about, axes, display)
     with_maps = any(section.content.get("maps") for section in fitted)
+    evaluated = evaluation is not None
     sections = [
-        comparison_section(evaluation, chance),
-        confusion_section(evaluation, classes),
+        comparison_section(evaluation, chance) if evaluated else None,
+        confusion_section(evaluation, classes) if evaluated else None,
         *(section for section in fitted if not section.folded),
-        Section("What this does not show", "list.html", {"lines": limits(model, about, with_maps)}),
+        Section("What this does not show", "list.html", {"lines": sentences.model_limits(model, about, with_maps)}),
         chosen_section(model, about),
         data_section(about["data"]) if about.get("data") else None,
         _confounds(model),
-        curves_section(evaluation, classes),
+        curves_section(evaluation, classes) if evaluated else None,
         *(section for section in fitted if section.folded),
-        predictions_section(evaluation),
+        predictions_section(evaluation) if evaluated else None,
         _methods(model, facts),
     ]
-    data = about.get("data") or {}
-    title = f"{Path(data.get('source', 'Model')).name}: {' or '.join(map(str, classes[:4]))}"
-    title += f" and {len(classes) - 4} more" if len(classes) > 4 else ""
+    source = (about.get("data") or {}).get("source", "Model")
+    names = " or ".join(map(str, classes[:_MOST_NAMED]))
+    more = f" and {len(classes) - _MOST_NAMED} more" if len(classes) > _MOST_NAMED else ""
     return Page(
-        title=title,
-        lead=evaluation_lead(model_sentence(classes, evaluation, chance), evaluation),
+        title=f"{Path(source).name}: {names}{more}",
+        lead=evaluation_lead(sentences.model_sentence(classes, evaluation, chance), evaluation),
         created=facts["created"],
         versions=facts["versions"],
         sections=[section for section in sections if section is not None],
@@ -119,29 +107,23 @@ def model_page(
 
 
 def fitted_sections(
-    model: Any,
-    about: Mapping[str, Any],
-    samples: SampleSet | None,
-    axes: AnyAxes = None,
-    display: Display | None = None,
-    patterns: Any = None,
+    maps: ModelMaps, about: Mapping[str, Any], axes: AnyAxes = None, display: Display | None = None
 ) -> list[Section]:
     """Return the sections about a fitted model itself: maps and views, then, folded, what they are made of.
 
-    ``axes`` are those of the samples; ``display`` says how volumes are shown; ``patterns`` are as in `model_page`.
+    ``axes`` are those of the samples; ``display`` says how volumes are shown.
     """
-    margins = _margins(model, samples)
-    whose = _whose(about.get("data"), samples)
-    hardest = _hardest(margins, len(ModelChain.of(model).problem_names))
-    maps = ModelMaps(model, samples, patterns)
+    margins = _margins(maps.model, maps.samples)
+    whose = _whose(about.get("data"), maps.samples)
+    hardest = _hardest(margins, len(maps.chain.problem_names))
     sections = [
         field_section(maps, hardest, axes),
         _maps(maps, about, whose, axes, display),
-        views_overview(model, about),
+        views_overview(maps.chain, about),
         *view_sections(maps, about, hardest, whose, axes),
-        _factors(model, hardest, axes),
-        _pictures_of_margins(model, margins, hardest, whose),
-        _convergence(model),
+        _factors(maps, hardest, axes),
+        _pictures_of_margins(maps.chain, margins, hardest, whose),
+        _convergence(maps),
     ]
     return [section for section in sections if section is not None]
 
@@ -164,48 +146,60 @@ def chosen_section(
     """Return the form, size and strengths of a model, and why it was chosen; folded for several views."""
     chain = ModelChain.of(model)
     classifier, search = chain.classifier, chain.search
-    results = getattr(search, "cv_results_", None)
-    facts = [
-        ("weight", describe_model(classifier, chain.steps)),
-        ("parameters", f"{classifier.n_parameters_} for each binary problem"),
-        ("strengths", describe_strengths(classifier)),
-        ("preparation", "; ".join(describe_steps(model)) or "none"),
-        ("binary problems", str(len(classifier.problems_))),
-    ]
     content: dict[str, Any] = {
-        "facts": facts,
-        "reasons": [*reasons, *describe_wrappers(model)],
+        "facts": [
+            ("weight", sentences.describe_model(classifier, chain.steps)),
+            ("parameters", f"{classifier.n_parameters_} for each binary problem"),
+            ("strengths", sentences.describe_strengths(classifier)),
+            ("preparation", "; ".join(sentences.describe_steps(model)) or "none"),
+            ("binary problems", str(len(classifier.problems_))),
+        ],
+        "reasons": [*reasons, *sentences.describe_wrappers(model)],
         "pictures": [],
-        "folds": [],
     }
-    if results is not None:
-        evaluated = about.get("evaluation")
-        instead = f" The one to trust is {percent(evaluated['score']['value'])} %, above." if evaluated else ""
-        content["reasons"] += [
-            f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
-            f"{describe_rule(search)}. There it scored {percent(search.best_score_)} %{_tied_in_words(search)}; such a "
-            f"number, chosen among many, is optimistic on average.{instead}"
-        ]
-        dropped = sum(map(bool, results.get("dropped", ())))
-        if dropped:
-            content["reasons"].append(
-                f"{dropped} of the models were dropped after some of the folds, since others were better there. The "
-                "figures do not show them."
-            )
-        lowered = [f"{name} {asked} to {used}" for name, asked, used in getattr(search, "lowered_ranks_", [])]
-        if lowered:
-            content["reasons"].append(f"Ranks too high for the samples' shape were lowered: {'; '.join(lowered)}.")
+    evaluation = about.get("evaluation") or {}
+    if hasattr(search, "cv_results_"):
+        content["reasons"] += _reasons_of_search(search, evaluation)
         content["pictures"] = _pictures_of_search(search)
-    folds = (about.get("evaluation") or {}).get("folds", [])
+    folds = evaluation.get("folds", [])
     content["folds"] = [
-        {**fold, "name": fold_name(fold), "words": _choice_in_words(fold["chosen"]), "note": fold_note(fold)}
+        {
+            **fold,
+            "name": sentences.fold_name(fold),
+            "words": sentences.format_choice(fold["chosen"]),
+            "note": sentences.fold_note(fold),
+        }
         for fold in folds
     ]
-    content["score"] = about["evaluation"]["score"]["name"] if folds else ""
-    content["matched"] = bool(folds and about["evaluation"].get("matched"))
+    content["score"] = evaluation["score"]["name"] if folds else ""
+    content["matched"] = bool(folds and evaluation.get("matched"))
     several = isinstance(classifier.coef_, dict)  # then the preparation is long, and the views are a section
-    gist = f"one weight per view, {describe_strengths(classifier)}"
+    gist = f"one weight per view, {sentences.describe_strengths(classifier)}"
     return Section(heading, "chosen.html", content, folded=several, gist=gist if several else "")
+
+
+def _reasons_of_search(search: Any, evaluation: Mapping[str, Any]) -> list[str]:
+    """Return how a search has chosen its model, and what its score is worth."""
+    results, score = search.cv_results_, percent(search.best_score_)
+    scores = np.round(np.asarray(results["mean_test_score"], float), 12)
+    tied = int(np.sum(_raced_to_the_end(results) & (scores == scores[search.best_index_]))) - 1
+    ties = f", tied with {counted(tied, 'other')}" if tied > 0 else ""
+    instead = f" The one to trust is {percent(evaluation['score']['value'])} %, above." if evaluation else ""
+    reasons = [
+        f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
+        f"{sentences.describe_rule(search)}. There it scored {score} %{ties}; such a number, chosen among many, is "
+        f"optimistic on average.{instead}"
+    ]
+    dropped = sum(map(bool, results.get("dropped", ())))
+    if dropped:
+        reasons.append(
+            f"{dropped} of the models were dropped after some of the folds, since others were better there. The "
+            "figures do not show them."
+        )
+    lowered = [f"{name} {given} to {used}" for name, given, used in getattr(search, "lowered_ranks_", [])]
+    if lowered:
+        reasons.append(f"Ranks too high for the samples' shape were lowered: {'; '.join(lowered)}.")
+    return reasons
 
 
 def _confounds(model: Any) -> Section | None:
@@ -225,7 +219,7 @@ def _confounds(model: Any) -> Section | None:
         f"training samples was removed from every entry, {removed} in all. Confounds may share what they explain.",
         "tables": [table(("confound", "explains alone, % of the variance"), rows)],
         "pictures": [],
-        "remarks": [CONFOUNDS_WARNING],
+        "remarks": [sentences.CONFOUNDS_WARNING],
     }
     return Section("Confounds", "comparison.html", content)
 
@@ -238,8 +232,12 @@ def _pictures_of_search(search: Any) -> list[Picture]:
     scored = _raced_to_the_end(results)
     lams, ranks = (np.array([str(one) for one in results[f"param_{name}"]])[scored] for name in ("lam", "rank"))
     chosen = {name: value for name, value in search.best_params_.items() if name != "preparation"}
-    selected = f"{_choice_in_words(chosen)}, with {percent(search.best_score_)} %"
-    alt = f"{int(scored.sum())} models with validation scores from {_score_range(results)}; selected: {selected}."
+    scores = np.asarray(results["mean_test_score"], float)[scored]
+    alt = (
+        f"{int(scored.sum())} models with validation scores from {percent(float(scores.min()))} to "
+        f"{percent(float(scores.max()))} %; selected: {sentences.format_choice(chosen)}, with "
+        f"{percent(search.best_score_)} %."
+    )
     if len(set(lams)) > 1:
         caption = "Validation accuracy against λ, for each form of the weight."
         pictures.append(picture(plot_search, results, chosen=search.best_index_, caption=caption, alt=alt))
@@ -248,45 +246,10 @@ def _pictures_of_search(search: Any) -> list[Picture]:
     return pictures
 
 
-def _score_range(results: Mapping[str, Any]) -> str:
-    scores = np.asarray(results["mean_test_score"], float)[_raced_to_the_end(results)]
-    return f"{percent(float(scores.min()))} to {percent(float(scores.max()))} %"
-
-
 def _raced_to_the_end(results: Mapping[str, Any]) -> Array:
     """Return which candidates have a score on all folds: a race drops some, and a search may end before others."""
     scored = np.isfinite(np.asarray(results["mean_test_score"], float))
     return scored & ~np.array([bool(reason) for reason in results.get("dropped", [""] * len(scored))])
-
-
-def _tied_in_words(search: Any) -> str:
-    """Return with how many other models of a search the selected one is tied."""
-    results = search.cv_results_
-    scores = np.round(np.asarray(results["mean_test_score"], float), 12)
-    tied = int(np.sum(_raced_to_the_end(results) & (scores == scores[search.best_index_]))) - 1
-    return f", tied with {counted(tied, 'other')}" if tied > 0 else ""
-
-
-def _choice_in_words(chosen: Mapping[str, Any]) -> str:
-    parts = _weights_in_words(chosen)
-    parts.append(describe_chosen(chosen, "λ", "μ"))
-    if "preparation" in chosen:
-        parts.append(chosen["preparation"] or "samples as they come")
-    return ", ".join(parts)
-
-
-def _weights_in_words(chosen: Mapping[str, Any]) -> list[str]:
-    """Return decomposition and rank, of several views where they differ, and the views that were left out."""
-    form, rank, scale = (chosen.get(name) for name in ("decomposition", "rank", "view_scale"))
-    left_out = [name for name, one in scale.items() if one == 0] if isinstance(scale, dict) else []
-    without = [f"without {name}" for name in left_out]
-    if not isinstance(form, dict) and not isinstance(rank, dict):
-        return [f"{form}{'' if rank is None else ' ' + str(rank)}", *without]
-    names = list(form if isinstance(form, dict) else rank or ())
-    ranks = rank if isinstance(rank, dict) else dict.fromkeys(names, rank)
-    forms = form if isinstance(form, dict) else dict.fromkeys(names, form)
-    said = [f"{name} {forms[name]}{'' if ranks[name] is None else ' ' + str(ranks[name])}" for name in names]
-    return [*(one for name, one in zip(names, said, strict=True) if name not in left_out), *without]
 
 
 def _margins(model: Any, samples: SampleSet | None) -> list[MarginReport]:
@@ -303,16 +266,16 @@ def _hardest(margins: Sequence[MarginReport], n_problems: int) -> list[int]:
     return sorted(range(n_problems), key=lambda k: -margins[k].cantelli.value)[:_MOST_PICTURES]
 
 
-def _several(model: Any, problems: Sequence[int], group: str, draw: Any) -> list[dict[str, Any]]:
-    names = ModelChain.of(model).problem_names
-    return [{"group": group, "name": names[k], "pictures": draw(k)} for k in problems]
+def _several(
+    chain: ModelChain, problems: Sequence[int], group: str, draw: Callable[[int], list[Picture]]
+) -> list[dict[str, Any]]:
+    """Return the pictures of some binary problems, of which the page shows one at a time."""
+    return [{"group": group, "name": chain.problem_names[k], "pictures": draw(k)} for k in problems]
 
 
-def _note(model: Any, problems: Sequence[int]) -> str:
-    n_problems = len(ModelChain.of(model).problem_names)
-    return (
-        "" if len(problems) == n_problems else f" Shown: the {len(problems)} hardest of {n_problems} binary problems."
-    )
+def _note(chain: ModelChain, problems: Sequence[int]) -> str:
+    count = len(chain.problem_names)
+    return f" Shown: the {len(problems)} hardest of {count} binary problems." if len(problems) < count else ""
 
 
 def _whose(data: Mapping[str, Any] | None, samples: SampleSet | None) -> str:
@@ -328,44 +291,28 @@ def _whose(data: Mapping[str, Any] | None, samples: SampleSet | None) -> str:
 
 
 def _pictures_of_margins(
-    model: Any, margins: Sequence[MarginReport], problems: Sequence[int], whose: str
+    chain: ModelChain, margins: Sequence[MarginReport], problems: Sequence[int], whose: str
 ) -> Section | None:
     if not margins:
         return None
-    pictures = _several(
-        model,
-        problems,
-        "margins",
-        lambda k: [
-            picture(
-                plot_margins, margins[k], caption=f"Margins of {whose}, by class.", alt=_margins_in_words(margins[k])
-            )
-        ],
-    )
+
+    def drawn(k: int) -> list[Picture]:
+        caption, alt = f"Margins of {whose}, by class.", sentences.format_margins(margins[k])
+        return [picture(plot_margins, margins[k], caption=caption, alt=alt)]
+
     text = (
         f"Margins m = t (⟨W, Z⟩ + b) of {whose}. At most variance / (variance + mean²) of them can be wrong (Cantelli; "
         "Theorem 1 of the paper)."
     )
-    content = {"text": text + _note(model, problems), "pictures": pictures}
+    content = {"text": text + _note(chain, problems), "pictures": _several(chain, problems, "margins", drawn)}
     return Section("Margins", "pictures.html", content, folded=True, gist=f"of {whose}")
 
 
-def _margins_in_words(report: MarginReport) -> str:
-    negative, positive = report.classes
-    sides = [("rest" if negative is None else negative, -1), (positive, 1)]
-    own = [(name, report.margins[report.signs == sign]) for name, sign in sides]
-    means = "; ".join(
-        f"{name}: {counted(len(some), 'sample')}, mean {short_number(some.mean())}" for name, some in own if len(some)
-    )
-    return f"Histograms of margins. {means}. {percent(report.cantelli.rate)} % of the margins are not positive."
-
-
-def _convergence(model: Any) -> Section | None:
+def _convergence(maps: ModelMaps) -> Section | None:
     """Return the course of the fit that took the most sweeps: the others were faster."""
-    classifier = ModelChain.of(model).classifier
+    classifier, names = maps.chain.classifier, maps.chain.problem_names
     if isinstance(classifier, AveragedClassifier):  # each of the classifiers has a course of its own
         return None
-    names = ModelChain.of(model).problem_names
     histories = classifier.history_ if isinstance(classifier.history_, list) else [classifier.history_]
     sweeps = [len(history["objective"]) for history in histories]
     slowest = int(np.argmax(sweeps))
@@ -378,59 +325,58 @@ def _convergence(model: Any) -> Section | None:
         f"Objective from {short_number(last['objective'][0])} to {short_number(last['objective'][-1])} in "
         f"{sweeps[slowest]} sweeps; the largest duality gap of the last one is {short_number(np.max(last['gap'][-1]))}."
     )
-    drawn = picture(plot_convergence, model, problem=slowest, caption=caption, alt=alt)
+    drawn = picture(plot_convergence, maps.model, problem=slowest, caption=caption, alt=alt)
     shown = {"group": "convergence", "name": names[slowest], "pictures": [drawn]}
     gist = f"{max(sweeps)} sweeps" if max(sweeps) > 1 else "one sweep"
     return Section("Convergence", "pictures.html", {"text": text, "pictures": [shown]}, folded=True, gist=gist)
 
 
-def _factors(model: Any, problems: Sequence[int], axes: AnyAxes) -> Section | None:
-    if "" in ModelChain.of(model).feature_views:  # one number per feature of a kernel, of convolutions, ...
+def _factors(maps: ModelMaps, problems: Sequence[int], axes: AnyAxes) -> Section | None:
+    chain = maps.chain
+    if "" in chain.feature_views:  # one number per feature of a kernel, of convolutions, ...
         return None
-    if isinstance(ModelChain.of(model).classifier.coef_, dict):  # in the sections of the views
+    if isinstance(chain.classifier.coef_, dict):  # in the sections of the views
         return None
-    pictures = _several(model, problems, "factors", lambda k: factor_pictures(model, k, axes=axes))
+    pictures = _several(chain, problems, "factors", lambda k: factor_pictures(maps.model, k, axes=axes))
     text = "The weight taken apart: one curve for each component along each mode (of the samples after preparation)."
-    content = {"text": text + _note(model, problems), "pictures": pictures}
+    content = {"text": text + _note(chain, problems), "pictures": pictures}
     return Section("Factors", "pictures.html", content, folded=True, gist="of the weight, along each mode")
 
 
 def _maps(
     found: ModelMaps, about: Mapping[str, Any], whose: str, axes: AnyAxes, display: Display | None
 ) -> Section | None:
-    model, samples = found.model, found.samples
-    maps, missing, background = dict[str, Array](), "", None
-    if isinstance(ModelChain.of(model).sample_shape, dict):  # in the sections of the views
+    """Return the viewer of pattern and weight; None for views, which have sections of their own."""
+    by_view = isinstance(found.weights, dict)  # of views that steps have made
+    if isinstance(found.chain.sample_shape, dict) or isinstance(found.patterns, dict):
         return None
+    if by_view and found.patterns is None:
+        return None
+    maps, missing, background = dict[str, Array](), "", None
+    if found.patterns is not None:
+        maps["activation pattern"] = found.patterns
+        background = None if found.samples is None else np.asarray(np.mean(found.seen, axis=0, dtype=np.float64))
     if isinstance(found.weights, NotAffineError):
         missing = f"There is no map of the weight: {found.weights}."
-    elif isinstance(found.weights, dict):  # views that steps have made, which have sections of their own
+    elif by_view:
         missing = "There is one weight per view, shown with it."
-        if found.patterns is None:
-            return None
-    if found.patterns is not None:
-        if isinstance(found.patterns, dict):  # after a step that cannot be undone, such as scaling by group
-            return None
-        maps["activation pattern"] = found.patterns
-        background = None if samples is None else np.asarray(np.mean(found.seen, axis=0, dtype=np.float64))
-    if not missing:
+    else:
         maps["weight"] = found.weights
     if not maps:
         return Section("Weight map", "pictures.html", {"text": missing, "pictures": []})
-    text = f"{missing} ".lstrip() + _words_on_maps(model, maps, whose)
-    affine = _affine_of_maps(model, about, samples, maps)
-    own = axes_of_figures(model, axes)
-    if (
-        own is None and isinstance(axes, tuple) and _on_samples(model, samples, maps)
-    ):  # of the views of a union, together
-        own = axes
-    content = map_content(model, maps, background, own, affine, display)
+    text = f"{missing} ".lstrip() + _words_on_maps(found, maps, whose)
+    own, affine = single_axes(found.chain, axes), None
+    if next(iter(maps.values())).shape[1:] == found.sample_shape:  # not after a step that cannot be undone
+        affine = affine_of(found.samples, about)
+        if own is None and isinstance(axes, tuple):  # of all views of a union
+            own = axes
+    content = map_content(found.chain, maps, background, own, affine, display)
     heading = "Pattern and weight" if "activation pattern" in maps else "Weight map"
     return Section(heading, "maps.html", {"text": text, "maps": content})
 
 
-def _words_on_maps(model: Any, maps: Mapping[str, Array], whose: str) -> str:
-    names, count, features = ModelChain.of(model).problem_names, n_shown(model, maps), format_feature_views(model)
+def _words_on_maps(found: ModelMaps, maps: Mapping[str, Array], whose: str) -> str:
+    names, count, features = found.chain.problem_names, n_shown(found.chain, maps), format_feature_views(found.model)
     parts = [
         "The activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
         "interpreted. The weight says how the classes are told apart, not where they differ: entries may only cancel "
@@ -444,21 +390,11 @@ def _words_on_maps(model: Any, maps: Mapping[str, Array], whose: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _affine_of_maps(model: Any, about: Mapping[str, Any], samples: SampleSet | None, maps: Mapping[str, Array]) -> Any:
-    """Return the affine of the samples if maps are on their grid, and not that after a step that cannot be undone."""
-    return affine_of(samples, about) if _on_samples(model, samples, maps) else None
-
-
-def _on_samples(model: Any, samples: SampleSet | None, maps: Mapping[str, Array]) -> bool:
-    shape = ModelChain.of(model).sample_shape if samples is None else samples.sample_shape
-    return bool(next(iter(maps.values())).shape[1:] == tuple(shape or ()))
-
-
 def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
     about = facts.get("about", {})
     plan = about.get("plan") or {}
     hidden = ("recipe", "decomposition", "rank") if plan.get("auto") else ("recipe",)
     settings = [(name, str(value)) for name, value in plan.items() if name not in hidden]
     settings += [(f"version of {name}", value) for name, value in facts["versions"].items()]
-    content = {"statements": statements(model, facts), "settings": [("saved", facts["created"]), *settings]}
+    content = {"statements": sentences.statements(model, facts), "settings": [("saved", facts["created"]), *settings]}
     return Section("Methods", "methods.html", content, folded=True, gist="text for a paper, settings and versions")

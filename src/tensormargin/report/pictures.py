@@ -30,6 +30,14 @@ _DARK = {  # what the colours of plots/_style.py become on a dark page, where th
     "#56b4e9": "#a9defb",
 }
 
+_SETTINGS: Any = {  # of Matplotlib
+    "svg.fonttype": "none",  # text stays text instead of outlines: smaller and searchable
+    "svg.hashsalt": "tensormargin",  # the same figure is the same file
+    "font.family": "sans-serif",
+    "figure.facecolor": "none",  # the page is seen through figures, light or dark
+    "axes.facecolor": "none",
+}
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -60,24 +68,13 @@ def picture(
     import matplotlib
     import matplotlib.pyplot as plt
 
-    with matplotlib.rc_context(_settings()):
+    with matplotlib.rc_context(_SETTINGS):
         axes = draw(*arguments, **options)
         figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
         figure.set_size_inches(*size)
         source = _embedded(figure)
         plt.close(figure)
     return Picture(source, caption, alt)
-
-
-def _settings() -> Any:
-    """Return the settings of Matplotlib for figures on a page."""
-    return {
-        "svg.fonttype": "none",  # text stays text instead of outlines: smaller and searchable
-        "svg.hashsalt": "tensormargin",  # the same figure is the same file
-        "font.family": "sans-serif",
-        "figure.facecolor": "none",  # the page is seen through figures, light or dark
-        "axes.facecolor": "none",
-    }
 
 
 def _embedded(figure: Any) -> str:
@@ -91,57 +88,47 @@ def _embedded(figure: Any) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode((head + _DARK_STYLE + end + rest).encode()).decode()
 
 
-def _dark_style() -> str:
-    """Return a style sheet that replaces the colours of a figure on a dark page."""
-    rules = "".join(
-        f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
-        for light, dark in _DARK.items()
-        for what in ("fill", "stroke")
-    )
-    text = f"text:not([style*='fill']){{fill:{_DARK['#000000']}}}"
-    return f"<style>@media screen and (prefers-color-scheme:dark){{{text}{rules}}}</style>"
+_RULES = "".join(
+    f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+    for light, dark in _DARK.items()
+    for what in ("fill", "stroke")
+)
+_DARK_STYLE = (
+    "<style>@media screen and (prefers-color-scheme:dark){"
+    f"text:not([style*='fill']){{fill:{_DARK['#000000']}}}{_RULES}}}</style>"
+)
 
 
-_DARK_STYLE = _dark_style()
-
-
-def pictures_of_intervals(
+def interval_picture(
     rows: Sequence[tuple[str, float, float | None, float | None]],
     caption: str,
     chance: float | None = None,
     score: str = "accuracy",
-) -> list[Picture]:
-    """Return a picture of scores with their intervals, in percent.
+) -> Picture | None:
+    """Return a picture of scores with their intervals in percent, from rows (name, score, low, high).
 
-    Rows are (name, score, low, high). Rows without an interval are left out; the list is empty if none is left.
+    Rows without an interval are left out; None if no row is left.
     """
     drawn = [row for row in rows if row[2] is not None]
     if not drawn:
-        return []
+        return None
     names, *numbers = zip(*drawn, strict=True)
     percents = ([100 * number for number in column] for column in numbers)
-    said = "; ".join(f"{name} {percent(mean)} % ({percent(low)} to {percent(high)})" for name, mean, low, high in drawn)
+    parts = [f"{name} {percent(mean)} % ({percent(low)} to {percent(high)})" for name, mean, low, high in drawn]
     level = "" if chance is None else f"; chance {percent(chance / 100)} %"
-    size = (WIDTH, 1.0 + 0.34 * len(drawn))
-    alt = f"{score.capitalize()} with 95 % intervals: {said}{level}."
-    return [
-        picture(
-            plot_comparison, names, *percents, chance=chance, name=f"{score} in %", caption=caption, alt=alt, size=size
-        )
-    ]
+    options: dict[str, Any] = {"chance": chance, "name": f"{score} in %", "size": (WIDTH, 1.0 + 0.34 * len(drawn))}
+    alt = f"{score.capitalize()} with 95 % intervals: {'; '.join(parts)}{level}."
+    return picture(plot_comparison, names, *percents, caption=caption, alt=alt, **options)
 
 
 def factor_pictures(model: Any, problem: int, view: str | None = None, axes: AnyAxes = None) -> list[Picture]:
-    """Return one picture per mode of the factors of a weight, which a page can put below each other.
-
-    ``axes`` are those of the samples.
-    """
+    """Return one picture per mode of the factors of a weight; ``axes`` are those of the samples."""
     import matplotlib
     import matplotlib.pyplot as plt
 
     shape = ModelChain.of(model).classifier.sample_shape_
     order = len(shape if view is None else shape[view])
-    with matplotlib.rc_context(_settings()):
+    with matplotlib.rc_context(_SETTINGS):
         figures = [plt.figure(figsize=(WIDTH, 0.85 * HEIGHT), layout="constrained") for _ in range(order)]
         panels = [figure.add_subplot() for figure in figures]
         plot_factors(model, problem=problem, view=view, axes=panels, mode_axes=axes)
@@ -156,13 +143,10 @@ def factor_pictures(model: Any, problem: int, view: str | None = None, axes: Any
 
 def _peaks(ax: Any, most: int = 6) -> str:
     """Return the largest entry of each line of a panel in words; the first line is the axis."""
-    lines = ax.get_lines()[1:]
-    said = [_peak(number + 1, line) for number, line in enumerate(lines[:most])]
-    return "; ".join(said) + (f"; and {len(lines) - most} more lines" if len(lines) > most else "") + "."
-
-
-def _peak(number: int, line: Any) -> str:
-    values = np.nan_to_num(np.asarray(line.get_ydata(), float))
-    place = int(np.abs(values).argmax())
-    where = short_number(float(np.asarray(line.get_xdata(), float)[place]))
-    return f"line {number} is largest at {where}: {short_number(float(values[place]))}"
+    lines, parts = ax.get_lines()[1:], []
+    for number, line in enumerate(lines[:most], 1):
+        values = np.nan_to_num(np.asarray(line.get_ydata(), float))
+        place = int(np.abs(values).argmax())
+        where = short_number(float(np.asarray(line.get_xdata(), float)[place]))
+        parts.append(f"line {number} is largest at {where}: {short_number(float(values[place]))}")
+    return "; ".join(parts) + (f"; and {len(lines) - most} more lines" if len(lines) > most else "") + "."

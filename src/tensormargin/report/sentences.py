@@ -1,18 +1,25 @@
-"""A model and its evaluation in sentences, for `inspect`, the report and a methods section."""
+"""All sentences on models, evaluations and comparisons, for `inspect`, the reports and a methods section.
+
+What is described comes first, then the methods section, the results of an evaluation, and what they do not show.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..data import format_shape
 from ..estimators import TensorMarginClassifier
+from ..evaluation import MAJORITY
 from ..fitting import plain_rank
-from ..inspection import AveragedClassifier, ModelChain
+from ..inspection import AveragedClassifier, MarginReport, ModelChain
 from ..io import describe_loading
-from ..runtime import counted, join_with_and, percent, points
+from ..runtime import counted, join_with_and, listed, percent, points, short_number
 from ..transformers import TensorKernel, describe_step
 
+_LIKELY = 0.05
+_UNEQUAL = 1.5  # a largest class this many times the share of equal ones makes accuracy misleading
+_MOST_NAMED = 4  # classes
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
 _RULES = {
@@ -24,13 +31,22 @@ _RULES = {
     "validation margins",
 }
 
-
 CONFOUNDS_WARNING = (
     "Removing confounds is not the same as controlling for them: what they share with the classes is lost, effects "
     "that are not linear stay, and a model may use what is left."
 )
 """What the removal of confounds does not mean."""
 
+_NO_CONFOUNDS = (
+    "The model need not use what you have in mind: no confounds were removed, and anything that differs between the "
+    "classes helps it, such as age, motion, device or the order of the recordings."
+)
+_OF_MAPS = [
+    "A large weight does not mean that the classes differ there, and a small one not that they are alike: weights also "
+    "cancel noise. The activation pattern shows what changes with the score; it shows no causes.",
+    "No entry of a map was tested by itself: single peaks are not findings, and what the model does without may still "
+    "carry information.",
+]
 
 FLAT_EXPLAINED = "flat LinearSVC (a linear support vector machine that takes each sample as one long vector)"
 """What the reference of evaluations is."""
@@ -58,20 +74,20 @@ def describe_model(classifier: TensorMarginClassifier, steps: Sequence[Any] = ()
     form = _FORMS[str(classifier.decomposition)]
     if isinstance(classifier, AveragedClassifier):
         return f"{form}, the mean of those of {classifier.n_copies_} calibrated classifiers"
-    said = form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
+    text = form if classifier.decomposition == "full" else f"{form} of rank {_rank(classifier)}"
     if len(classifier.sample_shape_) > 1:
-        return said
+        return text
     if steps and isinstance(steps[-1], TensorKernel):
-        return f"{said} on {classifier.sample_shape_[0]} kernel features"
-    return f"{said} (the samples are vectors, so the weight is flat)"
+        return f"{text} on {classifier.sample_shape_[0]} kernel features"
+    return f"{text} (the samples are vectors, so the weight is flat)"
 
 
 def _describe_views(classifier: TensorMarginClassifier) -> str:
     """Return the rank of the weight of each view in words, once if it is the same for all."""
-    said = {name: describe_view(classifier, name) for name in classifier.rank_}
-    if len(set(said.values())) == 1 and "left out" not in said.values():
-        return f"one {next(iter(said.values()))} per view ({', '.join(said)})"
-    return f"one weight per view ({', '.join(f'{name}: {words}' for name, words in said.items())})"
+    texts = {name: describe_view(classifier, name) for name in classifier.rank_}
+    if len(set(texts.values())) == 1 and "left out" not in texts.values():
+        return f"one {next(iter(texts.values()))} per view ({', '.join(texts)})"
+    return f"one weight per view ({', '.join(f'{name}: {text}' for name, text in texts.items())})"
 
 
 def describe_view(classifier: TensorMarginClassifier, name: str) -> str:
@@ -122,6 +138,44 @@ def describe_chosen(chosen: Mapping[str, Any], lam: str = "lambda", mu: str = "m
     return f"{strengths}, one-vs-rest" + (", balanced" if chosen.get("class_weight") == "balanced" else "")
 
 
+def format_choice(chosen: Mapping[str, Any]) -> str:
+    """Return decomposition, rank, strengths and preparation that a search has chosen."""
+    parts = _format_weights(chosen)
+    parts.append(describe_chosen(chosen, "λ", "μ"))
+    if "preparation" in chosen:
+        parts.append(chosen["preparation"] or "samples as they come")
+    return ", ".join(parts)
+
+
+def _format_weights(chosen: Mapping[str, Any]) -> list[str]:
+    """Return decomposition and rank, of several views where they differ, and the views that were left out."""
+    form, rank, scale = (chosen.get(name) for name in ("decomposition", "rank", "view_scale"))
+    left_out = [name for name, one in scale.items() if one == 0] if isinstance(scale, dict) else []
+    without = [f"without {name}" for name in left_out]
+    if not isinstance(form, dict) and not isinstance(rank, dict):
+        return [_format_weight(form, rank), *without]
+    names = list(form if isinstance(form, dict) else rank or ())
+    ranks = rank if isinstance(rank, dict) else dict.fromkeys(names, rank)
+    forms = form if isinstance(form, dict) else dict.fromkeys(names, form)
+    shown = [f"{name} {_format_weight(forms[name], ranks[name])}" for name in names if name not in left_out]
+    return shown + without
+
+
+def _format_weight(form: Any, rank: Any) -> str:
+    return str(form) if rank is None else f"{form} {rank}"
+
+
+def format_margins(report: MarginReport) -> str:
+    """Return the numbers of a margin distribution, by class."""
+    negative, positive = report.classes
+    sides = [("rest" if negative is None else negative, -1), (positive, 1)]
+    own = [(name, report.margins[report.signs == sign]) for name, sign in sides]
+    means = "; ".join(
+        f"{name}: {counted(len(some), 'sample')}, mean {short_number(some.mean())}" for name, some in own if len(some)
+    )
+    return f"Histograms of margins. {means}. {percent(report.cantelli.rate)} % of the margins are not positive."
+
+
 def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     """Return the methods section of a paper: data, preparation, model, choice, evaluation, software.
 
@@ -152,8 +206,8 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
 def describe_software(versions: Mapping[str, str]) -> str:
     """Return a sentence with the versions of the software."""
     names = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
-    said = [f"{names.get(name, name)} {version}" for name, version in versions.items()]
-    return f"The analysis was done with {join_with_and(said)}."
+    known = [f"{names.get(name, name)} {version}" for name, version in versions.items()]
+    return f"The analysis was done with {join_with_and(known)}."
 
 
 def _data(data: Mapping[str, Any] | None) -> str:
@@ -191,14 +245,15 @@ def _preparation(model: Any) -> str:
 
 
 def _model(model: Any) -> str:
-    classifier = ModelChain.of(model).classifier
+    chain = ModelChain.of(model)
+    classifier, weight = chain.classifier, describe_model(chain.classifier, chain.steps)
     count = len(classifier.problems_)
     scheme = "one against one" if classifier.multi_class_ == "ovo" else "one against the rest"
     several = "" if count == 1 else f" The classes are told apart by {count} binary problems ({scheme})."
     return (
-        f"The classifier is a large margin distribution machine for tensors (SPMD-LRT family) with {_article(model)} "
-        f"and {describe_strengths(classifier)}, fitted to a tolerance of {classifier.tol:g}.{several}"
-        f"{_class_weights(classifier.class_weight)}"
+        "The classifier is a large margin distribution machine for tensors (SPMD-LRT family) with "
+        f"{'' if weight.startswith('one ') else 'a '}{weight} and {describe_strengths(classifier)}, fitted to a "
+        f"tolerance of {classifier.tol:g}.{several}{_class_weights(classifier.class_weight)}"
     )
 
 
@@ -208,12 +263,6 @@ def _class_weights(given: Any) -> str:
     if isinstance(given, str):
         return " Classes were weighted inversely to their number of samples."
     return f" Class weights were {join_with_and([f'{weight:g} ({label})' for label, weight in given.items()])}."
-
-
-def _article(model: Any) -> str:
-    chain = ModelChain.of(model)
-    said = describe_model(chain.classifier, chain.steps)
-    return said if said.startswith("one ") else f"a {said}"
 
 
 _SETTINGS = {
@@ -242,12 +291,10 @@ def _choice(model: Any, about: Mapping[str, Any]) -> str:
     among = f", which differ in {join_with_and(several)}" if several else ""
     seed = (about.get("plan") or {}).get("seed")
     drawn = "" if seed is None else f" (seed {seed})"
-    raced = (
-        f" {counted(search['n_dropped'], 'model was', 'models were')} dropped after the first folds "
-        f"({search['n_fits']} fits in all)."
-        if search.get("n_dropped")
-        else ""
-    )
+    raced = ""
+    if search.get("n_dropped"):
+        dropped = counted(search["n_dropped"], "model was", "models were")
+        raced = f" {dropped} dropped after the first folds ({search['n_fits']} fits in all)."
     stopped = f" The search ended early: {search['stopped']}." if search.get("stopped") else ""
     rule = describe_rule(ModelChain.of(model).search)
     return (
@@ -287,15 +334,18 @@ def _parameter(value: Any) -> str:
 def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
     if evaluation is None:
         return "The model was not evaluated on held-out samples."
-    score, reference = evaluation["score"], evaluation["reference"]
+    score, reference, matched = evaluation["score"], evaluation["reference"], evaluation.get("matched")
+    again = f" and, on the representation chosen on each training set, {percent(matched['score'])} %" if matched else ""
+    difference, cut = evaluation["difference"], _was_cut(evaluation)
     sentences = (
         f"The model was evaluated by nested cross-validation ({evaluation['scheme']}, seed {evaluation['seed']}): all "
         "choices were made anew on each training set, and its test set was used for predictions only. The "
-        f"{score['name']} of all held-out predictions was {percent(score['value'])} %{_interval_in_words(evaluation)}.",
+        f"{score['name']} of all held-out predictions was {percent(score['value'])} %{_interval_note(evaluation)}.",
         interval_explained(evaluation),
         f"A {FLAT_EXPLAINED} with C chosen on {_training_sets(evaluation)}{_on_samples(evaluation)} reached "
-        f"{percent(reference['score'])} %{_on_representation(evaluation)}.",
-        _tested(evaluation),
+        f"{percent(reference['score'])} %{again}.",
+        format_difference(difference, cut),
+        f"The budget {evaluation['cut']}." if cut else f"Test of the difference: {difference['method']}.",
     )
     return " ".join(filter(None, sentences))
 
@@ -305,18 +355,22 @@ def _on_samples(evaluation: Mapping[str, Any]) -> str:
     return ", on the samples as they are" if evaluation.get("matched") else ""
 
 
-def _on_representation(evaluation: Mapping[str, Any]) -> str:
-    matched = evaluation.get("matched")
-    return f" and, on the representation chosen on each training set, {percent(matched['score'])} %" if matched else ""
+def _interval_note(evaluation: Mapping[str, Any]) -> str:
+    """Return the interval and its unit, or a note that there is none."""
+    ends, units = evaluation["interval"], format_units(evaluation)
+    shown = f"no interval: {units} are too few" if ends[0] is None else f"95 % interval {format_ends(ends)}, {units}"
+    return f" ({shown})"
 
 
-def _interval_in_words(evaluation: Mapping[str, Any]) -> str:
-    """Return the interval and its unit in words, or a note that there is none."""
-    low, high = evaluation["interval"]
-    units = units_in_words(evaluation)
-    if low is None:
-        return f" (no interval: {units} are too few)"
-    return f" (95 % interval {percent(low)} to {percent(high)}, {units})"
+def format_interval(ends: Sequence[float | None], units: str) -> str:
+    """Return an interval in percent with what it rests on, or why there is none."""
+    return f"no interval: {units} are too few" if ends[0] is None else f"95 % interval {format_ends(ends)} % ({units})"
+
+
+def format_ends(ends: Sequence[float | None], form: Callable[[float], str] = percent) -> str:
+    """Return both ends of an interval, "-" if there is none."""
+    low, high = ends
+    return "-" if low is None or high is None else f"{form(low)} to {form(high)}"
 
 
 def interval_explained(evaluation: Mapping[str, Any]) -> str:
@@ -331,7 +385,7 @@ def interval_explained(evaluation: Mapping[str, Any]) -> str:
     )
 
 
-def units_in_words(evaluation: Mapping[str, Any]) -> str:
+def format_units(evaluation: Mapping[str, Any]) -> str:
     """Return the number of samples or groups that an interval rests on."""
     return f"{evaluation['n_units']} {evaluation['unit']}s"
 
@@ -341,8 +395,8 @@ def _shares(model: Any) -> str:
     shares = getattr(ModelChain.of(model).classifier, "view_shares_", None)
     if not shares:
         return ""
-    said = [f"{name} {percent(float(own.mean()))} %" for name, own in shares.items()]
-    return f"The views contribute {join_with_and(said)} to the variance of the scores of the training samples."
+    parts = [f"{name} {percent(float(own.mean()))} %" for name, own in shares.items()]
+    return f"The views contribute {join_with_and(parts)} to the variance of the scores of the training samples."
 
 
 def _without_views(about: Mapping[str, Any]) -> str:
@@ -351,8 +405,8 @@ def _without_views(about: Mapping[str, Any]) -> str:
     if not found:
         return ""
     name = about["evaluation"]["score"]["name"]
-    said = [f"{percent(one['score'])} % without {view}" for view, one in found.items()]
-    return f"In the same evaluation without single views, the {name} was {join_with_and(said)}."
+    scores = [f"{percent(one['score'])} % without {view}" for view, one in found.items()]
+    return f"In the same evaluation without single views, the {name} was {join_with_and(scores)}."
 
 
 def _chance(chance: Mapping[str, Any] | None) -> str:
@@ -360,7 +414,7 @@ def _chance(chance: Mapping[str, Any] | None) -> str:
         return ""
     return (
         f"A permutation test of the {chance['score_name']} ({_n_permutations(chance)} permutations of "
-        f"{chance['exchanged']}, all choices made anew for each) gave {p_in_words(chance['p_value'])}."
+        f"{chance['exchanged']}, all choices made anew for each) gave {format_p(chance['p_value'])}."
     )
 
 
@@ -368,11 +422,8 @@ def _training_sets(evaluation: Mapping[str, Any]) -> str:
     """Return what the flat reference was fitted to: the training sets, or those of their samples that fit memory."""
     counts = [fold.get("reference_chosen", {}).get("training samples") for fold in evaluation.get("folds", [])]
     some = [count for count in counts if count is not None]
-    return (
-        f"{min(some)} samples, all that fit into memory, of the same training sets"
-        if some
-        else "the same training sets"
-    )
+    fitting = f"{min(some)} samples, all that fit into memory, of " if some else ""
+    return f"{fitting}the same training sets"
 
 
 def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> list[str]:
@@ -393,12 +444,7 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
     """
     if evaluation is None:
         return ["This model was not evaluated: how well it does on new samples is not known.", *_chance_lines(chance)]
-    reference, majority, matched = evaluation["reference"], evaluation["majority"], evaluation.get("matched")
-    again = (
-        f"The same on the representation chosen on each training set: {percent(matched['score'])} %. "
-        if matched
-        else ""
-    )
+    reference, majority = evaluation["reference"], evaluation["majority"]
     cut = _was_cut(evaluation)
     return [
         _headline(evaluation),
@@ -406,12 +452,20 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
         *_beats_majority(evaluation),
         f"A {FLAT_EXPLAINED}, {'cut' if cut else 'tuned'} the same way on {_training_sets(evaluation)}"
         f"{_on_samples(evaluation)}: {percent(reference['score'])} %; the majority class: "
-        f"{percent(majority['score'])} %. {difference_in_words(evaluation['difference'], cut)}",
-        *([again + difference_in_words(matched["difference"], cut)] if matched else []),
+        f"{percent(majority['score'])} %. {format_difference(evaluation['difference'], cut)}",
+        *_matched_line(evaluation, cut),
         *([f"The budget {evaluation['cut']}."] if cut and not evaluation["n_untested"] else []),
         *_unusual_folds(evaluation),
         *_chance_lines(chance),
     ]
+
+
+def _matched_line(evaluation: Mapping[str, Any], cut: bool) -> list[str]:
+    matched = evaluation.get("matched")
+    if not matched:
+        return []
+    score, difference = percent(matched["score"]), format_difference(matched["difference"], cut)
+    return [f"The same on the representation chosen on each training set: {score} %. {difference}"]
 
 
 def _headline(evaluation: Mapping[str, Any]) -> str:
@@ -419,7 +473,7 @@ def _headline(evaluation: Mapping[str, Any]) -> str:
     other = "accuracy" if name == "balanced accuracy" else "balanced accuracy"
     return (
         f"{name.capitalize()} on held-out samples: {percent(evaluation['score']['value'])} %"
-        f"{_interval_in_words(evaluation)}; {other}: {percent(evaluation[other.replace(' ', '_')])} %."
+        f"{_interval_note(evaluation)}; {other}: {percent(evaluation[other.replace(' ', '_')])} %."
     )
 
 
@@ -431,20 +485,20 @@ def _beats_majority(evaluation: Mapping[str, Any]) -> list[str]:
     return [] if low > majority["score"] else [f"That is not significantly better than {always}."]
 
 
-def difference_in_words(difference: Mapping[str, Any], cut: bool = False) -> str:
+def format_difference(difference: Mapping[str, Any], cut: bool = False) -> str:
     """Return a sentence with a paired difference, its interval and whether it is significant.
 
     Nothing follows from it if the budget has ``cut`` what is compared.
     """
-    said = f"The difference of {points(difference['difference'])} points"
+    text = f"The difference of {points(difference['difference'])} points"
     if cut:
-        return f"{said} is not tested: with more time both may be better."
+        return f"{text} is not tested: with more time both may be better."
     if difference["low"] is None:
-        return f"{said} comes from {difference['n_units']} groups: too few to tell whether it is significant."
+        return f"{text} comes from {difference['n_units']} groups: too few to tell whether it is significant."
     verdict = "is significant" if difference["significant"] else "is not significant"
     return (
-        f"{said} {verdict} (95 % interval {points(difference['low'])} to {points(difference['high'])}, "
-        f"{p_in_words(difference['p_value'])}, paired by {difference['unit']})."
+        f"{text} {verdict} (95 % interval {format_ends((difference['low'], difference['high']), points)}, "
+        f"{format_p(difference['p_value'])}, paired by {difference['unit']})."
     )
 
 
@@ -453,15 +507,7 @@ def _was_cut(evaluation: Mapping[str, Any]) -> bool:
     return any(fold.get("cut") for fold in evaluation["folds"])
 
 
-def _tested(evaluation: Mapping[str, Any]) -> str:
-    """Return the difference to the reference in words, and how it was tested or why it was not."""
-    said = difference_in_words(evaluation["difference"], _was_cut(evaluation))
-    if _was_cut(evaluation):
-        return f"{said} The budget {evaluation['cut']}."
-    return f"{said} Test of the difference: {evaluation['difference']['method']}."
-
-
-def p_in_words(p_value: float) -> str:
+def format_p(p_value: float) -> str:
     """Return a p-value with two digits, or "p < 0.001"."""
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
 
@@ -506,16 +552,15 @@ def fold_note(fold: Mapping[str, Any]) -> str:
 def _chance_lines(chance: Mapping[str, Any] | None) -> list[str]:
     if chance is None:
         return []
-    fixed = chance["fixed_groups"]
-    stuck = (
-        f" The labels of {counted(chance['n_fixed'], 'sample')} cannot be exchanged: their groups ({_some(fixed)}) "
-        "have one label each, the same one."
-        if fixed
-        else ""
-    )
+    fixed, stuck = list(map(str, chance["fixed_groups"])), ""
+    if fixed:
+        stuck = (
+            f" The labels of {counted(chance['n_fixed'], 'sample')} cannot be exchanged: their groups "
+            f"({listed(fixed, most=5)}) have one label each, the same one."
+        )
     return [
         f"Permutation test of that {chance['score_name']} ({percent(chance['score'])} %): "
-        f"{p_in_words(chance['p_value'])} ({_n_permutations(chance)} permutations of {chance['exchanged']}; the "
+        f"{format_p(chance['p_value'])} ({_n_permutations(chance)} permutations of {chance['exchanged']}; the "
         f"smallest possible p is {chance['smallest_p']:.2g}).{stuck}"
     ]
 
@@ -526,6 +571,184 @@ def _n_permutations(chance: Mapping[str, Any]) -> str:
     return f"{done} of {planned} planned" if planned > done else str(done)
 
 
-def _some(items: Sequence[Any], most: int = 5) -> str:
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return ", ".join(map(str, items[:most])) + more
+def format_differences(differences: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return sentences on which methods are significantly below the best one.
+
+    Examples
+    --------
+    >>> from tensormargin.report import format_differences
+    >>> difference = {"method": "SVM", "best": "STM", "difference": -0.05, "low": -0.1, "high": 0.0, "p_value": 0.2}
+    >>> format_differences([{**difference, "significant": False}])
+    ['Not significantly different from STM: SVM.']
+    """
+    if not differences:
+        return []
+    best = differences[0]["best"]
+    if all(one["low"] is None for one in differences):
+        return ["There are too few groups to tell whether methods differ."]
+    worse = [one["method"] for one in differences if one["significant"]]
+    others = [one["method"] for one in differences if not one["significant"]]
+    lines = [f"Significantly below {best}: {', '.join(worse)}."] if worse else []
+    if others:
+        lines.append(f"Not significantly different from {best}: {', '.join(others)}.")
+    return lines
+
+
+def format_best(summaries: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> str:
+    """Return which method has the best accuracy, or that several are tied."""
+    tied = [one["method"] for one in summaries if one["accuracy"] == best["accuracy"] and one is not best]
+    if not tied:
+        return f"{best['method']} has the best accuracy"
+    return f"{best['method']} is tied with {', '.join(tied)} at the highest accuracy"
+
+
+def model_sentence(
+    classes: Sequence[Any], evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None
+) -> str:
+    """Return what a model does, and whether it beats chance and the flat reference, in one sentence."""
+    task = f"This model tells {_apart(classes)}"
+    if evaluation is None:
+        return f"{task}; it was not evaluated, so how well it does on new samples is not known."
+    versus_chance, versus_reference = _versus_chance(evaluation, chance), _versus_references(evaluation)
+    if versus_chance and versus_reference:
+        joined = "but" if versus_chance.startswith("significantly") and versus_reference.startswith("not") else "and"
+        return f"{task}: on held-out samples it is {versus_chance}, {joined} {versus_reference}."
+    known = versus_chance or versus_reference
+    known = f"on held-out samples it is {known}; " if known else ""
+    return f"{task}: {known}{format_units(evaluation)} are too few to say more."
+
+
+def _apart(classes: Sequence[Any]) -> str:
+    names = [str(label) for label in classes]
+    if len(names) == 2:
+        return f"{names[0]} from {names[1]}"
+    if len(names) > _MOST_NAMED:
+        return f"{len(names)} classes apart"
+    return f"{', '.join(names[:-1])} and {names[-1]} apart"
+
+
+def _versus_chance(evaluation: Mapping[str, Any], chance: Mapping[str, Any] | None) -> str:
+    """Return how a score compares with chance: by the permutation test, or with the majority class."""
+    if chance is not None:
+        better = "significantly better" if chance["p_value"] <= _LIKELY else "not significantly better"
+        return f"{better} than chance ({format_p(chance['p_value'])})"
+    low, majority = evaluation["interval"][0], evaluation["majority"]
+    if low is None:
+        return ""
+    better = "significantly better" if low > majority["score"] else "not significantly better"
+    return f"{better} than always predicting {majority['label']} ({percent(majority['score'])} %)"
+
+
+def _versus_references(evaluation: Mapping[str, Any]) -> str:
+    """Return how a score compares with the flat reference, on the samples and on the chosen representation."""
+    reference, matched = evaluation["reference"], evaluation.get("matched")
+    verdict, flat = _verdict(evaluation["difference"]), f"a flat {reference['name']}"
+    score = percent(reference["score"])
+    if not verdict:
+        return ""
+    if not matched:
+        return f"{verdict} {flat} ({score} %)"
+    again, first = _verdict(matched["difference"]), f"{verdict} {flat} on the samples as they are ({score} %)"
+    other = "or" if again == verdict else f", but {again} one"
+    return f"{first} {other} on the chosen representation ({percent(matched['score'])} %)".replace(" , ", ", ")
+
+
+def _verdict(difference: Mapping[str, Any]) -> str:
+    if difference["low"] is None:
+        return ""
+    if not difference["significant"]:
+        return "not significantly different from"
+    return f"significantly {'better' if difference['difference'] > 0 else 'worse'} than"
+
+
+def model_limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[str]:
+    """Return what a reader should not conclude from a report (``with_maps`` if it has some): what applies to it."""
+    evaluation, data = about.get("evaluation"), about.get("data") or {}
+    lines = ["How well the model does on new samples was not measured."] if evaluation is None else []
+    if evaluation is not None:
+        lines += [*_of_score(evaluation, data), *_of_comparison(evaluation), *_of_choices(about)]
+    lines += _of_chance(about.get("chance"))
+    lines += [CONFOUNDS_WARNING] if ModelChain.of(model).confounds_by_view else [_NO_CONFOUNDS]
+    return lines + (_OF_MAPS if with_maps else [])
+
+
+def comparison_limits(content: Mapping[str, Any], with_maps: bool) -> list[str]:
+    """Return what a reader should not conclude from a comparison of methods."""
+    data, differences = content["data"], content["differences"]
+    lines = _of_samples(data["n_samples"], data)
+    if len(content["summary"]) > 2:  # the majority class and more than one method
+        lines.append(
+            "The accuracy of the best of several methods is optimistic on average, since the same test sets chose it; "
+            "tensormargin fit evaluates a model together with its choice."
+        )
+    alike = [one["method"] for one in differences if not one["significant"] and one["method"] != MAJORITY]
+    if alike:
+        lines.append(
+            f"A difference that is not significant does not make methods equally good: {', '.join(alike)} may be worse "
+            f"than {differences[0]['best']} or better."
+        )
+    lines.append("Another data set may have another order: this is a comparison on one.")
+    return lines + (_OF_MAPS if with_maps else [])
+
+
+def _of_samples(count: int, data: Mapping[str, Any]) -> list[str]:
+    """Return which samples a score is about, and what they must not have in common."""
+    lines = [f"The score may be too good to be true: {warning}" for warning in data.get("warnings", [])]
+    lines.append(
+        f"The score is that of samples like these {count}, with the same shares of the classes; other people, devices, "
+        "sites or preprocessing may give another one."
+    )
+    if not data.get("n_groups"):
+        lines.append(
+            "Every sample counts as independent. If some belong together (a person, a session, a place), the score is "
+            "too high for new ones: run it again with --groups."
+        )
+    return lines
+
+
+def _of_score(evaluation: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
+    """Return what the score says about new samples, and what it hides."""
+    wrong = round(100 * (1 - evaluation["accuracy"]))
+    lines = _of_samples(evaluation["n_tested"], data)
+    low, majority = evaluation["interval"][0], evaluation["majority"]
+    if low is not None and low > majority["score"] and wrong:
+        lines.append(f"Significant is not the same as useful: about {wrong} of 100 such predictions are wrong.")
+    share, count = majority.get("accuracy"), len({row["label"] for row in evaluation["samples"]})
+    if share is not None and evaluation["score"]["name"] == "accuracy" and share * count >= _UNEQUAL:
+        lines.append(
+            f"The accuracy says little about rare classes: {percent(share)} % of the samples are {majority['label']}. "
+            f"The balanced accuracy is {percent(evaluation['balanced_accuracy'])} %."
+        )
+    return lines
+
+
+def _of_comparison(evaluation: Mapping[str, Any]) -> list[str]:
+    difference, name = evaluation["difference"], evaluation["reference"]["name"]
+    if difference["low"] is None:
+        return []
+    if difference["significant"]:
+        return [f"On other data the flat {name} may well be the better one: the difference is that of these samples."]
+    return [
+        f"That the difference to the flat {name} is not significant does not make both equally good: anything from "
+        f"{format_ends((difference['low'], difference['high']), points)} points is compatible with these samples."
+    ]
+
+
+def _of_choices(about: Mapping[str, Any]) -> list[str]:
+    search = about.get("search") or {}
+    among = f"of {search['n_models']} models " if search.get("n_models") else ""
+    return [
+        f"The choice {among}is part of the evaluation; choices by hand are not. If you change options or leave out "
+        "samples until this page looks better, the score is no longer that of new samples."
+    ]
+
+
+def _of_chance(chance: Mapping[str, Any] | None) -> list[str]:
+    if chance is None:
+        return []
+    text = (
+        "A p-value this large does not show that there is nothing to find, only that these samples do not show it."
+        if chance["p_value"] > _LIKELY
+        else "The p-value is not the probability that the score is due to chance, and a small one is no large effect."
+    )
+    return [f"{text} With {chance['n_permutations']} permutations it cannot be below {chance['smallest_p']:.2g}."]

@@ -10,12 +10,10 @@ import numpy as np
 from ..data import COVARIATES, AnyAxes, Axes, format_shape, missing_samples
 from ..inspection import ModelChain, ViewMaps, view_maps
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
-from .brains import affine_of
-from .maps import map_content
-from .model_maps import ModelMaps
 from .page import Section, cell, table
 from .pictures import factor_pictures
-from .sentences import describe_view, difference_in_words
+from .sentences import describe_view, format_difference
+from .viewer import ModelMaps, affine_of, map_content
 
 _LONGEST_TABLE = 200  # entries of a view that are listed
 
@@ -25,21 +23,10 @@ def view_sections(
 ) -> list[Section]:
     """Return one section per view; none for a model of one tensor per sample.
 
-    Parameters
-    ----------
-    known : ModelMaps
-        The model, with its samples or patterns if there are some.
-    about : mapping
-        See `model_page`.
-    problems : sequence of int
-        The binary problems whose factors are drawn.
-    whose : str
-        Which samples patterns refer to, in words.
-    axes : tuple of Axis, dictionary of them, or None
-        Names, units and coordinates of the modes of the samples.
+    ``problems`` are the binary problems whose factors are drawn, ``whose`` says which samples patterns refer to, and
+    ``axes`` are those of the samples.
     """
-    model, samples = known.model, known.samples
-    classifier = ModelChain.of(model).classifier
+    model, samples, classifier = known.model, known.samples, known.chain.classifier
     if not isinstance(classifier.coef_, dict):
         return []
     if samples is not None and samples.target is not None:
@@ -48,19 +35,27 @@ def view_sections(
         found = view_maps(model)
         if _shapes(known.patterns) == _shapes(found.weights):
             found = found._replace(patterns=known.patterns)
-    modes = ModelChain.of(model).axes_of_view_maps(axes)
+    modes = known.chain.axes_of_view_maps(axes)
     sections = []
     for name in classifier.coef_:
-        content = _one_view(model, about, name, found, problems, whose, axes, modes[name])
+        content = _one_view(known, about, name, found, modes[name])
+        if found.patterns is not None and (content["maps"] or content["tables"]):
+            content["text"] += f" The activation pattern, which may be interpreted, is of {whose}."
+        if len(classifier.sample_shape_[name]) > 1 and (content["maps"] or content["tables"]):
+            content["pictures"] = [
+                {"group": f"factors of {name}", "name": title, "pictures": factor_pictures(model, k, name, axes)}
+                for k, title in enumerate(known.chain.problem_names)
+                if k in problems
+            ]
         share = float(classifier.view_shares_[name].mean())
         gist = f"{describe_view(classifier, name)}, {percent(share)} % of the score"
         sections.append(Section(f"View {name}", "view.html", content, folded=True, gist=gist))
     return sections
 
 
-def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
+def views_overview(chain: ModelChain, about: Mapping[str, Any]) -> Section | None:
     """Return what each view contributes; None for a model of one tensor per sample."""
-    classifier = ModelChain.of(model).classifier
+    classifier = chain.classifier
     if not isinstance(classifier.coef_, dict):
         return None
     without = about.get("without_views") or {}
@@ -81,25 +76,19 @@ def views_overview(model: Any, about: Mapping[str, Any]) -> Section | None:
             gain = without[name]["difference"]
             cells += [cell(percent(without[name]["score"])), cell(points(gain["difference"]), gain["difference"])]
         rows.append((False, cells + [cell("-")] * (len(columns) - len(cells))))
-    return Section(
-        "Views",
-        "comparison.html",
-        {
-            "text": "Each sample has several views, with a weight each; the score is their sum. The share is that of "
-            "the variance of the scores of the training samples, Cov(view, score) / Var(score): shares add up to "
-            "100 %, and a negative one takes back what other views say."
-            + _mean_of_problems(model)
-            + (f" The score without a view is the nested {about['evaluation']['score']['name']}." if without else ""),
-            "tables": [table(columns, rows)],
-            "pictures": [],
-            "remarks": [*_remarks(without, isinstance(ModelChain.of(model).sample_shape, dict)), *_missing(classifier)],
-        },
+    count = len(chain.problem_names)
+    text = (
+        "Each sample has several views, with a weight each; the score is their sum. The share is that of the variance "
+        "of the scores of the training samples, Cov(view, score) / Var(score): shares add up to 100 %, and a negative "
+        "one takes back what other views say."
     )
-
-
-def _mean_of_problems(model: Any) -> str:
-    count = len(ModelChain.of(model).problem_names)
-    return f" Shares are means over the {count} binary problems." if count > 1 else ""
+    text += f" Shares are means over the {count} binary problems." if count > 1 else ""
+    text += f" The score without a view is the nested {about['evaluation']['score']['name']}." if without else ""
+    remarks = _remarks(without, isinstance(chain.sample_shape, dict))
+    if lacking:
+        remarks.append("Samples without a view count as zero there after centring, as if they were average in it.")
+    content = {"text": text, "tables": [table(columns, rows)], "pictures": [], "remarks": remarks}
+    return Section("Views", "comparison.html", content)
 
 
 def _remarks(without: Mapping[str, Any], given: bool) -> list[str]:
@@ -110,51 +99,35 @@ def _remarks(without: Mapping[str, Any], given: bool) -> list[str]:
         return [
             "What a view is worth is another question: fit --without-views repeats the evaluation without each of them."
         ]
-    said = [f"With and without {name}: {difference_in_words(one['difference'])}" for name, one in without.items()]
-    return [*said, "Views that say the same replace each other: each may be worth nothing while the other is there."]
-
-
-def _missing(classifier: Any) -> list[str]:
-    if not any(classifier.n_missing_.values()):
-        return []
-    return ["Samples without a view count as zero there after centring, as if they were average in it."]
+    costs = [f"With and without {name}: {format_difference(one['difference'])}" for name, one in without.items()]
+    return [*costs, "Views that say the same replace each other: each may be worth nothing while the other is there."]
 
 
 def _one_view(
-    model: Any,
-    about: Mapping[str, Any],
-    name: str,
-    maps: ViewMaps,
-    problems: Sequence[int],
-    whose: str,
-    axes: AnyAxes,
-    modes: Axes | None,
+    known: ModelMaps, about: Mapping[str, Any], name: str, found: ViewMaps, modes: Axes | None
 ) -> dict[str, Any]:
-    classifier = ModelChain.of(model).classifier
+    """Return what the section of a view says and shows of its maps: a viewer, a table of covariates, or neither."""
+    classifier = known.chain.classifier
+    content: dict[str, Any] = {"text": "", "maps": None, "tables": [], "pictures": []}
     if not np.any(classifier.view_scale_[name]):
         text = "The search has left this view out: without it the validation score was better, or as good."
-        return {"text": text, "maps": None, "tables": [], "pictures": []}
+        return {**content, "text": text}
     described = describe_view(classifier, name)
-    text = f"{described[0].upper()}{described[1:]}."
-    made = None if maps.on_samples else ModelChain.of(model).feature_views.get(name)
+    content["text"] = f"{described[0].upper()}{described[1:]}."
+    made = None if found.on_samples else known.chain.feature_views.get(name)
     if made is not None:
         share = percent(float(classifier.view_shares_[name].mean()))
-        text += f" It has {share} % of the score. Features of {made} are no picture of the samples, so there is no map."
-        return {"text": text, "maps": None, "tables": [], "pictures": []}
-    kinds = {} if maps.patterns is None else {"activation pattern": maps.patterns[name]}
-    kinds["weight"] = maps.weights[name]
-    background = None if maps.samples is None else _mean_sample(maps.samples[name])
-    if maps.patterns is not None:
-        text += f" The activation pattern, which may be interpreted, is of {whose}."
-    entries = _entries(about, name, kinds["weight"])
-    content: dict[str, Any] = {"text": text, "maps": None, "tables": [], "pictures": []}
+        content["text"] += (
+            f" It has {share} % of the score. Features of {made} are no picture of the samples, so there is no map."
+        )
+        return content
+    kinds = {} if found.patterns is None else {"activation pattern": found.patterns[name]}
+    kinds["weight"] = found.weights[name]
+    entries = _covariates(about, name, kinds["weight"])
     if entries:
-        content["tables"] = [_listed(model, entries, kinds)]
-    else:
-        content["maps"] = map_content(model, kinds, background, modes, affine_of(None, about, name))
-    if len(classifier.sample_shape_[name]) > 1:
-        content["pictures"] = _factors(model, name, problems, axes)
-    return content
+        return {**content, "tables": [_covariate_table(known.chain, entries, kinds)]}
+    background = None if found.samples is None else _mean_sample(found.samples[name])
+    return {**content, "maps": map_content(known.chain, kinds, background, modes, affine_of(None, about, name))}
 
 
 def _shapes(maps: Any) -> Any:
@@ -169,7 +142,7 @@ def _mean_sample(array: Any) -> Array:
     return np.asarray(np.mean(to_host(there), axis=0, dtype=np.float64))
 
 
-def _entries(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
+def _covariates(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
     """Return the names of the entries of a view of covariates; none for other views."""
     from ..io import Coding
 
@@ -178,9 +151,9 @@ def _entries(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
     return known if len(known) == weights[0].size <= _LONGEST_TABLE else []
 
 
-def _listed(model: Any, entries: Sequence[str], kinds: Mapping[str, Array]) -> dict[str, Any]:
+def _covariate_table(chain: ModelChain, entries: Sequence[str], kinds: Mapping[str, Array]) -> dict[str, Any]:
     """Return a table of the weight and the pattern of each covariate."""
-    names = ModelChain.of(model).problem_names
+    names = chain.problem_names
     columns = ["covariate"]
     columns += [f"{kind}, {names[k]}" if len(names) > 1 else kind for k in range(len(names)) for kind in kinds]
     values = [own[k] for k in range(len(names)) for own in kinds.values()]
@@ -189,11 +162,3 @@ def _listed(model: Any, entries: Sequence[str], kinds: Mapping[str, Array]) -> d
         for place, entry in enumerate(entries)
     ]
     return table(columns, rows)
-
-
-def _factors(model: Any, name: str, problems: Sequence[int], axes: AnyAxes) -> list[dict[str, Any]]:
-    names = ModelChain.of(model).problem_names
-    return [
-        {"group": f"factors of {name}", "name": names[k], "pictures": factor_pictures(model, k, name, axes)}
-        for k in problems
-    ]
