@@ -484,7 +484,7 @@ def test_the_page_runs():
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("module", ["tensormargin.data.views", "tensormargin.inspection.shares"])
+@pytest.mark.parametrize("module", ["tensormargin.data.views", "tensormargin.inspection.patterns"])
 def test_examples_in_docstrings(module):
     import importlib
 

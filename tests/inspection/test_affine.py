@@ -304,8 +304,7 @@ class ScaledTwice(StandardScaler):
 
 @pytest.fixture
 def registry(monkeypatch):
-    monkeypatch.setattr(pull_backs, "_BY_TYPE", dict(pull_backs._BY_TYPE))
-    monkeypatch.setattr(pull_backs, "_BY_NAME", dict(pull_backs._BY_NAME))
+    monkeypatch.setattr(pull_backs, "_RULES", dict(pull_backs._RULES))
 
 
 def through_scaled(step, weights):

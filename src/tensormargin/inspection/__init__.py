@@ -24,6 +24,6 @@ if TYPE_CHECKING:
     from .patterns import view_maps as view_maps
     from .pull_backs import NotAffineError as NotAffineError, every_step as every_step
     from .pull_backs import register_pull_back as register_pull_back
-    from .shares import format_feature_views as format_feature_views, view_shares as view_shares
+    from .patterns import format_feature_views as format_feature_views, view_shares as view_shares
 
 __getattr__, __dir__ = lazy_exports(__name__)

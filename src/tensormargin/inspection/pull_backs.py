@@ -35,7 +35,6 @@ _PROBED_AT_ONCE = 2**20  # entries of the unit samples held in memory at a time
 _MAGNITUDES = (1e-3, 1.0, 1e3, 1e6)  # of random samples: clipping or a logarithm shows up at one of them
 _ROUNDING, _SINGLE_ROUNDING = 1e-9, 1e-4  # of a score, relative to the sum of its absolute terms
 
-
 LINEAR = "Fit again with --linear (linear=True of auto_model), which tries only what is linear in the samples"
 """What to do if there is neither a weight on the samples nor an export."""
 
@@ -56,10 +55,6 @@ class NotAffineError(TypeError):
     ...     print("BandPower" in str(error))
     True
     """
-
-
-_BY_TYPE: dict[type, PullBack] = {}
-_BY_NAME: dict[str, PullBack] = {}
 
 
 def register_pull_back(kind: type | str, pull_back: PullBack) -> None:
@@ -86,10 +81,7 @@ def register_pull_back(kind: type | str, pull_back: PullBack) -> None:
     ...         return 1e3 * X
     >>> register_pull_back(Millivolts, lambda step, weights: (1e3 * weights, np.zeros(len(weights))))
     """
-    if isinstance(kind, str):
-        _BY_NAME[kind] = pull_back
-    else:
-        _BY_TYPE[kind] = pull_back
+    _RULES[kind] = pull_back
 
 
 def pull_back(step: Any, weights: Array, shape: tuple[int, ...] | None = None) -> tuple[Array, Array]:
@@ -107,16 +99,16 @@ def pull_back(step: Any, weights: Array, shape: tuple[int, ...] | None = None) -
 
 def _rule(step: Any) -> PullBack:
     for kind, name in zip(type(step).__mro__, kind_names(step), strict=True):
-        rule = _BY_TYPE.get(kind) or _BY_NAME.get(name)
+        rule = _RULES.get(kind) or _RULES.get(name)
         if rule is not None:
             return rule
-    raise NotAffineError(
-        f"cannot pull a weight back through {type(step).__name__}: it is not affine, or not known to be. If it is, "
-        "register a rule with tensormargin.register_pull_back"
+    raise _refused(
+        step, "it is not affine, or not known to be. If it is, register a rule with tensormargin.register_pull_back"
     )
 
 
-# ---- checks ----
+def _refused(step: Any, why: str) -> NotAffineError:
+    return NotAffineError(f"cannot pull a weight back through {type(step).__name__}: {why}")
 
 
 def _check(
@@ -134,18 +126,13 @@ def _check(
         changed = transformed(step, X)
     # Somebody else's step may raise anything for random samples; it ends in one clear message.
     except Exception as error:
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}: it fails on random samples of shape {shape} "
-            f"({error})"
-        ) from error
+        raise _refused(step, f"it fails on random samples of shape {shape} ({error})") from error
     before, before_terms = _scores(back, X)
     after, after_terms = _scores(weights, changed)
     rounding = _ROUNDING if changed.dtype.itemsize >= 8 else _SINGLE_ROUNDING
     apart = np.abs(after - before - constants)
     if not np.all(apart <= rounding * (before_terms + after_terms + np.abs(constants))):  # also true for NaN
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}: it is not affine, as random samples show"
-        )
+        raise _refused(step, "it is not affine, as random samples show")
 
 
 def _scores(weights: Array, X: Array) -> tuple[FloatArray, FloatArray]:
@@ -159,9 +146,6 @@ def _transformed(step: Any, X: Array) -> Array:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # about missing feature names, logarithms of negative numbers
         return np.asarray(step.transform(X))
-
-
-# ---- this library ----
 
 
 def every_step(steps: Sequence[Any]) -> Iterator[Any]:
@@ -190,15 +174,14 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
             "samples alone. tensormargin.weight_maps has the weight on the samples, which it does not change"
         )
     if step.maps_after:
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}: what it returns is not linear in the samples. "
-            f"tensormargin.weight_maps has the weight on what it returns. {LINEAR}"
+        raise _refused(
+            step,
+            "what it returns is not linear in the samples. tensormargin.weight_maps has the weight on what it returns. "
+            f"{LINEAR}",
         )
     if None in step.sample_shape_in_:
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}: the training samples had different lengths, so "
-            "no one weight fits all original samples"
-        )
+        why = "the training samples had different lengths, so no one weight fits all original samples"
+        raise _refused(step, why)
     return np.stack([step.pull_back(one) for one in weights]), _constants(step, weights, step.sample_shape_in_)
 
 
@@ -207,20 +190,11 @@ def _constants(step: Any, weights: Array, shape: tuple[int, ...]) -> FloatArray:
     return _scores(weights, _transformed(step, np.zeros((1, *shape))))[0][0]
 
 
-register_pull_back(KeepsTensors, _through_our_own)
-
-
 def _through_kernel(step: TensorKernel, weights: Array) -> tuple[Array, Array]:
     try:
         return step.pull_back(weights), np.zeros(len(weights))
     except TypeError as error:
         raise NotAffineError(f"{error}. {LINEAR}") from error
-
-
-register_pull_back(TensorKernel, _through_kernel)
-
-
-# ---- scikit-learn ----
 
 
 def _divided(step: Any, weights: Array) -> tuple[Array, Array]:
@@ -254,20 +228,6 @@ def _through_selector(step: Any, weights: Array) -> tuple[Array, Array]:
     back = np.zeros((len(weights), len(support)))
     back[:, support] = weights
     return back, np.zeros(len(weights))
-
-
-register_pull_back("sklearn.StandardScaler", _divided)
-register_pull_back("sklearn.MaxAbsScaler", _divided)
-register_pull_back("sklearn.RobustScaler", _divided)
-register_pull_back("sklearn.MinMaxScaler", _multiplied)
-register_pull_back("sklearn.SimpleImputer", _left_as_they_are)  # for samples without missing values
-register_pull_back("sklearn._BasePCA", _through_components)
-register_pull_back("sklearn.TruncatedSVD", _through_components)
-register_pull_back("sklearn.FastICA", _through_components)
-register_pull_back("sklearn.SelectorMixin", _through_selector)
-
-
-# ---- functions ----
 
 
 def _through_function(
@@ -323,10 +283,10 @@ def _through_moved_entries(step: Any, weights: Array, shape: tuple[int, ...]) ->
         places = np.where(used, values / np.where(used, factors, 1.0), 0.0)
     whole = np.rint(places)
     if not np.all((np.abs(places - whole) < 0.25) & (whole >= 0) & (whole < size)):  # false for NaN too
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}: its function does more than move and scale "
-            f"entries, and it takes too many of them ({size}) to be looked at one by one. If it is affine, tell how to "
-            "go back with tensormargin.register_pull_back"
+        raise _refused(
+            step,
+            f"its function does more than move and scale entries, and it takes too many of them ({size}) to be looked "
+            "at one by one. If it is affine, register a rule with tensormargin.register_pull_back",
         )
     back = np.zeros((len(weights), size))
     for row, one in zip(back, weights.reshape(len(weights), -1), strict=True):
@@ -338,16 +298,14 @@ def _transformed_alone(step: Any, X: Array, weights: Array) -> Array:
     """Return the output for each sample as a row; raise NotAffineError if its shape is not that of a weight."""
     changed = _transformed(step, X)
     if changed.shape != (len(X), *weights.shape[1:]) or changed.dtype.kind not in "biuf":
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}: it turns samples of shape {X.shape[1:]} into "
-            f"{changed.shape[1:]}, and the step behind it takes {weights.shape[1:]}. Where samples have more than two "
-            "modes, pass sample_shape to affine_form, or use tensormargin.Tensorize to reshape"
+        raise _refused(
+            step,
+            f"it turns samples of shape {X.shape[1:]} into {changed.shape[1:]}, and the step behind it takes "
+            f"{weights.shape[1:]}. Where samples have more than two modes, pass sample_shape to affine_form, or use "
+            "tensormargin.Tensorize to reshape",
         )
     if not np.all(np.isfinite(changed)):
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}: it is not affine, for it turns finite numbers "
-            "into others"
-        )
+        raise _refused(step, "it is not affine, for it turns finite numbers into others")
     return changed.reshape(len(X), -1).astype(np.float64)
 
 
@@ -364,12 +322,6 @@ def _through_jacobian(step: Any, weights: Array, shape: tuple[int, ...]) -> Arra
     return back.T.reshape(-1, *shape)
 
 
-register_pull_back(FunctionTransformer, _through_function)
-
-
-# ---- MNE ----
-
-
 def _through_channel_scaler(step: Any, weights: Array) -> tuple[Array, Array]:
     inner = step.scaler_  # scikit-learn's, or one of MNE's that divides by constants
     scale = getattr(inner, "std_", getattr(inner, "scale_", None))
@@ -379,13 +331,6 @@ def _through_channel_scaler(step: Any, weights: Array) -> tuple[Array, Array]:
 
 def _through_vectorizer(step: Any, weights: Array) -> tuple[Array, Array]:
     return weights.reshape(-1, *step.features_shape_), np.zeros(len(weights))
-
-
-register_pull_back("mne.Scaler", _through_channel_scaler)
-register_pull_back("mne.Vectorizer", _through_vectorizer)
-
-
-# ---- nilearn ----
 
 
 def painted(step: Any, weights: Array) -> Array:
@@ -432,4 +377,20 @@ def volumes(image: Any) -> Array:
     return np.moveaxis(np.asarray(image.dataobj, np.float64), -1, 0)
 
 
-register_pull_back("nilearn.BaseMasker", _through_masker)
+_RULES: dict[type | str, PullBack] = {
+    KeepsTensors: _through_our_own,
+    TensorKernel: _through_kernel,
+    "sklearn.StandardScaler": _divided,
+    "sklearn.MaxAbsScaler": _divided,
+    "sklearn.RobustScaler": _divided,
+    "sklearn.MinMaxScaler": _multiplied,
+    "sklearn.SimpleImputer": _left_as_they_are,  # for samples without missing values
+    "sklearn._BasePCA": _through_components,
+    "sklearn.TruncatedSVD": _through_components,
+    "sklearn.FastICA": _through_components,
+    "sklearn.SelectorMixin": _through_selector,
+    FunctionTransformer: _through_function,
+    "mne.Scaler": _through_channel_scaler,
+    "mne.Vectorizer": _through_vectorizer,
+    "nilearn.BaseMasker": _through_masker,
+}

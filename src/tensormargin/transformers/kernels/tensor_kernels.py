@@ -32,7 +32,8 @@ class Grassmann(Kernel):
     def represent(self, X: Array) -> Array:
         bases = [right_subspaces(X, mode, self.rank) for mode in range(X.ndim - 1)]
         most = max(basis.shape[1] for basis in bases)
-        return np.concatenate([_filled_up(basis, most) for basis in bases], axis=2)
+        filled = [np.pad(basis, ((0, 0), (0, most - basis.shape[1]), (0, 0))) for basis in bases]
+        return np.concatenate(filled, axis=2)
 
     def _modes(self, rows: Array) -> list[Array]:
         """Return the bases of each mode."""
@@ -72,10 +73,6 @@ def right_subspaces(X: Array, mode: int, rank: int) -> FloatArray:
     _, values, right = np.linalg.svd(unfolded, full_matrices=False)
     kept = values[:, :k] > values[:, :1] * max(size, others) * np.finfo(np.float64).eps
     return right[:, :k] * kept[:, :, None]
-
-
-def _filled_up(basis: FloatArray, most: int) -> FloatArray:
-    return np.pad(basis, ((0, 0), (0, most - basis.shape[1]), (0, 0)))
 
 
 def _dimensions(bases: FloatArray) -> FloatArray:

@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ...data import NO_METADATA, Axes, Axis, Metadata
-from ...fitting import working_dtype
-from ...runtime import Array, FloatArray, computed, dtype_of, has_float64, is_lazy, like, rows_of, to_host, tuning
+from ...runtime import Array, FloatArray, computed, is_lazy, like, rows_of, to_host, tuning
 from ..preparation._base import KeepsTensors
+from ..preparation._passes import floating
 from ..preparation.scaling import TensorScaler
 from .kernels import RBF, Function, Kernel, Linear, Precomputed
 from .low_rank import (
@@ -175,7 +175,8 @@ class TensorKernel(KeepsTensors):
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self._validate_params()
-        self.method_ = self._chosen_method(X)
+        few = not is_lazy(X) and X.shape[0] <= tuning.EXACT_KERNEL_SAMPLES
+        self.method_ = self.method if self.method != "auto" else "exact" if few else "nystroem"
         if self.method_ == "exact":
             self._learn_exactly(X)
         else:
@@ -188,7 +189,7 @@ class TensorKernel(KeepsTensors):
         self.pivots_, self.root_, self.projection_ = root.pivots, root.lower, None
         self.landmarks_, self.n_components_ = kernel.landmarks(rows, root.pivots), features.shape[1]
         self.approximation_error_ = float(residuals.sum() / kernel.diagonal(rows).sum())
-        self._features = like(features, X, _floating(X))
+        self._features = like(features, X, floating(X))
 
     def _learn_landmarks(self, X: Any) -> None:
         rng = check_random_state(self.random_state)
@@ -209,11 +210,6 @@ class TensorKernel(KeepsTensors):
         self.n_components_ = features.shape[1]
         self.approximation_error_ = _left_out(diagonal(kernel, rows), features, root.pivots, X.shape[0])
 
-    def _chosen_method(self, X: Any) -> str:
-        if self.method != "auto":
-            return self.method
-        return "nystroem" if is_lazy(X) or X.shape[0] > tuning.EXACT_KERNEL_SAMPLES else "exact"
-
     def _looked_at(self, X: Any, count: int, rng: np.random.RandomState) -> Array:
         """Return the positions of the samples among which landmarks are chosen, in order."""
         n_samples = int(X.shape[0])
@@ -231,7 +227,8 @@ class TensorKernel(KeepsTensors):
             raise ValueError(f"the squares of entries must be finite; got entries of up to {largest:.3g}. Scale X")
         kernel = self._kernel(tuple(X.shape[1:]))
         kernel.check(own)
-        rows = _in_blocks(kernel, own)
+        parts = [kernel.represent(own[where]) for where in row_blocks(len(own), prod(kernel.shape))]
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
         kernel.gamma = self._width(kernel, X, rows) if kernel.has_gamma else 1.0
         self.gamma_ = kernel.gamma if kernel.has_gamma else None
         return kernel, rows
@@ -258,7 +255,7 @@ class TensorKernel(KeepsTensors):
         kernel.gamma = 1.0 if self.gamma_ is None else self.gamma_
         take = self._features_from_values()
         landmarks = to_host(self.landmarks_)
-        features = np.empty((X.shape[0], self.n_components_), _floating(X))
+        features = np.empty((X.shape[0], self.n_components_), floating(X))
         if type(kernel) is RBF and features.dtype == np.float32 and self._single_is_enough():
             kernel.dtype = np.dtype(np.float32)
             landmarks = landmarks.astype(np.float32)
@@ -312,29 +309,10 @@ class TensorKernel(KeepsTensors):
         return tags
 
 
-def _floating(X: Any) -> np.dtype[Any]:
-    """Return the dtype of the features of samples."""
-    return working_dtype(dtype_of(X)) if has_float64(X) else np.dtype(np.float32)
-
-
-def _in_blocks(kernel: Kernel, X: Array) -> Array:
-    """Return the representations of samples, computed in blocks of bounded size."""
-    parts = [kernel.represent(X[where]) for where in row_blocks(len(X), prod(kernel.shape))]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
 def _left_out(values: FloatArray, features: FloatArray, landmarks: Array, n_samples: int) -> float:
     """Return the share of the trace that features leave out, estimated from some samples, the landmarks among them.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-        k(x, x) of the samples that landmarks were chosen from.
-    features : ndarray of shape (n_rows, n_features)
-    landmarks : ndarray of int
-        Rows of the landmarks.
-    n_samples : int
-        Number of all training samples.
+    ``values`` are k(x, x) of the samples that landmarks were chosen from, ``n_samples`` is the number of all.
     """
     left = np.maximum(values - np.einsum("nr,nr->n", features, features), 0.0)
     others = np.ones(len(values), bool)

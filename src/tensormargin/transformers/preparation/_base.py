@@ -73,9 +73,8 @@ def checked_number(value: Any, name: str, above: float = 0.0, included: bool = F
 def checked_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Raise ValueError unless a value is one of some choices."""
     if not any(value is one or (isinstance(value, str) and value == one) for one in choices):
-        known = ", ".join('"' + one + '"' if isinstance(one, str) else repr(one) for one in choices[:-1])
-        last = f'"{choices[-1]}"' if isinstance(choices[-1], str) else repr(choices[-1])
-        raise ValueError(f"{name} must be {known} or {last}; got {name}={value!r}")
+        known = [f'"{one}"' if isinstance(one, str) else repr(one) for one in choices]
+        raise ValueError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}; got {name}={value!r}")
 
 
 def check_sizes(shape: Any) -> None:
@@ -114,7 +113,7 @@ def checked_mode(mode: Any, order: int, name: str = "mode", axes: Axes | None = 
 _NO_NAMES = (
     ", and the modes of these samples have no names. They have if samples are an xarray DataArray, which only the "
     "first step of a pipeline sees; give a number, or set the numbers of all steps with "
-    "tensormargin.transformers.preparation.with_mode_numbers(model, axes)"
+    "tensormargin.transformers.with_mode_numbers(model, axes)"
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial, reduce
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ...data import NOT_FINITE, where_not_finite
 from ...fitting import working_dtype
-from ...runtime import Array, computed, dtype_of, has_float64, is_lazy, like, namespace, tuning
+from ...runtime import Array, cast, computed, dtype_of, has_float64, is_lazy, like, namespace, tuning
 
 OfPart = Callable[..., Any]
 Join = Callable[[Any, Any], Any]
@@ -59,22 +59,18 @@ def statistics(
         return _on_workers(X, of_part, join, codes, beside)
     found: dict[int, Any] = {}
     for where in parts(X):
-        own = of_part if beside is None else partial(_with_entries, of_part, beside[where])
-        values = _of_groups(X[where, ...], None if codes is None else codes[where], own)
+        entries = () if beside is None else (beside[where],)
+        values = _of_groups(X[where, ...], None if codes is None else codes[where], of_part, entries)
         for code, value in values.items():
             found[code] = join(found[code], value) if code in found else value
     return found
 
 
-def _with_entries(of_part: Callable[[Any, Array], Any], entries: Array, part: Any) -> Any:
-    return of_part(part, entries)
-
-
-def _of_groups(part: Any, codes: Array | None, of_part: OfPart) -> dict[int, Any]:
-    """Return ``of_part`` for the samples of each group in this part."""
+def _of_groups(part: Any, codes: Array | None, of_part: OfPart, entries: tuple[Any, ...]) -> dict[int, Any]:
+    """Return ``of_part`` for the samples of each group in this part; entries beside them are for all samples."""
     present = _present(part.shape[0], codes)
     if codes is None or len(present) == 1:
-        return {code: of_part(part) for code in present}
+        return {code: of_part(part, *entries) for code in present}
     xp = namespace(part)
     return {code: of_part(xp.take(part, like(np.flatnonzero(codes == code), part), axis=0)) for code in present}
 
@@ -104,19 +100,9 @@ def _on_workers(
     """Return delayed values, computed per chunk on its worker and joined by tree reduction."""
     from dask.array import blockwise
 
-    vectors = [(None, None) if vector is None else (chunked(vector, X), (0,)) for vector in (codes, beside)]
-    values = blockwise(
-        _of_chunk,
-        (0,),
-        X,
-        tuple(range(X.ndim)),
-        *vectors[0],
-        *vectors[1],
-        of_part=of_part,
-        join=join,
-        dtype=object,
-        meta=np.empty(0, object),
-    )
+    pairs = [(None, None) if vector is None else (chunked(vector, X), (0,)) for vector in (codes, beside)]
+    arrays = X, tuple(range(X.ndim)), *pairs[0], *pairs[1]
+    values = blockwise(_of_chunk, (0,), *arrays, of_part=of_part, join=join, dtype=object, meta=np.empty(0, object))
     of_code = defaultdict(list)
     for value, present in zip(values.to_delayed(), _present_in_chunks(X, codes), strict=True):
         for code in present:
@@ -132,11 +118,9 @@ def _of_chunk(block: Any, codes: Array | None, beside: Array | None, of_part: Of
 def _tree(values: list[Any], join: Join) -> Any:
     from dask.delayed import delayed
 
-    joined = delayed(_join_all)
+    joined, step = delayed(_join_all), tuning.JOINED_AT_ONCE
     while len(values) > 1:
-        values = [
-            joined(join, values[i : i + tuning.JOINED_AT_ONCE]) for i in range(0, len(values), tuning.JOINED_AT_ONCE)
-        ]
+        values = [joined(join, values[begin : begin + step]) for begin in range(0, len(values), step)]
     return values[0]
 
 
@@ -152,6 +136,21 @@ def chunked(vector: Array, X: Any) -> Any:
     return from_array(vector, chunks=(X.chunks[0],))
 
 
+def added(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the sums of two tuples, entry by entry."""
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def number_and_sum(part: Any) -> tuple[int, Any]:
+    """Return the number of some samples and their sum."""
+    return part.shape[0], namespace(part).sum(cast(part, widest(part)), axis=0)
+
+
+def in_order(X: Any) -> Any:
+    """Return an array in C order."""
+    return namespace(X).reshape(namespace(X).reshape(X, (-1,)), X.shape)
+
+
 def by_chunk(X: Any, codes: Array, of_code: Mapping[int, Any]) -> Any:
     """Return a Dask array with one chunk per chunk of X: the values of the groups in it, by code."""
     from dask.array import concatenate, from_delayed
@@ -165,18 +164,9 @@ def by_chunk(X: Any, codes: Array, of_code: Mapping[int, Any]) -> Any:
 def mapped(X: Any, change: Callable[..., Any], *beside: Any, dtype: Any = None) -> Any:
     """Return the Dask array with ``change`` applied to each chunk of samples; nothing is computed.
 
-    Parameters
-    ----------
-    X : dask.array.Array
-        Chunked along the samples only.
-    change : callable
-        Maps samples (and the chunks of ``beside``) to samples. It is one node of the graph, whatever the number of
-        chunks.
-    *beside : dask.array.Array
-        Vectors with one chunk per chunk of X.
-    dtype : dtype, optional
-        Output dtype, if ``change`` keeps the shape of the samples. By default ``change`` is called without samples to
-        find out.
+    X is chunked along the samples only, and ``beside`` are vectors with the same chunks, which ``change`` gets as well.
+    It is one node of the graph, whatever the number of chunks. Without a ``dtype``, which is that of samples of the
+    same shape, it is called without samples to find out what it returns.
     """
     from dask.array import blockwise
     from dask.delayed import delayed

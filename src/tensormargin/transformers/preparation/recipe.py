@@ -111,8 +111,8 @@ class MaskImage:
         """Raise ValueError unless samples of this shape and affine lie where the mask does."""
         if tuple(self.entries.shape) != tuple(shape):
             raise ValueError(
-                f"{self.source}: a mask must have the shape of the samples, {_sizes(shape)}; it has "
-                f"{_sizes(self.entries.shape)}. Resample the mask to the samples, e.g. with "
+                f"{self.source}: a mask must have the shape of the samples, {format_shape(tuple(shape))}; it has "
+                f"{format_shape(self.entries.shape)}. Resample the mask to the samples, e.g. with "
                 "nilearn.image.resample_to_img(mask, image, interpolation='nearest'), or give the one that was made "
                 "from them"
             )
@@ -123,10 +123,6 @@ class MaskImage:
             f"samples {_rows(affine)}. Resample the mask to the samples, e.g. with "
             "nilearn.image.resample_to_img(mask, image, interpolation='nearest')"
         )
-
-
-def _sizes(shape: Any) -> str:
-    return format_shape(tuple(shape))
 
 
 def _rows(affine: Any) -> str:
@@ -233,7 +229,7 @@ class Recipe:
                 'missing "mask" (--missing mask) makes two views, and by_group (--by-group) scales one; leave one out'
             )
         steps = self._of_filled(self._inner_steps())
-        one = Pipeline(steps) if len(steps) > 1 else steps[0][1] if steps else None
+        one = _as_one(steps) if steps else None
         if isinstance(shape, dict) and COVARIATES in shape:
             of_view = {} if one is None else self._per_view(one, shape).transformers
             return ViewTransformer({**of_view, COVARIATES: TensorScaler()})
@@ -320,20 +316,16 @@ class Recipe:
         return ViewTransformer({name: clone(step) for name in names})
 
     def _inner_steps(self) -> list[tuple[str, Any]]:
-        steps = [] if self.by_group else self._first_steps()
-        if self.confounds:
-            steps.append(("confounds", Deconfound(self.confounds)))
-        if self.mask is not None:
-            steps.append(("mask", Mask(_given(self.mask))))
-        if self.crop is not None:
-            steps.append(("crop", Crop(_given(self.crop))))
-        if self.resize is not None:
-            steps.append(("resize", Resize(self.resize)))
-        if self.scale != "none":
-            steps.append(("scale", TensorScaler(self._per())))
-        if self.tensorize is not None:
-            steps.append(("tensorize", Tensorize(self.tensorize)))
-        return steps
+        steps = {
+            "confounds": Deconfound(self.confounds) if self.confounds else None,
+            "mask": None if self.mask is None else Mask(_given(self.mask)),
+            "crop": None if self.crop is None else Crop(_given(self.crop)),
+            "resize": None if self.resize is None else Resize(self.resize),
+            "scale": None if self.scale == "none" else TensorScaler(self._per()),
+            "tensorize": None if self.tensorize is None else Tensorize(self.tensorize),
+        }
+        first = [] if self.by_group else self._first_steps()
+        return first + [(name, step) for name, step in steps.items() if step is not None]
 
     def _first_steps(self) -> list[tuple[str, Any]]:
         """Return the steps that must come before all others: a length for all samples, or no missing entries."""
@@ -345,8 +337,7 @@ class Recipe:
         rest = steps[filled:]
         if not rest:
             return steps
-        after = Pipeline(rest) if len(rest) > 1 else rest[0][1]
-        return [*steps[:filled], ("filled", ViewTransformer({FILLED: after}))]
+        return [*steps[:filled], ("filled", ViewTransformer({FILLED: _as_one(rest)}))]
 
     def _length_step(self) -> list[tuple[str, Any]]:
         if self.length is None:
@@ -396,3 +387,7 @@ class Recipe:
 
 def _given(mask: str | MaskImage) -> Any:
     return mask.entries if isinstance(mask, MaskImage) else mask
+
+
+def _as_one(steps: list[tuple[str, Any]]) -> Any:
+    return Pipeline(steps) if len(steps) > 1 else steps[0][1]

@@ -11,7 +11,7 @@ import numpy as np
 from ...data import NO_METADATA, Axes, Metadata, format_shape
 from ...runtime import Array, as_array, as_like, cast, namespace
 from ._base import KeepsTensors, check_sizes, wrong_shape
-from ._passes import floating
+from ._passes import floating, in_order
 
 
 @cache
@@ -54,7 +54,7 @@ def apply_matrices(array: Any, matrices: Sequence[Any], axes: int | Sequence[int
     changed = cast(array, dtype)
     for axis, matrix in zip(axes, matrices, strict=True):
         changed = xp.moveaxis(xp.tensordot(as_like(matrix, array, dtype), changed, axes=((1,), (axis,))), 0, axis)
-    return xp.reshape(xp.reshape(changed, (-1,)), changed.shape)  # in C order
+    return in_order(changed)
 
 
 class Resize(KeepsTensors):

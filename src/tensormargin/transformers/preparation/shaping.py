@@ -11,7 +11,7 @@ import numpy as np
 from ...data import NO_METADATA, Axes, Metadata, as_mask, format_shape, is_masker
 from ...runtime import Array, as_array, as_like, cast, device_of, dtype_of, like, namespace, to_host
 from ._base import CanBeUndone, KeepsTensors, OptionError, check_sizes, wrong_shape
-from ._passes import floating, reduced, widest
+from ._passes import added, floating, in_order, number_and_sum, reduced
 
 RULES = ("varying", "bright")
 
@@ -103,14 +103,14 @@ class MoveMode(CanBeUndone):
         return (*modes[:place], *modes[place + 1 :], modes[place])
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
-        return _in_order(namespace(X).moveaxis(X, self._from + 1, -1))
+        return in_order(namespace(X).moveaxis(X, self._from + 1, -1))
 
     def _undo(self, X: Any) -> Any:
-        return _in_order(namespace(X).moveaxis(X, -1, self._from + 1))
+        return in_order(namespace(X).moveaxis(X, -1, self._from + 1))
 
     def pull_back(self, weight: Any) -> Array:
         weight = as_array(weight)
-        return _in_order(namespace(weight).moveaxis(weight, -1, self._from))
+        return in_order(namespace(weight).moveaxis(weight, -1, self._from))
 
     def _axes_out(self, axes: Axes) -> Axes:
         return self._moved(axes, self._from)
@@ -121,11 +121,6 @@ class MoveMode(CanBeUndone):
 
     def words(self) -> str:
         return f"mode {self.mode + 1 if isinstance(self.mode, int) else self.mode} of the samples was made their last"
-
-
-def _in_order(X: Any) -> Any:
-    """Return an array in C order."""
-    return namespace(X).reshape(namespace(X).reshape(X, (-1,)), X.shape)
 
 
 class _HasMask(KeepsTensors):
@@ -292,7 +287,12 @@ def _found_mask(X: Any, rule: Any) -> Array:
     if isinstance(rule, str):
         if rule not in RULES:
             raise ValueError(f"mask must be {', '.join(map(repr, RULES))} or an array of bool; got {rule!r}")
-        mask = _varying(X) if rule == "varying" else _bright(_mean(X))
+        if rule == "varying":
+            low, high = reduced(X, _range, _wider)
+            mask = to_host(high > low)
+        else:
+            number, total = reduced(X, number_and_sum, added)
+            mask = _bright(to_host(total) / number)
         if not mask.any():
             why = "all samples are the same" if rule == "varying" else "all entries have the same mean"
             number, size = X.shape[0], prod(shape)
@@ -310,11 +310,6 @@ def _found_mask(X: Any, rule: Any) -> Array:
     return mask
 
 
-def _varying(X: Any) -> Array:
-    low, high = reduced(X, _range, _wider)
-    return to_host(high > low)
-
-
 def _range(part: Any) -> tuple[Any, Any]:
     xp = namespace(part)
     exact = cast(part, floating(part)) if dtype_of(part).itemsize < 8 else part  # some dtypes cannot be compared
@@ -324,19 +319,6 @@ def _range(part: Any) -> tuple[Any, Any]:
 def _wider(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
     xp = namespace(one[0])
     return xp.minimum(one[0], other[0]), xp.maximum(one[1], other[1])
-
-
-def _mean(X: Any) -> Array:
-    (total,) = reduced(X, _sum, _added)
-    return to_host(total) / X.shape[0]
-
-
-def _sum(part: Any) -> tuple[Any]:
-    return (namespace(part).sum(cast(part, widest(part)), axis=0),)
-
-
-def _added(one: tuple[Any], other: tuple[Any]) -> tuple[Any]:
-    return (one[0] + other[0],)
 
 
 def _bright(mean: Array) -> Array:

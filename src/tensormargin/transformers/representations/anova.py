@@ -11,10 +11,10 @@ import numpy as np
 from ...data import NO_METADATA, Metadata
 from ...runtime import Array, FloatArray, as_like, cast, computed, like, namespace, to_host
 from ..preparation._base import checked_number
-from ..preparation._passes import floating, statistics, widest
+from ..preparation._passes import added, floating, statistics, widest
 from ..preparation.scaling import TensorScaler
 from ..preparation.shaping import SetsToZero
-from .base import LearnsFromLabels, added
+from .base import LearnsFromLabels
 
 
 class AnovaMask(LearnsFromLabels, SetsToZero):

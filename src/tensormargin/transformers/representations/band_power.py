@@ -11,8 +11,8 @@ import numpy as np
 from ...data import Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_like
 from ..preparation._base import checked_choice, checked_count, checked_number
-from ..preparation._passes import reduced
-from .base import Representation, added, as_double
+from ..preparation._passes import added, reduced
+from .base import Representation, as_double
 
 _HALF_BANDWIDTH, _TAPERS = 4.0, 7  # of the multitaper method, in units of the frequency resolution
 _TAPERS_OF_TWO = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2.0)

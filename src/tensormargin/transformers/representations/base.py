@@ -29,8 +29,7 @@ class Sharing:
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Array] = OrderedDict()
         self._busy: dict[str, Lock] = {}
-        self._users = 0
-        self._lock = Lock()
+        self._users, self._lock = 0, Lock()
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -50,7 +49,9 @@ class Sharing:
         """Return the result of a fitted transformer for X: a kept one, which is read-only, or that of ``compute``."""
         if not self._users or not isinstance(X, np.ndarray):
             return compute()
-        key = joblib.hash([type(transformer).__qualname__, _content(transformer), X])
+        # Pipelines of scikit-learn call back by some attributes of transformers.
+        content = {name: value for name, value in vars(transformer).items() if "callback" not in name}
+        key = joblib.hash([type(transformer).__qualname__, content, X])
         with self._lock:
             busy = self._busy.setdefault(key, Lock())
         with busy:  # others that need the same result wait for it
@@ -70,11 +71,6 @@ class Sharing:
             self._kept[key] = result
             while sum(one.nbytes for one in self._kept.values()) > tuning.SHARED_RESULTS_BYTES:
                 self._kept.popitem(last=False)
-
-
-def _content(transformer: Any) -> dict[str, Any]:
-    """Return the attributes of a transformer without those by which scikit-learn's pipelines call back."""
-    return {name: value for name, value in vars(transformer).items() if "callback" not in name}
 
 
 shared = Sharing()
@@ -150,8 +146,3 @@ class LearnsFromLabels(KeepsTensors):
 def as_double(part: Any) -> FloatArray:
     """Return some samples as a NumPy array of float64."""
     return to_host(part).astype(np.float64, copy=False)
-
-
-def added(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the sums of two tuples, entry by entry."""
-    return tuple(a + b for a, b in zip(one, other, strict=True))

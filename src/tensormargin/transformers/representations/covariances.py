@@ -9,9 +9,9 @@ import numpy as np
 from ...data import Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_like, to_host
 from ..preparation._base import checked_choice
-from ..preparation._passes import reduced
+from ..preparation._passes import added, reduced
 from .band_power import Band, band_axis, checked_bands
-from .base import Representation, added, as_double
+from .base import Representation, as_double
 from .symmetric import check_shrinkage, logarithms, of_eigenvalues, riemannian_mean, shrunk, tangent_vectors, triangle
 
 _FLOOR = 1e-10  # of the mean variance of the training samples: silent channels have no logarithm

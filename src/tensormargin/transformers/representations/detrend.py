@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...data import NO_METADATA, Axis, Metadata
+from ...data import NO_METADATA, Metadata
 from ...runtime import Array, FloatArray, as_array, cast, like, namespace
 from ..preparation._base import checked_count
-from ..preparation._passes import by_chunk, chunked, floating, mapped, parts, statistics, widest
-from .base import added
+from ..preparation._passes import added, by_chunk, chunked, floating, mapped, parts, statistics, widest
 from .mode_maps import MapsModes
 
 
@@ -42,6 +41,8 @@ class Detrend(MapsModes):
     True
     """
 
+    _mixes_entries = False
+
     def __init__(self, degree: int = 1, mode: int | str | tuple[int | str, ...] | None = None) -> None:
         self.degree = degree
         self.mode = mode
@@ -64,9 +65,9 @@ class Detrend(MapsModes):
         self.matrices_, self.modes_ = [], ()
         return self.sample_shape_in_
 
-    def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
-        bases = [_polynomials(int(X.shape[mode + 1]), int(self.degree)) for mode in modes]
-        return [np.eye(len(basis)) - basis @ basis.T for basis in bases]
+    def _matrix(self, X: Any, mode: int, size: int) -> Array:
+        basis = _polynomials(size, int(self.degree))
+        return np.eye(size) - basis @ basis.T
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         if self.mode is not None:
@@ -104,9 +105,6 @@ class Detrend(MapsModes):
             "cannot pull a weight back through Detrend: the drift of a run depends on all of its samples, so there is "
             "no weight on single ones. The weight on detrended samples is the classifier's own"
         )
-
-    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
-        return axis
 
     def words(self) -> str:
         where = "over the samples of each run" if self.mode is None else f"of each sample along {self._along()}"

@@ -11,8 +11,8 @@ import numpy as np
 from ...data import Axes, Metadata, Views
 from ...runtime import Array, FloatArray, as_like, is_lazy, like, to_host
 from ..preparation._base import checked_choice, checked_count, checked_number
-from ..preparation._passes import floating, mapped, reduced
-from .base import Representation, added, as_double
+from ..preparation._passes import added, floating, mapped, reduced
+from .base import Representation, as_double
 
 
 class Impute(Representation):

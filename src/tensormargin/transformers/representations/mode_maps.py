@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...data import NO_METADATA, Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_array, as_like, cast, computed, join_with_and, like, namespace, to_host
 from ..preparation._base import KeepsTensors, checked_choice, checked_count, checked_number
-from ..preparation._passes import reduced, statistics, widest
+from ..preparation._passes import added, number_and_sum, reduced, statistics, widest
 from ..preparation.resizing import apply_matrices
 from ..preparation.scaling import TensorScaler
-from .base import LearnsFromLabels, added
+from .base import LearnsFromLabels
 from .symmetric import check_shrinkage, matrix_power, shrunk
 
 
 class MapsModes(KeepsTensors):
     """A transformer that multiplies samples by one matrix along each of some modes.
 
-    A subclass returns the matrices, learned from training samples (`_matrices`). Weights are pulled back by the
+    A subclass returns the matrix of a mode, learned from training samples (`_matrix`). Weights are pulled back by the
     transposed matrices.
     """
 
+    _mixes_entries: ClassVar[bool] = True  # so that the mode has other coordinates afterwards
     mode: Any
     modes_: tuple[int, ...]
     matrices_: list[Array]
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
-        shape = [int(size) for size in X.shape[1:]]
-        given = self.mode if isinstance(self.mode, tuple | list) else (self.mode,)
-        modes = tuple(self._mode(mode, len(shape)) for mode in given)
+        shape = list(self.sample_shape_in_)
+        modes = tuple(self._mode(mode, len(shape)) for mode in self._given_modes())
         if len(set(modes)) < len(modes) or not modes:
             raise ValueError(f"mode must name at least one mode, and none of them twice; got mode={self.mode!r}")
         self.matrices_, self.modes_ = self._matrices(X, modes), modes
@@ -40,9 +39,16 @@ class MapsModes(KeepsTensors):
             shape[mode] = matrix.shape[0]
         return tuple(shape)
 
-    @abstractmethod
+    def _given_modes(self) -> tuple[Any, ...]:
+        return tuple(self.mode) if isinstance(self.mode, tuple | list) else (self.mode,)
+
     def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
         """Return one matrix per mode, of shape (new size, size)."""
+        return [self._matrix(X, mode, self.sample_shape_in_[mode]) for mode in modes]
+
+    def _matrix(self, X: Any, mode: int, size: int) -> Array:
+        """Return the matrix of one mode."""
+        raise NotImplementedError
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return apply_matrices(X, self.matrices_, [mode + 1 for mode in self.modes_])
@@ -52,8 +58,8 @@ class MapsModes(KeepsTensors):
 
     def _along(self) -> str:
         """Return the modes in words, counted from 1 as far as their order is known."""
-        given = self.mode if isinstance(self.mode, tuple | list) else (self.mode,)
-        modes = [mode if isinstance(mode, str) else mode + 1 for mode in getattr(self, "modes_", given)]
+        given = getattr(self, "modes_", self._given_modes())
+        modes = [mode if isinstance(mode, str) else mode + 1 for mode in given]
         names = ["the last mode" if mode == 0 else f"mode {mode}" for mode in modes]
         return join_with_and(names)
 
@@ -62,8 +68,8 @@ class MapsModes(KeepsTensors):
         return tuple(self._mapped_axis(axis, along[mode]) if mode in along else axis for mode, axis in enumerate(axes))
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
-        """Return the axis of a mode after its matrix, which mixes the entries along it."""
-        return Axis("component", "", np.arange(1.0, len(matrix) + 1))
+        """Return the axis of a mode after its matrix."""
+        return Axis("component", "", np.arange(1.0, len(matrix) + 1)) if self._mixes_entries else axis
 
 
 class ModeMap(MapsModes):
@@ -96,9 +102,8 @@ class ModeMap(MapsModes):
         self.matrix = matrix
         self.mode = mode
 
-    def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
+    def _matrix(self, X: Any, mode: int, size: int) -> Array:
         matrix = to_host(as_array(self.matrix))
-        size = int(X.shape[modes[0] + 1])
         if matrix.ndim != 2 or len(matrix) == 0 or matrix.shape[1] != size:
             raise ValueError(
                 f"matrix must have one column for each of the {size} entries along mode={self.mode!r}; got shape "
@@ -106,7 +111,7 @@ class ModeMap(MapsModes):
             )
         if matrix.dtype.kind not in "biuf" or not np.all(np.isfinite(matrix)):
             raise ValueError(f"matrix must hold finite real numbers; got dtype {matrix.dtype}. Replace what is not")
-        return [matrix.astype(np.float64)]
+        return matrix.astype(np.float64)
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
         same = matrix.shape[0] == matrix.shape[1]  # such as another reference: each entry is still about itself
@@ -149,6 +154,8 @@ class Smooth(MapsModes):
     True
     """
 
+    _mixes_entries = False
+
     def __init__(
         self,
         width: float | tuple[float, ...] = 1.0,
@@ -164,13 +171,9 @@ class Smooth(MapsModes):
         widths = self.width if isinstance(self.width, tuple | list) else (self.width,) * len(modes)
         if len(widths) != len(modes):
             raise ValueError(f"width must be one number, or one per mode ({len(modes)}); got width={self.width!r}")
-        for width in widths:
-            checked_number(width, "width", 0.0, included=True)
         smoothing = _gaussian if self.method == "gaussian" else _laplacian
-        return [smoothing(int(X.shape[mode + 1]), float(one)) for mode, one in zip(modes, widths, strict=True)]
-
-    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
-        return axis
+        wide = [checked_number(width, "width", included=True) for width in widths]
+        return [smoothing(self.sample_shape_in_[mode], one) for mode, one in zip(modes, wide, strict=True)]
 
     def words(self) -> str:
         widths = self.width if isinstance(self.width, tuple | list) else (self.width,)
@@ -222,10 +225,9 @@ class Differences(MapsModes):
         self.order = order
         self.mode = mode
 
-    def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
-        size = int(X.shape[modes[0] + 1])
+    def _matrix(self, X: Any, mode: int, size: int) -> Array:
         order = checked_count(self.order, "order", 1, size - 1, f", as the mode has n_features = {size} entries")
-        return [np.diff(np.eye(size), n=order, axis=0)]
+        return np.diff(np.eye(size), n=order, axis=0)
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
         middle = axis.at(np.arange(len(matrix)) + self.order / 2)
@@ -265,17 +267,16 @@ class Decimate(MapsModes):
         self.mode = mode
         self.method = method
 
-    def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
+    def _matrix(self, X: Any, mode: int, size: int) -> Array:
         from scipy.signal import decimate
 
-        size = int(X.shape[modes[0] + 1])
         checked_choice(self.method, "method", ("fir", "iir"))
         factor = checked_count(self.factor, "factor", 1, size, f", as the mode has n_features = {size} entries")
         if self.method == "iir" and size <= 27:
             raise ValueError(f'method="iir" needs more than 27 entries along the mode; got {size}. Use method="fir"')
         if factor == 1:
-            return [np.eye(size)]
-        return [decimate(np.eye(size), factor, ftype=self.method, axis=0, zero_phase=True)]
+            return np.eye(size)
+        return decimate(np.eye(size), factor, ftype=self.method, axis=0, zero_phase=True)
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
         return axis.at(self.factor * np.arange(len(matrix)))
@@ -313,21 +314,19 @@ class Whiten(MapsModes):
     True
     """
 
+    _mixes_entries = False  # C^(-1/2) is symmetric: of all whitening matrices it leaves channels closest to themselves
     covariance_: Array
 
     def __init__(self, mode: int | str = 0, shrinkage: str | float = "ledoit-wolf") -> None:
         self.mode = mode
         self.shrinkage = shrinkage
 
-    def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
+    def _matrix(self, X: Any, mode: int, size: int) -> Array:
         check_shrinkage(self.shrinkage)
-        found = mode_moments(X, modes[0])
+        found = mode_moments(X, mode)
         covariance = shrunk(found.covariance, found.number, found.fourth, self.shrinkage)
         self.covariance_ = as_like(covariance, X)
-        return [matrix_power(covariance, -0.5)]
-
-    def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
-        return axis  # C^(-1/2) is symmetric: of all whitening matrices it leaves channels closest to themselves
+        return matrix_power(covariance, -0.5)
 
     def words(self) -> str:
         how = self.shrinkage if isinstance(self.shrinkage, str) else f"{self.shrinkage:g}"
@@ -374,19 +373,18 @@ class Project(MapsModes):
         self.basis = basis
         self.mode = mode
 
-    def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
-        size = int(X.shape[modes[0] + 1])
+    def _matrix(self, X: Any, mode: int, size: int) -> Array:
         if self.basis is not None:
             self.explained_variance_ratio_ = None
-            return [_given_basis(self.basis, size)]
+            return _given_basis(self.basis, size)
         count = checked_count(self.n_components, "n_components")
-        covariance = mode_moments(X, modes[0]).covariance
+        covariance = mode_moments(X, mode).covariance
         values, vectors = np.linalg.eigh(covariance)
         values, rows = np.maximum(values[::-1], 0.0), vectors.T[::-1]
         signs = np.sign(rows[np.arange(size), np.argmax(np.abs(rows), axis=1)])
         total = float(values.sum())
         self.explained_variance_ratio_ = as_like(values[:count] / (total if total > 0 else 1.0), X)
-        return [(rows * signs[:, None])[:count]]
+        return (rows * signs[:, None])[:count]
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
         given = None if self.basis is None else to_host(as_array(self.basis))
@@ -454,24 +452,20 @@ class Xdawn(LearnsFromLabels, MapsModes):
         self.n_filters = n_filters
         self.mode = mode
 
-    def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
+    def _matrix(self, X: Any, mode: int, size: int) -> Array:
         from scipy.linalg import eigh
 
         count = checked_count(self.n_filters, "n_filters")
         self.classes_, codes = self._coded(X)
-        mode = modes[0]
-        size = int(X.shape[mode + 1])
         noise = shrunk(mode_moments(X, mode).covariance, 1.0, 0.0, 1e-10)  # a constant channel has no inverse
         noise += np.eye(size) * (np.trace(noise) == 0)
         filters = []
         for evoked in _class_means(X, codes):
             fibres = np.moveaxis(evoked, mode, 0).reshape(size, -1)
-            _, vectors = eigh(
-                np.atleast_2d(np.cov(fibres, bias=True)) if fibres.shape[1] > 1 else fibres @ fibres.T, noise
-            )
-            best = vectors.T[::-1][:count]
+            signal = np.atleast_2d(np.cov(fibres, bias=True)) if fibres.shape[1] > 1 else fibres @ fibres.T
+            best = eigh(signal, noise)[1].T[::-1][:count]
             filters.append(best / np.linalg.norm(best, axis=1, keepdims=True))
-        return [np.concatenate(filters)]
+        return np.concatenate(filters)
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
         count = len(matrix) // len(self.classes_)
@@ -483,13 +477,9 @@ class Xdawn(LearnsFromLabels, MapsModes):
 
 def _class_means(X: Any, codes: Array) -> list[FloatArray]:
     """Return the mean sample of each class, in one pass."""
-    sums = statistics(X, _sum, added, codes)
+    sums = statistics(X, number_and_sum, added, codes)
     found = computed(*(one for _, one in sorted(sums.items())))
     return [to_host(total) / number for number, total in found]
-
-
-def _sum(part: Any) -> tuple[int, Any]:
-    return part.shape[0], namespace(part).sum(cast(part, widest(part)), axis=0)
 
 
 class Moments(NamedTuple):

@@ -115,22 +115,10 @@ class Patches(BaseEstimator):
         )
 
     def pieces(self, cube: Array, positions: Array, n_bytes: int = 2**25) -> Iterator[tuple[slice, Array]]:
-        """Yield the patches around positions, which are sorted by row, a few rows of the scene at a time.
+        """Yield slices of positions, as `places` returns them, and the patches around them, a few rows at a time.
 
-        Parameters
-        ----------
-        cube : ndarray of shape (rows, columns, ...)
-            May be a memory map, of which only the rows of a piece are read.
-        positions : ndarray of shape (n, 2)
-            As `places` returns them.
-        n_bytes : int, default=2**25
-            Size of a piece, unless a single row has more.
-
-        Yields
-        ------
-        where : slice
-            Which of the positions.
-        patches : ndarray of shape (n_here, size, size, ...)
+        The cube may be a memory map, of which only the rows of a piece are read. A piece has ``n_bytes``, unless a
+        single row has more.
         """
         of_row = prod(cube.shape[1:]) * cube.dtype.itemsize * int(self.size) ** 2
         step = max(1, n_bytes // max(of_row, 1))
