@@ -10,7 +10,7 @@ from typing import Any
 
 import skops.io
 
-from tensormargin.io.archive_writer import write_archive
+from tensormargin.io.archive import write_archive
 
 
 def write_like_skops(path: str | Path, value: Any) -> None:

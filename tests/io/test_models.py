@@ -26,7 +26,7 @@ from sklearn.svm import LinearSVC
 from tensormargin import TensorMarginClassifier, Views
 from tensormargin.datasets import load_digits_tensor
 from tensormargin.io import BadFileError, load_model, models, read_facts, save_model
-from tensormargin.io.archive_writer import write_archive
+from tensormargin.io.archive import write_archive
 from tensormargin.io.checksums import seal
 from tensormargin.plots import check_map_path, save_map
 from tensormargin.selection import TensorMarginClassifierCV

@@ -1,9 +1,11 @@
-"""Read models from archives of skops without skops, whose import loads all of scikit-learn and any PyTorch.
+"""Read and write models as archives of skops, without skops, whose import loads all of scikit-learn and any PyTorch.
 
-An archive holds ``schema.json``, a tree of nodes that each name a loader and a type, and one ``.npy`` file per array.
-Reading goes over the whole tree first and returns a function that builds the object. A file that is damaged, or was
-tampered with, is thus refused before any object exists, and building takes classes from `CLASSES` only, without
-calling anything that the file names.
+That takes two seconds, where a small fit and `save_model` take some milliseconds; and skops has no limits on what a
+damaged or hostile file makes it allocate. An archive holds ``schema.json``, a tree of nodes that each name a loader and
+a type, and one ``.npy`` file per array. Reading goes over the whole tree first and returns a function that builds the
+object. A file that is damaged, or was tampered with, is thus refused before any object exists, and building takes
+classes from `CLASSES` only, without calling anything that the file names. All nodes are made before anything is
+written, so that a model with any other type can be left to skops.
 """
 
 from __future__ import annotations
@@ -15,77 +17,67 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ..data import BadFileError, vector_of
 from ..runtime import Array
-from .arrays import BadFileError, npy_header
+from .arrays import npy_header
 
-OWN_CLASSES = frozenset(
-    {
-        "tensormargin.data.axes.Axis",
-        "tensormargin.estimators.classifier.TensorMarginClassifier",
-        "tensormargin.selection.classifier.TensorMarginClassifierCV",
-        "tensormargin.transformers.kernels.transformer.TensorKernel",
-        "tensormargin.transformers.preparation.confounds.Deconfound",
-        "tensormargin.transformers.preparation.lengths.EqualLength",
-        "tensormargin.transformers.preparation.resizing.Resize",
-        "tensormargin.transformers.preparation.scaling.TensorScaler",
-        "tensormargin.transformers.preparation.shaping.Crop",
-        "tensormargin.transformers.preparation.shaping.Mask",
-        "tensormargin.transformers.preparation.shaping.MoveMode",
-        "tensormargin.transformers.preparation.shaping.Tensorize",
-        "tensormargin.transformers.preparation.union.TensorUnion",
-        "tensormargin.transformers.preparation.union.ViewTransformer",
-        "tensormargin.transformers.representations.mode_maps.Decimate",
-        "tensormargin.transformers.representations.mode_maps.Differences",
-        "tensormargin.transformers.representations.mode_maps.ModeMap",
-        "tensormargin.transformers.representations.mode_maps.Project",
-        "tensormargin.transformers.representations.mode_maps.Smooth",
-        "tensormargin.transformers.representations.mode_maps.Whiten",
-        "tensormargin.transformers.representations.mode_maps.Xdawn",
-        "tensormargin.transformers.representations.anova.AnovaMask",
-        "tensormargin.transformers.representations.band_power.BandPower",
-        "tensormargin.transformers.representations.covariances.Covariances",
-        "tensormargin.transformers.representations.convolutions.Convolutions",
-        "tensormargin.transformers.representations.connectome.Connectome",
-        "tensormargin.transformers.representations.spectra.Spectra",
-        "tensormargin.transformers.representations.detrend.Detrend",
-        "tensormargin.transformers.representations.imputation.Impute",
-        "tensorly.cp_tensor.CPTensor",
-        "tensorly.tucker_tensor.TuckerTensor",
-        "tensorly.tt_tensor.TTTensor",
-    }
+
+def _in_modules(package: str, classes: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(f"{package}.{module}.{name}" for module, names in classes.items() for name in names.split())
+
+
+_TRANSFORMERS = {
+    "kernels.transformer": "TensorKernel",
+    "preparation.confounds": "Deconfound",
+    "preparation.lengths": "EqualLength",
+    "preparation.resizing": "Resize",
+    "preparation.scaling": "TensorScaler",
+    "preparation.shaping": "Crop Mask MoveMode Tensorize",
+    "preparation.union": "TensorUnion ViewTransformer",
+    "representations.anova": "AnovaMask",
+    "representations.band_power": "BandPower",
+    "representations.connectome": "Connectome",
+    "representations.convolutions": "Convolutions",
+    "representations.covariances": "Covariances",
+    "representations.detrend": "Detrend",
+    "representations.imputation": "Impute",
+    "representations.mode_maps": "Decimate Differences ModeMap Project Smooth Whiten Xdawn",
+    "representations.spectra": "Spectra",
+}
+_OTHERS = {
+    "data.axes": "Axis",
+    "estimators.classifier": "TensorMarginClassifier",
+    "selection.classifier": "TensorMarginClassifierCV",
+}
+_WEIGHTS = {"cp_tensor": "CPTensor", "tucker_tensor": "TuckerTensor", "tt_tensor": "TTTensor"}
+_SCIKIT_LEARN = {
+    "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+    "frozen._frozen": "FrozenEstimator",
+    "pipeline": "Pipeline",
+    "preprocessing._data": "MaxAbsScaler MinMaxScaler Normalizer RobustScaler StandardScaler",
+}
+OWN_CLASSES = (
+    _in_modules("tensormargin.transformers", _TRANSFORMERS)
+    | _in_modules("tensormargin", _OTHERS)
+    | _in_modules("tensorly", _WEIGHTS)
 )
 """Classes of this library, and those of its weights."""
-
+CLASSES = OWN_CLASSES | _in_modules("sklearn", _SCIKIT_LEARN)
+"""All classes that are read without skops: their state is arrays, plain values and each other."""
 _MOVED = {re.sub("^tensormargin.(transformers|data).", "tensormargin.", name): name for name in OWN_CLASSES}
 
-CLASSES = OWN_CLASSES | {
-    "sklearn.calibration.CalibratedClassifierCV",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.calibration._TemperatureScaling",
-    "sklearn.frozen._frozen.FrozenEstimator",
-    "sklearn.pipeline.Pipeline",
-    "sklearn.preprocessing._data.MaxAbsScaler",
-    "sklearn.preprocessing._data.MinMaxScaler",
-    "sklearn.preprocessing._data.Normalizer",
-    "sklearn.preprocessing._data.RobustScaler",
-    "sklearn.preprocessing._data.StandardScaler",
-}
-"""All classes that are read without skops: their state is arrays, plain values and each other."""
-
 SCHEMA = "schema.json"
-PROTOCOLS = (0, 1, 2)
-"""Versions of the skops format, the newest last; the nodes of `LOADERS` are the same in all of them."""
-
-PLAIN = (str, int, float, bool, type(None))
-"""Types of single values, which are stored as JSON."""
-
+TEXT_BYTES = 2**26
+"""Most bytes of a member with text."""
+_PROTOCOLS = (0, 1, 2)  # versions of the skops format, the newest last; the nodes used here are the same in all of them
+_PLAIN = (str, int, float, bool, type(None))  # types of single values, which are stored as JSON
 _DICTS = {"builtins.dict": dict, "collections.OrderedDict": OrderedDict}
 _TRUTH = {"true": True, "false": False}  # keys of a dict are text in JSON; bool("false") would be True
 _NUMPY_TYPES: tuple[type[np.generic], ...] = (
@@ -93,34 +85,19 @@ _NUMPY_TYPES: tuple[type[np.generic], ...] = (
     np.float16, np.float32, np.float64, np.str_,
 )  # fmt: skip
 _SCALARS = {f"numpy.{kind.__name__}": kind for kind in (*_NUMPY_TYPES, np.bool_)}
-KEYS: Mapping[str, Callable[[str], Any]] = {
+_KEYS: Mapping[str, Callable[[str], Any]] = {  # types of keys, with the functions that restore them from text
     "builtins.str": str,
     "builtins.int": int,
     "builtins.float": float,
     "builtins.bool": _TRUTH.__getitem__,
     **{f"numpy.{kind.__name__}": kind for kind in _NUMPY_TYPES},
 }
-"""Types of the keys of a dictionary, with the functions that restore them from text."""
-
-LOADERS: Mapping[str, frozenset[str]] = {
-    "JsonNode": frozenset({"builtins.str"}),  # of all `PLAIN` types, as skops names them
-    "ListNode": frozenset({"builtins.list"}),
-    "TupleNode": frozenset({"builtins.tuple"}),
-    "DictNode": frozenset(_DICTS),
-    "NdArrayNode": frozenset({"numpy.ndarray", *_SCALARS}),
-    "MaskedArrayNode": frozenset({"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}),
-    "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
-    "ObjectNode": CLASSES,
-}
-"""All types that are read and written without skops, by the loader that their nodes name."""
-
-TEXT_BYTES = 2**26
-"""Most bytes of a member with text."""
 _LONGEST = 500  # characters of a message that quotes a file
 _UNPACKED_BYTES = 2**30
 _UNPACKED_RATIO = 100  # of a larger model: weights hardly compress, and masks of zeros are small
 
 Build = Callable[[], Any]
+Node = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -143,7 +120,10 @@ def read_archive(path: str | Path) -> Build:
             check_sizes(path, archive)
             schema = read_schema(path, archive)
             try:
-                return _Reader(path, archive).plan_schema(schema)
+                protocol = _field(schema, "protocol", int)
+                if protocol not in _PROTOCOLS:
+                    raise OtherTypeError(f"protocol {protocol}")
+                return _Reader(path, archive).plan(schema)
             except OtherTypeError:
                 _check_for_skops(path, archive, schema)
                 raise
@@ -151,6 +131,21 @@ def read_archive(path: str | Path) -> Build:
         raise
     except Exception as error:
         raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
+
+
+def write_archive(path: str | Path, value: Any) -> None:
+    """Write an object to an archive that both `read_archive` and skops read.
+
+    Raises OtherTypeError, before anything is written, if the object contains other types than those read here, or
+    itself.
+    """
+    writer = _Writer()
+    schema = writer.node(value) | {"protocol": _PROTOCOLS[-1], "_skops_version": version("skops")}
+    text = json.dumps(schema, indent=2)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in writer.arrays.items():
+            write_array(archive, name, array)
+        archive.writestr(SCHEMA, text)
 
 
 def _check_names(archive: zipfile.ZipFile) -> None:
@@ -178,10 +173,7 @@ def check_sizes(path: Path, archive: zipfile.ZipFile) -> None:
 
 
 def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return a member with text; raise `BadFileError` if it is too long for one.
-
-    Its size is that in the directory of the archive, at most, whatever its compressed bytes expand to.
-    """
+    """Return a member with text, at most the size in the archive's directory; raise `BadFileError` if it is longer."""
     member = archive.getinfo(name)
     if member.file_size > TEXT_BYTES:
         raise BadFileError(
@@ -211,7 +203,14 @@ def read_array(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def read_schema(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+def write_array(archive: zipfile.ZipFile, name: str, array: Any) -> None:
+    """Add a compressed member with an array."""
+    buffer = BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    archive.writestr(name, buffer.getbuffer(), zipfile.ZIP_DEFLATED)
+
+
+def read_schema(path: Path, archive: zipfile.ZipFile) -> Node:
     """Return the description of an archive's objects, with the present modules of classes of this library.
 
     Before 0.2.0 transformers and axes were in the package's root.
@@ -233,7 +232,7 @@ def present_bytes(path: str | Path) -> bytes:
     return made.getvalue()
 
 
-def _nodes(part: Any) -> Iterator[dict[str, Any]]:
+def _nodes(part: Any) -> Iterator[Node]:
     if isinstance(part, dict):
         if "__loader__" in part:
             yield part
@@ -251,53 +250,98 @@ class _Reader:
         self.archive = archive
         self.planned: dict[int, Build | None] = {}
 
-    def plan_schema(self, schema: dict[str, Any]) -> Build:
-        """Return a function that builds the object of the archive."""
-        protocol = _field(schema, "protocol", int)
-        if protocol not in PROTOCOLS:
-            raise OtherTypeError(f"protocol {protocol}")
-        return self.plan(schema)
-
     def plan(self, node: Any) -> Build:
         """Return a function that builds the object of a node; nodes with the same ``__id__`` are one object."""
         node = _checked(node, dict)
         loader = _field(node, "__loader__", str)
-        if loader not in LOADERS:
+        if loader not in _LOADERS:
             raise OtherTypeError(loader)
-        _require(node, *LOADERS[loader])
+        _require(node, *_LOADERS[loader].types)
         number = _field(node, "__id__", int)
         if number not in self.planned:
             self.planned[number] = None
-            self.planned[number] = cache(_PLANNERS[loader](self, node))
+            self.planned[number] = cache(_LOADERS[loader].plan(self, node))
         build = self.planned[number]
         if build is None:
             raise ValueError(f"{_name(node)} contains itself")
         return build
 
+    def items(self, node: Node) -> list[Build]:
+        """Return the functions that build the items of a list."""
+        return [self.plan(one) for one in _field(node, "content", list)]
 
-def _plain(reader: _Reader, node: dict[str, Any]) -> Build:
-    """Plan a number, text, truth value or None."""
+
+class _Writer:
+    """Makes the nodes of an archive, and collects the arrays to write by the names of their files.
+
+    ``nodes`` are by the `id` of their objects (None while an object's parts are given theirs), which ``held`` keeps
+    unique. ``types`` are the nodes of the types of keys; as values, types are left to skops.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array | np.generic] = {}
+        self.nodes: dict[int, Node | None] = {}
+        self.types: dict[type, Node] = {}
+        self.held: list[Any] = []
+
+    def node(self, value: Any) -> Node:
+        """Return the node of an object, the same one wherever the object occurs."""
+        if id(value) not in self.nodes:
+            kind = str if type(value) in _PLAIN else type(value)
+            loader = next((name for name, one in _LOADERS.items() if _type_name(kind) in one.types), None)
+            if loader is None:
+                raise OtherTypeError(_type_name(kind))
+            self.nodes[id(value)] = None
+            number = self.number(value)
+            self.nodes[id(value)] = _new(kind, loader, number, **_LOADERS[loader].content(self, value, number))
+        made = self.nodes[id(value)]
+        if made is None:
+            raise OtherTypeError(f"{_type_name(type(value))} that contains itself")
+        return made
+
+    def number(self, value: Any) -> int:
+        """Return a number for an object, and keep the object."""
+        self.held.append(value)
+        return len(self.held)
+
+    def type_node(self, kind: type) -> Node:
+        """Return the node of the type of a key."""
+        if kind not in self.types:
+            self.types[kind] = _new(kind, "TypeNode", self.number(kind))
+        return self.types[kind]
+
+
+def _new(kind: type, loader: str, number: int, **content: Any) -> Node:
+    names = {"__class__": kind.__name__, "__module__": kind.__module__, "__loader__": loader}
+    return {**names, **content, "__id__": number}
+
+
+def _read_plain(reader: _Reader, node: Node) -> Build:
     value = json.loads(_field(node, "content", str))
-    if type(value) not in PLAIN:
+    if type(value) not in _PLAIN:
         raise ValueError(f"a plain value must be a number or text, got {type(value).__name__}")
     return lambda: value
 
 
-def _list(reader: _Reader, node: dict[str, Any]) -> Build:
-    items = _items(reader, node)
+def _write_plain(writer: _Writer, value: Any, number: int) -> Node:
+    return {"content": json.dumps(value), "is_json": True}
+
+
+def _read_list(reader: _Reader, node: Node) -> Build:
+    items = reader.items(node)
     return lambda: [build() for build in items]
 
 
-def _tuple(reader: _Reader, node: dict[str, Any]) -> Build:
-    items = _items(reader, node)
+def _read_tuple(reader: _Reader, node: Node) -> Build:
+    items = reader.items(node)
     return lambda: tuple(build() for build in items)
 
 
-def _items(reader: _Reader, node: dict[str, Any]) -> list[Build]:
-    return [reader.plan(one) for one in _field(node, "content", list)]
+def _write_items(writer: _Writer, value: list[Any] | tuple[Any, ...], number: int) -> Node:
+    return {"content": [writer.node(one) for one in value]}
 
 
-def _dict(reader: _Reader, node: dict[str, Any]) -> Build:
+def _read_dict(reader: _Reader, node: Node) -> Build:
     kind = _DICTS[_name(node)]
     content = _field(node, "content", dict)
     keys = [convert(key) for convert, key in zip(_key_types(node), content, strict=True)]
@@ -305,18 +349,35 @@ def _dict(reader: _Reader, node: dict[str, Any]) -> Build:
     return lambda: kind((key, build()) for key, build in zip(keys, values, strict=True))
 
 
-def _key_types(node: dict[str, Any]) -> list[Callable[[str], Any]]:
+def _key_types(node: Node) -> list[Callable[[str], Any]]:
     """Return the functions that convert the keys of a dictionary, which are text in JSON."""
     kinds = _field(node, "key_types", dict)
     _require(kinds, "builtins.list")
-    return [KEYS[_require(_checked(one, dict), *KEYS)] for one in _field(kinds, "content", list)]
+    return [_KEYS[_require(_checked(one, dict), *_KEYS)] for one in _field(kinds, "content", list)]
 
 
-def _array(reader: _Reader, node: dict[str, Any]) -> Build:
-    """Plan an array, or a NumPy scalar, which is stored as an array."""
+def _write_dict(writer: _Writer, value: dict[Any, Any], number: int) -> Node:
+    content = {}
+    for key, one in value.items():
+        if _type_name(type(key)) not in _KEYS:
+            raise OtherTypeError(_type_name(type(key)))
+        plain = key.item() if isinstance(key, np.generic) else key
+        content[plain if isinstance(plain, str) else json.dumps(plain)] = writer.node(one)
+    if len(content) < len(value):  # as of the keys 1 and "1"
+        raise OtherTypeError("keys of a dictionary that are the same as text")
+    types = [writer.type_node(type(key)) for key in value]
+    return {"content": content, "key_types": _new(list, "ListNode", writer.number(types), content=types)}
+
+
+def _read_array(reader: _Reader, node: Node) -> Build:
+    """Plan an array, a vector of objects such as labels of different types, or a NumPy scalar, stored as an array."""
     name = _name(node)
     if _field(node, "type", str) == "json":
-        return _objects(reader, node)
+        _require(node, "numpy.ndarray")
+        if len(_field(_field(node, "shape", dict), "content", list)) != 1:
+            raise OtherTypeError("array of objects")
+        items = reader.items(node)
+        return lambda: vector_of([item() for item in items])
     array = read_array(reader.path, reader.archive, _field(node, "file", str))
     if name == "numpy.ndarray":
         return lambda: array
@@ -325,29 +386,27 @@ def _array(reader: _Reader, node: dict[str, Any]) -> Build:
     return lambda: array[()]
 
 
-def _objects(reader: _Reader, node: dict[str, Any]) -> Build:
-    """Plan a vector of objects, such as labels of different types."""
-    _require(node, "numpy.ndarray")
-    if len(_field(_field(node, "shape", dict), "content", list)) != 1:
-        raise OtherTypeError("array of objects")
-    items = _items(reader, node)
-
-    def build() -> Array:
-        array = np.empty(len(items), object)
-        for place, item in enumerate(items):  # one by one: NumPy would turn a list of lists into a matrix
-            array[place] = item()
-        return array
-
-    return build
+def _write_array(writer: _Writer, value: Array | np.generic, number: int) -> Node:
+    if value.dtype == object and value.ndim == 1:
+        return {**_write_items(writer, value.tolist(), number), "type": "json", "shape": writer.node(value.shape)}
+    if value.dtype.hasobject:
+        raise OtherTypeError(f"array of {value.dtype}")
+    name = f"{number}.npy"
+    writer.arrays[name] = value
+    return {"type": "numpy", "file": name}
 
 
-def _masked(reader: _Reader, node: dict[str, Any]) -> Build:
+def _read_masked(reader: _Reader, node: Node) -> Build:
     content = _field(node, "content", dict)
     data, mask = reader.plan(content.get("data")), reader.plan(content.get("mask"))
     return lambda: np.ma.MaskedArray(data(), mask())
 
 
-def _random_state(reader: _Reader, node: dict[str, Any]) -> Build:
+def _write_masked(writer: _Writer, value: Any, number: int) -> Node:
+    return {"content": {"data": writer.node(value.data), "mask": writer.node(value.mask)}}
+
+
+def _read_random_state(reader: _Reader, node: Node) -> Build:
     state = reader.plan(node.get("content"))
 
     def build() -> np.random.RandomState:
@@ -358,7 +417,11 @@ def _random_state(reader: _Reader, node: dict[str, Any]) -> Build:
     return build
 
 
-def _instance(reader: _Reader, node: dict[str, Any]) -> Build:
+def _write_random_state(writer: _Writer, value: np.random.RandomState, number: int) -> Node:
+    return {"content": writer.node(value.get_state(legacy=False))}
+
+
+def _read_instance(reader: _Reader, node: Node) -> Build:
     """Plan an instance of one of `CLASSES`: a new object without a call of ``__init__``, then its attributes."""
     module, _, name = _name(node).rpartition(".")
     content = _field(node, "content", dict)
@@ -378,19 +441,36 @@ def _instance(reader: _Reader, node: dict[str, Any]) -> Build:
     return build
 
 
-_PLANNERS: Mapping[str, Callable[[_Reader, dict[str, Any]], Build]] = {
-    "JsonNode": _plain,
-    "ListNode": _list,
-    "TupleNode": _tuple,
-    "DictNode": _dict,
-    "NdArrayNode": _array,
-    "MaskedArrayNode": _masked,
-    "RandomStateNode": _random_state,
-    "ObjectNode": _instance,
+def _write_instance(writer: _Writer, value: Any, number: int) -> Node:
+    state = value.__getstate__()
+    if type(state) is not dict or any(type(name) is not str for name in state):
+        raise OtherTypeError(f"state of {_type_name(type(value))}")
+    return {"content": writer.node(state)}
+
+
+class _Loader(NamedTuple):
+    """What the nodes of a loader may be, how they are read, and what is written for them."""
+
+    types: frozenset[str]
+    plan: Callable[[_Reader, Node], Build]
+    content: Callable[[_Writer, Any, int], Node]
+
+
+_LOADERS: Mapping[str, _Loader] = {
+    "JsonNode": _Loader(frozenset({"builtins.str"}), _read_plain, _write_plain),  # skops names all `_PLAIN` types so
+    "ListNode": _Loader(frozenset({"builtins.list"}), _read_list, _write_items),
+    "TupleNode": _Loader(frozenset({"builtins.tuple"}), _read_tuple, _write_items),
+    "DictNode": _Loader(frozenset(_DICTS), _read_dict, _write_dict),
+    "NdArrayNode": _Loader(frozenset({"numpy.ndarray", *_SCALARS}), _read_array, _write_array),
+    "MaskedArrayNode": _Loader(
+        frozenset({"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}), _read_masked, _write_masked
+    ),
+    "RandomStateNode": _Loader(frozenset({"numpy.random.mtrand.RandomState"}), _read_random_state, _write_random_state),
+    "ObjectNode": _Loader(CLASSES, _read_instance, _write_instance),
 }
 
 
-def _require(node: dict[str, Any], *names: str) -> str:
+def _require(node: Node, *names: str) -> str:
     """Return the type of a node; raise OtherTypeError if it is none of these."""
     name = _name(node)
     if name not in names:
@@ -398,11 +478,15 @@ def _require(node: dict[str, Any], *names: str) -> str:
     return name
 
 
-def _name(node: dict[str, Any]) -> str:
+def _name(node: Node) -> str:
     return f"{node.get('__module__')}.{node.get('__class__')}"
 
 
-def _field(node: dict[str, Any], name: str, kind: type[T]) -> T:
+def _type_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__name__}"
+
+
+def _field(node: Node, name: str, kind: type[T]) -> T:
     return _checked(node.get(name), kind, name)
 
 

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,8 +28,17 @@ from ..estimators import to_device
 from ..inspection import ModelChain, remembered_shape
 from ..runtime import Array, replacing, software_versions
 from ..transformers import TensorKernel, describe_step, is_masker
-from .archive import OWN_CLASSES, OtherTypeError, brief, present_bytes, read_archive, read_array, read_member
-from .archive_writer import write_archive
+from .archive import (
+    OWN_CLASSES,
+    OtherTypeError,
+    brief,
+    present_bytes,
+    read_archive,
+    read_array,
+    read_member,
+    write_archive,
+    write_array,
+)
 from .arrays import BadFileError
 from .checksums import check_sha256, is_sealed, seal
 from .model_checks import check_facts, check_model
@@ -253,9 +261,7 @@ def save_model(
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
             for place, values in enumerate(kept.values()):
-                buffer = BytesIO()
-                np.save(buffer, values, allow_pickle=False)
-                archive.writestr(_PATTERN.format(place), buffer.getbuffer(), zipfile.ZIP_DEFLATED)
+                write_array(archive, _PATTERN.format(place), values)
         seal(temporary)
     return dict(json.loads(text))
 
