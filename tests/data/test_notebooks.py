@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 
@@ -14,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, Views, nested_evaluation
 from tensormargin.data import Axis, map_picture
-from tensormargin.data.notebooks import png
 from tensormargin.evaluation import ViewsEvaluation, permutation_test
 from tensormargin.io import SampleSet
 
@@ -104,6 +104,7 @@ def test_pictures_of_maps_show_every_order(shape):
     assert map_picture(np.zeros(shape), "x") == map_picture(np.full(shape, np.nan), "x") == ""
 
 
-def test_png_files_are_read_back():
-    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
-    assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(pixels)))), pixels)
+def test_pictures_are_red_where_a_map_is_positive():
+    source = re.search(r'base64,([^"]+)"', map_picture(np.array([[1.0, 0.0, -0.5]]), "x"))[1]
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(source))))
+    assert pixels[0].tolist() == [[178, 24, 43], [255, 255, 255], [130, 168, 208]]

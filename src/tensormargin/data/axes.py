@@ -19,6 +19,8 @@ _LONGEST_TEXT = 500  # characters of a name, a unit or a coordinate
 _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _ROUNDING = 1e-4  # relative to a step: coordinates come in single precision, and in text
 _COLOUR_NAMES = ("colour", "colours", "color", "colors", "rgb")
+_COLOURS = (["blue", "green", "red"], ["b", "g", "r"])
+_TYPES_OF_VALUES: tuple[set[type], ...] = (set(), {str}, {int}, {float}, {int, float})
 _FORM = "write name, name[unit], name[unit]=start:step or name=a|b|c for each mode, separated by commas"
 
 
@@ -90,7 +92,8 @@ class Axis:
             return None
         steps = np.diff(self.values)
         step = float(np.mean(steps))
-        if step <= 0 or np.abs(steps - step).max() > max(_ROUNDING, _rounding(self.values, step)) * step:
+        single = 4 * np.finfo(np.float32).eps * np.abs(self.values).max()  # where coordinates came in single precision
+        if step <= 0 or np.abs(steps - step).max() > max(_ROUNDING * step, single):
             return None
         return float(f"{1.0 / (step * second):.6g}")
 
@@ -126,11 +129,6 @@ class Axis:
 Axes = tuple[Axis, ...]
 AnyAxes = Axes | Mapping[str, "Axes | None"] | None
 """Axes of one tensor, or of each of several views by name; None if nothing is known."""
-
-
-def _rounding(values: Array, step: float) -> float:
-    """Return by how much steps may differ, relative to a step, if coordinates were rounded to single precision."""
-    return float(4 * np.finfo(np.float32).eps * np.abs(values).max() / step)
 
 
 def _checked_values(values: Any, name: str) -> Array:
@@ -241,19 +239,22 @@ def colour_mode(axes: AnyAxes, shape: Sequence[int | None]) -> int | None:
     """Return the mode of red, green and blue of colour images, told by name or coordinates; None if none is."""
     if not isinstance(axes, tuple) or len(axes) != 3 or len(shape) != 3:
         return None
-    found = [mode for mode, axis in enumerate(axes) if shape[mode] == 3 and _is_of_colours(axis)]
+    found = [
+        mode
+        for mode, axis in enumerate(axes)
+        if shape[mode] == 3 and (axis.name.lower() in _COLOUR_NAMES or sorted(_lower_names(axis)) in _COLOURS)
+    ]
     return found[0] if len(found) == 1 else None
 
 
 def colour_order(axis: Axis) -> list[int]:
     """Return the indices of red, green and blue along a mode of colours."""
-    initials = [] if axis.values is None or axis.is_numeric else [one[:1].lower() for one in axis.values.tolist()]
+    initials = [name[:1] for name in _lower_names(axis)]
     return [initials.index(one) for one in "rgb"] if sorted(initials) == ["b", "g", "r"] else [0, 1, 2]
 
 
-def _is_of_colours(axis: Axis) -> bool:
-    names = [] if axis.values is None or axis.is_numeric else [one.lower() for one in axis.values.tolist()]
-    return axis.name.lower() in _COLOUR_NAMES or sorted(names) in (["blue", "green", "red"], ["b", "g", "r"])
+def _lower_names(axis: Axis) -> list[str]:
+    return [] if axis.values is None or axis.is_numeric else [one.lower() for one in axis.values.tolist()]
 
 
 def parsed_axes(text: str, shape: Sequence[int | None]) -> Axes | None:
@@ -319,10 +320,8 @@ def axes_from_facts(facts: Any, shape: Any) -> AnyAxes:
 
     A shape of None is not known.
     """
-    if isinstance(facts, dict):
-        views = {name: _tuple_from(own) for name, own in facts.items()}
-        return views if shape is None else checked_any_axes(views, shape)
-    axes = _tuple_from(facts)
+    is_views = isinstance(facts, dict)
+    axes: AnyAxes = {name: _tuple_from(own) for name, own in facts.items()} if is_views else _tuple_from(facts)
     return axes if shape is None else checked_any_axes(axes, shape)
 
 
@@ -335,14 +334,11 @@ def _tuple_from(facts: Any) -> Axes | None:
     for one in facts:
         if not isinstance(one, dict) or set(one) != {"name", "unit", "values"}:
             raise ValueError(f"the axis of a mode must have name, unit and values, got {one!r:.80}")
-        if not isinstance(one["values"], list | type(None)) or not _of_one_type(one["values"] or []):
+        values = [] if one["values"] is None else one["values"]
+        if not isinstance(values, list) or {type(value) for value in values} not in _TYPES_OF_VALUES:
             raise ValueError(f"the coordinates of mode {one['name']!r:.80} must be a list of numbers or of text")
         found.append(Axis(one["name"], one["unit"], one["values"]))
     return tuple(found)
-
-
-def _of_one_type(values: list[Any]) -> bool:
-    return all(isinstance(one, str) for one in values) or all(type(one) in (int, float) for one in values)
 
 
 def contradictions(known: AnyAxes, given: AnyAxes) -> tuple[str | None, str | None]:

@@ -238,7 +238,7 @@ def _identity(value: Any) -> Any:
     if isinstance(value, Views):
         return [[name, _identity(array)] for name, array in value.items()]
     if is_lazy(value):
-        return _identity_of_lazy(value)
+        return [value.chunks, str(value.dtype), survey(chunked_along_samples(value)).digests]
     if is_foreign(value):
         return [type(value).__name__, str(device_of(value)), to_host(value)]
     if isinstance(value, np.ndarray):
@@ -250,21 +250,11 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _identity_of_lazy(X: Any) -> Any:
-    """Return what identifies a Dask array; its samples are read at most once more, see `survey`."""
-    return [X.chunks, str(X.dtype), survey(chunked_along_samples(X)).digests]
-
-
 @cache
 def _software() -> dict[str, Any]:
     """Return the software versions, and the state of this package's files, which change between releases too."""
-    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return {**software_versions(), "files": [(path.name, *_stamp(path)) for path in sources]}
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
+    states = [(path.name, path.stat()) for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
+    return {**software_versions(), "files": [(name, one.st_size, one.st_mtime_ns) for name, one in states]}
 
 
 # ---- units as JSON ----

@@ -42,7 +42,10 @@ def as_samples(X: Any, ragged: bool = False) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         return unmasked(X)
     if is_lazy(X):
-        return _lazily_unmasked(X)
+        if not isinstance(X._meta, np.ma.MaskedArray):
+            return X
+        dtype = _holding_nan(X.dtype)  # in all chunks, whether they are masked or not
+        return X.map_blocks(_filled, dtype, dtype=dtype, meta=np.empty((0,) * X.ndim, dtype))
     reader = _READERS.get(_library(X))
     if reader is not None:
         return reader(X, ragged)
@@ -74,24 +77,20 @@ def format_shape(shape: Sequence[int | None] | Mapping[str, Sequence[int | None]
 def as_mask(mask: Any) -> Array:
     """Return a mask as a NumPy array of bool: an array-like, a NIfTI image with three axes, or a masker of nilearn."""
     if is_masker(mask):
-        mask = _image_of(mask)
+        image = getattr(mask, "mask_img_", None)
+        image = getattr(mask, "mask_img", None) if image is None else image
+        if _library(image) != "nibabel":
+            raise ValueError(
+                f"a masker must have a mask image; {type(mask).__name__} has {image!r} and is not fitted. Call its fit "
+                "with the images first"
+            )
+        mask = image
     return to_host(_one_volume(mask) if _library(mask) == "nibabel" else as_samples(mask)).astype(bool)
 
 
 def is_masker(mask: Any) -> bool:
     """Return whether a mask is a masker of nilearn, which has a mask image once it is fitted."""
     return hasattr(mask, "mask_img_") or hasattr(mask, "mask_img")
-
-
-def _image_of(masker: Any) -> Any:
-    image = getattr(masker, "mask_img_", None)
-    image = getattr(masker, "mask_img", None) if image is None else image
-    if _library(image) != "nibabel":
-        raise ValueError(
-            f"a masker must have a mask image; {type(masker).__name__} has {image!r} and is not fitted. Call its fit "
-            "with the images first"
-        )
-    return image
 
 
 def unmasked(X: Any) -> Array:
@@ -167,13 +166,6 @@ def _library(X: Any) -> str:
         if name in _READERS:
             return name
     return ""
-
-
-def _lazily_unmasked(X: Any) -> Any:
-    if not isinstance(X._meta, np.ma.MaskedArray):
-        return X
-    dtype = _holding_nan(X.dtype)  # in all chunks, whether they are masked or not
-    return X.map_blocks(_filled, dtype, dtype=dtype, meta=np.empty((0,) * X.ndim, dtype))
 
 
 def _holding_nan(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -62,13 +62,14 @@ def describe_confounds(metadata: Metadata) -> list[str]:
         "not known, and nothing is removed for it. Scale every group by itself (by_group=True, command line: "
         "--by-group), or leave that confound out"
         for name in names_of(table)
-        if table[name].dtype.kind == "U" and _owned_by_groups(table[name], groups)
+        if table[name].dtype.kind == "U" and len(_distinct(table[name], groups)[0]) == len(np.unique(table[name])) > 1
     ]
 
 
-def _owned_by_groups(values: Array, groups: Array) -> bool:
-    pairs = np.unique(np.column_stack([np.unique(part, return_inverse=True)[1] for part in (values, groups)]), axis=0)
-    return len(pairs) == len(np.unique(values)) > 1
+def _distinct(*columns: Array) -> tuple[Array, Array]:
+    """Return the distinct rows of several columns, as numbers of their distinct values, and where each is first."""
+    codes = np.column_stack([np.unique(column, return_inverse=True)[1] for column in columns])
+    return np.unique(codes, axis=0, return_index=True)
 
 
 def _message(view: str, column: str, how: str) -> str:
@@ -114,8 +115,7 @@ def _determined(values: Array, labels: Array, groups: Array | None, thresholds: 
     there = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
     values, labels, n_samples = values[there], labels[there], int(there.sum())
     if groups is not None:
-        pairs = np.column_stack([np.unique(part, return_inverse=True)[1] for part in (groups[there], values, labels)])
-        first = np.unique(pairs, axis=0, return_index=True)[1]
+        _, first = _distinct(groups[there], values, labels)
         values, labels = values[first], labels[first]
     if len(np.unique(labels)) < 2:
         return ""
@@ -148,7 +148,7 @@ def _chance_of_blocks(labels: Array) -> float:
 
 def _few_groups(y: Array, groups: Array) -> Iterator[str]:
     """Yield a message if every group has one label only, and there are few groups."""
-    pairs = np.unique(np.column_stack([np.unique(part, return_inverse=True)[1] for part in (groups, y)]), axis=0)
+    pairs, _ = _distinct(groups, y)
     names, classes = np.unique(groups), np.unique(y)
     if len(pairs) > len(names) or len(classes) < 2 or exp(min(log_arrangements(pairs[:, 1]), 100.0)) > _ARRANGEMENTS:
         return

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import Array, as_array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
+from ..runtime import Array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from .conversion import is_ragged
 from .sample_summaries import digest, survey
 from .validation import checked_groups, chunked_along_samples
-from .views import Views, views_or_samples
+from .views import Views, views_or_array, views_or_samples
 
 _PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them
 _BYTES_AT_ONCE = 2**26
@@ -44,8 +44,7 @@ def duplicate_samples(X: Any) -> list[Array]:
 
     A few entries of every sample are compared first, and only samples that agree in them are read completely.
     """
-    X = views_or_samples(X, ragged=True)
-    X = X if isinstance(X, Views) else as_array(X)
+    X = views_or_array(views_or_samples(X, ragged=True))
     if not isinstance(X, Views) and prod(X.shape) == 0:
         return []
     same: dict[int, list[int]] = defaultdict(list)
@@ -63,25 +62,22 @@ def content_ranks(X: Any) -> Array:
     if is_lazy(X):
         return _ranks(survey(chunked_along_samples(X)).digests)
     if is_ragged(X):
-        return _ranks(np.array([f"{one.shape} {one.dtype} {digest.hex()}" for one, digest in _with_digests(X)]))
+        digests = zip(X, sample_digests(X), strict=True)
+        return _ranks(np.array([f"{one.shape} {one.dtype} {digest.hex()}" for one, digest in digests]))
     _, alike, counts = np.unique(_probe_keys(X), return_inverse=True, return_counts=True)
     alike = alike.ravel()
     rows = np.flatnonzero(counts[alike] > 1)
     if not len(rows) or prod(X.shape[1:]) <= _PROBES:
         return alike
-    digests = np.zeros((len(alike), 3), np.uint64)
-    digests[:, 0] = alike
-    digests[rows, 1:] = np.frombuffer(b"".join(sample_digests(X, rows)), np.uint64).reshape(-1, 2)
-    return _ranks(digests)
+    keys = np.zeros((len(alike), 3), np.uint64)
+    keys[:, 0] = alike
+    keys[rows, 1:] = np.frombuffer(b"".join(sample_digests(X, rows)), np.uint64).reshape(-1, 2)
+    return _ranks(keys)
 
 
 def _ranks(keys: Array) -> Array:
     """Return the rank of each row among the distinct rows."""
     return np.unique(keys, axis=0, return_inverse=True)[1].ravel()
-
-
-def _with_digests(X: Array) -> Iterator[tuple[Array, bytes]]:
-    return zip(X, sample_digests(X), strict=True)
 
 
 def copies_in(X: Any) -> Array | None:
@@ -117,9 +113,9 @@ def describe_duplicates(
 
 def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3, kept: bool = False) -> None:
     """Issue a `LeakageWarning` if a train-test split may separate copies of a sample."""
-    said = describe_duplicates(X, groups, kept)
-    if said is not None:
-        warnings.warn(said, LeakageWarning, stacklevel=stacklevel)
+    message = describe_duplicates(X, groups, kept)
+    if message is not None:
+        warnings.warn(message, LeakageWarning, stacklevel=stacklevel)
 
 
 def _probe_keys(X: Any) -> Array:

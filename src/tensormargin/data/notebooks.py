@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
 from collections.abc import Sequence
 from html import escape
+from io import BytesIO
 
 import numpy as np
 
@@ -75,29 +74,18 @@ def _cuts(shares: FloatArray) -> list[tuple[FloatArray, str]]:
 
 
 def _image(shares: FloatArray, words: str) -> str:
+    from PIL import Image  # most sessions need none
+
     steps = [-(-size // _LONGEST_ENTRY) for size in shares.shape]
     thin = shares[:: steps[0], :: steps[1]]
     zoom = max(1, _SHORTEST_SIDE // max(thin.shape))
     height, width = max(thin.shape[0] * zoom, 12), max(thin.shape[1] * zoom, 12)
-    source = base64.b64encode(png(_coloured(thin))).decode()
+    ends = np.where(thin[..., None] < 0, _NEGATIVE, _POSITIVE)  # red for positive, blue for negative, white for zero
+    pixels = np.round(255 + (ends - 255) * np.abs(thin[..., None])).astype(np.uint8)
+    content = BytesIO()
+    Image.fromarray(pixels).save(content, "PNG")
+    source = base64.b64encode(content.getvalue()).decode()
     return (
         f'<img src="data:image/png;base64,{source}" alt="{escape(words)}" width="{width}" height="{height}" '
         'style="image-rendering:pixelated;display:inline-block;margin-right:6px;border:1px solid #ccc">'
-    )
-
-
-def _coloured(shares: FloatArray) -> Array:
-    """Return red for positive, blue for negative and white for zero entries, as bytes of shape (rows, columns, 3)."""
-    ends = np.where(shares[..., None] < 0, _NEGATIVE, _POSITIVE)
-    return np.round(255 + (ends - 255) * np.abs(shares[..., None])).astype(np.uint8)
-
-
-def png(pixels: Array) -> bytes:
-    """Return an image of bytes of shape (rows, columns, 3) as a PNG file."""
-    rows, columns, _ = pixels.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in np.ascontiguousarray(pixels, np.uint8))
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(own)) + name + own + struct.pack(">I", zlib.crc32(name + own)) for name, own in parts
     )

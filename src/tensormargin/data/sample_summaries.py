@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -64,11 +64,8 @@ def views_by_name(X: Any) -> dict[str, Any]:
 
 def _parts(X: Any, grid: tuple[int, ...]) -> Iterator[Any]:
     if is_lazy(X):
-        import dask
-
         X = chunked_along_samples(X)
-        describe = dask.delayed(partial(_described, grid=grid))
-        yield from (describe(chunk) for chunk in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0])
+        yield from _over_chunks(X, partial(_described, grid=grid))
     elif is_ragged(X):
         yield from (_described(np.asarray(sample)[None], grid) for sample in X)
     else:
@@ -185,10 +182,7 @@ def survey(X: Any) -> Survey:
     """Return the survey of a Dask array that is chunked along the samples; it is read once, however often one asks."""
     if X.name in _known:
         return _known[X.name]
-    import dask
-
-    parts = [dask.delayed(_of_chunk)(part) for part in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0]]
-    found = [one for one in computed(*parts) if len(one.digests)]
+    found = [one for one in computed(*_over_chunks(X, _of_chunk)) if len(one.digests)]
     result = Survey(
         min(one.minimum for one in found),
         max(one.maximum for one in found),
@@ -200,15 +194,19 @@ def survey(X: Any) -> Survey:
     return result
 
 
+def _over_chunks(X: Any, function: Callable[[Array], Any]) -> list[Any]:
+    """Return the delayed results of a function for the chunks of a Dask array along the samples."""
+    import dask
+
+    return [dask.delayed(function)(part) for part in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0]]
+
+
 def where_not_finite(X: Any) -> str:
     """Return which sample of a Dask array is the first with NaN or infinity, as the end of a message.
 
     This reads all samples once more. It is empty if all are finite, and only their squares are too large.
     """
-    import dask
-
-    parts = [dask.delayed(_not_finite)(part) for part in X.to_delayed().reshape(X.numblocks[0], -1)[:, 0]]
-    found = np.concatenate(computed(*parts))
+    found = np.concatenate(computed(*_over_chunks(X, _not_finite)))
     return f" (the first is sample {int(found.argmax())})" if found.any() else ""
 
 

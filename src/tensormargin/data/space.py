@@ -54,11 +54,7 @@ class Orientation:
         directions = matrix[:3, :3] / np.linalg.norm(matrix[:3, :3], axis=0)
         order = max(permutations(range(3)), key=lambda one: sum(abs(directions[k, one[k]]) for k in range(3)))
         flipped = tuple(bool(directions[k, mode] < 0) for k, mode in enumerate(order))
-        turn = np.zeros((4, 4))
-        turn[3, 3] = 1
-        for k, (mode, backwards) in enumerate(zip(order, flipped, strict=True)):
-            turn[mode, k] = -1 if backwards else 1
-            turn[mode, 3] = shape[mode] - 1 if backwards else 0
+        turn = _turn(order, flipped, shape)
         return cls(order, flipped, shape, matrix @ turn)
 
     def turned(self, values: Array) -> Array:
@@ -87,6 +83,15 @@ class Orientation:
         return np.asarray(np.linalg.norm(self.affine[:3, :3], axis=0))
 
 
+def _turn(order: Sequence[int], flipped: Sequence[bool], shape: Sequence[int]) -> FloatArray:
+    """Return the affine from indices of a turned volume to those of the stored one."""
+    turn = np.diag([0.0, 0.0, 0.0, 1.0])
+    for k, (mode, backwards) in enumerate(zip(order, flipped, strict=True)):
+        turn[mode, k] = -1 if backwards else 1
+        turn[mode, 3] = shape[mode] - 1 if backwards else 0
+    return turn
+
+
 def turned_to(values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, FloatArray]:
     """Return volumes with their modes in the order and direction of a reference affine, and their new affine.
 
@@ -99,14 +104,10 @@ def turned_to(values: Any, affine: Any, reference: Any, first: int = 0) -> tuple
         return values, np.asarray(affine, np.float64)
     source = tuple(first + own.order[other.order.index(mode)] for mode in range(3))
     moved = np.moveaxis(values, source, range(first, first + 3))
-    turn, steps = np.zeros((4, 4)), [slice(None)] * values.ndim
-    turn[3, 3] = 1.0
-    for mode in range(3):
-        world = other.order.index(mode)
-        flip = own.flipped[world] != other.flipped[world]
-        steps[first + mode] = slice(None, None, -1 if flip else 1)
-        turn[own.order[world], mode] = -1 if flip else 1
-        turn[own.order[world], 3] = shape[own.order[world]] - 1 if flip else 0
+    worlds = [other.order.index(mode) for mode in range(3)]
+    flipped = [own.flipped[world] != other.flipped[world] for world in worlds]
+    steps = [slice(None)] * first + [slice(None, None, -1 if flip else 1) for flip in flipped]
+    turn = _turn([own.order[world] for world in worlds], flipped, shape)
     return moved[tuple(steps)], checked_affine(affine) @ turn
 
 

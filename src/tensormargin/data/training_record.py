@@ -142,7 +142,10 @@ class TrainingRecord:
         found = summaries(X, grids)
         folds = _folds(len(X), groups)
         views = {name: _view_facts(one, grids[name], folds, units.get(name)) for name, one in found.items()}
-        ends = None if scores is None else _range(np.asarray(scores, np.float64).reshape(len(X), -1))
+        ends = None
+        if scores is not None:
+            values = np.asarray(scores, np.float64).reshape(len(X), -1)
+            ends = {"minimum": values.min(axis=0).tolist(), "maximum": values.max(axis=0).tolist()}
         return cls({"n_samples": len(X), "views": views, "scores": ends})
 
     @property
@@ -216,12 +219,13 @@ def _damaged() -> Iterator[None]:
 def _view_facts(found: Summary, grid: tuple[int, ...], folds: list[Array], unit: str | None) -> dict[str, Any]:
     scale = found.scale[found.scale > 0]
     typical = float(np.median(scale)) if len(scale) else 0.0
+    ends = np.quantile(scale, [0.0, 0.05, 0.95, 1.0]).tolist() if len(scale) else [0.0] * 4
     features = _features(found, typical)
     there = np.isfinite(features).all(axis=1)
     kept = len(found.digests) <= _MOST_DIGESTS
     facts: dict[str, Any] = {
         "unit": unit or None,
-        "scale": {"median": typical, **dict(zip(("minimum", "low", "high", "maximum"), _ends(scale), strict=True))},
+        "scale": {"median": typical, **dict(zip(("minimum", "low", "high", "maximum"), ends, strict=True))},
         "grid": list(grid),
         "digests": found.digests.tobytes().hex() if kept else None,
         "distance": None,
@@ -237,10 +241,6 @@ def _view_facts(found: Summary, grid: tuple[int, ...], folds: list[Array], unit:
         limit = max(1.0, float(held_out.max())) * (1 + 5 / there.sum())  # 1: the typical distance
         facts["distance"] = {"limit": limit, **{name: _packed(values) for name, values in model._asdict().items()}}
     return facts
-
-
-def _ends(scale: Array) -> list[float]:
-    return np.quantile(scale, [0.0, 0.05, 0.95, 1.0]).tolist() if len(scale) else [0.0] * 4
 
 
 def _folds(n_samples: int, groups: Any) -> list[Array]:
@@ -317,10 +317,6 @@ def _used(known: Mapping[str, str | None], found: Mapping[str, Summary]) -> Arra
     new = [found[name].digests.view(np.uint8).reshape(-1, DIGEST_BYTES) for name in known]
     rows = {row.tobytes() for row in np.stack(old, axis=1)}
     return np.array([row.tobytes() in rows for row in np.stack(new, axis=1).reshape(-1, *width)], bool)
-
-
-def _range(scores: Array) -> dict[str, list[float]]:
-    return {"minimum": scores.min(axis=0).tolist(), "maximum": scores.max(axis=0).tolist()}
 
 
 def _beyond(ends: Mapping[str, Any] | None, scores: Any, n_samples: int) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from math import prod
+from operator import getitem
 from typing import Any, NoReturn
 
 import numpy as np
@@ -72,14 +73,16 @@ class Views:
         if wrong:
             raise ValueError(f"the name of a view must be text; got {wrong[0]!r}. Pass {{'eeg': A}} or eeg=A")
         self._arrays = {name: _one_view(name, array) for name, array in given.items()}
-        self.sample_axes: dict[str, Axes] | None = _axes_of_views(given)
+        stated = {name: axes_in(array) for name, array in given.items()}
+        known = {name: axes for name, axes in stated.items() if isinstance(axes, tuple)}
+        self.sample_axes: dict[str, Axes] | None = known or None
         self.contents: Array | None = None
         lengths = {name: int(array.shape[0]) for name, array in self._arrays.items()}
         if len(set(lengths.values())) > 1:
-            said = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
+            found = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
             raise ValueError(
-                f"all views must have the same number of samples; got {said}. Leave samples out of the longer ones, or "
-                "fill the shorter ones with NaN where a sample lacks the view"
+                f"all views must have the same number of samples; got {found}. Leave samples out of the longer ones, "
+                "or fill the shorter ones with NaN where a sample lacks the view"
             )
 
     @property
@@ -119,7 +122,8 @@ class Views:
             self._check_names(key)
             return self.replaced({name: self._arrays[name] for name in key})
         rows = key if isinstance(key, slice) else _row_numbers(key, len(self))
-        return self.replaced({name: _rows_at(array, rows) for name, array in self._arrays.items()}, rows)
+        take: Any = getitem if isinstance(rows, slice) else rows_of
+        return self.replaced({name: take(array, rows) for name, array in self._arrays.items()}, rows)
 
     def replaced(self, arrays: Mapping[str, Any], rows: Array | slice = slice(None)) -> Views:
         """Return other arrays for some of the views, or for these rows, with what is known of axes and copies."""
@@ -172,11 +176,6 @@ class Views:
         return "\n".join([f"Views of {len(self)} samples:", *lines])
 
 
-def _axes_of_views(given: Mapping[str, Any]) -> dict[str, Axes] | None:
-    found = {name: axes_in(array) for name, array in given.items()}
-    return {name: axes for name, axes in found.items() if isinstance(axes, tuple)} or None
-
-
 def _one_view(name: str, array: Any) -> Any:
     """Return a view as an array of at least two axes."""
     try:
@@ -197,10 +196,6 @@ def _row_numbers(key: Any, n_samples: int) -> Array:
     if wanted.size == 0 and wanted.dtype.kind == "f":
         wanted = wanted.astype(int)  # an empty list
     return np.atleast_1d(np.arange(n_samples)[wanted])
-
-
-def _rows_at(array: Any, rows: Array | slice) -> Any:
-    return array[rows] if isinstance(rows, slice) else rows_of(array, rows)
 
 
 def is_views(X: Any) -> bool:
