@@ -15,7 +15,9 @@ from pathlib import Path
 from ..data import BadFileError, check_regular
 from ..runtime import quoted
 
-_HEX_DIGITS = 64
+_WORD = b"tensormargin sha256:"
+_LENGTH = 64  # hexadecimal digits
+_PIECE = 2**20
 
 
 def sha256_of(path: str | Path) -> str:
@@ -45,9 +47,9 @@ def sha256_of(path: str | Path) -> str:
 def check_sha256(path: Path, expected: str) -> None:
     """Raise `BadFileError` if a file or folder has another digest than the expected one, or that is no digest."""
     wanted = expected.strip().lower()
-    if len(wanted) != _HEX_DIGITS or not all(one in "0123456789abcdef" for one in wanted):
+    if len(wanted) != _LENGTH or not all(one in "0123456789abcdef" for one in wanted):
         raise BadFileError(
-            f"{path}: sha256 (command line: --sha256) is a digest of {_HEX_DIGITS} hexadecimal digits, as sha256sum "
+            f"{path}: sha256 (command line: --sha256) is a digest of {_LENGTH} hexadecimal digits, as sha256sum "
             f"prints it; got {quoted(expected)!r}"
         )
     found = sha256_of(path)
@@ -56,11 +58,6 @@ def check_sha256(path: Path, expected: str) -> None:
             f"{path}: has the SHA-256 digest {found}, but {wanted} was expected; the contents have changed. Get the "
             "file again, or give the digest of this one"
         )
-
-
-_WORD = b"tensormargin sha256:"
-_LENGTH = 64  # hexadecimal digits
-_PIECE = 2**20
 
 
 def seal(path: str | Path) -> None:

@@ -42,9 +42,14 @@ def check_facts(facts: Mapping[str, Any], model: Any) -> None:
             raise ValueError(f"its metadata {name!r} must be {kinds[0].__name__}, got {_kind(facts.get(name))}")
     axes_from_facts(facts.get("axes"), facts["sample_shape"])
     checked_loading(facts["about"].get("loading") or {})
-    held = [label.item() if hasattr(label, "item") else label for label in getattr(model, "classes_", [])]
+    held = plain_classes(model)
     if facts["classes"] != held:
         raise ValueError(f"its metadata name the classes {_some(facts['classes'])}, the model has {_some(held)}")
+
+
+def plain_classes(model: Any) -> list[Any]:
+    """Return the classes of a model as Python objects; none if it has none."""
+    return [label.item() if hasattr(label, "item") else label for label in getattr(model, "classes_", [])]
 
 
 def check_model(model: Any) -> None:
@@ -53,11 +58,15 @@ def check_model(model: Any) -> None:
     Of estimators of other libraries, only ``coef_`` and ``intercept_`` are checked.
     """
     for estimator in _estimators(model):
-        for name, value in _fitted_attributes(estimator):
-            _check_numbers(estimator, name, value)
-        for kind, check in _SHAPES.items():
-            if isinstance(estimator, kind) and _is_fitted(estimator):
-                check(estimator)
+        ours = f"{type(estimator).__module__}.{type(estimator).__name__}" in CLASSES
+        for name, value in vars(estimator).items():
+            if (ours and name.endswith("_") and name not in _MAY_BE_ANYTHING) or name in ("coef_", "intercept_"):
+                _check_numbers(estimator, name, value)
+        # parameters of other estimators, and candidates of a search, are not fitted
+        if hasattr(estimator, "coef_") or hasattr(estimator, "sample_shape_in_"):
+            for kind, check in _SHAPES.items():
+                if isinstance(estimator, kind):
+                    check(estimator)
         if hasattr(estimator, "matrices_") and hasattr(estimator, "modes_"):
             _check_matrices(estimator, estimator.modes_)
         if hasattr(estimator, "best_estimator_") and hasattr(estimator, "calibration_"):
@@ -81,18 +90,6 @@ def _estimators(model: Any) -> Iterator[Any]:
         elif type(part).__module__.startswith(_LIBRARIES) and hasattr(part, "__dict__"):
             yield part
             left += [value for name, value in vars(part).items() if name not in _MAY_BE_ANYTHING]
-
-
-def _is_fitted(estimator: Any) -> bool:
-    """Return whether an estimator is fitted; parameters of others, and candidates of a search, are not."""
-    return hasattr(estimator, "coef_") or hasattr(estimator, "sample_shape_in_")
-
-
-def _fitted_attributes(estimator: Any) -> Iterator[tuple[str, Any]]:
-    ours = f"{type(estimator).__module__}.{type(estimator).__name__}" in CLASSES
-    for name, value in vars(estimator).items():
-        if (ours and name.endswith("_") and name not in _MAY_BE_ANYTHING) or name in ("coef_", "intercept_"):
-            yield name, value
 
 
 def _check_numbers(estimator: Any, name: str, value: Any) -> None:
@@ -120,12 +117,13 @@ def _check_classifier(classifier: Any) -> None:
     n_problems = len(problem_classes(classes, classifier.multi_class_))
     shapes = shape if isinstance(shape, dict) else {None: shape}
     for view, own in shapes.items():
-        coef, weight = (_of_view(classifier, name, view) for name in ("coef_", "weight_"))
+        coef, weight = classifier.coef_, classifier.weight_
+        if view is not None:
+            coef, weight = coef[view], weight[view]
+            for name in ("mean_scores_", "view_scale_"):
+                _need(classifier, name, getattr(classifier, name)[view], (n_problems,))
         _need(classifier, "coef_", coef, (n_problems, *own))
         _check_weights(classifier, weight, coef)
-        if view is not None:
-            for name in ("mean_scores_", "view_scale_"):
-                _need(classifier, name, _of_view(classifier, name, view), (n_problems,))
     _need(classifier, "intercept_", classifier.intercept_, (n_problems,))
     _check_calibration(classifier, n_problems)
 
@@ -150,16 +148,13 @@ def _check_weights(classifier: Any, weights: Any, coef: Array) -> None:
         _check_numbers(classifier, "weight_", list(_arrays(one)))
         try:
             weight = form.from_tensorly(one, dense.shape)
-            same = weight.shape == dense.shape and _alike(weight.to_dense(), dense)  # a large shape is not expanded
+            room = _SAME * float(np.abs(dense).max(initial=0.0)) + float(np.finfo(np.float32).tiny)
+            same = weight.shape == dense.shape  # a large shape is not expanded
+            same = same and float(np.abs(weight.to_dense() - dense).max(initial=0.0)) <= room
         except (ValueError, TypeError, IndexError, AttributeError) as error:
             raise ValueError(f"{_where(classifier, 'weight_')} cannot be multiplied out ({error})") from error
         if not same:
             raise ValueError(f"{_where(classifier, 'weight_')} and coef_ must be the same tensors, but differ")
-
-
-def _alike(one: Array, other: Array) -> bool:
-    largest = float(np.abs(other).max(initial=0.0))
-    return float(np.abs(one - other).max(initial=0.0)) <= _SAME * largest + float(np.finfo(np.float32).tiny)
 
 
 def _arrays(part: Any) -> Iterator[Array]:
@@ -186,11 +181,10 @@ def _check_calibration(model: Any, n_problems: int | None = None) -> None:
 
 
 def _check_search(search: Any) -> None:
-    if hasattr(search, "best_estimator_"):
-        inner = getattr(search.best_estimator_, "classes_", search.classes_)
-        if np.asarray(inner).tolist() != np.asarray(search.classes_).tolist():
-            raise ValueError(f"{_where(search, 'classes_')} must be those of its best model")
-        _check_calibration(search)
+    inner = getattr(search.best_estimator_, "classes_", search.classes_)
+    if np.asarray(inner).tolist() != np.asarray(search.classes_).tolist():
+        raise ValueError(f"{_where(search, 'classes_')} must be those of its best model")
+    _check_calibration(search)
 
 
 def _check_scaler(step: Any) -> None:
@@ -201,16 +195,10 @@ def _check_scaler(step: Any) -> None:
             continue
         kept = np.shape(value)
         numbers = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-        if not numbers or len(kept) > len(shape) or not _fits(kept, shape):
+        sizes = zip(kept[::-1], shape[::-1], strict=False)
+        if not numbers or len(kept) > len(shape) or any(own not in (1, size) for own, size in sizes):
             raise ValueError(f"{_where(step, name)} must be of shape {shape}, or of size 1 along modes, got {kept}")
     _need_shape_out(step, shape)
-
-
-def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(own, shape) == shape
-    except ValueError:
-        return False
 
 
 def _check_mask(step: Any) -> None:
@@ -253,10 +241,6 @@ def _check_matrices(step: Any, modes: Any) -> None:
             _need(step, "matrices_", matrix, (after[mode], before[mode]))
 
 
-def _check_resizing(step: Any) -> None:
-    _check_matrices(step, range(len(step.matrices_)))
-
-
 def _check_confounds(step: Any) -> None:
     n_columns = len(step.mean_)
     _need(step, "mean_", step.mean_, (n_columns,))
@@ -285,9 +269,8 @@ def _shapes(step: Any) -> tuple[Any, Any]:
     if isinstance(step, Pipeline):
         inner = [_shapes(one) for _, one in step.steps if one is not None and one != "passthrough"]
         return (inner[0][0], inner[-1][1]) if inner else (None, None)
-    return getattr(step, "sample_shape_in_", getattr(step, "sample_shape_", None)), getattr(
-        step, "sample_shape_out_", None
-    )
+    taken = getattr(step, "sample_shape_in_", getattr(step, "sample_shape_", None))
+    return taken, getattr(step, "sample_shape_out_", None)
 
 
 def _agree(one: Any, other: Any) -> bool:
@@ -303,16 +286,11 @@ _SHAPES: Mapping[type, Callable[[Any], None]] = {
     TensorScaler: _check_scaler,
     SetsToZero: _check_mask,
     Crop: _check_crop,
-    Resize: _check_resizing,
+    Resize: lambda step: _check_matrices(step, range(len(step.matrices_))),
     Tensorize: _check_tensorize,
     MoveMode: _check_move,
     Deconfound: _check_confounds,
 }
-
-
-def _of_view(classifier: Any, name: str, view: str | None) -> Any:
-    value = getattr(classifier, name)
-    return value if view is None else value[view]
 
 
 def _need(holder: Any, name: str, value: Any, shape: tuple[Any, ...], kind: str = "f") -> None:

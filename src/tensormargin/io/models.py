@@ -41,7 +41,7 @@ from .archive import (
 )
 from .arrays import BadFileError
 from .checksums import check_sha256, is_sealed, seal
-from .model_checks import check_facts, check_model
+from .model_checks import check_facts, check_model, plain_classes
 from .options import checked_loading
 from .samples import SampleSet
 
@@ -102,32 +102,18 @@ class ModelFile:
     facts : mapping
         "format", "created", "versions", "model", "steps", "sample_shape", "axes", "classes", and "about", as passed to
         `save_model`.
-    axes : tuple of Axis, dictionary of them, or None
-        Names, units and coordinates of the modes of the samples.
-    loading : dict
-        How the samples were made from files; ``load_samples(path, like=file)`` makes others in the same way. Empty if
-        it is not known.
     patterns : ndarray of float32, dictionary of them for several views, or None
         The activation patterns that were saved with the model.
-    training : TrainingRecord or None
-        What the file keeps of the training samples.
 
     Examples
     --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from tensormargin import TensorMarginClassifier, load_model, save_model
-    >>> from tensormargin.datasets import make_low_rank_classes
-    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     facts = save_model(f"{folder}/model.skops", TensorMarginClassifier("cp", 1).fit(data.data, data.target))
-    ...     file = load_model(f"{folder}/model.skops")
-    >>> type(file.model).__name__, file.facts["classes"]
-    ('TensorMarginClassifier', [-1, 1])
-
     New samples are made like those of the fit, here from another axis of an array:
 
-    >>> from tensormargin import load_samples
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, load_model, load_samples, save_model
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.savez(f"{folder}/old.npz", X=np.moveaxis(data.data, 0, 2), y=data.target)
     ...     np.savez(f"{folder}/new.npz", X=np.moveaxis(data.data[:3], 0, 2))
@@ -136,8 +122,8 @@ class ModelFile:
     ...     facts = save_model(f"{folder}/model.skops", clf, samples=old)
     ...     file = load_model(f"{folder}/model.skops")
     ...     new = load_samples(f"{folder}/new.npz", like=file, need_labels=False)
-    >>> file.loading, new.data.shape
-    ({'kind': 'NumPy archive', 'axis': 2}, (3, 4, 5))
+    >>> file.facts["classes"], file.loading, new.data.shape
+    ([-1, 1], {'kind': 'NumPy archive', 'axis': 2}, (3, 4, 5))
     """
 
     model: Any
@@ -151,7 +137,7 @@ class ModelFile:
 
     @property
     def loading(self) -> dict[str, Any]:
-        """How the samples of the model were made from files; empty if it is not known."""
+        """How the samples were made from files, for ``load_samples(path, like=file)``; empty if it is not known."""
         return checked_loading(self.facts["about"].get("loading") or {})
 
     @property
@@ -214,27 +200,19 @@ def save_model(
     Examples
     --------
     >>> import tempfile
-    >>> from tensormargin import TensorMarginClassifier, load_model, save_model
+    >>> from tensormargin import TensorMarginClassifier, TrainingRecord, load_model, save_model
     >>> from tensormargin.datasets import make_low_rank_classes
     >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
     >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     facts = save_model(f"{folder}/model.skops", clf, about={"study": "noise"})
-    ...     load_model(f"{folder}/model.skops").facts["about"]
-    {'study': 'noise'}
-
-    With a record of the training samples:
-
-    >>> from tensormargin import TrainingRecord
     >>> record = TrainingRecord.of(data.data, scores=clf.decision_function(data.data))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     facts = save_model(f"{folder}/model.skops", clf, training=record)
-    ...     load_model(f"{folder}/model.skops").training.compare(data.data[:3]).used
-    array([ True,  True,  True])
+    ...     facts = save_model(f"{folder}/model.skops", clf, about={"study": "noise"}, training=record)
+    ...     file = load_model(f"{folder}/model.skops")
+    >>> file.facts["about"]["study"], file.training.compare(data.data[:3]).used
+    ('noise', array([ True,  True,  True]))
     """
     check_is_fitted(model)
-    model = to_device(model)  # PyTorch and CuPy arrays are saved as NumPy arrays, which load everywhere
-    model = _without_distributions(model)
+    model = _without_distributions(to_device(model))  # arrays of PyTorch and CuPy are saved as NumPy arrays
     check_model(model)
     if samples is not None:
         about = {"loading": dict(samples.loading), **(about or {})}
@@ -246,7 +224,7 @@ def save_model(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": software_versions(),
         **_structure(model, axes),
-        "classes": _plain(getattr(model, "classes_", [])),
+        "classes": plain_classes(model),
         "about": {**(about or {}), **({} if training is None else {"training": training.facts})},
     }
     kept = _kept_patterns(patterns)
@@ -339,7 +317,9 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
 
 def _kept_patterns(patterns: Any) -> dict[str, Array]:
     """Return patterns as they are stored, by view ("" for the only one); none if there are too many of them."""
-    views = patterns if isinstance(patterns, Mapping) else {} if patterns is None else {"": patterns}
+    if patterns is None:
+        return {}
+    views = patterns if isinstance(patterns, Mapping) else {"": patterns}
     kept = {name: np.ascontiguousarray(own, np.float32) for name, own in views.items()}
     return kept if sum(own.size for own in kept.values()) <= _MOST_PATTERN_ENTRIES else {}
 
@@ -540,10 +520,7 @@ def _advice(holder: Any, foreign: list[str]) -> str:
 
 
 def _without_distributions(model: Any) -> Any:
-    """Return a model whose searches hold the sampled values instead of SciPy distributions.
-
-    A file with a distribution could contain code.
-    """
+    """Return a model whose searches hold the sampled values instead of SciPy distributions, which could be code."""
     if isinstance(model, list | tuple):
         return type(model)(map(_without_distributions, model)) if type(model) in (list, tuple) else model
     if not isinstance(model, BaseEstimator):
@@ -564,7 +541,3 @@ def _drawn(space: Mapping[str, Any], search: Any) -> dict[str, Any]:
         name: np.ma.compressed(search.cv_results_[f"param_{name}"]).tolist() if hasattr(values, "rvs") else values
         for name, values in space.items()
     }
-
-
-def _plain(labels: Any) -> list[Any]:
-    return [label.item() if hasattr(label, "item") else label for label in labels]

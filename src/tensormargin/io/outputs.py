@@ -38,7 +38,8 @@ def is_ours(path: Path) -> bool:
     ending = path.suffix.lower()
     try:
         if ending in (".skops", "") and zipfile.is_zipfile(path):
-            return _is_model(path)
+            with zipfile.ZipFile(path) as archive:
+                return FACTS in archive.namelist()
         head, tail = _ends(path)
     except (OSError, EOFError, zipfile.BadZipFile):
         return False
@@ -56,11 +57,6 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
         head = file.read(_HEAD)
         file.seek(max(0, path.stat().st_size - _TAIL))
         return head, file.read()
-
-
-def _is_model(path: Path) -> bool:
-    with zipfile.ZipFile(path) as archive:
-        return FACTS in archive.namelist()
 
 
 def _is_table(head: bytes) -> bool:

@@ -58,7 +58,9 @@ def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> N
     ``axes`` are those of the samples that the model was fitted to. Other channels, or channels in another order, are an
     error; see `axes_warning` for other times or wavelengths.
     """
-    _check_axes(samples, axes)  # first, since it names the channels that a shape only counts
+    error, _ = contradictions(axes, samples.axes)
+    if error is not None:  # first, since it names the channels that a shape only counts
+        raise BadFileError(f"{samples.source}: {error}")
     shape = ModelChain.of(model).sample_shape
     if isinstance(shape, dict) and isinstance(samples.sample_shape, dict):
         _check_views(model, samples, shape)
@@ -80,12 +82,6 @@ def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> N
             f"{samples.source}: the model removes what {', '.join(needed)} explain, so it needs these confounds of new "
             f"samples too; {', '.join(missing)} is missing. Name them with --confounds {','.join(needed)}"
         )
-
-
-def _check_axes(samples: SampleSet, axes: AnyAxes) -> None:
-    error, _ = contradictions(axes, samples.axes)
-    if error is not None:
-        raise BadFileError(f"{samples.source}: {error}")
 
 
 def axes_warning(samples: SampleSet, axes: AnyAxes) -> str | None:
@@ -134,11 +130,8 @@ def predictions_of(
     columns = {name: values for name, values in known if values is not None}
     names = samples.names or _numbered(samples)
     more = metadata_for_last_step(model, metadata)
-    answers = (
-        last.predict(ready, **more),
-        _strengths(last, ready, more),
-        _scores(last, ready, more) if record else None,
-    )
+    strengths_of = last.predict_proba if hasattr(last, "predict_proba") else last.decision_function
+    answers = (last.predict(ready, **more), strengths_of(ready, **more), _scores(last, ready, more) if record else None)
     parts = {} if record is None else summary_parts(samples.data, record.grids)
     # together, so that chunks of a Dask array are read once
     predicted, strengths, scores, *described = computed(*answers, *(part for own in parts.values() for part in own))
@@ -212,12 +205,6 @@ def _numbered(samples: SampleSet) -> list[str]:
     return names
 
 
-def _strengths(last: Any, X: Array, more: dict[str, Any]) -> Any:
-    """Return probabilities, or scores if the model has none."""
-    method = last.predict_proba if hasattr(last, "predict_proba") else last.decision_function
-    return method(X, **more)
-
-
 def probabilities_from(last: Any) -> str | None:
     """Return how the probabilities of a model's last estimator were made; None for a model without probabilities."""
     if not hasattr(last, "predict_proba"):
@@ -245,16 +232,8 @@ def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
 def classified_scene(model: Any, scene: Scene, progress: Progress | None = None) -> Array:
     """Return the predicted class of every pixel of a scene, a few rows at a time.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted to patches of as many bands, as `Patches.cut` and ``tensormargin patches`` make them, or to spectra.
-    scene : Scene
-    progress : callable, optional
-
-    Returns
-    -------
-    ndarray of shape (rows, columns)
+    The model is fitted to patches of as many bands, as `Patches.cut` and ``tensormargin patches`` make them, or to
+    spectra.
     """
     return scene_predictions(model, scene, progress)[0]
 
@@ -308,18 +287,15 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
     text = io.StringIO()
     plain = csv.writer(text, lineterminator="\n")
     quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    before = [name for name in ("file",) if name in predictions.columns]
-    known = [name for name in ("label", "group") if name in predictions.columns]
-    others = [name for name in predictions.columns if name not in (*before, *known)]
-    last = [] if predictions.made_by is None else [("probabilities from", predictions.made_by)]
-    rows = [[*before, "sample", *known, "predicted", *others, *(name for name, _ in last)]]
-    for row, name in enumerate(predictions.names):
-        file = [predictions.columns[column][row] for column in before]
-        given = [predictions.columns[column][row] for column in known]
-        strengths = [_cell(predictions.columns[column][row]) for column in others]
-        rows.append(
-            [*map(neutral, (*file, name, *given, predictions.predicted[row])), *strengths, *(text for _, text in last)]
-        )
+    known: dict[str, Any] = {"sample": predictions.names, "predicted": predictions.predicted, **predictions.columns}
+    names = [name for name in ("file", "sample", "label", "group", "predicted") if name in known]
+    others = [name for name in predictions.columns if name not in names]
+    last = {} if predictions.made_by is None else {"probabilities from": predictions.made_by}
+    rows = [[*names, *others, *last]]
+    for row in range(len(predictions.names)):
+        given = [neutral(known[name][row]) for name in names]
+        values = [predictions.columns[name][row] for name in others]
+        rows.append([*given, *(one if isinstance(one, str) else f"{one:.6g}" for one in values), *last.values()])
     for cells in rows:  # by default, a carriage return alone is not quoted before Python 3.13
         (quoted if any("\r" in one for one in cells) else plain).writerow(cells)
     with (
@@ -327,10 +303,6 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as to,
     ):
         to.write(text.getvalue())
-
-
-def _cell(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def neutral(value: Any) -> str:
