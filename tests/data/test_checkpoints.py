@@ -131,7 +131,7 @@ def test_an_interrupted_search_keeps_its_scores(binary, tmp_path, monkeypatch):
     ran = []
     results = SearchRunner._results
     monkeypatch.setattr(
-        SearchRunner, "_results", lambda self, units, deadline: ran.append(len(units)) or results(self, units, deadline)
+        SearchRunner, "_results", lambda self, units, loop: ran.append(len(units)) or results(self, units, loop)
     )
     fits = int(sum(whole.cv_results_["n_splits_done"]))
     resumed = search().fit(*binary, checkpoint=Checkpoint(tmp_path))

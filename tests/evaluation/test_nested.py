@@ -22,8 +22,7 @@ from tensorly.regression import CP_PLSR
 from tensormargin import TensorMarginClassifier
 from tensormargin.data import Checkpoint, Views
 from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
-from tensormargin.evaluation.baselines import CPPLSClassifier
-from tensormargin.evaluation.contenders import candidate_scores, choose, contender, tuned_on_splits
+from tensormargin.evaluation.contenders import CPPLSClassifier, candidate_scores, choose, contender, tuned_on_splits
 from tensormargin.evaluation.held_out import Labelled
 from tensormargin.evaluation.intervals import inflation, paired_difference, score_interval, wilson
 from tensormargin.inspection import (

@@ -32,11 +32,8 @@ class Summary:
 
     Examples
     --------
-    >>> from tensormargin.datasets import make_low_rank_classes
-    >>> from tensormargin.evaluation import CompareSettings, compare, summarise
-    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
-    >>> settings = CompareSettings(methods=("STM",), repeats=2, lam_grid=(1.0,))
-    >>> (summary,) = summarise(list(compare(data.data, data.target, settings)), settings.methods)
+    >>> from tensormargin.evaluation import Summary
+    >>> summary = Summary("STM", 0.9, 0.02, 0.8, 0.95, 0.004, 14, margin_mean=1.1, margin_variance=0.3)
     >>> summary.accuracy_low <= summary.accuracy <= summary.accuracy_high
     True
     """
@@ -183,16 +180,9 @@ class Winner:
 
     Examples
     --------
-    >>> from tensormargin.datasets import make_low_rank_classes
-    >>> from tensormargin.evaluation import CompareSettings, compare, fit_winner
-    >>> from tensormargin.io import SampleSet
-    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
-    >>> settings = CompareSettings(methods=("STM", "LinearSVC"), repeats=2, lam_grid=(1.0,))
-    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
-    >>> rows = list(compare(data.data, data.target, settings))
-    >>> winner = fit_winner(samples, settings, rows)
-    >>> len(winner.predictions) == sum(row.n_test for row in rows if row.method == winner.method)
-    True
+    >>> from tensormargin.evaluation import Winner
+    >>> Winner("STM", "LinearSVC", model=None, predictions=[]).best
+    'LinearSVC'
     """
 
     method: str
@@ -228,6 +218,8 @@ def fit_winner(
     >>> winner = fit_winner(samples, settings, rows)
     >>> winner.method, winner.model.predict(data.data[:2]).shape
     ('STM', (2,))
+    >>> len(winner.predictions) == sum(row.n_test for row in rows if row.method == winner.method)
+    True
     """
     shares = {
         name: float(np.concatenate([row.right for row in rows if row.method == name]).mean())

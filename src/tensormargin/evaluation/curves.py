@@ -67,7 +67,7 @@ class Reliability:
 
 
 def roc(of_class: Any, probability: Any) -> RocCurve | None:
-    """Return the ROC curve of a class.
+    """Return the ROC curve of a class; None if all samples, or none, belong to it.
 
     Parameters
     ----------
@@ -75,11 +75,6 @@ def roc(of_class: Any, probability: Any) -> RocCurve | None:
         Which samples belong to the class.
     probability : array-like of shape (n_predictions,)
         Held-out probabilities of the class.
-
-    Returns
-    -------
-    RocCurve or None
-        None if all samples, or none, belong to the class.
 
     Examples
     --------
@@ -98,6 +93,9 @@ def roc(of_class: Any, probability: Any) -> RocCurve | None:
 
 def reliability(happened: Any, probability: Any, units: Any = None) -> Reliability:
     """Return the reliability curve of some probabilities, in bins with about as many predictions each.
+
+    Bins, means and shares are those of scikit-learn's `calibration_curve` with quantiles, which has no counts, and no
+    intervals by group.
 
     Parameters
     ----------
@@ -118,15 +116,9 @@ def reliability(happened: Any, probability: Any, units: Any = None) -> Reliabili
     """
     outcome, values = np.asarray(happened, np.float64), np.asarray(probability, np.float64)
     n_bins = int(np.clip(len(values) // _SMALLEST_BIN, 1, _MOST_BINS))
-    inner = np.unique(np.quantile(values, np.arange(1, n_bins) / n_bins))
-    places = np.searchsorted(inner, values, side="left")
+    places = np.searchsorted(np.quantile(values, np.arange(1, n_bins) / n_bins), values)
     bins = [np.flatnonzero(places == place) for place in np.unique(places)]
-    groups = None if units is None else np.asarray(units)
-    found = [score_interval(outcome[None, own], None if groups is None else groups[own]) for own in bins]
-    return Reliability(
-        probability=np.array([values[own].mean() for own in bins]),
-        observed=np.array([one.score for one in found]),
-        low=np.array([np.nan if one.low is None else one.low for one in found]),
-        high=np.array([np.nan if one.high is None else one.high for one in found]),
-        count=np.array([len(own) for own in bins]),
-    )
+    found = [score_interval(outcome[None, own], None if units is None else np.asarray(units)[own]) for own in bins]
+    observed, low, high = np.array([(one.score, one.low, one.high) for one in found], np.float64).T  # None is NaN
+    means, counts = ([of(values[own]) for own in bins] for of in (np.mean, len))
+    return Reliability(np.array(means), observed, low, high, np.array(counts))

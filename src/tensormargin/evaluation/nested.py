@@ -36,11 +36,8 @@ class OuterFold:
 
     Examples
     --------
-    >>> from tensormargin import TensorMarginClassifierCV, nested_evaluation
-    >>> from tensormargin.datasets import make_low_rank_classes
-    >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
-    >>> search = TensorMarginClassifierCV(decompositions=("cp",), ranks=(1,), lams=(1.0,), mus=(1.0,), cv=3)
-    >>> fold = nested_evaluation(search, data.data, data.target, cv=3).folds[0]
+    >>> from tensormargin.evaluation import OuterFold
+    >>> fold = OuterFold(0, 0, 40, 20, 0.95, 0.9, {"decomposition": "cp"}, {"svc__C": 1.0}, seconds=0.5)
     >>> fold.n_train, fold.n_test, fold.chosen["decomposition"]
     (40, 20, 'cp')
     """

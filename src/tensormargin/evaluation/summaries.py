@@ -37,7 +37,6 @@ def data_facts(samples: SampleSet) -> dict[str, Any]:
     Examples
     --------
     >>> import numpy as np
-    from sklearn.metrics import confusion_matrix
     >>> from tensormargin.evaluation import data_facts
     >>> from tensormargin.io import SampleSet
     >>> samples = SampleSet(np.random.rand(8, 6, 9), np.arange(8) % 2, None, None, None, "noise", "plain", ())

@@ -275,13 +275,8 @@ class FittedModel:
 
     Examples
     --------
-    >>> from tensormargin.datasets import make_low_rank_classes
-    >>> from tensormargin.evaluation import FitPlan, fit_and_evaluate
-    >>> from tensormargin.io import SampleSet
-    >>> data = make_low_rank_classes(40, (6, 7), rank=1, random_state=0)
-    >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
-    >>> fitted = fit_and_evaluate(samples, FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=0))
-    >>> fitted.about["evaluation"] is None
+    >>> from tensormargin.evaluation import FittedModel
+    >>> FittedModel(model=None, about={"evaluation": None}).about["evaluation"] is None
     True
     """
 

@@ -54,7 +54,7 @@ from .grid import (
     without_full_if_too_large,
 )
 from .race import Race
-from .runner import SearchRunner
+from .runner import FitLoop, SearchRunner
 from .scoring import DEFAULT_RULE, Assess, lowered_on_splits, select_candidate, tabulate
 from .splits import Split, check_training_parts, repeated_splits
 from .training import Training, affordable, refit
@@ -297,8 +297,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)
         coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL)) if race.drops else template
         first = default_of(tried, only=cheapest) if deadline.limited else default
-        assess = self._assess(template, tried, len(training.y))
-        runner = SearchRunner(training, coarse, tried, splits, first, assess, self.n_jobs, deadline)
+        loop = FitLoop(coarse, self._assess(template, tried, len(training.y)), deadline, first)
+        runner = SearchRunner(training, tried, splits, loop, self.n_jobs)
         with sent_once(training.X):
             quiet = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)
             with quiet, units_of(checkpoint, "search", *training.content, *self._settings(runner)) as runner.kept:
@@ -381,8 +381,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
 
     def _settings(self, runner: SearchRunner) -> tuple[Any, ...]:
         """Return everything beside the samples that determines the scores of the candidates."""
-        settings = runner.splits, runner.template, runner.tried, runner.training.preparations, self.scoring
-        return (*settings, runner.deadline.budget) if runner.deadline.limited else settings
+        template, deadline = runner.loop.template, runner.loop.deadline
+        settings = runner.splits, template, runner.tried, runner.training.preparations, self.scoring
+        return (*settings, deadline.budget) if deadline.limited else settings
 
     def _alternatives(self) -> tuple[Any, ...]:
         alternatives = tuple(self.preparation) if isinstance(self.preparation, list | tuple) else (self.preparation,)
@@ -430,7 +431,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         cuts = [] if finished else [f"was spent after {len(runner.done)} fits"]
         left_out = len(self._alternatives()) - len(self.tried_)
         cuts += [f"left no time for {left_out} of {len(self._alternatives())} preparations"] if left_out else []
-        self.stopped_ = f"{runner.deadline} {' and '.join(cuts)}" if cuts else ""
+        self.stopped_ = f"{runner.loop.deadline} {' and '.join(cuts)}" if cuts else ""
 
     def _select(self, race: Race, runner: SearchRunner, default: int) -> None:
         """Select one of the candidates that have been scored so far."""

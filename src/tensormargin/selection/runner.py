@@ -8,7 +8,7 @@ candidate on a prepared split in memory (`run_job`, in threads or on a cluster),
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from math import ceil, prod
@@ -78,8 +78,8 @@ class FitLoop:
     assess: Assess
     deadline: Deadline
     always: int
-    cache: SplitCache
-    costs: Costs
+    cache: SplitCache = field(default_factory=SplitCache)
+    costs: Costs = field(default_factory=Costs)
 
     def run(
         self, batches: Iterable[Sequence[Task]], fit: Callable[[Sequence[Task]], Sequence[Fitted]]
@@ -267,25 +267,20 @@ def _scores_on_dask(models: Sequence[TensorMarginClassifier], parts: Sequence[He
 class SearchRunner:
     """The fits of a search and their results.
 
-    The ``first`` candidate is fitted whatever the deadline, before all others; ``at_least`` is when it had been, by the
+    The candidate that the loop ``always`` fits is fitted before all others; ``at_least`` is when it had been, by the
     clock of the deadline. ``done`` has the result of each unit; those of an interrupted run are ``kept``, to which this
     one adds its own.
     """
 
     training: Training
-    template: TensorMarginClassifier
     tried: list[Candidate]
     splits: Sequence[Split]
-    first: int
-    assess: Assess
+    loop: FitLoop
     n_jobs: int | None
-    deadline: Deadline
     done: dict[Unit, Result] = field(default_factory=dict)
     kept: Units = field(default_factory=lambda: Units(None))
     at_least: float = 0.0
-    _cache: SplitCache = field(default_factory=SplitCache)
     _first: dict[Unit, Result] = field(default_factory=dict)
-    _costs: Costs = field(default_factory=Costs)
 
     def run(self, race: Race, tell: Tell) -> bool:
         """Make the fits of a race, rung by rung; return whether the deadline allowed all of them."""
@@ -293,11 +288,12 @@ class SearchRunner:
             return self._run(race, tell)
 
     def _run(self, race: Race, tell: Tell) -> bool:
-        with_probabilities = WithProbabilities(self.training, self.splits, self.assess)
-        at_least = [(self.first, split) for split in range(len(self.splits))]
-        if self.deadline.limited and not self._first:
+        with_probabilities = WithProbabilities(self.training, self.splits, self.loop.assess)
+        deadline, first = self.loop.deadline, self.loop.always
+        at_least = [(first, split) for split in range(len(self.splits))]
+        if deadline.limited and not self._first:
             list(self._make(at_least, self._first))
-        self.at_least = self.deadline.now()
+        self.at_least = deadline.now()
         while units := race.units:
             planned = len(self.done) + race.n_planned
             for n_done in self._make(units, self.done):
@@ -307,7 +303,7 @@ class SearchRunner:
             if spent:
                 self.done.update(self._first)
                 self._score(race, at_least, with_probabilities)
-                race.stop(f"{self.deadline} was spent", self.first)
+                race.stop(f"{deadline} was spent", first)
             race.advance()
             for unit, result in self.done.items():
                 if race.dropped[unit[0]]:
@@ -320,7 +316,7 @@ class SearchRunner:
         """Add the results of some units, kept or as far as the deadline allows, and yield how many there are."""
         done.update({unit: Result(**self.kept[_key(unit)]) for unit in units if _key(unit) in self.kept})
         done.update({unit: self._first[unit] for unit in units if unit in self._first})
-        for results in self._results([unit for unit in units if unit not in done], self.deadline):
+        for results in self._results([unit for unit in units if unit not in done], self.loop):
             done.update(results)
             for unit, result in results:
                 if not result.waits:  # otherwise it holds a classifier
@@ -331,15 +327,14 @@ class SearchRunner:
         """Return the binary scores of the test rows of the first splits; fit again only if they were not kept."""
         units = [(number, split) for split in range(n_splits)]
         if any(self.done[unit].left_out is None for unit in units):
-            self.assess = self.assess.keeping_scores()
-            for results in self._results(units, Deadline()):
+            assess = replace(self.loop.assess, keep_scores=True)
+            for results in self._results(units, replace(self.loop, assess=assess, deadline=Deadline())):
                 self.done.update(results)
         return [self.done[unit].scores for unit in units]
 
-    def _results(self, units: Sequence[Unit], deadline: Deadline) -> Iterator[list[tuple[Unit, Result]]]:
+    def _results(self, units: Sequence[Unit], loop: FitLoop) -> Iterator[list[tuple[Unit, Result]]]:
         """Return the results of fits in any order, from threads, a cluster, or the device of the samples."""
         training = self.training
-        loop = FitLoop(self.template, self.assess, deadline, self.first, self._cache, self._costs)
         tasks = sorted((Task(*unit, self.tried[unit[0]]) for unit in units), key=lambda task: task.place)
         if training.array.fits_in_batches:
             batched = _on_dask if training.array.is_lazy else _on_device

@@ -152,10 +152,6 @@ class Assess:
             return replace(result, left_out=scores, classifier=classifier, preparation=split.preparation)
         return replace(result, left_out=scores) if self.keep_scores else result
 
-    def keeping_scores(self) -> Assess:
-        """Return the same, for results that hold the scores of the held-out samples."""
-        return replace(self, keep_scores=True)
-
     def _called(self, classifier: TensorMarginClassifier, tested: Part, scores: Array) -> tuple[float, bool]:
         """Return the scorer's number, and whether it has to be called again with probabilities."""
         model = SplitClassifier.of(classifier, known=(tested[0], scores))
