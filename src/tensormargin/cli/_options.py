@@ -1,26 +1,56 @@
-"""Options and output checks shared by several commands."""
+"""Options that several commands share, as decorators.
+
+Those that say how DATA is loaded are derived from the declarations of the options of `load_samples`.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from math import isfinite
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-_WORDS = 1000  # longest message of another error
-_OVERWRITE = "tensormargin.overwrite"
+from ..io import OPTIONS
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+FORMATS = """
+\b
+DATA is one of
+  array.npz  array.mat  array.h5  array.zarr      arrays X and y (or name them with --samples and --labels)
+  array.npy  scans.nii.gz                         samples alone, with --labels-from labels.csv
+  epochs.set  epochs-epo.fif  trials.mat          epochs of EEGLAB, MNE and FieldTrip; labels are the names of events
+  recording.set  recording.vhdr  recording.fif    cut around events with --tmin and --tmax (--events names some)
+  bold.nii.gz  series.npz                         the same with --events events.tsv (and --tr or --sfreq)
+  study/                                          BIDS: NIfTI files sub-01_... and participants.tsv (--labels COLUMN)
+  folder/                                         one subfolder per class with PNG, JPEG, TIFF, NIfTI or .npy files
+  table.csv  table.tsv                            columns path, label and optionally group
+  scene.hdr  scene.tif  cube.mat                  a scene: cut it into samples with `tensormargin patches` first
+  digits  basic-motions  eeg  ...                 a public data set, see `tensormargin data list`
+Several files, or a folder of them, hold further samples; --groups file keeps those of a file together.
+"""
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+OVERWRITE = "tensormargin.overwrite"
+"""Where the context of a command holds whether --overwrite is given."""
 
 
-def nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Return the number of jobs; raise for zero."""
-    if value == 0:
-        raise click.BadParameter("must be a number of processes, or -1 for one per core; got 0")
-    return value
+class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
+    """Sizes such as 28x28 or 7,4,7,4."""
+
+    name = "shape"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Return the sizes as a tuple."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in str(value).replace(",", "x").split("x"))
+        except ValueError:
+            self.fail(f"must be whole numbers such as 28x28; got {value!r}", param, ctx)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -28,138 +58,189 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-jobs_option = click.option(
-    "--jobs", type=int, default=-1, show_default=True, callback=nonzero, help="Number of processes; -1 uses all cores."
+# ---- how options reach a command ----
+
+
+def as_namespace(command: Callable[[Any], None]) -> Callable[..., None]:
+    """Let a command take all of its options as the attributes of one object."""
+
+    @wraps(command)
+    def wrapped(**given: Any) -> None:
+        command(SimpleNamespace(**given))
+
+    return wrapped
+
+
+def _all(*options: Decorator) -> Decorator:
+    """Return several options as one decorator."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _gathered(name: str, *options: Decorator) -> Decorator:
+    """Return several options as one decorator; the command gets them as a dictionary of this name."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def wrapped(**given: Any) -> Any:
+            return command(**{name: {part: given.pop(part) for part in parts}}, **given)
+
+        before = len(getattr(wrapped, "__click_params__", ()))
+        made = _all(*options)(wrapped)
+        parts = [str(parameter.name) for parameter in vars(made)["__click_params__"][before:]]
+        return made
+
+    return decorate
+
+
+def _nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    if value == 0:
+        raise click.BadParameter("must be a number of processes, or -1 for one per core; got 0")
+    return value
+
+
+# ---- runs and outputs ----
+
+jobs = click.option(
+    "--jobs", type=int, default=-1, show_default=True, callback=_nonzero, help="Number of processes; -1 uses all cores."
 )
-scheduler_option = click.option(
+scheduler = click.option(
     "--scheduler",
     metavar="ADDRESS",
     help="Run the fits on all workers of the Dask scheduler at this address (tcp://host:8786) or in this file.",
 )
-seed_option = click.option(
+seed = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the splits."
 )
-methods_option = click.option("--methods", help="Comma-separated method names; by default all seven of the paper.")
-model_sha256_option = click.option(
+methods = click.option("--methods", help="Comma-separated method names; by default all seven of the paper.")
+model_sha256 = click.option(
     "--model-sha256",
     metavar="DIGEST",
     help="Digest that the model (or comparison) must have, as sha256sum prints it; see docs/security.md.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+fresh = click.option("--fresh", is_flag=True, help="Start anew instead of resuming an interrupted run.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+overwrite = click.option(
+    "--overwrite",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, option, value: context.meta.update({OVERWRITE: value}),
+    help="Replace existing files that tensormargin has not written, too.",
+)
+maps = _all(
+    click.option(
+        "--pattern-map",
+        type=FILE,
+        help="Write the activation pattern, which may be interpreted: .nii, .nii.gz, .npy, .png or .csv.",
+    ),
+    click.option("--weight-map", type=FILE, help="Write the weight, which only says how classes are told apart."),
+)
+display = _all(
+    click.option(
+        "--background",
+        type=click.Path(path_type=Path),
+        help="Anatomical NIfTI volume to draw maps of volumes over in the report.",
+    ),
+    click.option("--radiological", is_flag=True, help="Show volumes with left on the right; the report can switch."),
+)
 
 
-def print_json(content: object) -> None:
-    """Print strictly valid JSON; numbers that are not finite become null."""
-    import json
-
-    click.echo(json.dumps(_finite(content), indent=2, allow_nan=False))
+# ---- samples ----
 
 
-def _finite(content: object) -> object:
-    if isinstance(content, dict):
-        return {name: _finite(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not isfinite(content) else content
+def data(required: bool = True) -> Decorator:
+    """Return the argument DATA, one or more paths; the command gets a tuple."""
+    return click.argument("data", nargs=-1, required=required, type=click.Path(path_type=Path))
 
 
-def say_written(as_json: bool, *paths: Path) -> None:
-    """Print which files were written."""
-    if as_json:
-        print_json({"written": [str(path) for path in paths]})
-    else:
-        click.echo("Wrote " + ", ".join(map(str, paths)))
+_TYPES = {"number": float, "count": int, "shape": Shape(), "path": click.Path(path_type=Path)}
 
 
-def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --overwrite, which `check_outputs` asks for."""
-    return click.option(
-        "--overwrite",
-        is_flag=True,
-        expose_value=False,
-        callback=lambda context, option, value: context.meta.update({_OVERWRITE: value}),
-        help="Replace existing files that tensormargin has not written, too.",
-    )(command)
+def _declared(name: str, help: str | None = None) -> Decorator:
+    """Return an option of `load_samples` as one of the command line."""
+    option = OPTIONS[name]
+    kinds: dict[str, dict[str, Any]] = {"flag": {"is_flag": True}, "texts": {"multiple": True}}
+    settings = kinds.get(option.kind, {"type": _TYPES.get(option.kind, str), "metavar": option.metavar})
+    return click.option(f"--{(option.flag or name).replace('_', '-')}", help=help or option.help, **settings)
 
 
-def check_ending(path: Path | None, what: str, *endings: str) -> None:
-    """Raise ValueError if a file has an ending, and none of its format: nobody could open it as what it seems to be."""
-    if path is not None and path.suffix and not path.name.lower().endswith(endings):
-        raise ValueError(
-            f"{path}: {what} is written as {' or '.join(endings)}; give a name with that ending, or with none"
-        )
+loading = _gathered(
+    "loading",
+    *(_declared(name) for name, option in OPTIONS.items() if option.help),
+    click.option("--no-groups", is_flag=True, help="Ignore groups, even if there is an array or column of that name."),
+    click.option(
+        "--view",
+        multiple=True,
+        metavar="[NAME=]FILE",
+        help="Another tensor of the same samples, matched by sample id or by order; may be repeated.",
+    ),
+    click.option(
+        "--covariates",
+        type=FILE,
+        help="Table whose columns (age, sex) are another view; text becomes one column per category.",
+    ),
+    click.option("--covariate-columns", metavar="NAMES", help="Comma-separated columns to use as covariates."),
+)
 
+MISSING: dict[str, dict[str, Any]] = {
+    "mask": {"mask": True},
+    "mean": {"method": "mean"},
+    "interpolate": {"method": "interpolate"},
+    "em": {"method": "low-rank"},
+}
+"""The values of --missing, as parameters of `Impute`."""
 
-def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
-    """Raise ValueError if an output would overwrite an input or another output, or cannot be written.
+preparing = _gathered(
+    "preparing",
+    click.option(
+        "--length",
+        metavar="resample|edge|mean|VALUE [N] [mode K]",
+        help="Give samples that differ in length one length: resample them linearly, or pad with the last entry, the "
+        "mean or a value. N: the length (default: the median, or the longest). K: the mode, from 1 or by name "
+        "(default: last).",
+    ),
+    click.option(
+        "--scale",
+        default="none",
+        show_default=True,
+        metavar="none|entry|global|mode K",
+        help="Centre and scale to unit variance: each entry, all entries together, or each index of mode K (from 1, or "
+        "its name).",
+    ),
+    click.option("--by-group", is_flag=True, help="Centre and scale each entry separately within each group."),
+    click.option(
+        "--missing",
+        type=click.Choice(list(MISSING)),
+        help="Fill in missing entries (NaN): the mean of the training samples, interpolation along the last mode, what "
+        "a few components make likely (em), or the mean, with what was missing as a second view (mask).",
+    ),
+    click.option(
+        "--mask",
+        metavar="varying|bright|FILE",
+        help="Keep these entries and set the others to 0; FILE is a mask image (.nii.gz) or array (.npy).",
+    ),
+    click.option("--crop", metavar="varying|bright|FILE", help="Crop to the bounding box of these entries."),
+    click.option("--resize", type=Shape(), help="New sizes of the first modes, e.g. 32x32."),
+    click.option("--tensorize", type=Shape(), help="Reshape samples, e.g. to 7x4x7x4."),
+)
 
-    Files that exist are replaced only if this package wrote them, unless there is --overwrite.
-    """
-    overwrite = click.get_current_context().meta.get(_OVERWRITE, False)
-    taken = {path.resolve(): "an input" for path in inputs if path is not None}
-    for path in outputs:
-        if path is None:
-            continue
-        if path.resolve() in taken:
-            raise ValueError(f"{path} would overwrite {taken[path.resolve()]}; give another name")
-        taken[path.resolve()] = "another output"
-        folder = next(parent for parent in path.resolve().parents if parent.exists())
-        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise ValueError(f"{path} cannot be written; give a file in a folder that you may write to")
-        if path.is_file() and not overwrite and not _is_ours(path):
-            raise ValueError(
-                f"{path} exists, and tensormargin has not written it; give another name, or --overwrite to replace it"
-            )
-
-
-def _is_ours(path: Path) -> bool:
-    from ..io import is_ours
-
-    return is_ours(path)
-
-
-@contextmanager
-def refusals(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors that the user can fix, such as missing files or packages, into a message and exit code 2."""
-    mendable: tuple[type[Exception], ...] = (*kinds, OSError, ImportError, MemoryError)
-    try:
-        yield
-    except mendable as error:
-        raise click.UsageError(str(error)) from error
-
-
-@contextmanager
-def blaming(path: Path) -> Iterator[None]:
-    """Turn any error of the code within, which uses the content of a file, into one that names the file.
-
-    A file can be well-formed and hold anything, so that no check would foresee what its values lead to.
-    """
-    try:
-        yield
-    except (OSError, ImportError, MemoryError, click.ClickException):
-        raise
-    except Exception as error:
-        from ..inspection import NotAffineError
-        from ..io import BadFileError
-
-        if isinstance(error, BadFileError) or str(path) in str(error):
-            raise
-        words = str(error) if isinstance(error, ValueError | NotAffineError) else f"{type(error).__name__}: {error}"
-        raise BadFileError(f"{path}: cannot be used ({words[:_WORDS]})") from error
-
-
-@contextmanager
-def fits_on(scheduler: str | None, *samples: object) -> Iterator[None]:
-    """Run the fits inside on the workers of a Dask scheduler, which get the samples once; None runs them locally."""
-    if scheduler is None:
-        yield
-        return
-    from ..runtime import on_cluster
-
-    with ExitStack() as stack:
-        with refusals(ValueError):
-            if click.get_current_context().get_parameter_source("jobs") is not ParameterSource.DEFAULT:
-                raise ValueError("--jobs counts processes of this machine, --scheduler takes all workers; give one")
-            stack.enter_context(on_cluster(scheduler, *samples))
-        with refusals():
-            yield
+scene = _gathered(
+    "scene",
+    click.option("--cube", metavar="NAME", help="Array with the cube, if a file has several that could be it."),
+    click.option("--truth-name", metavar="NAME", help="Array with the ground truth, likewise."),
+    click.option("--background", type=int, default=0, show_default=True, help="Label of unclassified pixels."),
+    click.option(
+        "--names",
+        metavar="NAMES|TABLE",
+        help="Names of the classes 1, 2, ... (comma-separated), or a table with the columns number and name.",
+    ),
+)
+scene_limits = _all(
+    _declared("max_bytes", "Maximum memory for the scene, e.g. 8GB."),
+    _declared("allow_external", "Follow links to files elsewhere."),
+)

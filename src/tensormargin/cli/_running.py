@@ -9,10 +9,13 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
+
+from ._outputs import refusals
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -27,9 +30,6 @@ ENDS_PROCESS = "ends the process"  # the object of contexts whose command is the
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _DEFAULT_HANDLERS = (signal.default_int_handler, signal.SIG_DFL)
 _DISPLAY = f"{__name__}.display"  # where the context of a command holds its display
-
-fresh_option = click.option("--fresh", is_flag=True, help="Start anew instead of resuming an interrupted run.")
-
 
 # ---- progress ----
 
@@ -274,3 +274,20 @@ def unfinished(display: Display, fresh: bool) -> Checkpoint | None:
     if os.access(there, os.W_OK | os.X_OK):
         display.checkpoint, display.kept = Checkpoint(folder, fresh), True
     return display.checkpoint
+
+
+@contextmanager
+def fits_on(scheduler: str | None, *samples: object) -> Iterator[None]:
+    """Run the fits inside on the workers of a Dask scheduler, which get the samples once; None runs them locally."""
+    if scheduler is None:
+        yield
+        return
+    from ..runtime import on_cluster
+
+    with ExitStack() as stack:
+        with refusals(ValueError):
+            if click.get_current_context().get_parameter_source("jobs") is not ParameterSource.DEFAULT:
+                raise ValueError("--jobs counts processes of this machine, --scheduler takes all workers; give one")
+            stack.enter_context(on_cluster(scheduler, *samples))
+        with refusals():
+            yield

@@ -10,35 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..runtime import counted
-from ._data import (
-    FORMATS,
-    check_data,
-    data_argument,
-    in_words,
-    leakage_said,
-    load,
-    loading_options,
-    mask_files,
-    one_tensor_only,
-    preparing_options,
-    recipe_of,
-)
-from ._maps import display_of, display_options
-from ._options import (
-    check_ending,
-    check_outputs,
-    fits_on,
-    jobs_option,
-    json_option,
-    methods_option,
-    names,
-    overwrite_option,
-    print_json,
-    refusals,
-    scheduler_option,
-    seed_option,
-)
-from ._running import fresh_option, processes, progress_bar, unfinished
+from . import _options as options
+from ._data import check_data, in_words, leakage_said, load, mask_files, one_tensor_only, recipe_of
+from ._options import FORMATS, names
+from ._outputs import check_ending, check_outputs, display_of, print_json, refusals
+from ._running import fits_on, processes, progress_bar, unfinished
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,8 +42,8 @@ _DEFAULT = (Path("basic-motions"),)
 
 
 @click.command("compare", epilog=_EXAMPLES)
-@data_argument(required=False)
-@methods_option
+@options.data(required=False)
+@options.methods
 @click.option("--kernels", is_flag=True, help="Add the kernel methods, tuned over the width of the kernel, too.")
 @click.option(
     "--repeats", type=click.IntRange(1), default=5, show_default=True, help="Number of random train-test splits."
@@ -86,111 +62,87 @@ _DEFAULT = (Path("basic-motions"),)
     show_default=True,
     help="Cross-validation folds used to choose lambda.",
 )
-@loading_options
-@preparing_options
-@seed_option
-@jobs_option
-@scheduler_option
-@fresh_option
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
-@display_options
-@overwrite_option
-@json_option
-def compare_command(
-    data: tuple[Path, ...],
-    methods: str | None,
-    kernels: bool,
-    repeats: int,
-    test_size: float,
-    folds: int,
-    loading: dict[str, Any],
-    preparing: dict[str, Any],
-    seed: int,
-    jobs: int,
-    scheduler: str | None,
-    fresh: bool,
-    report: Path | None,
-    background: Path | None,
-    radiological: bool,
-    as_json: bool,
-) -> None:
+@options.loading
+@options.preparing
+@options.seed
+@options.jobs
+@options.scheduler
+@options.fresh
+@click.option("--report", type=options.FILE, help="Write an HTML report.")
+@options.display
+@options.overwrite
+@options.as_json
+@options.as_namespace
+def compare_command(given: Any) -> None:
     """Compare the paper's methods on DATA, all tuned in the same way.
 
     Every method gets the same splits, and lambda is chosen from the same values by cross-validation on the training
     set. Groups, if any, are never split between training and test set. Without DATA, the recordings of a smart watch
     that come with the package are used. To resume a run that was stopped, repeat the same command.
     """
+    data, loading, report = given.data or _DEFAULT, given.loading, given.report
     with refusals(ValueError):
-        check_data(*(data or _DEFAULT))
+        check_data(*data)
         one_tensor_only(loading, "compare")
-    with progress_bar(in_seconds=True) as show, processes(jobs, scheduler, "tensormargin.evaluation") as ready:
+    started = processes(given.jobs, given.scheduler, "tensormargin.evaluation")
+    with progress_bar(in_seconds=True) as show, started as ready:
         from ..data import Metadata
         from ..estimators import KERNEL_METHODS, METHODS
         from ..evaluation import CompareSettings, compare, comparison_content
 
         with refusals(ValueError):
-            if background is not None and report is None:
+            if given.background is not None and report is None:
                 raise ValueError("--background is drawn in the report; add --report page.html, or leave it out")
             check_ending(report, "a report", ".html", ".htm")
-            check_outputs((*data, loading["labels_from"], background, *mask_files(preparing)), (report,))
-            recipe = recipe_of(preparing, loading)
-            chosen = tuple(METHODS) if methods is None else names(methods)
+            check_outputs(
+                (*given.data, loading["labels_from"], given.background, *mask_files(given.preparing)), (report,)
+            )
+            recipe = recipe_of(given.preparing, loading)
+            chosen = tuple(METHODS) if given.methods is None else names(given.methods)
             settings = CompareSettings(
-                methods=tuple(dict.fromkeys((*chosen, *(KERNEL_METHODS if kernels else ())))),
-                repeats=repeats,
-                test_size=test_size,
-                folds=folds,
-                seed=seed,
+                methods=tuple(dict.fromkeys((*chosen, *(KERNEL_METHODS if given.kernels else ())))),
+                repeats=given.repeats,
+                test_size=given.test_size,
+                folds=given.folds,
+                seed=given.seed,
                 preparation=recipe.inner(),
             )
             _check_missing(recipe, settings.methods, METHODS)
-            samples = load(data or _DEFAULT, loading, ragged=recipe.length is not None, missing=recipe.takes_missing)
+            samples = load(data, loading, ragged=recipe.length is not None, missing=recipe.takes_missing)
             recipe = recipe.numbered(samples.axes, samples.sample_shape, samples.affine)
             settings = replace(settings, preparation=recipe.inner())
             recipe.check_masks(samples.sample_shape, samples.affine)
             recipe.checked_shape(samples.data, Metadata(samples.groups, samples.confounds), samples.sample_shape)
-            display = None if report is None else display_of(samples, {}, background, radiological)
+            display = None if report is None else display_of(samples, {}, given.background, given.radiological)
             X = recipe.scaled_by_group(samples.data, samples.groups)
-        checkpoint = unfinished(show, fresh)
-        with leakage_said(samples), fits_on(scheduler, X):
+        checkpoint = unfinished(show, given.fresh)
+        with leakage_said(samples), fits_on(given.scheduler, X):
             with refusals(ValueError):
                 results = compare(
-                    X, samples.labels, settings, jobs, samples.groups, show, checkpoint, samples.confounds
+                    X, samples.labels, settings, given.jobs, samples.groups, show, checkpoint, samples.confounds
                 )
-            _announce(samples, settings)
+            work = f"{counted(len(settings.methods), 'method')} x {counted(settings.repeats, 'split')}"
+            click.echo(f"{in_words(samples)}; {work}", err=True)
             ready()
             rows = list(results)
     rows.sort(key=lambda row: (settings.entries.index(row.method), row.repeat))
     content = comparison_content(samples, settings, recipe.words(), rows)
     if report is not None:
-        compared = replace(samples, data=X)  # scaled by group, if that is asked for
-        _write_page(report, content, compared, settings, rows, jobs, display)
+        from ..evaluation import fit_winner
+        from ..report import comparison_page, write_page
+
+        with refusals():
+            compared = replace(samples, data=X)  # scaled by group, if that is asked for
+            winner = fit_winner(compared, settings, rows, given.jobs)
+            write_page(report, comparison_page(content, winner, compared, display))
     if checkpoint is not None:
         checkpoint.remove()
-    if as_json:
+    if given.as_json:
         print_json(content)
         return
     _print_table(samples, settings, content)
     if report is not None:
         click.echo(f"Wrote {report}")
-
-
-def _write_page(
-    path: Path,
-    content: dict[str, Any],
-    samples: SampleSet,
-    settings: CompareSettings,
-    rows: list[Any],
-    jobs: int,
-    display: Any,
-) -> None:
-    """Write the report, which ends with the winner fitted to all samples."""
-    from ..evaluation import fit_winner
-    from ..report import comparison_page, write_page
-
-    with refusals():
-        winner = fit_winner(samples, settings, rows, jobs)
-        write_page(path, comparison_page(content, winner, samples, display))
 
 
 def _check_missing(recipe: Recipe, methods: Collection[str], known: Collection[str]) -> None:
@@ -206,12 +158,6 @@ def _check_missing(recipe: Recipe, methods: Collection[str], known: Collection[s
             "--by-group scales all samples before they are split, and --missing learns from training samples only; use "
             "`tensormargin fit`, or leave one of them out"
         )
-
-
-def _announce(samples: SampleSet, settings: CompareSettings) -> None:
-    """Say on standard error how much there is to do."""
-    work = f"{counted(len(settings.methods), 'method')} x {counted(settings.repeats, 'split')}"
-    click.echo(f"{in_words(samples)}; {work}", err=True)
 
 
 def _tuned(settings: CompareSettings) -> str:

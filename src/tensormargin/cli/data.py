@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from ..runtime import counted
-from ._options import check_ending, check_outputs, json_option, overwrite_option, print_json, refusals, say_written
+from . import _options as options
+from ._outputs import check_ending, check_outputs, print_json, refusals, say_written
 
 
 @click.group("data")
@@ -19,7 +20,7 @@ def data_command() -> None:
 
 
 @data_command.command("list")
-@json_option
+@options.as_json
 def list_command(as_json: bool) -> None:
     """List the data sets: name, samples, source, and whether they are at hand.
 
@@ -48,9 +49,9 @@ def list_command(as_json: bool) -> None:
 
 @data_command.command("fetch")
 @click.argument("name")
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write. [default: NAME.npz]")
-@overwrite_option
-@json_option
+@click.option("-o", "--out", type=options.FILE, help="File to write. [default: NAME.npz]")
+@options.overwrite
+@options.as_json
 def fetch_command(name: str, out: Path | None, as_json: bool) -> None:
     """Fetch a data set and write it as an .npz file with the arrays X, y and optionally groups.
 

@@ -6,16 +6,8 @@ from pathlib import Path
 
 import click
 
-from ._options import (
-    blaming,
-    check_ending,
-    check_outputs,
-    json_option,
-    model_sha256_option,
-    overwrite_option,
-    refusals,
-    say_written,
-)
+from . import _options as options
+from ._outputs import blaming, check_ending, check_outputs, refusals, say_written
 
 _EXAMPLES = """
 \b
@@ -30,10 +22,10 @@ tensormargin to run.
 
 @click.command("export", epilog=_EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="ONNX file to write.")
-@model_sha256_option
-@overwrite_option
-@json_option
+@click.option("-o", "--out", type=options.FILE, required=True, help="ONNX file to write.")
+@options.model_sha256
+@options.overwrite
+@options.as_json
 def export_command(model: Path, out: Path, model_sha256: str | None, as_json: bool) -> None:
     """Export a MODEL saved by `tensormargin fit` as an ONNX file, for onnxruntime and other programs."""
     from ..io import export_onnx, load_model

@@ -9,42 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from ..runtime import Deadline, counted
-from ._data import (
-    FORMATS,
-    Shape,
-    check_data,
-    data_argument,
-    in_words,
-    leakage_said,
-    load,
-    loading_options,
-    mask_files,
-    n_views,
-    preparing_options,
-    recipe_of,
-    view_files,
-)
-from ._maps import check_maps, display_of, display_options, map_files, map_options, write_maps
-from ._options import (
-    check_ending,
-    check_outputs,
-    fits_on,
-    jobs_option,
-    json_option,
-    overwrite_option,
-    print_json,
-    refusals,
-    say_written,
-    scheduler_option,
-    seed_option,
-)
-from ._running import fresh_option, processes, progress_bar, unfinished
+from . import _options as options
+from ._data import check_data, in_words, leakage_said, load, mask_files, n_views, recipe_of, view_files
+from ._options import FORMATS
+from ._outputs import check_ending, check_outputs, display_of, map_files, print_json, refusals, say_written, write_maps
+from ._running import fits_on, processes, progress_bar, unfinished
 
 _OUTPUTS = 1.6  # seconds for the model file and its report, per second that imports take on the same machine
 _LATE = 0.3  # share of the budget by which a run may end late, so that it has a report
 
 if TYPE_CHECKING:
-    from ..evaluation import FittedModel
+    from ..evaluation import FitPlan, FittedModel
     from ..io import SampleSet
 
 _EXAMPLES = f"""
@@ -83,8 +58,8 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 
 
 @click.command("fit", epilog=_EXAMPLES)
-@data_argument()
-@click.option("-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="Model file.")
+@options.data()
+@click.option("-o", "--out", type=options.FILE, required=True, help="Model file.")
 @click.option("--auto", is_flag=True, help="Choose representation, decomposition and rank by cross-validation, too.")
 @click.option(
     "--kind",
@@ -101,7 +76,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     type=click.Choice(["full", "cp", "tucker", "tt"]),
     help="Form of the weight, without --auto. [default: tucker]",
 )
-@click.option("--rank", type=Shape(), help="Rank of the weight, e.g. 3 or 4x4x2; a small one by default.")
+@click.option("--rank", type=options.Shape(), help="Rank of the weight, e.g. 3 or 4x4x2; a small one by default.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Inner folds, used for tuning.")
 @click.option(
     "--outer-folds",
@@ -127,122 +102,70 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 )
 @click.option("--balanced", is_flag=True, help="Weight classes inversely to their size.")
 @click.option("--without-views", is_flag=True, help="Repeat the evaluation without each of several views.")
-@loading_options
-@preparing_options
-@map_options
-@display_options
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="HTML report. [default: OUT.html]")
+@options.loading
+@options.preparing
+@options.maps
+@options.display
+@click.option("--report", type=options.FILE, help="HTML report. [default: OUT.html]")
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
-@seed_option
-@jobs_option
-@scheduler_option
-@fresh_option
-@overwrite_option
-@json_option
-def fit_command(
-    data: tuple[Path, ...],
-    out: Path,
-    auto: bool,
-    kind: str,
-    linear: bool,
-    decomposition: str | None,
-    rank: tuple[int, ...] | None,
-    folds: int,
-    outer_folds: int,
-    repeats: int,
-    permutations: int,
-    one_se: bool,
-    exhaustive: bool,
-    budget: float | None,
-    balanced: bool,
-    without_views: bool,
-    loading: dict[str, Any],
-    preparing: dict[str, Any],
-    weight_map: Path | None,
-    pattern_map: Path | None,
-    background: Path | None,
-    radiological: bool,
-    report: Path | None,
-    no_report: bool,
-    seed: int,
-    jobs: int,
-    scheduler: str | None,
-    fresh: bool,
-    as_json: bool,
-) -> None:
+@options.seed
+@options.jobs
+@options.scheduler
+@options.fresh
+@options.overwrite
+@options.as_json
+@options.as_namespace
+def fit_command(given: Any) -> None:
     """Fit a classifier to DATA, evaluate it by nested cross-validation, and save it with an HTML report.
 
     lambda, mu and the scheme of several classes are chosen by cross-validation; with --auto also the scaling, the
     decomposition (including the flat weight) and its rank. The reported accuracy comes from samples held out from every
     choice. To resume a run that was stopped, repeat the same command.
     """
-    deadline = Deadline.of(budget)
-    began = deadline.now()
+    deadline = Deadline.of(given.budget)
+    began, out = deadline.now(), given.out
     with refusals(ValueError):
-        check_data(*data)
+        check_data(*given.data)
     # Searches run in threads; only permutation tests need processes, whose start takes longer than a small fit.
-    started = processes(jobs if permutations else 1, scheduler, "tensormargin.selection")
+    started = processes(given.jobs if given.permutations else 1, given.scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
-        from ..evaluation import FitPlan, fit_and_evaluate, with_kind
+        from ..evaluation import fit_and_evaluate, with_kind
         from ..io import all_or_none
 
         writing = _OUTPUTS * (deadline.now() - began)
-        if auto and (decomposition or rank):
-            raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
-        if report is not None and no_report:
-            raise ValueError("--report and --no-report contradict each other; leave one out")
-        page = None if no_report else report or out.with_suffix(".html")
-        if background is not None and no_report:
-            raise ValueError("--background is drawn in the report; leave it or --no-report out")
-        inputs = (*data, background, *view_files(loading), *mask_files(preparing))
-        check_outputs(inputs, (out, page, weight_map, pattern_map))
+        page = _page(given)
+        inputs = (*given.data, given.background, *view_files(given.loading), *mask_files(given.preparing))
+        check_outputs(inputs, (out, page, given.weight_map, given.pattern_map))
         check_ending(out, "a model", ".skops")
         check_ending(page, "a report", ".html", ".htm")
-        if outer_folds == 1:
-            raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
-        plan = FitPlan(
-            auto=auto,
-            kind=kind,
-            sfreq=loading["sfreq"] if auto or loading["events"] is None else None,
-            linear=linear or (auto and (weight_map or pattern_map) is not None),
-            decomposition=decomposition or "tucker",
-            rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
-            recipe=recipe_of(preparing, loading),
-            folds=folds,
-            outer_folds=outer_folds,
-            repeats=repeats,
-            permutations=permutations,
-            rule="simplest" if one_se else None,
-            exhaustive=exhaustive,
-            budget=budget,
-            class_weight="balanced" if balanced else None,
-            seed=seed,
-            without_views=without_views,
-        )
+        plan = _plan(given)
         recipe = plan.recipe
-        samples = load(data, loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.takes_missing)
+        samples = load(
+            given.data, given.loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.takes_missing
+        )
         plan, said = with_kind(samples, plan)
-        check_maps(samples, weight_map, pattern_map)
-        display = None if no_report else display_of(samples, {}, background, radiological)
-        check_outputs(inputs, (out, page, *map_files(samples, weight_map, pattern_map)))
-        checkpoint = unfinished(show, fresh)
-        with fits_on(scheduler, samples.data), leakage_said(samples):  # a Dask array is read on the cluster throughout
+        maps = map_files(samples, given.weight_map, given.pattern_map)
+        display = None if given.no_report else display_of(samples, {}, given.background, given.radiological)
+        check_outputs(inputs, (out, page, *maps))
+        checkpoint = unfinished(show, given.fresh)
+        # A Dask array is read on the cluster throughout.
+        with fits_on(given.scheduler, samples.data), leakage_said(samples):
             n_searches = sum(plan.searches(n_views(samples)))
             parts = (in_words(samples), said, counted(n_searches, "search", "searches"))
             click.echo("; ".join(part for part in parts if part), err=True)
             ready()
             within = deadline.sooner(min(writing, _LATE * deadline.budget)) if page and deadline.limited else deadline
-            fitted = fit_and_evaluate(samples, plan, jobs, show, checkpoint, within)
-            if page != report and deadline.limited and not deadline.allows(writing - _LATE * deadline.budget):
+            fitted = fit_and_evaluate(samples, plan, given.jobs, show, checkpoint, within)
+            if page != given.report and deadline.limited and not deadline.allows(writing - _LATE * deadline.budget):
                 page = None
                 fitted.about["cut"].append(f"{deadline} left no time for the report, which `tensormargin report` makes")
             with all_or_none():
                 patterns = _write(fitted, samples, out, page, display)
-                maps = write_maps(fitted.model, patterns, weight_map, pattern_map, samples.affine, samples.axes)
+                maps = write_maps(fitted.model, patterns, given, samples.affine, samples.axes)
         if checkpoint is not None:
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]
-    if as_json:
+    if given.as_json:
         from ..data import short_facts
 
         print_json({**short_facts(fitted.about), "written": [str(path) for path in written]})
@@ -254,6 +177,36 @@ def fit_command(
             "loading, one model and the files are never cut",
             err=True,
         )
+
+
+def _page(given: Any) -> Path | None:
+    """Return the file of the report, None for none; raise ValueError for options that contradict each other."""
+    if given.auto and (given.decomposition or given.rank):
+        raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
+    if given.report is not None and given.no_report:
+        raise ValueError("--report and --no-report contradict each other; leave one out")
+    if given.background is not None and given.no_report:
+        raise ValueError("--background is drawn in the report; leave it or --no-report out")
+    if given.outer_folds == 1:
+        raise ValueError("--outer-folds must be at least 2, or 0 for no evaluation; got 1")
+    return None if given.no_report else given.report or given.out.with_suffix(".html")
+
+
+def _plan(given: Any) -> FitPlan:
+    from ..evaluation import FitPlan
+
+    rank, loading = given.rank, given.loading
+    same = ("auto", "kind", "folds", "outer_folds", "repeats", "permutations", "exhaustive", "budget", "seed")
+    return FitPlan(
+        **{name: getattr(given, name) for name in (*same, "without_views")},
+        sfreq=loading["sfreq"] if given.auto or loading["events"] is None else None,
+        linear=given.linear or (given.auto and (given.weight_map or given.pattern_map) is not None),
+        decomposition=given.decomposition or "tucker",
+        rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
+        recipe=recipe_of(given.preparing, loading),
+        rule="simplest" if given.one_se else None,
+        class_weight="balanced" if given.balanced else None,
+    )
 
 
 def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None, display: Any) -> Any:

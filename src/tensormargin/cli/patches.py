@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..runtime import counted
-from ._options import (
-    blaming,
-    check_ending,
-    check_outputs,
-    json_option,
-    names,
-    overwrite_option,
-    print_json,
-    refusals,
-    say_written,
-    seed_option,
-)
+from . import _options as options
+from ._options import names
+from ._outputs import blaming, check_ending, check_outputs, print_json, refusals, say_written
 from ._running import progress_bar
 
 if TYPE_CHECKING:
@@ -41,28 +32,9 @@ Examples:
   tensormargin predict pines.skops Indian_pines.mat --scene map.png --truth Indian_pines_gt.mat
 """
 
-_SCENE = (
-    click.option("--cube", metavar="NAME", help="Array with the cube, if a file has several that could be it."),
-    click.option("--truth-name", metavar="NAME", help="Array with the ground truth, likewise."),
-    click.option("--background", type=int, default=0, show_default=True, help="Label of unclassified pixels."),
-    click.option(
-        "--names",
-        "class_names",
-        metavar="NAMES|TABLE",
-        help="Names of the classes 1, 2, ... (comma-separated), or a table with the columns number and name.",
-    ),
-)
-
-
-def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say what a scene holds."""
-    for option in reversed(_SCENE):
-        command = option(command)
-    return command
-
 
 @click.command("patches", epilog=_EXAMPLES)
-@click.argument("scene", metavar="CUBE", type=click.Path(path_type=Path))
+@click.argument("cube_file", metavar="CUBE", type=click.Path(path_type=Path))
 @click.argument("truth", required=False, type=click.Path(path_type=Path))
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, help="File of samples: .npz, .h5 or .zarr."
@@ -77,34 +49,19 @@ def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Side of the squares of the scene that are kept together, in pixels.",
 )
-@scene_options
-@click.option("--max-bytes", metavar="SIZE", help="Maximum memory for the scene, e.g. 8GB.")
-@click.option("--allow-external", is_flag=True, help="Follow links to files elsewhere.")
-@seed_option
-@overwrite_option
-@json_option
-def patches_command(
-    scene: Path,
-    truth: Path | None,
-    out: Path,
-    size: int,
-    per_class: int | None,
-    classes: str | None,
-    blocks: int,
-    cube: str | None,
-    truth_name: str | None,
-    background: int,
-    class_names: str | None,
-    max_bytes: str | None,
-    allow_external: bool,
-    seed: int,
-    as_json: bool,
-) -> None:
+@options.scene
+@options.scene_limits
+@options.seed
+@options.overwrite
+@options.as_json
+@options.as_namespace
+def patches_command(given: Any) -> None:
     """Cut a scene (CUBE) into patches around the pixels that have a class (TRUTH), as samples for the other commands.
 
     Neighbouring patches share pixels. Squares of the scene are therefore the groups of the samples, which `fit` and
     `compare` keep together: accuracies are those of places that were not seen.
     """
+    scene, truth, out, size = given.cube_file, given.truth, given.out, given.size
     with refusals(ValueError), progress_bar() as show:
         from ..io import check_ending as check_container
         from ..io import load_scene
@@ -114,26 +71,16 @@ def patches_command(
         check_outputs((scene, truth), (out,))
         if size % 2 == 0:
             raise ValueError(f"--size must be an odd number of pixels; got {size}. Use {size - 1} or {size + 1}")
-        found = load_scene(
-            scene,
-            truth,
-            cube=cube,
-            truth_name=truth_name,
-            background=background,
-            names=class_names,
-            max_bytes=max_bytes,
-            allow_external=allow_external,
-        )
+        found = load_scene(scene, truth, **given.scene, max_bytes=given.max_bytes, allow_external=given.allow_external)
         if found.truth is None:
             raise ValueError(
                 f"{scene}: has no ground truth, one number per pixel; give its file as TRUTH. To classify a scene, use "
                 "`tensormargin predict MODEL CUBE --scene map.png`"
             )
-        patches = Patches(size, blocks)
+        patches = Patches(size, given.blocks)
         with blaming(truth or scene):
-            places = patches.places(
-                found.data.shape, found.truth, _kept(found.truth, classes), found.background, per_class, seed
-            )
+            kept = _kept(found.truth, given.classes)
+            places = patches.places(found.data.shape, found.truth, kept, found.background, given.per_class, given.seed)
         _write(out, patches, found, places, show)
     facts: dict[str, Any] = {
         "n_samples": len(places.target),
@@ -141,7 +88,7 @@ def patches_command(
         "n_groups": len(set(places.groups.tolist())),
         "classes_in_one_place": _in_one_place(places),
     }
-    if as_json:
+    if given.as_json:
         print_json({"written": [str(out)], "shape": [size, size, found.data.shape[2]], **facts})
         return
     say_written(False, out)
@@ -196,10 +143,11 @@ def _write(out: Path, patches: Any, scene: Scene, places: Any, show: Any) -> Non
     write_samples(out, pieces(), shape, scene.data.dtype.newbyteorder("="), arrays)
 
 
-def check_scene(picture: Path | None, out: Path | None, truth: Path | None, n_files: int) -> list[Path]:
+def check_scene(given: Any) -> list[Path]:
     """Return the files that `predict` writes; raise ValueError if its options contradict each other."""
+    out, picture, n_files = given.out, given.picture, len(given.data)
     if picture is None:
-        if truth is not None:
+        if given.truth is not None:
             raise ValueError("--truth is the ground truth of a scene; add --scene map.png, or leave it out")
         if out is None:
             raise ValueError("-o must name the CSV file to write; with --scene map.png, DATA is a scene instead")
@@ -214,24 +162,18 @@ def check_scene(picture: Path | None, out: Path | None, truth: Path | None, n_fi
 
 
 def classify(
-    loaded: ModelFile, data: Path, files: list[Path], options: dict[str, Any], any_scale: bool
+    loaded: ModelFile, given: Any, files: list[Path], limits: dict[str, Any]
 ) -> tuple[int, Agreement, ComparedSamples | None]:
     """Write the classes of all pixels of a scene as an image and as an array.
 
-    Returns
-    -------
-    n_pixels : int
-    found : Agreement
-        With the ground truth.
-    compared : ComparedSamples or None
-        With the training samples.
+    Return the number of pixels, the agreement with the ground truth, and how they compare with the training samples.
     """
     from ..io import agreement_on_scene, all_or_none, load_scene, scene_predictions
     from ..plots import save_scene
 
-    scene = load_scene(data, **options)
+    scene = load_scene(given.data[0], given.truth, **given.scene, **limits)
     with progress_bar() as show:
-        predicted, compared = scene_predictions(loaded.model, scene, show, loaded.training, any_scale)
+        predicted, compared = scene_predictions(loaded.model, scene, show, loaded.training, given.any_scale)
     used = None if compared is None else compared.used
     found = agreement_on_scene(predicted, scene, loaded.facts["classes"], used)
     with all_or_none():

@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import (
-    fits_on,
-    jobs_option,
-    json_option,
-    methods_option,
-    names,
-    print_json,
-    refusals,
-    say_written,
-    scheduler_option,
-    seed_option,
-)
-from ._running import processes, progress_bar
+from . import _options as options
+from ._options import names
+from ._outputs import print_json, refusals, say_written
+from ._running import fits_on, processes, progress_bar
 
 if TYPE_CHECKING:
     from ..paper import Evaluation, Run
@@ -48,32 +39,19 @@ def _out_option(text: str) -> Any:
 @click.command("reproduce", epilog=_EXAMPLES)
 @click.argument("table", type=click.Choice(TABLES))
 @click.option("--quick", is_flag=True, help="A few pairs, one repeat, fewer samples, to check that everything runs.")
-@methods_option
+@options.methods
 @click.option("--sizes", help="Comma-separated training sizes; by default those of the paper.")
 @click.option("--repeats", type=click.IntRange(1), help="Number of random repeats; by default that of the paper.")
 @click.option("--tune-mu", is_flag=True, help="Choose mu1 = mu2 as well, in separate rows.")
-@seed_option
-@jobs_option
-@scheduler_option
+@options.seed
+@options.jobs
+@options.scheduler
 @_out_option("Folder for rows and summaries, with one subfolder per table.")
 @click.option("--adni", type=click.Path(path_type=Path), help="table6: file with the ADNI arrays (.mat or .npz).")
 @click.option("--adhd", type=click.Path(path_type=Path), help="table6: file with the ADHD-200 arrays (.mat or .npz).")
-@json_option
-def reproduce_command(
-    table: str,
-    quick: bool,
-    methods: str | None,
-    sizes: str | None,
-    repeats: int | None,
-    tune_mu: bool,
-    seed: int,
-    jobs: int,
-    scheduler: str | None,
-    out: Path,
-    adni: Path | None,
-    adhd: Path | None,
-    as_json: bool,
-) -> None:
+@options.as_json
+@options.as_namespace
+def reproduce_command(given: Any) -> None:
     """Run the paper's evaluation: seven methods on real data, all tuned in the same way.
 
     TABLE is table2 (MNIST), table4 or table5 (ORL faces), table6 (ADNI and ADHD-200, with your own copies of the data),
@@ -84,21 +62,22 @@ def reproduce_command(
     from ..io import BadFileError
     from ..paper import Run, RunSettings, write_summaries
 
+    table = given.table
     with refusals(ValueError):
         settings = RunSettings(
             table=table,
-            methods=tuple(METHODS) if methods is None else names(methods),
-            seed=seed,
-            tune_mu=tune_mu,
-            sizes=None if sizes is None else _numbers(sizes),
-            repeats=repeats,
+            methods=tuple(METHODS) if given.methods is None else names(given.methods),
+            seed=given.seed,
+            tune_mu=given.tune_mu,
+            sizes=None if given.sizes is None else _numbers(given.sizes),
+            repeats=given.repeats,
         )
-        evaluations = _evaluations(table, quick, adni, adhd)
-        run = Run(evaluations, settings, out / (f"{table}-quick" if quick else table))
+        evaluations = _evaluations(table, given.quick, given.adni, given.adhd)
+        run = Run(evaluations, settings, given.out / (f"{table}-quick" if given.quick else table))
     with refusals(BadFileError):
-        with fits_on(scheduler, *run.data_sets()):
-            _go(run, jobs, scheduler)
-        _print_summary(run, write_summaries(run), as_json)
+        with fits_on(given.scheduler, *run.data_sets()):
+            _go(run, given.jobs, given.scheduler)
+        _print_summary(run, write_summaries(run), given.as_json)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -147,12 +126,12 @@ def _print_summary(run: Run, text: str, as_json: bool) -> None:
 @click.option(
     "-o",
     "--page",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.FILE,
     default=Path("results.md"),
     show_default=True,
     help="Markdown file to write; its figures go to a folder of the same name next to it.",
 )
-@json_option
+@options.as_json
 def results_command(out: Path, page: Path, as_json: bool) -> None:
     """Write the results page: accuracies next to the paper's, paired differences, fit times and figures.
 

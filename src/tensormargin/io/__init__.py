@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .load import load_samples as load_samples
     from .models import ModelFile as ModelFile, listed_shape as listed_shape, load_model as load_model
     from .models import read_facts as read_facts, save_model as save_model
-    from .options import describe_loading as describe_loading
+    from .options import OPTIONS as OPTIONS, describe_loading as describe_loading
     from .onnx_export import export_onnx as export_onnx
     from .outputs import MARK as MARK, is_ours as is_ours, save_array as save_array
     from .predictions import Agreement as Agreement, agreement as agreement

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -10,21 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from ..data import COVARIATES, Axis, BadFileError, FileRules, Views, parsed_bytes
+from ..data import COVARIATES, Axis, BadFileError, FileRules, Views
 from ..runtime import Array, dtype_of, is_lazy, listed, quoted
 from .arrays import container_kind, open_arrays
 from .concatenate import turned_like
 from .covariates import Coding
-from .labels import GROUPS, LABELS, PATHS, clean, from_text
+from .labels import GROUPS, LABELS, PATHS, clean, entity, from_text
 from .load import known_affine, load_samples
 from .models import ModelFile
-from .options import remembered_axes
+from .options import FileLimits, chosen_from, remembered_axes
 from .samples import SampleSet
 from .tables import is_list, is_table, read_table
 
 _IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
-_RULES = ("max_bytes", "allow_external", "fill_missing")  # options of `load_samples` that hold for all files
-_SUBJECT = re.compile(r"(?:^|[/_\\])(sub-[A-Za-z0-9]+)")
+_LIMITS = ("max_bytes", "allow_external", "fill_missing")  # options of `load_samples` that hold for all files
 
 
 @dataclass(frozen=True)
@@ -119,56 +117,30 @@ def load_views(
     >>> load_views("eeg.npz", {"fmri": "fmri.nii.gz"}, covariates="people.csv").data.names  # doctest: +SKIP
     ('eeg', 'fmri', 'covariates')
     """
-    path = Path(path)
-    rules = _rules(options)
-    own = _arrays_of(path, samples, known, rules)
-    given = _files(views)
+    path, rules = Path(path), chosen_from(FileLimits, options).rules
+    own, given = _arrays_of(path, samples, known, rules), _files(views)
     names = _names(path, own, given, covariates is not None, known)
     described = {key: options.pop(key, None) or {} for key in ("mode_names", "mode_values")}
-    parts: list[SampleSet] = []
+    unknown = [view for by_view in described.values() for view in by_view if view not in names]
+    if unknown:
+        raise ValueError(
+            f"mode_names (command line: --modes VIEW:...) must name views, {', '.join(names)}; got {unknown[0]!r}"
+        )
+    parts: dict[str, SampleSet] = {}
     for name, view in zip(own, names, strict=False):
         found = load_samples(path, samples=name, missing=True, **options, **_of_view(described, view))
-        parts.append(_like_known(found, view, options.get("like"), found))
-    main = parts[0]
-    ids = _main_ids(path, main, options.get("labels_from"), rules)
-    made = [
-        _Part(name, part.data, str(path), part.kind, part.affine, part.axes, part.unit)
-        for name, part in zip(names, parts, strict=False)
-    ]
-    notes = [note for part in parts for note in part.notes]
-    for name, (_, file) in zip(names[len(own) :], given, strict=True):
-        part, more = _other_file(name, file, path, main, ids, options, _of_view(described, name))
-        made.append(part)
-        notes += more
+        parts[view] = _like_known(found, view, options.get("like"), found)
+    main = _Main(path, parts[names[0]], _main_ids(path, parts[names[0]], options.get("labels_from"), rules), rules)
+    for view, (_, file) in zip(names[len(own) :], given, strict=True):
+        parts[view] = _other_file(view, file, main, options, _of_view(described, view))
     coding = None
     if covariates is not None:
         confounds = options.get("confounds") or ()
-        taken = {options.get("labels"), options.get("groups")} | (
-            {confounds} if isinstance(confounds, str) else set(confounds)
-        )
-        coding, part, said = _covariates(Path(covariates), columns, taken, known, path, len(main.data), ids, rules)
-        made.append(part)
-        notes.append(said)
-    return _joined(main, made, coding, notes, ids)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A view: its name, its samples, and the file that they come from."""
-
-    name: str
-    data: Any
-    source: str
-    kind: str
-    affine: Array | None = None
-    axes: Any = None
-    unit: Any = None
-
-
-def _rules(options: Mapping[str, Any]) -> FileRules:
-    """Return the rules that options of `load_samples` give."""
-    given = {key: options[key] for key in _RULES if key in options}
-    return FileRules(**{**given, "max_bytes": parsed_bytes(options.get("max_bytes"))})
+        named = (confounds,) if isinstance(confounds, str) else confounds
+        taken = {options.get("labels"), options.get("groups"), *named}
+        coding, parts[COVARIATES] = _covariates(Path(covariates), columns, taken, known, main)
+    found = _joined(main, parts, coding)
+    return replace(found, loading={**found.loading, "modes": True}) if any(described.values()) else found
 
 
 def _files(views: Any) -> list[tuple[str | None, Path]]:
@@ -189,7 +161,7 @@ def _arrays_of(
         return [name for name in known.names if name in held] or [None]
 
 
-def stem_of(path: Path) -> str:
+def _stem_of(path: Path) -> str:
     """Return the name of a file without its endings."""
     name = path.name.removesuffix(".gz")
     return PurePath(name).stem or name
@@ -205,7 +177,7 @@ def _names(
     """Return the names of the views of all files, those of the first file first."""
     several = len(own) > 1 or known is not None
     files = [*((name if several else None, path) for name in own), *given]
-    names = [name or (stem_of(file) if known is None else None) for name, file in files]
+    names = [name or (_stem_of(file) if known is None else None) for name, file in files]
     if known is not None:
         names = _known_names(names, files, known, has_covariates)
     every = [*names, *([COVARIATES] if has_covariates else [])]
@@ -231,9 +203,9 @@ def _known_names(
     free = [name for name in known.names if name not in names and not (has_covariates and name == COVARIATES)]
     found = list(names)
     for place, (name, (_, file)) in enumerate(zip(names, files, strict=True)):
-        if name is None and stem_of(file) in free:
-            found[place] = stem_of(file)
-            free.remove(stem_of(file))
+        if name is None and _stem_of(file) in free:
+            found[place] = _stem_of(file)
+            free.remove(_stem_of(file))
     for place, name in enumerate(found):
         if name is None:
             if not free:
@@ -271,44 +243,50 @@ def _ids_of_names(names: Sequence[str] | None) -> list[Array]:
     """Return the ids that file names contain: the names without endings, and BIDS subjects."""
     if names is None:
         return []
-    subjects = [_SUBJECT.search(name) for name in names]
-    found = [np.array([stem_of(Path(name)) for name in names])]
-    if all(subjects):
-        found.append(np.array([match.group(1) for match in subjects if match]))
-    return found
+    subjects = [entity(name, "subject") for name in names]
+    stems = np.array([_stem_of(Path(name)) for name in names])
+    return [stems, np.array(subjects)] if all(subjects) else [stems]
 
 
-def _rows(
-    path: Path, others: Sequence[Array], n_others: int, main: Path, ids: Sequence[Array], n_samples: int
-) -> tuple[Array, str]:
-    """Return the row of each sample in another file (-1 for none), and a note on how it was found."""
-    best, unused = None, 0
-    for own in ids:
-        for other in others:
-            places = {name: row for row, name in enumerate(other.tolist())}
-            if len(places) < len(other):
-                continue
-            rows = np.array([places.get(name, -1) for name in own.tolist()])
-            if best is None or (rows >= 0).sum() > (best >= 0).sum():
-                best, unused = rows, len(other) - len(set(rows[rows >= 0].tolist()))
-    if best is not None and (best >= 0).any():
-        lacking = int((best < 0).sum())
-        more = f"; {lacking} of {n_samples} samples lack it" if lacking else ""
-        more += f"; {unused} of its rows belong to no sample" if unused else ""
-        return best, f"{path}: matched to {main} by sample id{more}"
-    if best is not None:
-        raise BadFileError(
-            f"{path}: none of its sample ids, such as {quoted(str(others[0][0]))!r}, is one of {main}, such as "
-            f"{quoted(str(ids[0][0]))!r}; use the same ids, or leave them out of one file, so that samples "
-            "are matched by order"
-        )
-    if n_others != n_samples:
-        raise BadFileError(
-            f"{path}: has {n_others} samples, but {main} has {n_samples}, and they cannot be matched by id (an array "
-            f"or column {', '.join(_IDS[::2])}, with different values, or file names). Add ids to both, or leave "
-            "samples out"
-        )
-    return np.arange(n_samples), f"{path}: matched to {main} by order, since they have no sample ids in common"
+@dataclass(frozen=True)
+class _Main:
+    """The first file: its samples, to which those of others are matched, and each kind of ids that they have."""
+
+    path: Path
+    samples: SampleSet
+    ids: Sequence[Array]
+    rules: FileRules
+
+    def match(self, path: Path, others: Sequence[Array], n_others: int) -> tuple[Array, str]:
+        """Return the row of each sample in another file (-1 for none), and a note on how it was found."""
+        main, n_samples = self.path, len(self.samples.data)
+        best, unused = None, 0
+        for own in self.ids:
+            for other in others:
+                places = {name: row for row, name in enumerate(other.tolist())}
+                if len(places) < len(other):
+                    continue
+                rows = np.array([places.get(name, -1) for name in own.tolist()])
+                if best is None or (rows >= 0).sum() > (best >= 0).sum():
+                    best, unused = rows, len(other) - len(set(rows[rows >= 0].tolist()))
+        if best is not None and (best >= 0).any():
+            lacking = int((best < 0).sum())
+            more = f"; {lacking} of {n_samples} samples lack it" if lacking else ""
+            more += f"; {unused} of its rows belong to no sample" if unused else ""
+            return best, f"{path}: matched to {main} by sample id{more}"
+        if best is not None:
+            raise BadFileError(
+                f"{path}: none of its sample ids, such as {quoted(str(others[0][0]))!r}, is one of {main}, such as "
+                f"{quoted(str(self.ids[0][0]))!r}; use the same ids, or leave them out of one file, so that samples "
+                "are matched by order"
+            )
+        if n_others != n_samples:
+            raise BadFileError(
+                f"{path}: has {n_others} samples, but {main} has {n_samples}, and they cannot be matched by id (an "
+                f"array or column {', '.join(_IDS[::2])}, with different values, or file names). Add ids to both, or "
+                "leave samples out"
+            )
+        return np.arange(n_samples), f"{path}: matched to {main} by order, since they have no sample ids in common"
 
 
 def _at(data: Any, rows: Array) -> Any:
@@ -329,40 +307,36 @@ def _at(data: Any, rows: Array) -> Any:
 
 
 def _other_file(
-    name: str,
-    file: Path,
-    path: Path,
-    main: SampleSet,
-    ids: Sequence[Array],
-    options: Mapping[str, Any],
-    described: Mapping[str, Any],
-) -> tuple[_Part, list[str]]:
+    view: str, file: Path, main: _Main, options: Mapping[str, Any], described: Mapping[str, Any]
+) -> SampleSet:
     """Return a view from another file, with its samples in the order of the first file's."""
-    passed = {key: options[key] for key in ("size", "lazy", "chunks", *_RULES) if key in options}
+    passed = {key: options[key] for key in ("size", "lazy", "chunks", *_LIMITS) if key in options}
     if passed.get("size") is None and options.get("like") is not None:
         passed["size"] = options["like"].loading.get("size")
-    is_container = container_kind(file) is not None
-    if is_container or not (file.is_dir() or is_table(file)):
+    array = None
+    if container_kind(file) is not None:
+        with open_arrays(file, rules=main.rules) as held:
+            array = view if view in held else None
+    if container_kind(file) is not None or not (file.is_dir() or is_table(file)):
         passed.pop("size", None)
-    rules = _rules(options)
-    array = _array_named(file, name, rules) if is_container else None
     found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed, **described)
-    others = [one for one in [_ids_in(file, len(found.data), rules)] if one is not None] + _ids_of_names(found.names)
-    rows, said = _rows(file, others, len(found.data), path, ids, len(main.data))
-    found = _like_known(found, name, options.get("like"), main)
-    there = rows >= 0
+    stored = _ids_in(file, len(found.data), main.rules)
+    others = [*([] if stored is None else [stored]), *_ids_of_names(found.names)]
+    rows, said = main.match(file, others, len(found.data))
+    found = _like_known(found, view, options.get("like"), main.samples)
+    there, target = rows >= 0, main.samples.target
     if (
         found.target is not None
-        and main.target is not None
-        and np.any(_text(found.target[rows[there]]) != _text(main.target[there]))
+        and target is not None
+        and np.any(found.target[rows[there]].astype(str) != target[there].astype(str))
     ):
         raise BadFileError(
-            f"{file}: its labels are not those of {path} for the same samples, which were matched "
+            f"{file}: its labels are not those of {main.path} for the same samples, which were matched "
             f"{'by order' if 'by order' in said else 'by sample id'}; put the samples into the same order, or give "
             "both files sample ids"
         )
-    part = _Part(name, _at(found.data, rows), str(file), found.kind, found.affine, found.axes, found.unit)
-    return part, [*found.notes, said]
+    none: dict[str, Any] = dict.fromkeys(("target", "groups", "names"))
+    return replace(found, data=_at(found.data, rows), **none, source=str(file), notes=(*found.notes, said))
 
 
 def _like_known(found: SampleSet, view: str, like: Any, main: SampleSet) -> SampleSet:
@@ -380,74 +354,57 @@ def _of_view(described: Mapping[str, Mapping[str, Any]], view: str) -> dict[str,
     return {key: by_view[view] for key, by_view in described.items() if view in by_view}
 
 
-def _array_named(file: Path, name: str, rules: FileRules) -> str | None:
-    """Return the name of a view if a container has an array of that name, otherwise None."""
-    with open_arrays(file, rules=rules) as held:
-        return name if name in held else None
-
-
-def _text(labels: Array) -> Array:
-    return labels.astype(str)
-
-
 def _covariates(
-    table_path: Path,
-    columns: Sequence[str] | None,
-    taken: set[Any],
-    known: KnownViews | None,
-    path: Path,
-    n_samples: int,
-    ids: Sequence[Array],
-    rules: FileRules,
-) -> tuple[Coding, _Part, str]:
-    """Return the coding of a table's columns, the view, and a note on how its rows were matched."""
-    if not table_path.is_file() or not is_table(table_path):
-        raise BadFileError(f"{table_path}: covariates are a table, .csv or .tsv, with one row per sample and a header")
-    table = read_table(table_path, rules=rules).columns
+    path: Path, columns: Sequence[str] | None, taken: set[Any], known: KnownViews | None, main: _Main
+) -> tuple[Coding, SampleSet]:
+    """Return the coding of a table's columns, and the view that they are."""
+    if not path.is_file() or not is_table(path):
+        raise BadFileError(f"{path}: covariates are a table, .csv or .tsv, with one row per sample and a header")
+    table = read_table(path, rules=main.rules).columns
     not_covariates = {*_IDS, *LABELS, *GROUPS, *PATHS}
     unknown = [name for name in columns or () if name not in table]
     if unknown:
-        raise BadFileError(f"{table_path}: has no column {unknown[0]!r}; its columns are {listed(table)}")
+        raise BadFileError(f"{path}: has no column {unknown[0]!r}; its columns are {listed(table)}")
     usual = [name for name in table if name.lower() not in not_covariates and name not in taken]
     coding = None if known is None else known.coding
     wanted = [name for name, _ in coding.columns] if coding is not None else list(columns or usual)
     if not wanted:
-        raise BadFileError(f"{table_path}: has no columns but {listed(table)}; add the covariates, one column each")
+        raise BadFileError(f"{path}: has no columns but {listed(table)}; add the covariates, one column each")
     n_rows = len(next(iter(table.values())))
-    ids_there = _ids_in(table_path, n_rows, rules)
-    rows, said = _rows(table_path, [] if ids_there is None else [ids_there], n_rows, path, ids, n_samples)
+    ids = _ids_in(path, n_rows, main.rules)
+    rows, said = main.match(path, [] if ids is None else [ids], n_rows)
     used = rows[rows >= 0].tolist()
     if coding is None:
-        coding = Coding.of(table_path, {name: [table[name][row] for row in used] for name in wanted})
-    numbers = np.full((n_samples, len(coding.entries)), np.nan)
-    numbers[rows >= 0] = coding.encode(table_path, table, used)
-    columns_axis = (Axis("covariate", "", coding.entries),)
-    return coding, _Part(COVARIATES, numbers, str(table_path), "table", axes=columns_axis), said
+        coding = Coding.of(path, {name: [table[name][row] for row in used] for name in wanted})
+    numbers = np.full((len(rows), len(coding.entries)), np.nan)
+    numbers[rows >= 0] = coding.encode(path, table, used)
+    axes = (Axis("covariate", "", coding.entries),)
+    return coding, SampleSet(numbers, None, None, None, None, str(path), "table", (said,), axes=axes)
 
 
-def _joined(
-    main: SampleSet, parts: Sequence[_Part], coding: Coding | None, notes: Sequence[str], ids: Sequence[Array]
-) -> SampleSet:
-    arrays = {part.name: part.data for part in parts}
+def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None) -> SampleSet:
+    arrays = {view: part.data for view, part in parts.items()}
     if any(map(is_lazy, arrays.values())):  # all of them must be of one kind
         from dask.array import from_array
 
         chunks = next(array.chunks[0] for array in arrays.values() if is_lazy(array))
         arrays = {
-            name: (array if is_lazy(array) else from_array(array)).rechunk({0: chunks})
-            for name, array in arrays.items()
+            view: (array if is_lazy(array) else from_array(array)).rechunk({0: chunks})
+            for view, array in arrays.items()
         }
-    covariates = {} if coding is None else {"covariates": [name for name, _ in coding.columns]}
+    stated: dict[str, Any] = {
+        name: {view: own for view, part in parts.items() if (own := getattr(part, name)) is not None} or None
+        for name in ("affine", "axes", "unit")
+    }
+    samples, covariates = main.samples, {} if coding is None else {"covariates": [name for name, _ in coding.columns]}
     return replace(
-        main,
+        samples,
         data=Views(arrays),
-        names=main.names or (ids[0].tolist() if ids else None),
-        affine={part.name: part.affine for part in parts if part.affine is not None} or None,
-        axes={part.name: part.axes for part in parts if part.axes is not None} or None,
-        kind="; ".join(dict.fromkeys(part.kind for part in parts)),
-        notes=tuple(dict.fromkeys(notes)),
+        names=samples.names or (main.ids[0].tolist() if main.ids else None),
+        kind="; ".join(dict.fromkeys(part.kind for part in parts.values())),
+        notes=tuple(dict.fromkeys(note for part in parts.values() for note in part.notes)),
         coding=coding,
-        sources={part.name: part.source for part in parts},
-        loading={**main.loading, "views": [part.name for part in parts], **covariates},
-        unit={part.name: part.unit for part in parts if part.unit is not None} or None,
+        sources={view: part.source for view, part in parts.items()},
+        loading={**samples.loading, "views": list(parts), **covariates},
+        **stated,
     )

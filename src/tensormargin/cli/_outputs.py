@@ -1,0 +1,189 @@
+"""What commands write and print: checks of output files, JSON, maps, and errors as messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._options import OVERWRITE
+
+if TYPE_CHECKING:
+    from ..data import AnyAxes
+    from ..io import SampleSet
+
+_WORDS = 1000  # longest message of another error
+
+
+def print_json(content: object) -> None:
+    """Print strictly valid JSON; numbers that are not finite become null."""
+    import json
+
+    click.echo(json.dumps(_finite(content), indent=2, allow_nan=False))
+
+
+def _finite(content: object) -> object:
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not isfinite(content) else content
+
+
+def say_written(as_json: bool, *paths: Path) -> None:
+    """Print which files were written."""
+    if as_json:
+        print_json({"written": [str(path) for path in paths]})
+    else:
+        click.echo("Wrote " + ", ".join(map(str, paths)))
+
+
+def warn(*texts: str | None) -> None:
+    """Print warnings on standard error; None is no warning."""
+    for text in texts:
+        if text is not None:
+            click.echo(f"Warning: {text}", err=True)
+
+
+@contextmanager
+def refusals(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn errors that the user can fix, such as missing files or packages, into a message and exit code 2."""
+    mendable: tuple[type[Exception], ...] = (*kinds, OSError, ImportError, MemoryError)
+    try:
+        yield
+    except mendable as error:
+        raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def blaming(path: Path) -> Iterator[None]:
+    """Turn any error of the code within, which uses the content of a file, into one that names the file.
+
+    A file can be well-formed and hold anything, so that no check would foresee what its values lead to.
+    """
+    try:
+        yield
+    except (OSError, ImportError, MemoryError, click.ClickException):
+        raise
+    except Exception as error:
+        from ..inspection import NotAffineError
+        from ..io import BadFileError
+
+        if isinstance(error, BadFileError) or str(path) in str(error):
+            raise
+        words = str(error) if isinstance(error, ValueError | NotAffineError) else f"{type(error).__name__}: {error}"
+        raise BadFileError(f"{path}: cannot be used ({words[:_WORDS]})") from error
+
+
+# ---- files ----
+
+
+def check_ending(path: Path | None, what: str, *endings: str) -> None:
+    """Raise ValueError if a file has an ending, and none of its format: nobody could open it as what it seems to be."""
+    if path is not None and path.suffix and not path.name.lower().endswith(endings):
+        raise ValueError(
+            f"{path}: {what} is written as {' or '.join(endings)}; give a name with that ending, or with none"
+        )
+
+
+def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
+    """Raise ValueError if an output would overwrite an input or another output, or cannot be written.
+
+    Files that exist are replaced only if this package wrote them, unless there is --overwrite.
+    """
+    overwrite = click.get_current_context().meta.get(OVERWRITE, False)
+    taken = {path.resolve(): "an input" for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise ValueError(f"{path} would overwrite {taken[path.resolve()]}; give another name")
+        taken[path.resolve()] = "another output"
+        folder = next(parent for parent in path.resolve().parents if parent.exists())
+        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise ValueError(f"{path} cannot be written; give a file in a folder that you may write to")
+        if path.is_file() and not overwrite and not _is_ours(path):
+            raise ValueError(
+                f"{path} exists, and tensormargin has not written it; give another name, or --overwrite to replace it"
+            )
+
+
+def _is_ours(path: Path) -> bool:
+    from ..io import is_ours
+
+    return is_ours(path)
+
+
+# ---- maps ----
+
+
+def display_of(samples: SampleSet | None, facts: Any, background: Path | None, radiological: bool) -> Any:
+    """Return how the report shows volumes; raise BadFileError if the background is none.
+
+    Shape and affine are those of the samples, or those in the facts of a model without samples.
+    """
+    from ..report import Display, read_anatomy
+
+    if background is None:
+        return Display(None, radiological)
+    if samples is not None:
+        shape, affine = samples.sample_shape, samples.affine
+    else:
+        shape, affine = facts.get("sample_shape") or (), facts.get("about", {}).get("affine")
+    return Display(read_anatomy(background, shape, affine), radiological)
+
+
+def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
+    """Return the files that maps are written to, one per view; raise before any work is done if one cannot be."""
+    given = [path for path in paths if path is not None]
+    if not given:
+        return []
+    from ..plots import check_map_path, view_path
+
+    shape = samples.sample_shape
+    several = samples.target is not None and len(set(samples.target.tolist())) > 2
+    for path in given:
+        for own in shape.values() if isinstance(shape, dict) else [shape]:
+            check_map_path(path, len(own) + several)
+    return [view_path(path, name) for path in given for name in shape] if isinstance(shape, dict) else given
+
+
+def write_maps(model: Any, patterns: Any, given: Any, affine: Any, axes: AnyAxes = None) -> list[Path]:
+    """Write the maps that the options request, patterns first, and return their paths.
+
+    Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
+    views to one file each. ``axes`` are those of the samples.
+    """
+    from ..inspection import ModelChain, meaning_of_sign, weight_maps
+
+    if given.weight_map is None and given.pattern_map is None:
+        return []
+    from ..plots import fitting_axes, save_map
+
+    if given.pattern_map is not None and patterns is None:
+        raise ValueError(
+            "this model file holds no activation pattern: it was written by an earlier version or without samples, or "
+            "the pattern has too many entries. Fit again with --pattern-map, or see it in the report: tensormargin "
+            "report MODEL DATA -o report.html"
+        )
+    chain, written = ModelChain.of(model), list[Path]()
+    chain.check_picture()
+    modes = chain.axes_of_maps(axes)
+    for what, path in (("pattern", given.pattern_map), ("weight", given.weight_map)):
+        if path is not None:
+            maps = patterns if what == "pattern" else weight_maps(model)
+            written += save_map(
+                path,
+                maps,
+                affine=affine,
+                title=[f"{what}, {name}" for name in chain.problem_names],
+                several="files" if path.suffix.lower() == ".png" else "last",
+                mode_axes=modes if isinstance(maps, dict) else fitting_axes(modes, maps.shape[1:]),
+                signs=[meaning_of_sign(name) for name in chain.problem_names],
+            )
+    return written
