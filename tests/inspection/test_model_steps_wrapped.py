@@ -111,7 +111,7 @@ def test_wrapped_models_are_saved_and_reported(name, binary, tmp_path):
     np.testing.assert_allclose(weight_maps(loaded.model), weight_maps(model))
     text = render(model_page(loaded.model, loaded.facts, samples_of(X, y) if name == "grid" else None))
     assert ("Pattern and weight" if name == "grid" else "Weight map") in text
-    assert SAID.get(name, "Taken of" if name == "search" else "") in text
+    assert SAID.get(name, "Selected from" if name == "search" else "") in text
 
 
 def test_commands_take_wrapped_models(binary, tmp_path):

@@ -195,7 +195,12 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     scores = [(one["accuracy"] == best, _score_cells(one, differences.get(one["method"]))) for one in summaries]
     n_groups = content["data"]["n_groups"]
     tested, paired = (f"{n_groups} groups", "group") if n_groups else ("samples", "split")
-    details = [(one["accuracy"] == best, _detail_cells(one)) for one in summaries]
+    forms = {"accuracy_sd": (100, 2), "fit_seconds": (1, 3), "n_parameters": (1, 0)}
+    forms |= {"margin_mean": (1, 2), "margin_variance": (1, 2)}
+    details = [
+        (one["accuracy"] == best, [cell(one["method"]), *(_number(one[name], *form) for name, form in forms.items())])
+        for one in summaries
+    ]
     return {
         "text": f"Mean over {content['settings']['repeats']} test sets. The parameter of each method was chosen on "
         "the training set alone, from as many values for all of the paper's methods.",
@@ -227,12 +232,6 @@ def _score_cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -
         cell(format_ends((low, high), points), low or 0),
         cell("-", "") if p_value is None else cell(f"{p_value:.2g}", p_value),
     ]
-
-
-def _detail_cells(one: Mapping[str, Any]) -> list[dict[str, Any]]:
-    numbers = (("accuracy_sd", 100, 2), ("fit_seconds", 1, 3), ("n_parameters", 1, 0))
-    margins = (("margin_mean", 1, 2), ("margin_variance", 1, 2))
-    return [cell(one["method"]), *(_number(one[name], *form) for name, *form in (*numbers, *margins))]
 
 
 def _number(value: float | None, factor: float, digits: int) -> dict[str, Any]:

@@ -255,7 +255,7 @@ def predictions_section(evaluation: Mapping[str, Any]) -> Section:
     rows = evaluation["samples"]
     wrong = sum(not _is_right(row) for row in rows)
     right = f"{len(rows) - wrong} of {len(rows)} predictions are right ({percent(1 - wrong / len(rows))} %)"
-    text = f"What each sample was taken for when it was held out; {right}, {wrong} are wrong."
+    text = f"The prediction of each sample while it was held out; {right}, {wrong} are wrong."
     if len(rows) > _MOST_ROWS:
         text += f" The first {_MOST_ROWS} are listed."
     content = {

@@ -139,8 +139,11 @@ def _topographies(matrix: Array, modes: Axes, title: str) -> list[Picture]:
     places = peak_places(matrix)
     titles = [modes[1].spoken(place) if modes[1].values is not None else f"entry {place}" for place in places]
     names = [str(name) for name in modes[0].values]
-    what = f"On the head, where the channels differ most: {title}. {_without_place(names)}"
-    options: dict[str, Any] = {"titles": titles, "label": _scale(title), "caption": what.strip(), "height": 2.5}
+    known = electrode_positions(names)
+    lacking = listed([name for name in names if name not in known], most=8)
+    caption = f"On the head, where the channels differ most: {title}."
+    caption += f" Left out, since their place is not known: {lacking}." if lacking else ""
+    options: dict[str, Any] = {"titles": titles, "label": _scale(title), "caption": caption, "height": 2.5}
     return [_wide(plot_topographies, matrix[:, places].T, names, **options)]
 
 
@@ -183,12 +186,6 @@ def _on_head(axis: Axis) -> bool:
         return False
     known = len(electrode_positions(list(axis.values)))
     return known >= max(FEWEST_CHANNELS, _SHARE_KNOWN * len(axis.values))
-
-
-def _without_place(names: Sequence[str]) -> str:
-    known = electrode_positions(names)
-    lacking = [name for name in names if name not in known]
-    return f"Left out, since their place is not known: {listed(lacking, most=8)}." if lacking else ""
 
 
 # spectra

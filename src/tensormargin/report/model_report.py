@@ -113,9 +113,15 @@ def fitted_sections(
 
     ``axes`` are those of the samples; ``display`` says how volumes are shown.
     """
-    margins = _margins(maps.model, maps.samples)
-    whose = _whose(about.get("data"), maps.samples)
-    hardest = _hardest(margins, len(maps.chain.problem_names))
+    margins: list[MarginReport] = []
+    samples, problems = maps.samples, list(range(len(maps.chain.problem_names)))
+    if samples is not None and samples.target is not None:
+        metadata = {"groups": samples.groups, "confounds": samples.confounds}
+        reports = margin_report(maps.model, samples.data, samples.target, **metadata)
+        margins = [reports] if isinstance(reports, MarginReport) else reports
+    if margins and len(problems) > _MOST_PICTURES:
+        problems.sort(key=lambda k: -margins[k].cantelli.value)
+    hardest, whose = problems[:_MOST_PICTURES], _whose(about.get("data"), samples)
     sections = [
         field_section(maps, hardest, axes),
         _maps(maps, about, whose, axes, display),
@@ -186,7 +192,7 @@ def _reasons_of_search(search: Any, evaluation: Mapping[str, Any]) -> list[str]:
     ties = f", tied with {counted(tied, 'other')}" if tied > 0 else ""
     instead = f" The one to trust is {percent(evaluation['score']['value'])} %, above." if evaluation else ""
     reasons = [
-        f"Taken of {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
+        f"Selected from {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
         f"{sentences.describe_rule(search)}. There it scored {score} %{ties}; such a number, chosen among many, is "
         f"optimistic on average.{instead}"
     ]
@@ -250,20 +256,6 @@ def _raced_to_the_end(results: Mapping[str, Any]) -> Array:
     """Return which candidates have a score on all folds: a race drops some, and a search may end before others."""
     scored = np.isfinite(np.asarray(results["mean_test_score"], float))
     return scored & ~np.array([bool(reason) for reason in results.get("dropped", [""] * len(scored))])
-
-
-def _margins(model: Any, samples: SampleSet | None) -> list[MarginReport]:
-    if samples is None or samples.target is None:
-        return []
-    reports = margin_report(model, samples.data, samples.target, groups=samples.groups, confounds=samples.confounds)
-    return [reports] if isinstance(reports, MarginReport) else reports
-
-
-def _hardest(margins: Sequence[MarginReport], n_problems: int) -> list[int]:
-    """Return the binary problems to draw: all, or those with the largest Cantelli bound if there are too many."""
-    if n_problems <= _MOST_PICTURES or not margins:
-        return list(range(min(n_problems, _MOST_PICTURES)))
-    return sorted(range(n_problems), key=lambda k: -margins[k].cantelli.value)[:_MOST_PICTURES]
 
 
 def _several(
@@ -338,7 +330,7 @@ def _factors(maps: ModelMaps, problems: Sequence[int], axes: AnyAxes) -> Section
     if isinstance(chain.classifier.coef_, dict):  # in the sections of the views
         return None
     pictures = _several(chain, problems, "factors", lambda k: factor_pictures(maps.model, k, axes=axes))
-    text = "The weight taken apart: one curve for each component along each mode (of the samples after preparation)."
+    text = "The factors of the weight: one curve per component along each mode (of the samples after preparation)."
     content = {"text": text + _note(chain, problems), "pictures": pictures}
     return Section("Factors", "pictures.html", content, folded=True, gist="of the weight, along each mode")
 
@@ -379,7 +371,7 @@ def _words_on_maps(found: ModelMaps, maps: Mapping[str, Array], whose: str) -> s
     names, count, features = found.chain.problem_names, n_shown(found.chain, maps), format_feature_views(found.model)
     parts = [
         "The activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
-        "interpreted. The weight says how the classes are told apart, not where they differ: entries may only cancel "
+        "interpreted. The weight says how the classes are separated, not where they differ: entries may only cancel "
         "noise. Positive values speak for the class that is named first.",
         f"The pattern is of {whose}."
         if "activation pattern" in maps

@@ -24,11 +24,11 @@ _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "
 
 _RULES = {
     "smoothed": "the best after smoothing over close models",
-    "best": "the best, or of ties the one with the fewest parameters",
-    "default": "the first one unless the best is better by more than a standard error of the difference",
+    "best": "the best (ties go to the model with the fewest parameters)",
+    "default": "the first one, unless the best is better by more than a standard error of the difference",
     "simplest": "the simplest within one standard error of the best",
-    "margins": "of those within one standard error of the best the one with the smallest Cantelli bound on its "
-    "validation margins",
+    "margins": "the one with the smallest Cantelli bound on its validation margins, of those within one standard error "
+    "of the best",
 }
 
 CONFOUNDS_WARNING = (
@@ -42,7 +42,7 @@ _NO_CONFOUNDS = (
     "classes helps it, such as age, motion, device or the order of the recordings."
 )
 _OF_MAPS = [
-    "A large weight does not mean that the classes differ there, and a small one not that they are alike: weights also "
+    "A large weight does not mean that the classes differ there, nor a small one that they are alike: weights also "
     "cancel noise. The activation pattern shows what changes with the score; it shows no causes.",
     "No entry of a map was tested by itself: single peaks are not findings, and what the model does without may still "
     "carry information.",
@@ -70,7 +70,10 @@ def describe_model(classifier: TensorMarginClassifier, steps: Sequence[Any] = ()
     'CP weight of rank 2'
     """
     if isinstance(classifier.sample_shape_, dict):
-        return _describe_views(classifier)
+        texts = {name: describe_view(classifier, name) for name in classifier.rank_}
+        if len(set(texts.values())) == 1 and "left out" not in texts.values():
+            return f"one {next(iter(texts.values()))} per view ({', '.join(texts)})"
+        return f"one weight per view ({', '.join(f'{name}: {text}' for name, text in texts.items())})"
     form = _FORMS[str(classifier.decomposition)]
     if isinstance(classifier, AveragedClassifier):
         return f"{form}, the mean of those of {classifier.n_copies_} calibrated classifiers"
@@ -80,14 +83,6 @@ def describe_model(classifier: TensorMarginClassifier, steps: Sequence[Any] = ()
     if steps and isinstance(steps[-1], TensorKernel):
         return f"{text} on {classifier.sample_shape_[0]} kernel features"
     return f"{text} (the samples are vectors, so the weight is flat)"
-
-
-def _describe_views(classifier: TensorMarginClassifier) -> str:
-    """Return the rank of the weight of each view in words, once if it is the same for all."""
-    texts = {name: describe_view(classifier, name) for name in classifier.rank_}
-    if len(set(texts.values())) == 1 and "left out" not in texts.values():
-        return f"one {next(iter(texts.values()))} per view ({', '.join(texts)})"
-    return f"one weight per view ({', '.join(f'{name}: {text}' for name, text in texts.items())})"
 
 
 def describe_view(classifier: TensorMarginClassifier, name: str) -> str:
@@ -194,13 +189,29 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
     >>> lines[0]
     'The samples were classified as they are, without preparation.'
     """
-    about = facts.get("about", {})
-    lines = [_data(about.get("data")), _loading(about.get("loading")), _preparation(model), _model(model)]
-    lines.insert(3, CONFOUNDS_WARNING if ModelChain.of(model).confounds_by_view else "")
-    lines += [_choice(model, about), *describe_wrappers(model)]
-    lines += [_shares(model), _evaluation(about.get("evaluation")), _without_views(about), _chance(about.get("chance"))]
-    lines.append(describe_software(facts["versions"]))
-    return [line for line in lines if line]
+    about, chain = facts.get("about", {}), ModelChain.of(model)
+    loading = {name: value for name, value in (about.get("loading") or {}).items() if name != "kind"}
+    loaded, steps, chance = describe_loading(loading), describe_steps(model), about.get("chance")
+    lines = [
+        _data(about["data"]) if about.get("data") else "",
+        f"They were made from the files as follows: {loaded}." if loaded else "",
+        f"Before classification, {'; then '.join(steps)}."
+        if steps
+        else "The samples were classified as they are, without preparation.",
+        CONFOUNDS_WARNING if chain.confounds_by_view else "",
+        _model(chain),
+        _choice(chain, about),
+        *describe_wrappers(model),
+        _shares(chain),
+        _evaluation(about.get("evaluation")),
+        _without_views(about),
+    ]
+    if chance is not None:
+        lines.append(
+            f"A permutation test of the {chance['score_name']} ({_n_permutations(chance)} permutations of "
+            f"{chance['exchanged']}, all choices made anew for each) gave {format_p(chance['p_value'])}."
+        )
+    return [line for line in (*lines, describe_software(facts["versions"])) if line]
 
 
 def describe_software(versions: Mapping[str, str]) -> str:
@@ -210,9 +221,7 @@ def describe_software(versions: Mapping[str, str]) -> str:
     return f"The analysis was done with {join_with_and(known)}."
 
 
-def _data(data: Mapping[str, Any] | None) -> str:
-    if data is None:
-        return ""
+def _data(data: Mapping[str, Any]) -> str:
     shape, views = format_shape(data["sample_shape"]), data.get("views", [])
     what = f"{len(views)} views each, {shape}" if views else f"{shape} entries"
     modes = f" (modes: {data['modes']})" if data.get("modes") else ""
@@ -227,42 +236,26 @@ def _data(data: Mapping[str, Any] | None) -> str:
     )
 
 
-def _loading(loading: Mapping[str, Any] | None) -> str:
-    words = describe_loading({name: value for name, value in (loading or {}).items() if name != "kind"})
-    return f"They were made from the files as follows: {words}." if words else ""
-
-
 def describe_steps(model: Any) -> list[str]:
     """Return a description of each step before the classifier."""
     return [describe_step(step) for step in ModelChain.of(model).steps]
 
 
-def _preparation(model: Any) -> str:
-    steps = describe_steps(model)
-    if not steps:
-        return "The samples were classified as they are, without preparation."
-    return f"Before classification, {'; then '.join(steps)}."
-
-
-def _model(model: Any) -> str:
-    chain = ModelChain.of(model)
+def _model(chain: ModelChain) -> str:
     classifier, weight = chain.classifier, describe_model(chain.classifier, chain.steps)
-    count = len(classifier.problems_)
+    count, given = len(classifier.problems_), classifier.class_weight
     scheme = "one against one" if classifier.multi_class_ == "ovo" else "one against the rest"
-    several = "" if count == 1 else f" The classes are told apart by {count} binary problems ({scheme})."
+    more = "" if count == 1 else f" The classes are told apart by {count} binary problems ({scheme})."
+    if isinstance(given, Mapping):
+        weights = join_with_and(f"{weight:g} ({label})" for label, weight in given.items())
+        more += f" Class weights were {weights}."
+    elif given:
+        more += " Classes were weighted inversely to their number of samples."
     return (
         "The classifier is a large margin distribution machine for tensors (SPMD-LRT family) with "
         f"{'' if weight.startswith('one ') else 'a '}{weight} and {describe_strengths(classifier)}, fitted to a "
-        f"tolerance of {classifier.tol:g}.{several}{_class_weights(classifier.class_weight)}"
+        f"tolerance of {classifier.tol:g}.{more}"
     )
-
-
-def _class_weights(given: Any) -> str:
-    if not given:
-        return ""
-    if isinstance(given, str):
-        return " Classes were weighted inversely to their number of samples."
-    return f" Class weights were {join_with_and([f'{weight:g} ({label})' for label, weight in given.items()])}."
 
 
 _SETTINGS = {
@@ -282,7 +275,7 @@ _VALUES = {"None": "none", "full": "full", "cp": "CP", "tucker": "Tucker", "tt":
 }
 
 
-def _choice(model: Any, about: Mapping[str, Any]) -> str:
+def _choice(chain: ModelChain, about: Mapping[str, Any]) -> str:
     search = about.get("search")
     if search is None:
         return ""
@@ -296,7 +289,7 @@ def _choice(model: Any, about: Mapping[str, Any]) -> str:
         dropped = counted(search["n_dropped"], "model was", "models were")
         raced = f" {dropped} dropped after the first folds ({search['n_fits']} fits in all)."
     stopped = f" The search ended early: {search['stopped']}." if search.get("stopped") else ""
-    rule = describe_rule(ModelChain.of(model).search)
+    rule = describe_rule(chain.search)
     return (
         f"The model was selected by {search['n_splits']}-fold cross-validation{drawn} from {search['n_models']} "
         f"models{among}. The rule was to take {rule}; the model was then refitted on all samples.{raced}{stopped}"
@@ -319,16 +312,15 @@ def _describe_wrapper(wrapper: Any) -> str:
     if hasattr(wrapper, "cv_results_") and not hasattr(wrapper, "lowered_ranks_"):
         score = getattr(wrapper, "best_score_", None)
         scored = "" if score is None else f", with the validation score {score:.3g}"
-        chosen = ", ".join(f"{key} {_parameter(value)}" for key, value in wrapper.best_params_.items())
+        chosen = ", ".join(
+            f"{key} {describe_step(value, brief=True) if hasattr(value, 'get_params') else value}"
+            for key, value in wrapper.best_params_.items()
+        )
         return (
             f"{name}: {len(wrapper.cv_results_['params'])} candidates by {wrapper.n_splits_}-fold cross-validation; "
             f"chosen {chosen}{scored}."
         )
     return ""
-
-
-def _parameter(value: Any) -> str:
-    return describe_step(value, brief=True) if hasattr(value, "get_params") else str(value)
 
 
 def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
@@ -390,9 +382,9 @@ def format_units(evaluation: Mapping[str, Any]) -> str:
     return f"{evaluation['n_units']} {evaluation['unit']}s"
 
 
-def _shares(model: Any) -> str:
+def _shares(chain: ModelChain) -> str:
     """Return how much each of several views contributes to the scores of the training samples."""
-    shares = getattr(ModelChain.of(model).classifier, "view_shares_", None)
+    shares = getattr(chain.classifier, "view_shares_", None)
     if not shares:
         return ""
     parts = [f"{name} {percent(float(own.mean()))} %" for name, own in shares.items()]
@@ -407,15 +399,6 @@ def _without_views(about: Mapping[str, Any]) -> str:
     name = about["evaluation"]["score"]["name"]
     scores = [f"{percent(one['score'])} % without {view}" for view, one in found.items()]
     return f"In the same evaluation without single views, the {name} was {join_with_and(scores)}."
-
-
-def _chance(chance: Mapping[str, Any] | None) -> str:
-    if chance is None:
-        return ""
-    return (
-        f"A permutation test of the {chance['score_name']} ({_n_permutations(chance)} permutations of "
-        f"{chance['exchanged']}, all choices made anew for each) gave {format_p(chance['p_value'])}."
-    )
 
 
 def _training_sets(evaluation: Mapping[str, Any]) -> str:
@@ -444,45 +427,32 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
     """
     if evaluation is None:
         return ["This model was not evaluated: how well it does on new samples is not known.", *_chance_lines(chance)]
-    reference, majority = evaluation["reference"], evaluation["majority"]
-    cut = _was_cut(evaluation)
-    return [
-        _headline(evaluation),
-        *([GROUPS_EXPLAINED] if evaluation["unit"] == "group" else []),
-        *_beats_majority(evaluation),
-        f"A {FLAT_EXPLAINED}, {'cut' if cut else 'tuned'} the same way on {_training_sets(evaluation)}"
-        f"{_on_samples(evaluation)}: {percent(reference['score'])} %; the majority class: "
-        f"{percent(majority['score'])} %. {format_difference(evaluation['difference'], cut)}",
-        *_matched_line(evaluation, cut),
-        *([f"The budget {evaluation['cut']}."] if cut and not evaluation["n_untested"] else []),
-        *_unusual_folds(evaluation),
-        *_chance_lines(chance),
-    ]
-
-
-def _matched_line(evaluation: Mapping[str, Any], cut: bool) -> list[str]:
-    matched = evaluation.get("matched")
-    if not matched:
-        return []
-    score, difference = percent(matched["score"]), format_difference(matched["difference"], cut)
-    return [f"The same on the representation chosen on each training set: {score} %. {difference}"]
-
-
-def _headline(evaluation: Mapping[str, Any]) -> str:
-    name = evaluation["score"]["name"]
+    reference, majority, matched = evaluation["reference"], evaluation["majority"], evaluation.get("matched")
+    cut, low, name = _was_cut(evaluation), evaluation["interval"][0], evaluation["score"]["name"]
     other = "accuracy" if name == "balanced accuracy" else "balanced accuracy"
-    return (
+    lines = [
         f"{name.capitalize()} on held-out samples: {percent(evaluation['score']['value'])} %"
         f"{_interval_note(evaluation)}; {other}: {percent(evaluation[other.replace(' ', '_')])} %."
-    )
-
-
-def _beats_majority(evaluation: Mapping[str, Any]) -> list[str]:
-    low, majority = evaluation["interval"][0], evaluation["majority"]
+    ]
+    if evaluation["unit"] == "group":
+        lines.append(GROUPS_EXPLAINED)
     always = f"always predicting {majority['label']} ({percent(majority['score'])} %)"
     if low is None:
-        return [f"With so few groups nothing can be said about whether that is better than {always}."]
-    return [] if low > majority["score"] else [f"That is not significantly better than {always}."]
+        lines.append(f"With so few groups nothing can be said about whether that is better than {always}.")
+    elif low <= majority["score"]:
+        lines.append(f"That is not significantly better than {always}.")
+    lines.append(
+        f"A {FLAT_EXPLAINED}, {'cut' if cut else 'tuned'} the same way on {_training_sets(evaluation)}"
+        f"{_on_samples(evaluation)}: {percent(reference['score'])} %; the majority class: "
+        f"{percent(majority['score'])} %. {format_difference(evaluation['difference'], cut)}"
+    )
+    if matched:
+        difference = format_difference(matched["difference"], cut)
+        score = percent(matched["score"])
+        lines.append(f"The same on the representation chosen on each training set: {score} %. {difference}")
+    if cut and not evaluation["n_untested"]:
+        lines.append(f"The budget {evaluation['cut']}.")
+    return [*lines, *_unusual_folds(evaluation), *_chance_lines(chance)]
 
 
 def format_difference(difference: Mapping[str, Any], cut: bool = False) -> str:
@@ -515,8 +485,8 @@ def format_p(p_value: float) -> str:
 def _unusual_folds(evaluation: Mapping[str, Any]) -> list[str]:
     """Return remarks on folds whose training or test set lacks a class, and on untested samples."""
     lines = [
-        f"The training set of fold {fold_name(fold)} has no sample of {_classes(fold['unseen'])}, so none of those in "
-        "its test set can be right."
+        f"The training set of fold {fold_name(fold)} has no sample of {', '.join(map(str, fold['unseen']))}, so none "
+        "of those in its test set can be right."
         for fold in evaluation["folds"]
         if fold["unseen"]
     ]
@@ -538,15 +508,10 @@ def fold_name(fold: Mapping[str, Any]) -> str:
     return f"{fold['repeat'] + 1}.{fold['fold'] + 1}"
 
 
-def _classes(labels: Sequence[Any]) -> str:
-    return ", ".join(map(str, labels))
-
-
 def fold_note(fold: Mapping[str, Any]) -> str:
     """Return a note on the classes missing from the training and test set of a fold."""
-    notes = [f"training set without {_classes(fold['unseen'])}"] if fold["unseen"] else []
-    notes += [f"test set without {_classes(fold['absent'])}"] if fold["absent"] else []
-    return "; ".join(notes)
+    parts = (("training", fold["unseen"]), ("test", fold["absent"]))
+    return "; ".join(f"{name} set without {', '.join(map(str, classes))}" for name, classes in parts if classes)
 
 
 def _chance_lines(chance: Mapping[str, Any] | None) -> list[str]:
@@ -606,7 +571,9 @@ def model_sentence(
     classes: Sequence[Any], evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None
 ) -> str:
     """Return what a model does, and whether it beats chance and the flat reference, in one sentence."""
-    task = f"This model tells {_apart(classes)}"
+    names = [str(label) for label in classes]
+    apart = f"{len(names)} classes apart" if len(names) > _MOST_NAMED else f"{join_with_and(names)} apart"
+    task = f"This model tells {' from '.join(names) if len(names) == 2 else apart}"
     if evaluation is None:
         return f"{task}; it was not evaluated, so how well it does on new samples is not known."
     versus_chance, versus_reference = _versus_chance(evaluation, chance), _versus_references(evaluation)
@@ -618,25 +585,17 @@ def model_sentence(
     return f"{task}: {known}{format_units(evaluation)} are too few to say more."
 
 
-def _apart(classes: Sequence[Any]) -> str:
-    names = [str(label) for label in classes]
-    if len(names) == 2:
-        return f"{names[0]} from {names[1]}"
-    if len(names) > _MOST_NAMED:
-        return f"{len(names)} classes apart"
-    return f"{', '.join(names[:-1])} and {names[-1]} apart"
-
-
 def _versus_chance(evaluation: Mapping[str, Any], chance: Mapping[str, Any] | None) -> str:
     """Return how a score compares with chance: by the permutation test, or with the majority class."""
-    if chance is not None:
-        better = "significantly better" if chance["p_value"] <= _LIKELY else "not significantly better"
-        return f"{better} than chance ({format_p(chance['p_value'])})"
     low, majority = evaluation["interval"][0], evaluation["majority"]
-    if low is None:
+    if chance is not None:
+        significant, what = chance["p_value"] <= _LIKELY, f"chance ({format_p(chance['p_value'])})"
+    elif low is None:
         return ""
-    better = "significantly better" if low > majority["score"] else "not significantly better"
-    return f"{better} than always predicting {majority['label']} ({percent(majority['score'])} %)"
+    else:
+        significant = low > majority["score"]
+        what = f"always predicting {majority['label']} ({percent(majority['score'])} %)"
+    return f"{'' if significant else 'not '}significantly better than {what}"
 
 
 def _versus_references(evaluation: Mapping[str, Any]) -> str:
@@ -663,12 +622,28 @@ def _verdict(difference: Mapping[str, Any]) -> str:
 
 def model_limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[str]:
     """Return what a reader should not conclude from a report (``with_maps`` if it has some): what applies to it."""
-    evaluation, data = about.get("evaluation"), about.get("data") or {}
-    lines = ["How well the model does on new samples was not measured."] if evaluation is None else []
-    if evaluation is not None:
-        lines += [*_of_score(evaluation, data), *_of_comparison(evaluation), *_of_choices(about)]
-    lines += _of_chance(about.get("chance"))
-    lines += [CONFOUNDS_WARNING] if ModelChain.of(model).confounds_by_view else [_NO_CONFOUNDS]
+    evaluation, chance, data = about.get("evaluation"), about.get("chance"), about.get("data") or {}
+    if evaluation is None:
+        lines = ["How well the model does on new samples was not measured."]
+    else:
+        n_models = (about.get("search") or {}).get("n_models")
+        among = f"of {n_models} models " if n_models else ""
+        lines = [
+            *_of_score(evaluation, data),
+            *_of_comparison(evaluation),
+            f"The choice {among}is part of the evaluation; choices by hand are not. If you change options or leave out "
+            "samples until this page looks better, the score is no longer that of new samples.",
+        ]
+    if chance is not None:
+        text = (
+            "A p-value this large does not show that there is nothing to find, only that these samples do not show it."
+            if chance["p_value"] > _LIKELY
+            else "The p-value is not the probability that the score is due to chance, and a small one is no large "
+            "effect."
+        )
+        permutations, smallest = chance["n_permutations"], f"{chance['smallest_p']:.2g}"
+        lines.append(f"{text} With {permutations} permutations it cannot be below {smallest}.")
+    lines.append(CONFOUNDS_WARNING if ModelChain.of(model).confounds_by_view else _NO_CONFOUNDS)
     return lines + (_OF_MAPS if with_maps else [])
 
 
@@ -693,7 +668,7 @@ def comparison_limits(content: Mapping[str, Any], with_maps: bool) -> list[str]:
 
 def _of_samples(count: int, data: Mapping[str, Any]) -> list[str]:
     """Return which samples a score is about, and what they must not have in common."""
-    lines = [f"The score may be too good to be true: {warning}" for warning in data.get("warnings", [])]
+    lines = [f"The score may be inflated: {warning}" for warning in data.get("warnings", [])]
     lines.append(
         f"The score is that of samples like these {count}, with the same shares of the classes; other people, devices, "
         "sites or preprocessing may give another one."
@@ -732,23 +707,3 @@ def _of_comparison(evaluation: Mapping[str, Any]) -> list[str]:
         f"That the difference to the flat {name} is not significant does not make both equally good: anything from "
         f"{format_ends((difference['low'], difference['high']), points)} points is compatible with these samples."
     ]
-
-
-def _of_choices(about: Mapping[str, Any]) -> list[str]:
-    search = about.get("search") or {}
-    among = f"of {search['n_models']} models " if search.get("n_models") else ""
-    return [
-        f"The choice {among}is part of the evaluation; choices by hand are not. If you change options or leave out "
-        "samples until this page looks better, the score is no longer that of new samples."
-    ]
-
-
-def _of_chance(chance: Mapping[str, Any] | None) -> list[str]:
-    if chance is None:
-        return []
-    text = (
-        "A p-value this large does not show that there is nothing to find, only that these samples do not show it."
-        if chance["p_value"] > _LIKELY
-        else "The p-value is not the probability that the score is due to chance, and a small one is no large effect."
-    )
-    return [f"{text} With {chance['n_permutations']} permutations it cannot be below {chance['smallest_p']:.2g}."]

@@ -96,11 +96,9 @@ def _remarks(without: Mapping[str, Any], given: bool) -> list[str]:
     if not given:
         return ["These views are representations of the same samples; the score without one of them is not known."]
     if not without:
-        return [
-            "What a view is worth is another question: fit --without-views repeats the evaluation without each of them."
-        ]
+        return ["To see how much each view adds to the score, evaluate without it: fit --without-views."]
     costs = [f"With and without {name}: {format_difference(one['difference'])}" for name, one in without.items()]
-    return [*costs, "Views that say the same replace each other: each may be worth nothing while the other is there."]
+    return [*costs, "Views with the same information replace each other: each may add nothing to the other."]
 
 
 def _one_view(
@@ -126,20 +124,18 @@ def _one_view(
     entries = _covariates(about, name, kinds["weight"])
     if entries:
         return {**content, "tables": [_covariate_table(known.chain, entries, kinds)]}
-    background = None if found.samples is None else _mean_sample(found.samples[name])
+    background = None
+    if found.samples is not None:
+        array = found.samples[name]
+        missing = missing_samples(array)
+        there = rows_of(array, np.setdiff1d(np.arange(int(array.shape[0])), missing)) if len(missing) else array
+        background = np.asarray(np.mean(to_host(there), axis=0, dtype=np.float64))
     return {**content, "maps": map_content(known.chain, kinds, background, modes, affine_of(None, about, name))}
 
 
 def _shapes(maps: Any) -> Any:
     """Return the shapes of maps by view; None if they are not by view."""
     return {name: own.shape for name, own in maps.items()} if isinstance(maps, Mapping) else None
-
-
-def _mean_sample(array: Any) -> Array:
-    """Return the mean of the samples that have a view."""
-    missing = missing_samples(array)
-    there = rows_of(array, np.setdiff1d(np.arange(int(array.shape[0])), missing)) if len(missing) else array
-    return np.asarray(np.mean(to_host(there), axis=0, dtype=np.float64))
 
 
 def _covariates(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
