@@ -30,7 +30,6 @@ from tensormargin import (
 )
 from tensormargin.data.checkpoints import fingerprint
 from tensormargin.data.leakage import duplicate_samples
-from tensormargin.estimators.spans import SpanOfViews, ViewInSpan
 from tensormargin.evaluation import evaluate_without_views
 from tensormargin.fitting import (
     FORMATS,
@@ -41,9 +40,11 @@ from tensormargin.fitting import (
     Reading,
     Start,
     ViewsFormat,
+    ViewsInSpan,
     ViewsWeight,
     alternate,
     sample_array,
+    spans,
 )
 from tensormargin.fitting import compiled_sweeps as small_sweeps
 from tensormargin.report import describe_model
@@ -183,7 +184,7 @@ class TestSameAnswer:
 
 
 def without_spans(monkeypatch):
-    monkeypatch.setattr(ViewInSpan, "pays", staticmethod(lambda view: False))
+    monkeypatch.setattr(spans, "is_long", lambda view: False)
 
 
 @pytest.mark.numerical
@@ -238,7 +239,7 @@ class TestSpans:
         reading = Reading(None, weights, signs, True, 1e-3, dict.fromkeys(X.names))
         samples, _ = sample_array(X).read(reading)
         form = ViewsFormat(X.names, tuple(X.shapes.values()), tuple(FORMATS[self.formats.get(k, "full")] for k in X))
-        span = SpanOfViews.of(samples, form)
+        span = ViewsInSpan.of(samples, form)
         assert list(span.spans) == [2]
         assert span.samples.views[2].samples.shape[0] < 60
         np.testing.assert_allclose(
@@ -246,7 +247,7 @@ class TestSpans:
             np.linalg.norm(samples.matrix() - samples.matrix().mean(axis=0), axis=1),
         )
         flat = ViewsFormat(X.names, form.shapes, (FORMATS["full"],) * 4)
-        assert SpanOfViews.of(samples, flat) is None  # one convex problem
+        assert ViewsInSpan.of(samples, flat) is None  # one convex problem
 
     def test_samples_that_are_all_equal(self):
         X, y = self.samples()

@@ -166,8 +166,9 @@ class TestSharedSamples:
             np.testing.assert_array_equal(np.sort(own), np.arange(n_total) if asked is None else asked)
         which = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6))  # repeats: several starts
         weights = [random_weight(form, shape, seed) for seed in range(len(which))]
-        for index in range(len(weights[0].block_names)):
-            contractions = [weight.block(index).contraction for weight in weights]
+        every = [[weight.block(index).contraction for index in range(len(weight.block_names))] for weight in weights]
+        for first in every[0]:  # the order of the blocks depends on the entries of a weight
+            contractions = [next(one for one in own if one.sizes == first.sizes) for own in every]
             designs = to_host(shared.designs(which, contractions))
             assert designs.shape == (len(which), max(len(shared.rows[k]) for k in which), contractions[0].width)
             for design, k, contraction in zip(designs, which, contractions, strict=True):

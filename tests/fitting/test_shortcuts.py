@@ -382,7 +382,7 @@ class TestSearches:
             )  # fmt: skip
             training = training_set(model, X, y, None)
             features = flat_features(training.array, intercept)
-            assert features.pay(model)
+            assert features.is_worthwhile(model)
             short, long = features.fit(clone(model), training), clone(model).fit(X, y)
             close = 1e-3 if by_steps else 1e-9
             np.testing.assert_allclose(short.decision_function(X), long.decision_function(X), atol=close)
@@ -407,7 +407,7 @@ class TestSearches:
                 model = TensorMarginClassifier("full", lam=3.0, mu1=2.0, **settings)
                 own, other = rows_of(X, train), rows_of(X, test)
                 products = InnerProducts(training_set(model, own, y[train], None), other, intercept)
-                assert products.pay(model)
+                assert products.is_worthwhile(model)
                 fitted, scores = products.fit(clone(model))
                 long = clone(model).fit(own, y[train])
                 close = 1e-5 if dtype == np.float64 else 2e-3
@@ -419,13 +419,13 @@ class TestSearches:
         y, X = np.arange(10) % 2, rng.standard_normal((10, 5, 6))
         flat, low_rank = TensorMarginClassifier("full"), TensorMarginClassifier("cp", 1)
         products = InnerProducts(training_set(flat, X, y, None), X[:3], True)
-        assert products.pay(flat)
-        assert not products.pay(low_rank)
+        assert products.is_worthwhile(flat)
+        assert not products.is_worthwhile(low_rank)
         lacking = X.copy()
         lacking[0] = np.nan
         views = Views(a=X, b=lacking)
-        assert not InnerProducts(training_set(flat, views, y, None), rows_of(views, np.arange(3)), True).pay(flat)
-        assert not InnerProducts(training_set(flat, X[:, 0], y, None), X[:3, 0], True).pay(flat)  # more samples
+        for own, other in ((views, rows_of(views, np.arange(3))), (X[:, 0], X[:3, 0])):  # the latter: more samples
+            assert not InnerProducts(training_set(flat, own, y, None), other, True).is_worthwhile(flat)
 
     @pytest.mark.parametrize("scoring", [None, "roc_auc", "neg_log_loss", "balanced_accuracy"])
     def test_searches_by_inner_products_choose_alike(self, scoring, monkeypatch):

@@ -180,7 +180,7 @@ def test_missing_values_are_found(stays):
 def test_full_weights_that_would_fill_the_memory(stays, monkeypatch):
     X, y = three_classes()
     lazily = da.from_array(X, chunks=(13, *SHAPE))
-    monkeypatch.setattr("tensormargin.estimators.coordinates_fit", lambda *_: False)
+    monkeypatch.setattr(tuning, "COORDINATE_COPIES", np.inf)
     with pytest.warns(UserWarning, match="not among the candidates"):
         search = searched(lazily, y, decompositions=("full", "cp"), ranks=(1,))
     assert set(search.cv_results_["param_decomposition"]) == {"cp"}

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .fit_steps import keep_for_scoring as keep_for_scoring, keep_scheme as keep_scheme, specify as specify
     from .fit_steps import training_set as training_set
     from .fit_steps import without_convergence_warnings as without_convergence_warnings
-    from .lazy_fits import LazyCoordinates as LazyCoordinates, batches as batches
-    from .lazy_fits import coordinates_fit as coordinates_fit
     from .many_fits import ToFit as ToFit, fit_batch as fit_batch, fit_many as fit_many
     from .methods import KERNEL_METHODS as KERNEL_METHODS, METHODS as METHODS, check_methods as check_methods
     from .methods import make_method as make_method

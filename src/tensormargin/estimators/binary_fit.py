@@ -24,6 +24,7 @@ from ..fitting import (
     Samples,
     Start,
     Sweep,
+    ViewsInSpan,
     ViewsWeight,
     Weight,
     alternate,
@@ -31,7 +32,6 @@ from ..fitting import (
     dual_guess,
 )
 from ..runtime import Array, tuning
-from .spans import SpanOfViews
 from .strength import Strength
 
 _NOT_DRAWN_FROM = np.random.RandomState(0)  # to make another one takes as long as a step of a small fit
@@ -203,7 +203,7 @@ def fit_binary(array: SampleArray, spec: FitSpec, passes: FirstPasses | None = N
     passed = _first_pass(array, spec) if passes is None else passes.of(array, spec)
     samples, moments = passed.samples, passed.moments
     problem = spec.margin_problem(moments)
-    span = SpanOfViews.of(samples, settings.format)
+    span = ViewsInSpan.of(samples, settings.format)
     read = samples if span is None else span.samples
     solver = SOLVERS["dual_cd"]
     fits = []
@@ -211,7 +211,7 @@ def fit_binary(array: SampleArray, spec: FitSpec, passes: FirstPasses | None = N
         begin = weight if span is None else span.inside(weight)
         if last is not None and attempt == 0:  # already fitted: a coarse start would only spoil it
             intercept = last.intercept + at_pivot(weight, samples.pivot)
-            intercept += 0.0 if span is None else span.at_centres(weight)
+            intercept += 0.0 if span is None else span.at_means(weight)
             start = Start(begin, dual_guess(read, problem, begin, intercept))
         else:
             start = coarse_start(read, problem, begin, solver, settings.tol, settings.max_iter)

@@ -1,21 +1,45 @@
-"""Fits of many binary problems: one after the other or in threads on the host, or as one batch on a device."""
+"""Fits of many binary problems: one after the other or in threads on the host, or in lockstep.
+
+On a device, fits in lockstep are contracted and solved as one batch. In Dask arrays, they share every read of a chunk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from math import prod
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from ..fitting import Fit, SampleArray, sample_array
-from ..runtime import goes_to_cluster, tuning, worker_threads
-from .binary_fit import FirstPasses, FitSpec, fit_binary
+from ..fitting import (
+    FORMATS,
+    BatchedFit,
+    Fit,
+    MemoryArray,
+    Moments,
+    SampleArray,
+    SampleSpan,
+    SharedSamples,
+    Start,
+    alternate_batched,
+    alternate_on_host,
+    in_range,
+    in_rounds,
+    sample_array,
+    sweeps,
+    working_dtype,
+)
+from ..runtime import Array, goes_to_cluster, tuning, worker_threads
+from .binary_fit import FirstPasses, FitSpec, best_fit, fit_binary
 
 PLACES = ("auto", "host", "device")
+OfArray = tuple[SampleArray, FitSpec]
+"""A binary problem and the array of its samples."""
 
 
 def fit_specs(
@@ -27,7 +51,7 @@ def fit_specs(
     threads = available_threads()
     at_once = array.fits_at_once(at_most(n_jobs), len(specs))
     with worker_threads(threads if at_once == 1 else 1), one_blas_thread:
-        fits = _fit_batches(array, specs, batched, solver) if batched else {}
+        fits = dict(zip(batched, _fit_in_lockstep([(array, specs[k]) for k in batched], solver), strict=True))
         if at_once > 1:
             jobs = (delayed(fit_in_memory)(array.X, specs[k]) for k in alone)
             fits.update(zip(alone, Parallel(n_jobs=at_once, prefer="threads")(jobs), strict=True))
@@ -37,40 +61,22 @@ def fit_specs(
 
 
 def at_most(n_jobs: int | None) -> int | None:
-    """Return the number of jobs that pay: threads hinder each other, workers of a cluster do not."""
+    """Return the number of jobs that is worthwhile: threads hinder each other, workers of a cluster do not."""
     return n_jobs if goes_to_cluster() else min(effective_n_jobs(n_jobs), tuning.MOST_THREADS)
 
 
-def fit_on_arrays(specs: Sequence[tuple[SampleArray, FitSpec]], solver: str) -> list[Fit]:
+def fit_on_arrays(specs: Sequence[OfArray], solver: str) -> list[Fit]:
     """Return the fits of binary problems that use subsets of one array, or of several Dask arrays."""
     array = specs[0][0]
     if not array.is_lazy or len(specs) == 1:
         return fit_specs(array, [spec for _, spec in specs], None, solver)
-    from .lazy_fits import fit_lazily
-
     with worker_threads(available_threads()), one_blas_thread:
-        return fit_lazily(specs)
+        return _fit_in_lockstep(specs, solver)
 
 
 def fit_in_memory(X: Any, spec: FitSpec) -> Fit:
     """Fit one binary problem; the samples are a separate argument, so that joblib recognises them."""
     return fit_binary(sample_array(X), spec)
-
-
-def _fit_batches(array: SampleArray, specs: Sequence[FitSpec], numbers: list[int], solver: str) -> dict[int, Fit]:
-    """Fit the problems with these indices: one batch with an intercept, another one without."""
-    if array.is_lazy:
-        from .lazy_fits import fit_lazily
-
-        return dict(zip(numbers, fit_lazily([(array, specs[k]) for k in numbers]), strict=True))
-    from .batched_fits import fit_batched
-
-    fits: dict[int, Fit] = {}
-    for centred in (True, False):
-        batch = [k for k in numbers if specs[k].settings.fit_intercept == centred]
-        if batch:
-            fits.update(zip(batch, fit_batched(array, [specs[k] for k in batch], solver), strict=True))
-    return fits
 
 
 def _batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[int]:
@@ -91,6 +97,146 @@ def _batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[
     ]
     several = sum(specs[k].settings.n_init for k in numbers) > 1
     return numbers if several or solver == "device" else []
+
+
+def _fit_in_lockstep(specs: Sequence[OfArray], solver: str) -> list[Fit]:
+    """Return the best fit of each binary problem over its starts: of an array on a device, or of Dask arrays.
+
+    Those with an intercept and those without are fitted separately. Dask arrays that are computed from the same chunks
+    share their reads, and their problems are fitted in as many batches as the memory of the caller requires, whose
+    means and weights are tensors of the size of a sample.
+    """
+    lazy = bool(specs) and specs[0][0].is_lazy
+    every = list(range(len(specs)))
+    fits: dict[int, Fit] = {}
+    for batch in in_rounds(every, [16 * prod(array.sample_shape) for array, _ in specs]) if lazy else [every]:
+        for centred in (True, False):
+            own = [k for k in batch if specs[k][1].settings.fit_intercept == centred]
+            flat = [k for k in own if lazy and specs[k][1].settings.format.name == "full"]
+            others = [k for k in own if k not in flat]
+            if others:
+                chosen = [specs[k] for k in others]
+                found = _fit_on_workers(chosen, centred) if lazy else _fit_on_device(chosen, centred, solver)
+                fits.update(zip(others, found, strict=True))
+            for same in _by_array([specs[k][0] for k in flat]):
+                numbers = [flat[k] for k in same]
+                fits.update(zip(numbers, _fit_flat([specs[k] for k in numbers], centred), strict=True))
+    return [fits[k] for k in every]
+
+
+def _fit_on_device(specs: Sequence[OfArray], centred: bool, solver: str) -> list[Fit]:
+    array = specs[0][0]
+    parts, numbers = _distinct_problems([spec for _, spec in specs], [0] * len(specs))
+    of_parts = [specs[k][1] for k in parts]
+    dtype = np.dtype(np.float64) if array.is_small else None
+    samples = SharedSamples(array.X, [spec.problem.rows for spec in of_parts], dtype)
+    ordered = [_reordered(spec, rows) for spec, rows in zip(of_parts, samples.rows, strict=True)]
+    shares, signs = [spec.shares for spec in ordered], [spec.problem.signs for spec in ordered]
+    moments = samples.first_pass(shares, signs, centred)
+    own = working_dtype(array.dtype)  # float32 samples are checked against float32, even if computed in float64
+    if not all(in_range(one, own, len(part)) for one, part in zip(moments, shares, strict=True)):
+        return [fit_binary(array, spec) for _, spec in specs]  # handles or reports the problem
+    in_order = [
+        replace(spec, problem=ordered[part].problem, shares=ordered[part].shares)
+        for (_, spec), part in zip(specs, numbers, strict=True)
+    ]
+    fits = _alternate_all(in_order, numbers, moments, lambda members: alternate_batched(samples, members, solver))
+    return [best_fit(own_fits, samples.pivot) for own_fits in fits]
+
+
+def _fit_on_workers(specs: Sequence[OfArray], centred: bool) -> list[Fit]:
+    from ..fitting import LazyProblem, SharedLazySamples
+
+    arrays, source_of = [], [0] * len(specs)
+    for number, same in enumerate(_by_array([array for array, _ in specs])):
+        arrays.append(specs[same[0]][0])
+        for k in same:
+            source_of[k] = number
+    parts, numbers = _distinct_problems([spec for _, spec in specs], source_of)
+    tol = min(spec.settings.tol for _, spec in specs)
+    problems = [LazyProblem(source_of[k], specs[k][1].problem.rows) for k in parts]
+    dtypes = [array.dtypes(tol) for array in arrays]
+    samples = SharedLazySamples([array.X for array in arrays], problems, [of_array[0] for of_array in dtypes])
+    shares, signs = [specs[k][1].shares for k in parts], [specs[k][1].problem.signs for k in parts]
+    moments = samples.first_pass(shares, signs, centred)
+    for k, one in zip(parts, moments, strict=True):
+        own = dtypes[source_of[k]]
+        checked_in = own[0] if len(own) > 1 else working_dtype(specs[k][0].dtype)
+        if not in_range(one, checked_in, len(specs[k][1].shares)):
+            return [fit_binary(array, spec) for array, spec in specs]  # handles or reports the problem
+    only_specs = [spec for _, spec in specs]
+    fits = _alternate_all(only_specs, numbers, moments, lambda members: alternate_on_host(samples, members))
+    return [best_fit(own_fits, samples.pivot(part)) for own_fits, part in zip(fits, numbers, strict=True)]
+
+
+def _alternate_all(
+    specs: Sequence[FitSpec],
+    parts: Sequence[int],
+    moments: Sequence[Moments],
+    alternate: Callable[[list[BatchedFit]], Iterable[Fit]],
+) -> list[list[Fit]]:
+    """Return the fits of each binary problem, one per start, given the part of the samples that each uses."""
+    members: list[BatchedFit] = []
+    owners: list[int] = []
+    for owner, (spec, part) in enumerate(zip(specs, parts, strict=True)):
+        problem, settings = spec.margin_problem(moments[part]), spec.settings
+        for attempt, weight in enumerate(spec.first_weights(moments[part])):
+            start = Start(weight, raced=spec.races(attempt))
+            loop = sweeps(start, len(problem), settings.tol, settings.max_iter, spec.report)
+            members.append(BatchedFit(part, problem, loop))
+            owners.append(owner)
+    fits: list[list[Fit]] = [[] for _ in specs]
+    for fit, owner in zip(alternate(members), owners, strict=True):
+        fits[owner].append(fit)
+    return fits
+
+
+def _fit_flat(specs: Sequence[OfArray], centred: bool) -> list[Fit]:
+    """Return the fits of full weights to a Dask array, all of them to coordinates that are computed once."""
+    from ..fitting import ChunkedDesign, LazySamples
+
+    array = specs[0][0]
+    span = SampleSpan.of(ChunkedDesign(LazySamples.of(array.X)), centred)
+    fits = fit_specs(MemoryArray(span.coordinates), [spec for _, spec in specs], 1, "host")
+    dense = span.outside(np.stack([fit.weight.to_dense() for fit in fits]))
+    full, shape = FORMATS["full"], array.sample_shape
+    return [
+        replace(fit, weight=full.from_tensorly(weight.reshape(shape), shape), intercept=fit.intercept - float(less))
+        for fit, weight, less in zip(fits, dense, dense @ span.mean, strict=True)
+    ]
+
+
+def _by_array(arrays: Sequence[SampleArray]) -> list[list[int]]:
+    """Return the indices of Dask arrays that are the same."""
+    same: dict[str, list[int]] = {}
+    for number, array in enumerate(arrays):
+        same.setdefault(array.X.name, []).append(number)
+    return list(same.values())
+
+
+def _distinct_problems(specs: Sequence[FitSpec], sources: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the index of one spec per distinct set of signed and weighted samples, and the set of each spec.
+
+    ``sources`` tells apart samples in different arrays.
+    """
+    known: dict[tuple[Any, ...], int] = {}
+    first: list[int] = []
+    sets: list[int] = []
+    for index, (spec, source) in enumerate(zip(specs, sources, strict=True)):
+        rows = b"" if spec.problem.rows is None else spec.problem.rows.tobytes()
+        key = source, rows, spec.problem.signs.tobytes(), spec.shares.tobytes()
+        if key not in known:
+            known[key] = len(first)
+            first.append(index)
+        sets.append(known[key])
+    return first, sets
+
+
+def _reordered(spec: FitSpec, rows: Array) -> FitSpec:
+    """Return the spec with its rows, so far in ascending order, in another order."""
+    problem = spec.problem
+    order = rows if problem.rows is None else np.searchsorted(problem.rows, rows)
+    return replace(spec, problem=replace(problem, rows=rows, signs=problem.signs[order]), shares=spec.shares[order])
 
 
 @cache

@@ -207,10 +207,8 @@ def _units(X: Views, without: Sequence[str]) -> dict[str, _Unit]:
 
 def _basis(rows: Array) -> Array:
     """Return an orthonormal basis of the span of the rows, with zeros added up to one row more than there are rows."""
-    shares = Span.of(rows @ rows.T).shares
-    basis = np.zeros((len(rows) + 1, rows.shape[1]))
-    np.matmul(shares.T, rows, out=basis[: shares.shape[1]])
-    return basis
+    own = Span.of(rows @ rows.T).project(rows.T).T
+    return np.vstack([own, np.zeros((len(rows) + 1 - len(own), rows.shape[1]))])
 
 
 def _present(array: Any) -> Array:

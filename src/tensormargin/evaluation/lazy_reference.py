@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..data import NO_METADATA, Metadata
-from ..fitting import sample_array
+from ..fitting import SampleSpan, sample_array
 from ..runtime import Array, Deadline, FloatArray, available_bytes
 from ..selection import Split
 from ..transformers import fit_transformed, needed_metadata, transformed
@@ -63,27 +63,27 @@ def lazy_reference(
     are samples or entries. If they would not fit into memory, a random subset of the samples is used, drawn with the
     ``seed``. The preparation is fitted to the training set once, not once per fold.
     """
-    from ..estimators import LazyCoordinates
+    from ..fitting import ChunkedDesign, LazySamples
 
     X, y, metadata = samples.X, samples.y, samples.metadata
     rows = _subset(y, prod(X.shape[1:]), seed)
     used = {} if len(rows) == len(y) else {SUBSET: len(rows)}
     preparation = None if preparation is None else clone(preparation)
     Z = X if preparation is None else fit_transformed(preparation, X, y, metadata)
-    coordinates = LazyCoordinates.of(sample_array(Z[rows] if used else Z))
-    own = Labelled(coordinates.coordinates, y[rows], metadata.rows(rows))
+    span = SampleSpan.of(ChunkedDesign(LazySamples.of(Z[rows] if used else Z)), centred=True)
+    own = Labelled(span.coordinates, y[rows], metadata.rows(rows))
     splits = splits_for(own)
     chosen = tuned_on_splits(flat, replace(own, metadata=NO_METADATA), splits, 1, score, deadline)
     fitted = chosen.estimator.fit(own.X, own.y)
-    return replace(chosen, estimator=_on_samples(fitted, coordinates, preparation), values={**chosen.values, **used})
+    return replace(chosen, estimator=_on_samples(fitted, span, preparation), values={**chosen.values, **used})
 
 
-def _on_samples(fitted: Any, coordinates: Any, preparation: Any) -> FlatPredictor:
+def _on_samples(fitted: Any, span: SampleSpan, preparation: Any) -> FlatPredictor:
     """Return the classifier of coordinates as one of samples."""
     unit, svc = fitted[0], fitted[-1]
     on_coordinates = svc.coef_ / unit.unit_
-    weights = coordinates.on_samples(on_coordinates)
-    offsets = svc.intercept_ - on_coordinates @ unit.mean_ - weights @ coordinates.mean
+    weights = span.outside(on_coordinates)
+    offsets = svc.intercept_ - on_coordinates @ unit.mean_ - weights @ span.mean
     return FlatPredictor(preparation, svc.classes_, weights, offsets)
 
 

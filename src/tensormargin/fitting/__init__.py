@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from .alternation import Fit as Fit, Report as Report, Start as Start, Sweep as Sweep, alternate as alternate
     from .alternation import sweeps as sweeps
     from .batched_alternation import BatchedFit as BatchedFit, alternate_batched as alternate_batched
-    from .batched_alternation import alternate_on_host as alternate_on_host
-    from .blocks import cholesky_rows as cholesky_rows
+    from .batched_alternation import alternate_on_host as alternate_on_host, in_rounds as in_rounds
     from .calibration import CERTAIN as CERTAIN, calibrate as calibrate, class_probabilities as class_probabilities
     from .calibration import logarithms as logarithms
     from .coarse_starts import coarse_start as coarse_start, dual_guess as dual_guess
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from .samples.device import SharedSamples as SharedSamples
     from .samples.lazy import ChunkedDesign as ChunkedDesign, LazySamples as LazySamples
     from .samples.lazy_shared import LazyProblem as LazyProblem, SharedLazySamples as SharedLazySamples
-    from .samples.span import Span as Span
     from .samples.views import View as View, ViewArray as ViewArray, ViewSamples as ViewSamples
     from .samples.views import factor_to_unit as factor_to_unit
     from .solvers import SOLVERS as SOLVERS
+    from .spans import SampleSpan as SampleSpan, Span as Span, ViewsInSpan as ViewsInSpan
 
 __getattr__, __dir__ = lazy_exports(__name__)

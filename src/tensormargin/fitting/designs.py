@@ -34,6 +34,10 @@ class Design(ABC):
     def weighted_sum(self, weights: Array) -> FloatArray:
         """Return ``sum_i weights_i z_i``, in float64: for a large lambda the terms almost cancel."""
 
+    def weighted_sums(self, weights: Array) -> FloatArray:
+        """Return the `weighted_sum` for each row of ``weights``."""
+        return np.stack([self.weighted_sum(own) for own in weights])
+
     @abstractmethod
     def products(self, vector: Array) -> FloatArray:
         """Return ``z_i . vector`` for every row, in float64."""
@@ -68,6 +72,11 @@ class Matrix(Design):
             return total
 
         return sum_over_parts(add_up, self.shape[0], self._array.nbytes)
+
+    def weighted_sums(self, weights: Array) -> FloatArray:
+        if len(weights) == 1:
+            return self.weighted_sum(weights[0])[None]
+        return weights @ self._array.astype(np.float64, copy=False)
 
     def products(self, vector: Array) -> FloatArray:
         from .numba_kernels import multiply

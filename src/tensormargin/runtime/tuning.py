@@ -214,7 +214,7 @@ STATIONARY_SHARE = 0.01
 SMALL_SAMPLES = 2**20
 """Entries of all samples: fits to fewer are made by compiled code, one call per sweep."""
 
-# ---- several views (estimators/spans.py, blocks.py) ----
+# ---- several views (spans.py, blocks.py) ----
 
 WIDE_IF_VIEWS = 1.3
 """Columns per sample up to which a whitened problem of several views is solved in its columns. Just above one, forming

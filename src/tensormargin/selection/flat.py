@@ -7,84 +7,52 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..data import Views
 from ..estimators import FirstPasses, TensorMarginClassifier, TrainingSet, fit_training_set, keep_for_scoring
-from ..fitting import SampleArray, Span, ViewArray, sample_array
-from ..runtime import Array, FloatArray, tuning
+from ..fitting import Matrix, SampleArray, SampleSpan, ViewArray, sample_array
+from ..runtime import tuning
 
 _FULL = "full"
 
 
-@dataclass(frozen=True)
-class Reduced:
-    """Coordinates of the training samples in an orthonormal basis of their span.
+def _is_wide(array: SampleArray) -> bool:
+    """Return whether samples are in memory and have more entries than there are samples, but not too many."""
+    size = prod(array.sample_shape)
+    return array.in_memory and len(array) < size and 8 * len(array) * size <= tuning.FLAT_BASIS_BYTES
 
-    A flat weight is a combination of the centred samples, and inner products in their span are those of the
-    coordinates. So all strengths and all binary problems share one basis of at most as many columns as there are
-    samples, and each of their fits costs as if samples had no more entries than that.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_entries,)
-    rows : ndarray of shape (n_samples, n_entries)
-        The centred samples.
-    shares : ndarray of shape (n_samples, n_axes)
-        Each axis as a combination of the rows.
-    coordinates : ndarray of shape (n_samples, n_axes)
-    """
-
-    mean: FloatArray
-    rows: FloatArray
-    shares: FloatArray
-    coordinates: FloatArray
-
-    @staticmethod
-    def pay(array: SampleArray) -> bool:
-        """Return whether coordinates are smaller than the samples, which must be in memory."""
-        size = prod(array.sample_shape)
-        return array.in_memory and len(array) < size and 8 * len(array) * size <= tuning.FLAT_BASIS_BYTES
-
-    @classmethod
-    def of(cls, array: SampleArray, centred: bool) -> Reduced:
-        """Return the coordinates of samples, relative to their mean if the weight has an intercept."""
-        rows = array.X.reshape(len(array), -1).astype(np.float64)
-        mean = rows.mean(axis=0) if centred else np.zeros(rows.shape[1])
-        rows -= mean
-        span = Span.of(rows @ rows.T)
-        return cls(mean, rows, span.shares, span.coordinates)
-
-    def on_samples(self, coef: Array) -> tuple[Array, Array]:
-        """Return weights on the samples, one row each, from weights on the coordinates, and the scores of the mean."""
-        weights = (coef @ self.shares.T) @ self.rows
-        return weights, weights @ self.mean
+def _span(array: SampleArray, centred: bool) -> SampleSpan:
+    return SampleSpan.of(Matrix(array.X.reshape(len(array), -1)), centred)
 
 
 @dataclass
 class FlatFeatures:
-    """What replaces the samples where weights are flat, for one tensor per sample."""
+    """What replaces the samples where weights are flat, for one tensor per sample.
+
+    All strengths and all binary problems share one basis, and each of their fits costs as if samples had no more
+    entries than there are samples.
+    """
 
     array: SampleArray
     centred: bool
     _passes: FirstPasses = field(default_factory=FirstPasses)
 
-    def pay(self, classifier: TensorMarginClassifier) -> bool:
+    def is_worthwhile(self, classifier: TensorMarginClassifier) -> bool:
         """Return whether the classifier's fit gets cheaper."""
-        return classifier.decomposition == _FULL and Reduced.pay(self.array)
+        return classifier.decomposition == _FULL and _is_wide(self.array)
 
     @cached_property
-    def _reduced(self) -> tuple[Reduced, SampleArray]:
-        reduced = Reduced.of(self.array, self.centred)
-        return reduced, sample_array(reduced.coordinates)
+    def _in_span(self) -> tuple[SampleSpan, SampleArray]:
+        span = _span(self.array, self.centred)
+        return span, sample_array(span.coordinates)
 
     def fit(self, classifier: TensorMarginClassifier, training: TrainingSet) -> TensorMarginClassifier:
         """Return the classifier fitted to the coordinates, with its weights on the samples."""
-        reduced, coordinates = self._reduced
+        span, coordinates = self._in_span
         fit_training_set(classifier, replace(training, array=coordinates, passes=self._passes), for_scoring=True)
-        coef, of_mean = reduced.on_samples(classifier.coef_)
+        coef = span.outside(classifier.coef_)
         n_parameters = coef.shape[1] + int(classifier.fit_intercept)
-        intercept = classifier.intercept_ - of_mean
+        intercept = classifier.intercept_ - coef @ span.mean
         return keep_for_scoring(classifier, classifier.classes_, training.array, coef, intercept, None, n_parameters)
 
 
@@ -94,10 +62,10 @@ class FlatViews:
 
     array: ViewArray
     centred: bool
-    _reduced: dict[str, Reduced] = field(default_factory=dict)
+    _spans: dict[str, SampleSpan] = field(default_factory=dict)
     _arrays: dict[tuple[str, ...], SampleArray] = field(default_factory=dict)
 
-    def pay(self, classifier: TensorMarginClassifier) -> bool:
+    def is_worthwhile(self, classifier: TensorMarginClassifier) -> bool:
         """Return whether the classifier's fit gets cheaper."""
         return bool(self._names(classifier))
 
@@ -110,17 +78,17 @@ class FlatViews:
             for name, one in self.array.arrays.items()
             if used.get(name) != 0
             and (len(one.sample_shape) == 1 or (forms.get(name) if isinstance(forms, dict) else forms) == _FULL)
-            and Reduced.pay(one)
+            and _is_wide(one)
             and not len(self.array.missing[name])
         )
 
     def _replaced(self, names: tuple[str, ...]) -> SampleArray:
         """Return the views, with coordinates in place of some."""
         for name in names:
-            if name not in self._reduced:
-                self._reduced[name] = Reduced.of(self.array.arrays[name], self.centred)
+            if name not in self._spans:
+                self._spans[name] = _span(self.array.arrays[name], self.centred)
         if names not in self._arrays:
-            views = {name: self._reduced[name].coordinates if name in names else X for name, X in self.array.X.items()}
+            views = {name: self._spans[name].coordinates if name in names else X for name, X in self.array.X.items()}
             self._arrays[names] = sample_array(Views(views))
         return self._arrays[names]
 
@@ -130,9 +98,11 @@ class FlatViews:
         fit_training_set(classifier, replace(training, array=self._replaced(names), passes=None), for_scoring=True)
         classifier.sample_shape_ = self.array.sample_shape
         for name in names:
-            coef, of_mean = self._reduced[name].on_samples(classifier.coef_[name])
+            span = self._spans[name]
+            coef = span.outside(classifier.coef_[name])
+            of_mean = coef @ span.mean
             classifier.coef_[name] = coef.reshape(-1, *self.array.sample_shape[name])
-            classifier.n_parameters_ += coef.shape[1] - self._reduced[name].coordinates.shape[1]
+            classifier.n_parameters_ += coef.shape[1] - span.coordinates.shape[1]
             classifier.mean_scores_[name] = classifier.mean_scores_[name] + of_mean
             classifier.intercept_ = classifier.intercept_ - of_mean
         return classifier

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..fitting import FORMATS, Rank, plain_rank
+from ..runtime import available_bytes, tuning
 
 FULL, EQUAL = "full", "equal"
 DECOMPOSITIONS = (FULL, "cp", "tucker", "tt")
@@ -161,9 +162,9 @@ def without_full_if_too_large(
     A full weight needs the samples, or their inner products, in memory. If these are too large, it is left out with a
     warning; raise ValueError if no other decomposition is requested.
     """
-    from ..estimators import coordinates_fit  # imports what Dask arrays need
-
-    if FULL not in decompositions or all(coordinates_fit(n_samples, prod(shape)) for shape in shapes):
+    bytes_of_one = tuning.COORDINATE_COPIES * 8 * n_samples
+    largest = max(min(n_samples, prod(shape)) for shape in shapes)
+    if FULL not in decompositions or bytes_of_one * largest <= available_bytes() / 4:
         return decompositions
     why = (
         f"a full weight of {n_samples} samples with {prod(shapes[0])} entries needs the samples, or their inner "

@@ -14,7 +14,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ..estimators import FitSpec, TensorMarginClassifier, TrainingSet, keep_scheme, specify
 from ..fitting import (
@@ -22,9 +21,9 @@ from ..fitting import (
     FullWeight,
     MemorySamples,
     Moments,
+    Span,
     ViewArray,
     alternate,
-    cholesky_rows,
     coarse_start,
     factor_to_unit,
     sample_array,
@@ -91,7 +90,7 @@ class InnerProducts:
     _kept: dict[tuple[Any, ...], _Coordinates] = field(default_factory=dict)
     _left: int = tuning.KEPT_COORDINATES_BYTES
 
-    def pay(self, classifier: TensorMarginClassifier) -> bool:
+    def is_worthwhile(self, classifier: TensorMarginClassifier) -> bool:
         """Return whether the classifier has flat weights only, and there are fewer samples than entries."""
         array = self.training.array
         if not self._suit or not len(self.test):
@@ -176,6 +175,5 @@ class InnerProducts:
             gram, cross = gram + factor * own.gram, cross + factor * own.cross
             mean_square += factor * square
         np.fill_diagonal(gram, np.maximum(np.diag(gram), 0.0))  # rounding may leave less
-        train, chosen = cholesky_rows(gram)
-        test = solve_triangular(train[chosen], cross[:, chosen].T, lower=True, check_finite=False).T
-        return _Coordinates(train, np.ascontiguousarray(test), mean_square)
+        span = Span.of(gram)
+        return _Coordinates(span.coordinates, np.ascontiguousarray(span.project(cross)), mean_square)

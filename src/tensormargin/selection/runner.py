@@ -29,7 +29,7 @@ from ..estimators import (
     one_blas_thread,
     without_convergence_warnings,
 )
-from ..fitting import sample_array
+from ..fitting import in_rounds, sample_array
 from ..runtime import Array, Costs, Deadline, computed
 from .grid import Candidate
 from .race import Race, Unit
@@ -217,8 +217,6 @@ def _on_dask(
 
     A preparation is fitted once per split, and the chunks that it transforms are those that all others read.
     """
-    from ..estimators import batches
-
     parts: dict[Place, HeldOut] = {}
     for place in dict.fromkeys(task.place for task in tasks):
         split = splits[place[0]]
@@ -241,7 +239,7 @@ def _on_dask(
             models, own = fit_batch(to_fit), [parts[task.place] for task in together]
         return list(zip(models, own, _scores_on_dask(models, own), strict=True))
 
-    return loop.run(batches(tasks, sizes), fit)
+    return loop.run(in_rounds(tasks, [16 * size for size in sizes]), fit)
 
 
 def _scores_on_dask(models: Sequence[TensorMarginClassifier], parts: Sequence[HeldOut]) -> list[Array]:

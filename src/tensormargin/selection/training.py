@@ -129,7 +129,7 @@ class PreparedSplit(HeldOut):
         if by_scores:
             if self._products is None:
                 self._products = InnerProducts(self.fitted, self.tested[0], classifier.fit_intercept)
-            if self._products.pay(classifier):
+            if self._products.is_worthwhile(classifier):
                 return self._products.fit(classifier)
         return self._fit(classifier), None
 
@@ -146,7 +146,7 @@ class PreparedSplit(HeldOut):
     def _fit(self, classifier: TensorMarginClassifier) -> TensorMarginClassifier:
         if self._flat is None:
             self._flat = flat_features(self.fitted.array, classifier.fit_intercept)
-        if self._flat.pay(classifier):
+        if self._flat.is_worthwhile(classifier):
             fitted: TensorMarginClassifier = self._flat.fit(classifier, self.fitted)
             return fitted
         return fit_training_set(classifier, self.fitted, for_scoring=True)

@@ -152,16 +152,6 @@ class LazySamples(Samples):
             self._last = HalfContraction(half, matrices, *dask.persist(parts))
         return self._last.result
 
-    def combined(self, factors: Array) -> FloatArray:
-        """Return ``sum_i factors_ki z_i`` for each row of ``factors``, as rows of flattened samples."""
-        width = prod(self.shape)
-        step = max(1, tuning.PART_BYTES // (8 * width))
-        rows = [
-            self.total(_combined, (len(factors[some]) * width,), factors=sent(factors[some])).reshape(-1, width)
-            for some in slices(slice(0, len(factors)), step)
-        ]
-        return np.concatenate(rows)
-
     def _called(self, method: str, width: int, dtype: Any, *arguments: Any) -> da.Array:
         """Return the lazy results of a method of `MemorySamples`, which have so many columns, for all chunks."""
         return self.on_chunks(_call, (width,), dtype, method=method, arguments=sent(arguments))
@@ -221,6 +211,12 @@ class ChunkedDesign(Design):
 
     def weighted_sum(self, weights: Array) -> FloatArray:
         return self._samples.total(_weighted_sum, self.shape[1:], weights=sent(weights))
+
+    def weighted_sums(self, weights: Array) -> FloatArray:
+        width = self.shape[1]
+        parts = [weights[some] for some in slices(slice(0, len(weights)), max(1, tuning.PART_BYTES // (8 * width)))]
+        sums = [self._samples.total(_weighted_sums, (len(own) * width,), weights=sent(own)) for own in parts]
+        return np.concatenate(sums).reshape(-1, width)
 
     def products(self, vector: Array) -> FloatArray:
         products = self._samples.on_chunks(_products, (1,), np.dtype(np.float64), vector=sent(vector))
@@ -332,8 +328,8 @@ def _sums(samples: MemorySamples, where: slice, weights: tuple[Array, Array], le
     return np.concatenate([sums.weighted, sums.signed, [sums.squares]])[None]
 
 
-def _combined(samples: MemorySamples, where: slice, factors: Array) -> Array:
-    own, total = factors[:, where], np.zeros((len(factors), prod(samples.shape)))
+def _weighted_sums(samples: MemorySamples, where: slice, weights: Array) -> Array:
+    own, total = weights[:, where], np.zeros((len(weights), prod(samples.shape)))
     for part, tensors in samples.chunks():
         total += own[:, part] @ tensors.reshape(len(tensors), -1).astype(np.float64, copy=False)
     return total.reshape(1, -1)
