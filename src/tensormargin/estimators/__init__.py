@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .accuracy import AccuracyMixin as AccuracyMixin
     from .binary_fit import FirstPasses as FirstPasses, FitSpec as FitSpec
     from .classifier import TensorMarginClassifier as TensorMarginClassifier
     from .devices import to_device as to_device
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from .many_fits import ToFit as ToFit, fit_batch as fit_batch, fit_many as fit_many
     from .methods import KERNEL_METHODS as KERNEL_METHODS, METHODS as METHODS, check_methods as check_methods
     from .methods import make_method as make_method
-    from .notebook import NotebookMixin as NotebookMixin
+    from .mixins import AccuracyMixin as AccuracyMixin, NotebookMixin as NotebookMixin
     from .strength import SCALE_LAM as SCALE_LAM, SCALE_MU as SCALE_MU
 
 __all__ = [

@@ -67,25 +67,13 @@ class LastFit:
 
 @dataclass(frozen=True)
 class FitSpec:
-    """A binary problem and how to fit it.
-
-    Attributes
-    ----------
-    problem : BinaryProblem
-    shares : ndarray of shape (n_rows,)
-        Positive sample weights that sum to one.
-    settings : FitSettings
-    last : LastFit or None
-        Warm start.
-    seed : int
-        Seed for random starts.
-    """
+    """A binary problem and how to fit it."""
 
     problem: BinaryProblem
-    shares: Array
+    shares: Array  # positive sample weights that sum to one
     settings: FitSettings
-    last: LastFit | None
-    seed: int
+    last: LastFit | None  # for a warm start
+    seed: int  # for random starts
 
     def margin_problem(self, moments: Moments) -> MarginProblem:
         """Return the optimisation problem (Eq. 7) for samples with these moments."""
@@ -100,7 +88,10 @@ class FitSpec:
         weights = []
         for attempt in range(settings.n_init):
             if attempt == 0 and self.last is not None:
-                weights.append(_for_scaled(self.last.weight, moments))
+                last = self.last.weight
+                if moments.factors is not None and isinstance(last, ViewsWeight):  # made for views that are not scaled
+                    last = last.times(1.0 / moments.factors)
+                weights.append(last)
             elif attempt > 0 or settings.init == "random":
                 direction = rng.standard_normal(moments.signed_mean.shape)
                 weights.append(settings.format.from_dense(direction, settings.rank, rng))
@@ -114,15 +105,9 @@ class FitSpec:
 
     def reading(self) -> Reading:
         """Return how the samples are read in the first pass."""
-        settings = self.settings
-        return Reading(
-            self.problem.rows,
-            self.shares,
-            self.problem.signs,
-            settings.fit_intercept,
-            settings.tol,
-            settings.view_scales,
-        )
+        problem, settings = self.problem, self.settings
+        how = settings.fit_intercept, settings.tol, settings.view_scales
+        return Reading(problem.rows, self.shares, problem.signs, *how)
 
     @property
     def read_as(self) -> tuple[Any, ...]:
@@ -179,7 +164,7 @@ class FirstPasses:
     def of(self, array: SampleArray, spec: FitSpec) -> FirstPass:
         """Return the samples of a binary problem after the first pass; several fits may use them at the same time."""
         key = spec.read_as
-        found = self._kept.get(key) or self._keep(key, _first_pass(array, spec))
+        found = self._kept.get(key) or self._keep(key, FirstPass(*array.read(spec.reading())))
         return replace(found, samples=found.samples.for_another_fit())
 
     def _keep(self, key: tuple[Any, ...], new: FirstPass) -> FirstPass:
@@ -200,7 +185,7 @@ class FirstPasses:
 def fit_binary(array: SampleArray, spec: FitSpec, passes: FirstPasses | None = None) -> Fit:
     """Return the best fit of a binary problem over ``n_init`` starts."""
     settings, last = spec.settings, spec.last
-    passed = _first_pass(array, spec) if passes is None else passes.of(array, spec)
+    passed = FirstPass(*array.read(spec.reading())) if passes is None else passes.of(array, spec)
     samples, moments = passed.samples, passed.moments
     problem = spec.margin_problem(moments)
     span = ViewsInSpan.of(samples, settings.format)
@@ -221,13 +206,6 @@ def fit_binary(array: SampleArray, spec: FitSpec, passes: FirstPasses | None = N
     return _for_given(best_fit(found, samples.pivot), samples, moments)
 
 
-def _for_scaled(weight: Weight, moments: Moments) -> Weight:
-    """Return a weight for the samples as they were given as one for scaled views."""
-    if moments.factors is None or not isinstance(weight, ViewsWeight):
-        return weight
-    return weight.times(1.0 / moments.factors)
-
-
 def _for_given(fit: Fit, samples: Samples, moments: Moments) -> Fit:
     """Return a fit to scaled views as one to the samples as they were given."""
     if moments.factors is None or not isinstance(fit.weight, ViewsWeight):
@@ -244,10 +222,6 @@ def best_fit(fits: list[Fit], pivot: Array | None) -> Fit:
 def at_pivot(weight: Weight, pivot: Array | None) -> float:
     """Return the score of the pivot, by which subtracting it shifts the intercept."""
     return 0.0 if pivot is None else float(np.vdot(weight.to_dense(), pivot))
-
-
-def _first_pass(array: SampleArray, spec: FitSpec) -> FirstPass:
-    return FirstPass(*array.read(spec.reading()))
 
 
 def _print_sweep(number: int, sweep: Sweep) -> None:

@@ -23,10 +23,9 @@ from ..fitting import (
     sample_array,
 )
 from ..runtime import FloatArray, to_host
-from .accuracy import AccuracyMixin
 from .engine import PLACES
 from .fit_steps import fit_training_set, training_set
-from .notebook import NotebookMixin
+from .mixins import AccuracyMixin, NotebookMixin
 from .probabilities import WithProbabilities, calibrate_on_folds
 from .strength import parameters_since, reject_old_spelling
 

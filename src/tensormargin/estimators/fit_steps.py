@@ -67,16 +67,8 @@ def fit_training_set(
 ) -> Any:
     """Fit a classifier with valid parameters to a validated training set, and return it.
 
-    Parameters
-    ----------
-    classifier : TensorMarginClassifier
-    training : TrainingSet
-    y : array, optional
-        The labels as they were given, whose library ``classes_`` is to have.
-    n_jobs : int or None
-    for_scoring : bool
-        Whether the classifier is only needed to score samples: then it has no ``weight_`` and no ``history_``, and
-        nothing is said where it has not converged.
+    ``y`` are the labels as they were given, whose library ``classes_`` is to have. A classifier that is only needed
+    ``for_scoring`` has no ``weight_`` and no ``history_``, and does not warn if it has not converged.
     """
     array = training.array
     spec = specify(classifier, array.sample_shape, training.labels, training.weights)
@@ -147,18 +139,9 @@ def _equal_sides(signs: Array, shares: Array) -> Array:
 
 def _settings(classifier: Any, layout: Layout) -> FitSettings:
     form, rank = layout.format_and_rank(classifier)
-    return FitSettings(
-        format=form,
-        rank=rank,
-        strength=strength_of(classifier),
-        fit_intercept=classifier.fit_intercept,
-        init=classifier.init,
-        n_init=classifier.n_init,
-        tol=classifier.tol,
-        max_iter=classifier.max_iter,
-        verbose=classifier.verbose,
-        view_scales=layout.view_scales(classifier),
-    )
+    same = ("fit_intercept", "init", "n_init", "tol", "max_iter", "verbose")
+    given = {name: getattr(classifier, name) for name in same}
+    return FitSettings(form, rank, strength_of(classifier), **given, view_scales=layout.view_scales(classifier))
 
 
 def _warm_starts(classifier: Any, shape: Any, classes: Array, rank: Any, n_problems: int) -> Sequence[LastFit | None]:
@@ -183,28 +166,26 @@ def keep_for_scoring(
     ``coef`` has one row per binary problem, in any shape.
     """
     keep_coef(classifier, coef, array, rank)
-    return _keep_others(classifier, classes, array, intercept, n_parameters)
+    return keep_scheme(classifier, classes, array, n_parameters, intercept)
 
 
-def keep_scheme(classifier: Any, classes: Array, array: SampleArray, n_parameters: int) -> None:
-    """Set the fitted attributes that say how scores become decisions."""
+def keep_scheme(
+    classifier: Any, classes: Array, array: SampleArray, n_parameters: int, intercept: Array | None = None
+) -> Any:
+    """Set the fitted attributes that say how scores become decisions, and return the classifier."""
     classifier.classes_ = classes
     classifier.sample_shape_ = array.sample_shape
     classifier.multi_class_ = classifier.multi_class
     classifier.n_parameters_ = n_parameters
-
-
-def _keep_others(classifier: Any, classes: Array, array: SampleArray, intercept: Array, n_parameters: int) -> Any:
-    keep_scheme(classifier, classes, array, n_parameters)
-    classifier.intercept_ = array.kept(intercept.astype(array.result_dtype, copy=False))
+    if intercept is not None:
+        classifier.intercept_ = array.kept(intercept.astype(array.result_dtype, copy=False))
     return classifier
 
 
 def _keep_fits(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray) -> Any:
     layout_of(array.sample_shape).keep(classifier, fits, array)
     n_parameters = fits[0].weight.n_parameters + int(classifier.fit_intercept)
-    intercept = np.array([fit.intercept for fit in fits])
-    return _keep_others(classifier, spec.classes, array, intercept, n_parameters)
+    return keep_scheme(classifier, spec.classes, array, n_parameters, np.array([fit.intercept for fit in fits]))
 
 
 def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray, y: Any) -> Any:

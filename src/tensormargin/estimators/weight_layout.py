@@ -54,7 +54,6 @@ class OneTensor(Layout):
     shape: tuple[int, ...]
 
     def format_and_rank(self, classifier: Any) -> tuple[Format, Any]:
-        """Return the format of the weight, and its complete rank."""
         for name in ("decomposition", "rank"):
             value = getattr(classifier, name)
             if isinstance(value, dict):
@@ -65,18 +64,14 @@ class OneTensor(Layout):
         return form, form.valid_rank(_as_tuple(classifier.rank), self.shape)
 
     def kept_weights(self, classifier: Any) -> Sequence[Weight] | None:
-        """Return the weights of the last fit; None if they are of another format."""
         form, stored = FORMATS[classifier.decomposition], _as_list(classifier.weight_)
-        stored = [to_host(one) if is_foreign(one) else one for one in stored]
         return [form.from_tensorly(one, self.shape) for one in stored] if all(map(form.wrote, stored)) else None
 
     def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
-        """Set ``coef_`` and ``rank_``."""
         coef = np.stack([fit.weight.to_dense() for fit in fits])
         keep_coef(classifier, coef, array, fits[0].weight.rank)
 
     def keep_weights(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
-        """Set ``weight_``."""
         weights = [array.kept(fit.weight.to_tensorly(working_dtype(array.dtype))) for fit in fits]
         classifier.weight_ = weights[0] if len(weights) == 1 else weights
 
@@ -97,7 +92,6 @@ class SeveralViews(Layout):
     shapes: Shapes
 
     def format_and_rank(self, classifier: Any) -> tuple[Format, Any]:
-        """Return the formats of the views that are used, and their complete ranks."""
         names = tuple(self.view_scales(classifier))
         decompositions = self._by_name("decomposition", classifier.decomposition, "tucker")
         ranks = self._by_name("rank", classifier.rank, None)
@@ -110,10 +104,10 @@ class SeveralViews(Layout):
         return form, form.valid_ranks([_as_tuple(ranks[name]) for name in names])
 
     def view_scales(self, classifier: Any) -> Mapping[str, float | None]:
-        """Return the factor of each view that is used, None for "equal"."""
         scales = self._by_name("view_scale", classifier.view_scale, EQUAL)
         for name, scale in scales.items():
-            if scale != EQUAL and not (_is_number(scale) and 0 <= scale < np.inf):
+            is_number = isinstance(scale, Real) and not isinstance(scale, bool)
+            if scale != EQUAL and not (is_number and 0 <= scale < np.inf):
                 raise ValueError(
                     f"view_scale must be 'equal' or a number of at least 0 for every view; got {scale!r} for {name!r}. "
                     "0 leaves a view out"
@@ -135,13 +129,12 @@ class SeveralViews(Layout):
         return {name: value.get(name, default) for name in self.shapes}
 
     def kept_weights(self, classifier: Any) -> Sequence[Weight] | None:
-        """Return the weights of the last fit; None if they are of other formats."""
         form, _ = self.format_and_rank(classifier)
         assert isinstance(form, ViewsFormat)
         used = [name for name, scale in classifier.view_scale_.items() if np.any(scale)]
         if tuple(used) != form.names:
             return None
-        by_view = [[to_host(one) if is_foreign(one) else one for one in _as_list(classifier.weight_[k])] for k in used]
+        by_view = [_as_list(classifier.weight_[name]) for name in used]
         every = list(zip(form.formats, form.shapes, by_view, strict=True))
         if not all(own.wrote(one) for own, _, stored in every for one in stored):
             return None
@@ -151,7 +144,6 @@ class SeveralViews(Layout):
         ]
 
     def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
-        """Set ``coef_``, ``rank_``, ``view_scale_``, ``view_shares_``, ``mean_scores_`` and ``n_missing_``, by name."""
         assert isinstance(array, ViewArray)
         n_problems, form = len(fits), _form_of(fits[0])
         dense = [form.split(fit.weight.to_dense()) for fit in fits]
@@ -175,7 +167,6 @@ class SeveralViews(Layout):
         classifier.n_missing_ = {name: len(rows) for name, rows in array.missing.items()}
 
     def keep_weights(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
-        """Set ``weight_``, by name."""
         assert isinstance(array, ViewArray)
         form = _form_of(fits[0])
         classifier.weight_ = {}
@@ -195,13 +186,11 @@ def _form_of(fit: Fit) -> ViewsFormat:
     return fit.weight.form
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def _as_tuple(rank: Any) -> Any:
     return tuple(rank) if isinstance(rank, list) else rank
 
 
 def _as_list(weights: Any) -> list[Any]:
-    return weights if isinstance(weights, list) else [weights]
+    """Return the weights of one or several binary problems, on the host."""
+    every = weights if isinstance(weights, list) else [weights]
+    return [to_host(one) if is_foreign(one) else one for one in every]

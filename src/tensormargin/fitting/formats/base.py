@@ -196,21 +196,28 @@ class Weight(ABC):
         return self.has_core
 
     def tangent(self) -> Tangent:
-        """Return the tangent space at this weight."""
-        raise NotImplementedError  # for formats with `has_tangent`
+        """Return the tangent space at this weight, for formats with `has_tangent`."""
+        return self.as_tucker().tangent().seen_as(self._from_tucker)
 
     @property
     def has_core(self) -> bool:
         """Whether the weights of this rank are the Tucker weights of one rank."""
         return False
 
+    def as_tucker(self) -> Weight:
+        """Return the same weight as a Tucker weight, for formats with `has_core`."""
+        raise NotImplementedError
+
     def core_and_factors(self) -> tuple[Array, list[Array]]:
-        """Return the weight as a core and orthonormal factors."""
-        raise NotImplementedError  # for formats with `has_core`
+        """Return the weight as a core and orthonormal factors, for formats with `has_core`."""
+        return self.as_tucker().core_and_factors()
 
     def with_core(self, core: Array, factors: list[Array]) -> Weight:
-        """Return the weight with this core and these orthonormal factors."""
-        raise NotImplementedError  # for formats with `has_core`
+        """Return the weight with this core and these orthonormal factors, for formats with `has_core`."""
+        raise NotImplementedError
+
+    def _from_tucker(self, weight: Weight) -> Weight:
+        return self.with_core(*weight.core_and_factors())
 
     def tucker_tensors(self) -> list[tuple[Array, list[Array]]]:
         """Return core and orthonormal factors of the tensor of each view; a full weight is a core without factors."""
@@ -242,7 +249,7 @@ class Weight(ABC):
 
     def refit(self) -> Block:
         """Return the block to solve after a step in the tangent space."""
-        return self.block(0)
+        return self.as_tucker().refit().seen_as(self._from_tucker) if self.has_core else self.block(0)
 
     @property
     @abstractmethod
@@ -301,12 +308,14 @@ class Format(Protocol):
         """Return the start of a fit near a dense tensor."""
 
 
-def whole_number_rank(rank: Rank, what: str) -> None:
-    """Raise ValueError unless the rank consists of positive integers."""
-    entries = rank if isinstance(rank, tuple) else (rank,)
-    for entry in entries:
-        if isinstance(entry, bool) or not isinstance(entry, (int, np.integer)) or entry < 1:
-            raise ValueError(f"rank must be {what}, all at least 1; got rank={rank!r}")
+def whole_number_ranks(rank: Rank, default: int, count: int, each: str) -> tuple[int, ...]:
+    """Return the numbers of a rank, repeated if there is one for all; raise ValueError if one is not positive."""
+    given = default if rank is None else rank
+    ranks = given if isinstance(given, tuple) else (given,) * count
+    for one in ranks if isinstance(given, tuple) else (given,):
+        if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 1:
+            raise ValueError(f"rank must be a whole number{each}, all at least 1; got rank={given!r}")
+    return tuple(int(one) for one in ranks)
 
 
 def plain_rank(rank: Rank) -> Rank:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ...runtime import Array, FloatArray, tuning
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Tangent, Weight, leading_vectors, modes_by_content, numpy_backend, whole_number_rank
+from .base import Block, Rank, Weight, leading_vectors, modes_by_content, numpy_backend, whole_number_ranks
 from .tucker import TuckerWeight
 
 _DEFAULT_RANK = 2
@@ -40,9 +40,8 @@ class CPWeight(Weight):
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> int:
         if isinstance(rank, tuple):
             raise ValueError(f"a CP rank is one whole number; got rank={rank!r}")
-        asked = _DEFAULT_RANK if rank is None else rank
-        whole_number_rank(asked, "a whole number")
-        return min(int(asked), prod(shape) // max(shape))  # with that many components it can write any tensor
+        (count,) = whole_number_ranks(rank, _DEFAULT_RANK, 1, "")
+        return min(count, prod(shape) // max(shape))  # with that many components it can write any tensor
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
@@ -150,15 +149,6 @@ class CPWeight(Weight):
         """Whether this is a matrix or a tensor of rank one; the factors of others have no orthonormal directions."""
         return len(self.shape) == 2 or len(self.scales) == 1
 
-    def tangent(self) -> Tangent:
-        return self._tucker().tangent().seen_as(self._from_tucker)
-
-    def refit(self) -> Block:
-        return self._tucker().refit().seen_as(self._from_tucker)
-
-    def core_and_factors(self) -> tuple[Array, list[Array]]:
-        return self._tucker().core_and_factors()
-
     def with_core(self, core: Array, factors: list[Array]) -> CPWeight:
         if len(self.scales) == 1:
             sign = np.sign(core.item()) or 1.0
@@ -166,11 +156,7 @@ class CPWeight(Weight):
         left, scales, right = np.linalg.svd(core)
         return type(self)(scales, [factors[0] @ left, factors[1] @ right.T], self.order)
 
-    def _from_tucker(self, weight: Weight) -> CPWeight:
-        return self.with_core(*weight.core_and_factors())
-
-    def _tucker(self) -> TuckerWeight:
-        """Return the same weight as a Tucker weight."""
+    def as_tucker(self) -> TuckerWeight:
         if len(self.scales) == 1:
             return TuckerWeight(self.scales.reshape((1,) * len(self.shape)), self.factors)
         return TuckerWeight.from_tensorly((np.diag(self.scales), self.factors), self.shape)

@@ -51,6 +51,13 @@ class FullWeight(Weight):
             replace=lambda vector: type(self)(vector.reshape(self.shape)),
         )
 
+    def core_and_factors(self) -> tuple[Array, list[Array]]:
+        """Return the entries as a core without factors, for one of several views."""
+        return self.tensor.ravel(), []
+
+    def with_core(self, core: Array, factors: list[Array]) -> FullWeight:
+        return type(self)(core.reshape(self.shape))
+
     @property
     def rank(self) -> Rank:
         return None

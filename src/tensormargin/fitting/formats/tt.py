@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ...runtime import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Tangent, Weight, modes_by_content, numpy_backend, whole_number_rank
+from .base import Block, Rank, Tangent, Weight, modes_by_content, numpy_backend, whole_number_ranks
 from .cp import CPWeight
 from .tucker import TuckerWeight
 
@@ -38,9 +38,7 @@ class TTWeight(Weight):
 
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
-        asked = _DEFAULT_RANK if rank is None else rank
-        whole_number_rank(asked, "a whole number, or one per bond")
-        ranks = asked if isinstance(asked, tuple) else (asked,) * (len(shape) - 1)
+        ranks = whole_number_ranks(rank, _DEFAULT_RANK, len(shape) - 1, ", or one per bond")
         if len(ranks) == len(shape) + 1 and ranks[0] == ranks[-1] == 1:
             ranks = ranks[1:-1]  # TensorLy's convention, with the two outer bonds
         if len(ranks) != len(shape) - 1:
@@ -48,7 +46,7 @@ class TTWeight(Weight):
                 f"a Tensor-Train rank has one number per bond between neighbouring modes: samples of shape {shape} "
                 f"need {len(shape) - 1}, got rank={rank!r}"
             )
-        return _largest_valid(tuple(int(r) for r in ranks), shape)
+        return _largest_valid(ranks, shape)
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
@@ -121,9 +119,7 @@ class TTWeight(Weight):
         return Block(weight.cores[centre].transpose(1, 0, 2).ravel(), weight._contraction(), replace)
 
     def refit(self) -> Block:
-        if self.has_core:
-            return self._tucker().refit().seen_as(self._from_tucker)
-        return self._block_of(self.centre)
+        return super().refit() if self.has_core else self._block_of(self.centre)
 
     @property
     def has_tangent(self) -> bool:
@@ -138,7 +134,7 @@ class TTWeight(Weight):
     def tangent(self) -> Tangent:
         """Return the tangent space: changes of each core away from its span, and any last core."""
         if self.has_core:
-            return self._tucker().tangent().seen_as(self._from_tucker)
+            return super().tangent()
         weights = [self._centred_at(k) for k in range(len(self.cores))]
         left = weights[-1].cores  # orthonormal as columns, but for the last
         parts = [
@@ -180,24 +176,17 @@ class TTWeight(Weight):
         """Return the weight with its modes reversed."""
         return type(self)(_mirrored(self.cores), len(self.cores) - 1 - self.centre, not self.backwards)
 
-    def core_and_factors(self) -> tuple[Array, list[Array]]:
-        return self._tucker().core_and_factors()
-
     def with_core(self, core: Array, factors: list[Array]) -> TTWeight:
         if len(factors) > 2:
             return self._of_rank_one(core, factors)
         return type(self)([factors[0][None], (core @ factors[1].T)[:, :, None]], 1)
-
-    def _from_tucker(self, weight: Weight) -> TTWeight:
-        return self.with_core(*weight.core_and_factors())
 
     @classmethod
     def _of_rank_one(cls, core: Array, factors: list[Array]) -> Self:
         cores = [factor.T[:, :, None] for factor in factors]
         return cls([*cores[:-1], core.item() * cores[-1]], len(cores) - 1)
 
-    def _tucker(self) -> TuckerWeight:
-        """Return a matrix or a tensor of rank one as a Tucker weight."""
+    def as_tucker(self) -> TuckerWeight:
         if len(self.cores) > 2:
             lengths = [float(np.linalg.norm(core)) for core in self.cores]
             units = [

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ...runtime import Array, FloatArray
 from ..contractions import Contraction, best_split
-from .base import Block, Rank, Tangent, Weight, leading_vectors, numpy_backend, whole_number_rank
+from .base import Block, Rank, Tangent, Weight, leading_vectors, numpy_backend, whole_number_ranks
 
 _DEFAULT_RANK = 4
 
@@ -41,14 +41,12 @@ class TuckerWeight(Weight):
 
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> tuple[int, ...]:
-        asked = _DEFAULT_RANK if rank is None else rank
-        whole_number_rank(asked, "a whole number, or one per mode")
-        ranks = asked if isinstance(asked, tuple) else (asked,) * len(shape)
+        ranks = whole_number_ranks(rank, _DEFAULT_RANK, len(shape), ", or one per mode")
         if len(ranks) != len(shape):
             raise ValueError(
                 f"a Tucker rank has one number per mode: samples of shape {shape} need {len(shape)}, got rank={rank!r}"
             )
-        return _largest_valid(tuple(min(int(r), size) for r, size in zip(ranks, shape, strict=True)))
+        return _largest_valid(tuple(min(r, size) for r, size in zip(ranks, shape, strict=True)))
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

@@ -10,7 +10,7 @@ views have a tangent space, that of the whole is theirs side by side, with all e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -136,7 +136,7 @@ class _Part:
         return replace(block, vector=self.strength * block.vector)
 
     def refit(self) -> Block:
-        """Return the block to solve after a step in the tangent space."""
+        """Return the block to solve after a step in the tangent space, with the strength."""
         block = self.unit.weight.refit()
         return replace(block, vector=self.strength * block.vector)
 
@@ -281,9 +281,7 @@ class ViewsWeight(Weight):
         return self._block(columns, whole=self._rides)
 
     def relaxed(self) -> Block:
-        columns = [self._of_block(view, weight.relaxed()) for view, weight in enumerate(self.weights)]
-        vector, parts = _side_by_side(columns)
-        return Block(vector, SideBySide(parts), self._writer(columns))
+        return self._block_of([self._of_block(view, weight.relaxed()) for view, weight in enumerate(self.weights)])
 
     def in_order_of_memory(self) -> ViewsWeight:
         return self.of(self.form, [weight.in_order_of_memory() for weight in self.weights])
@@ -317,22 +315,11 @@ class ViewsWeight(Weight):
         return max(len(shape) for shape in self.form.shapes)
 
     def tucker_tensors(self) -> list[tuple[Array, list[Array]]]:
-        return [
-            (weight.to_dense().ravel(), []) if isinstance(weight, FullWeight) else weight.core_and_factors()
-            for weight in self.weights
-        ]
+        return [weight.core_and_factors() for weight in self.weights]
 
     def with_tucker_tensors(self, tensors: list[tuple[Array, list[Array]]]) -> Weight:
         pairs = zip(self.weights, tensors, strict=True)
-        return self.of(
-            self.form,
-            [
-                FullWeight(core.reshape(weight.shape))
-                if isinstance(weight, FullWeight)
-                else weight.with_core(core, own)
-                for weight, (core, own) in pairs
-            ],
-        )
+        return self.of(self.form, [weight.with_core(core, factors) for weight, (core, factors) in pairs])
 
     def refit(self) -> Block:
         """Return the block of all cores, with the entries of full weights or, of large ones, their strengths.
@@ -343,28 +330,23 @@ class ViewsWeight(Weight):
         return self._block(columns, whole=self._rides)
 
     def tangent(self) -> Tangent:
-        columns = [self._of_tangent(view, part.tangent()) for view, part in enumerate(self._parts)]
-        ordered = [columns[k] for k in self._flat_last()]
-        return Tangent(*_side_by_side(ordered), self._writer(ordered))
-
-    def _flat_last(self) -> list[int]:
-        return sorted(range(len(self._parts)), key=lambda view: self._parts[view].is_flat)
+        flat_last = [*self._low_rank, *self._flat]
+        columns = [self._of_block(view, self._parts[view].tangent()) for view in flat_last]
+        return Tangent(*_side_by_side(columns), self._writer(columns))
 
     def _block(self, columns: list[_Columns], whole: bool) -> Block:
         """Return a block of these columns and of the full weights: all of their entries, or their strengths."""
-        flat = [self._of_block(view, self._parts[view].block(0)) for view in self._flat] if whole else []
-        columns = columns + (flat if whole else self._strengths(self._flat))
+        if not whole:
+            return self._block_of(columns + self._strengths(self._flat))
+        return self._block_of(columns + [self._of_block(view, self._parts[view].block(0)) for view in self._flat])
+
+    def _block_of(self, columns: list[_Columns]) -> Block:
         vector, parts = _side_by_side(columns)
         return Block(vector, SideBySide(parts), self._writer(columns))
 
-    def _of_block(self, view: int, block: Block) -> _Columns:
-        return _Columns(view, block.vector, block.contractions, lambda vector: _Part(_Unit(block.replace(vector))))
-
-    def _of_tangent(self, view: int, tangent: Tangent) -> _Columns:
-        def retracted(vector: Array) -> _Part:
-            return _Part(_Unit(tangent.retract(vector)))
-
-        return _Columns(view, tangent.vector, tangent.contractions, retracted)
+    def _of_block(self, view: int, block: Block | Tangent) -> _Columns:
+        write = block.retract if isinstance(block, Tangent) else block.replace
+        return _Columns(view, block.vector, block.contractions, lambda vector: _Part(_Unit(write(vector))))
 
     def _strengths(self, views: list[int]) -> list[_Columns]:
         """Return one column for each of some views that are not zero: the scores of its direction."""
@@ -392,10 +374,5 @@ class ViewsWeight(Weight):
 
 
 def _side_by_side(columns: list[_Columns]) -> tuple[FloatArray, tuple[OfView, ...]]:
-    return np.concatenate([one.vector for one in columns]), tuple(_parts_of(columns))
-
-
-def _parts_of(columns: list[_Columns]) -> Iterator[OfView]:
-    for one in columns:
-        for contraction in one.contractions:
-            yield OfView(one.view, contraction)
+    parts = tuple(OfView(one.view, contraction) for one in columns for contraction in one.contractions)
+    return np.concatenate([one.vector for one in columns]), parts
