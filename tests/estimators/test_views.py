@@ -179,9 +179,9 @@ class TestFlat:
     def test_dask(self, n_samples, monkeypatch):
         import dask.array as da
 
-        from tensormargin.fitting.samples import storage as door
+        from tensormargin.fitting.samples import storage
 
-        monkeypatch.setattr(door, "available_bytes", lambda: 0)  # stays lazy
+        monkeypatch.setattr(storage, "available_bytes", lambda: 0)  # stays lazy
         X, y = planted(n_samples, SHAPES, strength=0.5)
         lazy = Views({name: da.from_array(array, chunks=(10, *array.shape[1:])) for name, array in X.items()})
         model = TensorMarginClassifier("full", tol=1e-8).fit(lazy, y)
@@ -322,9 +322,9 @@ class TestMissing:
     def test_dask_and_multi_class(self, incomplete, monkeypatch):
         import dask.array as da
 
-        from tensormargin.fitting.samples import storage as door
+        from tensormargin.fitting.samples import storage
 
-        monkeypatch.setattr(door, "available_bytes", lambda: 0)
+        monkeypatch.setattr(storage, "available_bytes", lambda: 0)
         X, _ = incomplete
         y = np.arange(60) % 3
         lazy = Views({name: da.from_array(array, chunks=(17, *array.shape[1:])) for name, array in X.items()})
@@ -334,9 +334,9 @@ class TestMissing:
     def test_partly_missing_views_in_a_dask_array(self, incomplete, monkeypatch):
         import dask.array as da
 
-        from tensormargin.fitting.samples import storage as door
+        from tensormargin.fitting.samples import storage
 
-        monkeypatch.setattr(door, "available_bytes", lambda: 0)
+        monkeypatch.setattr(storage, "available_bytes", lambda: 0)
         X, y = incomplete
         eeg = X["eeg"].copy()
         eeg[8, 0, 0] = np.nan

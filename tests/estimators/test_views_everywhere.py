@@ -43,10 +43,10 @@ from tensormargin.fitting import (
     ViewsInSpan,
     ViewsWeight,
     alternate,
+    native,
     sample_array,
     spans,
 )
-from tensormargin.fitting import compiled_sweeps as small_sweeps
 from tensormargin.report import describe_model
 from tensormargin.runtime import to_host
 from tensormargin.selection.grid import candidates, of_one_view
@@ -166,7 +166,7 @@ class TestSameAnswer:
             X["a"][::5] = np.nan
         parameters = {"decomposition": decomposition, "rank": 1, "tol": 1e-7}
         compiled = TensorMarginClassifier(**parameters).fit(X, y)
-        monkeypatch.setattr(small_sweeps, "has_native", lambda name: False)
+        monkeypatch.setattr(native, "has_native", lambda name: False)
         general = TensorMarginClassifier(**parameters).fit(X, y)
         assert float(general.objective_[0]) == pytest.approx(float(compiled.objective_[0]), rel=1e-6)
         np.testing.assert_allclose(general.decision_function(X), compiled.decision_function(X), atol=1e-2)
@@ -448,9 +448,9 @@ class TestModels:
 def test_lazy_predictions(data, monkeypatch):
     import dask.array as da
 
-    from tensormargin.fitting.samples import storage as door
+    from tensormargin.fitting.samples import storage
 
-    monkeypatch.setattr(door, "available_bytes", lambda: 0)
+    monkeypatch.setattr(storage, "available_bytes", lambda: 0)
     X, y = data
     lazy = Views(
         {name: da.from_array(array, chunks=(13 + k, *array.shape[1:])) for k, (name, array) in enumerate(X.items())}

@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import tensormargin.fitting.samples.device as device_module
-import tensormargin.fitting.samples.storage as door
+import tensormargin.fitting.samples.storage as storage
 from tensormargin import (
     Tensorize,
     TensorMarginClassifier,
@@ -232,7 +232,7 @@ class TestTheAnswerIsNumpys:
         X, y = classes(3, SHAPES[2])
         given = module.asarray(X.copy())
         for on_cpu in (True, False):
-            monkeypatch.setattr(door, "on_cpu", lambda _, answer=on_cpu: answer)
+            monkeypatch.setattr(storage, "on_cpu", lambda _, answer=on_cpu: answer)
             assert_same(*pair(X, y, given, decomposition=decomposition), X, given, 1e-9)
 
     @every_type

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 import tensormargin.fitting.batched_alternation as batch
 import tensormargin.fitting.samples.device as device_module
-import tensormargin.fitting.samples.storage as door
+import tensormargin.fitting.samples.storage as storage
 import tensormargin.fitting.solvers.interior_point as batched_module
 from tensormargin import TensorMarginClassifier, fit_many
 from tensormargin.fitting import (
@@ -688,7 +688,7 @@ def same(request, monkeypatch):
     different order. In any order, small blocks are solved to a relative gap of 1e-12 in the objective, which
     determines the vector to its square root. (NumPy fits to reordered samples differ by 4e-9 in the second test.)
     """
-    monkeypatch.setattr(door, "on_cpu", lambda _: request.param == 1e-9)
+    monkeypatch.setattr(storage, "on_cpu", lambda _: request.param == 1e-9)
     return request.param
 
 

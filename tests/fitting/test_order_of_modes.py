@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV
-from tensormargin.fitting import compiled_sweeps as small_sweeps
 from tensormargin.fitting import native
 from tensormargin.runtime import tuning
 from tensormargin.transformers import MoveMode
@@ -44,8 +43,7 @@ def test_rank_one_is_the_same_in_all_formats():
 
 
 def without_compiled_code(monkeypatch):
-    for module in (small_sweeps, native):
-        monkeypatch.setattr(module, "has_native", lambda _: False)
+    monkeypatch.setattr(native, "has_native", lambda _: False)
 
 
 def by_passes(monkeypatch):

@@ -17,7 +17,6 @@ from sklearn.svm import LinearSVC
 
 import tensormargin.estimators.binary_fit as binary
 import tensormargin.fitting.alternation as alternate_module
-import tensormargin.fitting.coarse_starts as coarse
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, Views
 from tensormargin.estimators import training_set
 from tensormargin.evaluation.contenders import FlatUnit, candidate_scores, contender
@@ -151,7 +150,7 @@ class TestCoarseStart:
         def fail(*_):
             raise AssertionError("few samples need no coarse start")
 
-        monkeypatch.setattr(coarse, "dual_guess", fail)
+        monkeypatch.setattr(alternate_module, "dual_guess", fail)
         X, y = images(3000, (8, 8))
         TensorMarginClassifier("cp", 1).fit(X, y)
         with pytest.raises(AssertionError, match="few samples"):
@@ -171,10 +170,10 @@ class TestCoarseStart:
 
     def test_both_classes_are_drawn_and_the_same_way_every_time(self):
         signs = np.where(np.arange(20000) < 9, 1.0, -1.0)
-        rows = coarse._draw(signs)
+        rows = alternate_module._draw(signs)
         assert np.sum(signs[rows] > 0) == 1
         assert len(rows) == 1 + 19991 // 8
-        np.testing.assert_array_equal(rows, coarse._draw(signs))
+        np.testing.assert_array_equal(rows, alternate_module._draw(signs))
 
     def test_weights_go_along(self):
         """Samples of weight two count like two samples, in the subset as well."""

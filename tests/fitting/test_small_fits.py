@@ -16,7 +16,6 @@ from reference import box_qp
 from tensormargin import TensorMarginClassifier
 from tensormargin.fitting import FORMATS, SOLVERS, MarginProblem, MemorySamples, Objective, Start, alternate, native
 from tensormargin.fitting import alternation as alternate_module
-from tensormargin.fitting import compiled_sweeps as sweeps_module
 from tensormargin.fitting.alternation import BlockRequest
 from tensormargin.fitting.blocks import block_problem
 from tensormargin.fitting.objective import Certificate
@@ -225,8 +224,7 @@ def test_a_gap_that_is_not_reached_hands_over_to_the_general_way(monkeypatch):
 def test_without_a_compiler_everything_works(name, rank, monkeypatch):
     X, y = low_rank_classes(0, 40, (6, 7), 2.0)
     expected = TensorMarginClassifier(name, rank).fit(X, y)
-    for module in (native, sweeps_module):
-        monkeypatch.setattr(module, "has_native", lambda _: False)
+    monkeypatch.setattr(native, "has_native", lambda _: False)
     clf = TensorMarginClassifier(name, rank).fit(X, y)
     assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-4)
 
@@ -255,8 +253,7 @@ def test_fits_in_threads_are_those_of_one():
 @pytest.mark.parametrize("shape", [(6, 7), (4, 5, 3)])
 def test_a_scale_free_fit_does_not_depend_on_the_scale(name, rank, shape, way, monkeypatch):
     if way == "python":
-        for module in (native, sweeps_module):
-            monkeypatch.setattr(module, "has_native", lambda _: False)
+        monkeypatch.setattr(native, "has_native", lambda _: False)
     X, y = low_rank_classes(0, 40, shape, 1.0)
     expected = TensorMarginClassifier(name, rank).fit(X, y)
     for exponent in (-144, -78, 78, 82, 150):
@@ -291,7 +288,7 @@ def test_a_sweep_that_gives_up_leaves_what_belongs_to_its_weight(monkeypatch):
     X, y = low_rank_classes(0, 40, (6, 7), 1.0)
     problem = margin_problem(len(y), bias=0.0)
     samples, weight = MemorySamples(X), FORMATS["tucker"].from_dense(X.mean(axis=0), 2, np.random.RandomState(0))
-    small = sweeps_module.small_sweeps(samples, problem, weight, None, 1e-3)
+    small = native.small_sweeps(samples, problem, weight, None, 1e-3)
     state = alternate_module._State(Start(weight))
     sweep = type(small).sweep
     monkeypatch.setattr(type(small), "sweep", lambda self: sweep(self) and None)

@@ -82,7 +82,7 @@ def fit_in_memory(X: Any, spec: FitSpec) -> Fit:
 def _batched(array: SampleArray, specs: Sequence[FitSpec], solver: str) -> list[int]:
     """Return the indices of the problems to fit in lockstep.
 
-    A single problem is faster on its own, with a start from some of the samples (`coarse_starts`). So is a full
+    A single problem is faster on its own, with a start from some of the samples (`coarse_start`). So is a full
     weight with more entries than samples, whose Gram matrix is far smaller than its design. Nothing is solved on a
     device without float64.
     """
@@ -215,10 +215,7 @@ def _by_array(arrays: Sequence[SampleArray]) -> list[list[int]]:
 
 
 def _distinct_problems(specs: Sequence[FitSpec], sources: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the index of one spec per distinct set of signed and weighted samples, and the set of each spec.
-
-    ``sources`` tells apart samples in different arrays.
-    """
+    """Return one spec per distinct set of signed, weighted samples of one source, and the set of each spec."""
     known: dict[tuple[Any, ...], int] = {}
     first: list[int] = []
     sets: list[int] = []

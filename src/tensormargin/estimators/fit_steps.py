@@ -27,10 +27,7 @@ from .weight_layout import Layout, keep_coef, layout_of
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Validated samples with their labels and weights, which need not sum to one.
-
-    With ``passes``, many fits to the set share their first passes.
-    """
+    """Validated samples with their labels and weights; many fits to it may share their first passes."""
 
     array: SampleArray
     labels: Array
@@ -81,10 +78,7 @@ def fit_training_set(
 
 
 def specify(classifier: Any, shape: Any, labels: Array, weights: Array, rows: Array | None = None) -> ClassifierSpec:
-    """Return the binary problems for labelled samples of this shape, optionally only some rows of an array.
-
-    For several views, the shape is a dictionary of shapes.
-    """
+    """Return the binary problems for labelled samples of this shape (by name for views), or some rows of an array."""
     classes, codes = np.unique(labels, return_inverse=True)
     _check_classes(classes, np.bincount(codes, weights=weights > 0, minlength=len(classes)))
     weights = weights * _class_weights(classifier.class_weight, classes, codes, weights)[codes]
@@ -161,10 +155,7 @@ def _warm_starts(classifier: Any, shape: Any, classes: Array, rank: Any, n_probl
 def keep_for_scoring(
     classifier: Any, classes: Array, array: SampleArray, coef: Array, intercept: Array, rank: Any, n_parameters: int
 ) -> Any:
-    """Set the fitted attributes that a classifier needs to score samples, and return it.
-
-    ``coef`` has one row per binary problem, in any shape.
-    """
+    """Set the attributes that scoring needs, from ``coef`` with one row per problem, and return the classifier."""
     keep_coef(classifier, coef, array, rank)
     return keep_scheme(classifier, classes, array, n_parameters, intercept)
 

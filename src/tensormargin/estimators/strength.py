@@ -14,10 +14,7 @@ SCALE_MU = 100.0
 
 @dataclass(frozen=True)
 class Strength:
-    """The coefficients of Eq. 7 before the scale of the samples is known.
-
-    If ``relative``, they refer to samples of mean squared norm one.
-    """
+    """The coefficients of Eq. 7, relative to a mean squared norm of one or not, before the samples' scale is known."""
 
     lam: float
     mu1: float

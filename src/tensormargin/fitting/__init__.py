@@ -11,12 +11,11 @@ from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .alternation import Fit as Fit, Report as Report, Start as Start, Sweep as Sweep, alternate as alternate
-    from .alternation import sweeps as sweeps
+    from .alternation import coarse_start as coarse_start, dual_guess as dual_guess, sweeps as sweeps
     from .batched_alternation import BatchedFit as BatchedFit, alternate_batched as alternate_batched
     from .batched_alternation import alternate_on_host as alternate_on_host, in_rounds as in_rounds
     from .calibration import CERTAIN as CERTAIN, calibrate as calibrate, class_probabilities as class_probabilities
     from .calibration import logarithms as logarithms
-    from .coarse_starts import coarse_start as coarse_start, dual_guess as dual_guess
     from .designs import Matrix as Matrix
     from .formats import FORMATS as FORMATS, Format as Format, ViewsFormat as ViewsFormat
     from .formats import ViewsWeight as ViewsWeight, Weight as Weight

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import FloatArray, tuning
+from ..runtime import Array, FloatArray, tuning
 from .blocks import block_problem
-from .compiled_sweeps import SmallSweeps, small_sweeps
 from .formats import Block, Tangent, Weight
+from .native import SmallSweeps, small_sweeps
 from .objective import Certificate, MarginProblem
 from .samples import Samples, ViewFacts
 from .solvers import Solver, solve_dual_cd, solve_small_block
@@ -56,11 +56,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class BlockRequest:
-    """A block to solve to a relative duality gap of ``gap_tol``, with a guess of its dual point.
-
-    ``of_few`` tells that there are few samples, so that even a large design is cheap to solve to the last digits, and
-    ``wide`` up to how many columns per sample it is solved in them (`block_problem`).
-    """
+    """A block to solve to a gap of ``gap_tol``, from a guess of its dual point; exactly if there are few samples."""
 
     block: Block | Tangent
     beta: FloatArray | None
@@ -97,11 +93,7 @@ def alternate(
     max_iter: int,
     report: Report | None = None,
 ) -> Fit:
-    """Minimise Eq. 7 over the blocks of a weight, one after the other or together, until it stops changing (Eq. 15).
-
-    ``tol`` bounds the relative change of W over a sweep, and ``max_iter`` the number of sweeps; ``report`` is called
-    after each sweep with its number and record.
-    """
+    """Minimise Eq. 7 over the blocks of a weight, in turn or together, until it changes by at most ``tol`` (Eq. 15)."""
 
     def small(start: Start) -> SmallSweeps | None:
         return small_sweeps(samples, problem, start.weight, start.beta, tol)
@@ -137,10 +129,8 @@ def sweeps(
     """Yield one block request after the other and return the fit: the loop of `alternate` without the solves.
 
     A start that is to be ``raced`` has a rival, the solution of the convex problem over all tensors truncated to the
-    rank. Both go on until one is ahead by more than half the last decrease of the other. Where the convex problem would
-    cost more than the sweeps, as with many samples, there is no rival (`_has_rival`).
-
-    As a generator, the loop lets a caller solve the blocks of many fits together (`batched_alternation`).
+    rank, unless that would cost more than the sweeps. Both go on until one is ahead by more than half the last decrease
+    of the other. As a generator, the loop lets a caller solve the blocks of many fits together.
     """
     runs = [_Run(start, n_samples, tol, report, small(start))]
     if start.raced and _has_rival(n_samples, start.weight):
@@ -170,13 +160,10 @@ def _lead(runs: list[_Run]) -> _Run:
 class _Run:
     """The sweeps from one start.
 
-    A sweep is a step in the tangent space of the weights of one rank (`_tangent_sweep`), made by compiled code if the
-    problem is ``small``; or a pass over the blocks, of a weight that has no such space and, as long as that goes fast,
-    of one with many samples, where it is cheaper.
-
-    A block is left unchanged if its (inexact) solve would raise the objective or give no finite value, so the objective
-    never rises (Theorem 2). Blocks are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at
-    the end. A weight of one block is a convex problem: the first sweep that reaches that gap has solved it.
+    A sweep is a step in the tangent space (`_tangent_sweep`), made by compiled code if the problem is ``small``, or a
+    pass over the blocks, for weights without such a space and, while that goes fast, for many samples. A block whose
+    (inexact) solve would raise the objective is left unchanged, so the objective never rises (Theorem 2). Blocks are
+    solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at the end.
     """
 
     def __init__(
@@ -381,8 +368,8 @@ def _search_along(
 ) -> Solving:
     """Try ever shorter steps to the solution in the tangent space, and return the first one that gains enough.
 
-    A step that gains less than half of what was promised is too long: half of it is tried as well. One that gains all
-    of it may be too short: it is doubled as long as the objective falls.
+    One that gains less than half of what was promised is halved as well; one that gains all of it is doubled as long as
+    the objective falls.
     """
 
     def step(part: float) -> Solving:
@@ -450,3 +437,39 @@ def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock
     if np.isfinite(objective_before):  # the scale of the start is arbitrary, so the first sweep has no direction
         state.extrapolate(entry)
     return _record(state, start, objective_before, objectives, gaps, began)
+
+
+def coarse_start(
+    samples: Samples, problem: MarginProblem, weight: Weight, solver: Solver, tol: float, max_iter: int
+) -> Start:
+    """Return the start for all samples: the weight itself, or one fitted to a subset with the same share of classes.
+
+    If a weight has far fewer parameters than there are samples, a fit to an eighth of the samples is already close to
+    the final one, and gives a guess of the dual point, which tells the first solve which samples matter (MNIST, CP of
+    rank 2: 4 sweeps over 12k images instead of 6, 0.13 instead of 0.15 s; a million samples gain more).
+    """
+    fewest = max(tuning.COARSE_SAMPLES, tuning.COARSE_SAMPLES_PER_PARAMETER * weight.n_parameters)
+    if len(problem) < tuning.COARSE_SHARE * fewest:
+        return Start(weight)
+    rows = _draw(problem.signs)
+    if len(rows) < fewest:
+        return Start(weight)
+    some = samples.take(rows), problem.subset(rows)
+    start = coarse_start(*some, weight, solver, tol, max_iter)
+    fit = alternate(*some, start, solver, max(tol, tuning.COARSE_TOL), max_iter)
+    return Start(fit.weight, dual_guess(samples, problem, fit.weight, fit.intercept))
+
+
+def _draw(signs: Array) -> Array:
+    rng = np.random.RandomState(0)
+    classes = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)]
+    drawn = [rng.permutation(rows)[: max(1, len(rows) // tuning.COARSE_SHARE)] for rows in classes]
+    return np.sort(np.concatenate(drawn))
+
+
+def dual_guess(samples: Samples, problem: MarginProblem, weight: Weight, intercept: float) -> Array:
+    """Return the dual point with every sample at the bound that its margin implies."""
+    scores = samples.scores(weight.to_dense()[None].astype(samples.dtype))[:, 0]
+    margins = problem.signs * (scores + intercept)
+    objective = problem.objective
+    return (objective.mu2 + objective.lam * (margins < 1.0)) * objective.weights

@@ -25,10 +25,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class BatchedFit:
-    """One fit of a batch: the loop that makes its block requests, and the problem of one ``part`` of the samples.
-
-    The part is an index of `SharedSamples.rows` or `SharedLazySamples`, in whose order the problem has its samples.
-    """
+    """One fit of a batch: its problem, on one ``part`` of the shared samples, and the loop of its block requests."""
 
     part: int
     problem: MarginProblem
@@ -65,11 +62,7 @@ def alternate_batched(samples: SharedSamples, members: Sequence[BatchedFit], sol
 
 
 def alternate_on_host(samples: SharedLazySamples, members: Sequence[BatchedFit]) -> list[Fit]:
-    """Return the fits of all members, whose samples are in Dask arrays, solving their blocks in memory.
-
-    In each round, the designs of all members' next blocks are computed in one pass over the samples; in several passes
-    if they would take too much memory together.
-    """
+    """Return the fits of all members to Dask arrays: blocks are contracted in few passes, and solved in memory."""
 
     def solve_all(waiting: dict[int, BlockRequest]) -> Iterable[tuple[int, SolvedBlock]]:
         wanted = {k: (members[k].part, request.block.contractions) for k, request in waiting.items()}

@@ -55,11 +55,7 @@ def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0
 
 
 def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
-    """Return the design, transferred to memory if needed, and whether it stays elsewhere.
-
-    A wide design can stay, since its Gram matrix is enough. A long or small one is needed in memory. Designs side by
-    side that are in memory already are not copied.
-    """
+    """Return the design, in memory unless it is so wide that its Gram matrix is enough, and whether it stays there."""
     if not isinstance(design, np.ndarray):
         n_samples, width = design.shape
         large = n_samples * width > tuning.SMALL_DESIGN
@@ -248,11 +244,7 @@ def _whitening(mean: FloatArray, second: FloatArray, mu1: float) -> FloatArray:
 
 
 def _whitening_of_rows(rows: FloatArray, objective: Objective) -> FloatArray:
-    """Return ``L^-T`` from the rows of ``Y`` themselves, for a ``mu1`` that makes `_moments_are_too_coarse`.
-
-    ``L'`` is the triangle of the centred rows above an identity. Nothing is squared, so that the error of Q is that of
-    the rows times the root of mu1, not mu1.
-    """
+    """Return ``L^-T`` from the rows of ``Y`` themselves, without squares, for a ``mu1`` that is too large for them."""
     centred = rows - objective.weights @ rows
     centred *= np.sqrt(2.0 * objective.mu1 * objective.weights)[:, None]
     (triangle,) = qr(np.vstack([centred, np.eye(rows.shape[1])]), mode="r", overwrite_a=True, check_finite=False)
@@ -305,10 +297,7 @@ class SignedDesign:
         return out
 
     def second_moments(self, dtype: np.dtype) -> tuple[FloatArray, FloatArray]:
-        """Return the weighted mean and second moments of the rows of ``Y``, computed in ``dtype`` chunk by chunk.
-
-        The signs cancel in the second moments, and the centred columns are orthogonal to the constant one.
-        """
+        """Return the weighted mean and second moments, where signs cancel, of the rows of ``Y``, in ``dtype``."""
         design, width = self._design, self.width
         centre, roots = self._mean.astype(dtype), np.sqrt(self._weights).astype(dtype)
         signed_roots = self._signs.astype(dtype) * roots

@@ -32,28 +32,13 @@ _PRECISELY = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 500}
 def calibrate(
     scores: Array, codes: Array, weights: Array | None, n_classes: int, scheme: str, chosen: bool = False
 ) -> FloatArray:
-    """Return the slope and offset of each binary problem, fitted to the scores of held-out samples.
+    """Return the slope and offset of each binary problem, fitted to the scores of held-out samples, one row each.
 
-    With more than two classes, a power of the class probabilities is fitted to the same scores (`fit_power`). Without
-    it they are far too even: most of the problems that a sample takes part in are about other classes, and each is
-    calibrated on few samples (docs/method.md has the measurements).
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_problems)
-    codes : ndarray of int, of shape (n_samples,)
-        Class indices.
-    weights : ndarray of shape (n_samples,) or None
-        Sample weights, without class weights: the offset has to undo their effect on the scores.
-    n_classes : int
-    scheme : {"ovo", "ovr"}
-    chosen : bool
-        Whether the same scores made this model the best of several: its probabilities are then shrunk (`kept_share`).
-
-    Returns
-    -------
-    ndarray of shape (n_problems, 2), or (n_problems, 4) for more than two classes
-        Slopes and offsets; then the power and the share of `fit_power`, which are the same for all problems.
+    With more than two classes, two more columns, equal in all rows, have the power and the share of `fit_power`.
+    Without them probabilities are far too even: most of the problems that a sample takes part in are about other
+    classes, and each is calibrated on few samples (docs/method.md). Sample weights are without class weights, whose
+    effect on the scores the offset has to undo. A model that the same scores made the best of several is ``chosen``:
+    its probabilities are shrunk (`kept_share`).
     """
     counts = np.ones(len(codes)) if weights is None else counted(weights)
     problems = binary_problems(codes, n_classes, scheme)
@@ -72,11 +57,7 @@ def calibrate(
 
 
 def counted(weights: Array) -> FloatArray:
-    """Return weights in units of one sample, independent of their original unit.
-
-    Integer multiples of the smallest weight count as that many copies of a sample. Other weights are normalised to sum
-    to the number of samples with a positive weight.
-    """
+    """Return weights in units of one sample: as numbers of copies if they are, or else with their mean as the unit."""
     positive = weights[weights > 0]
     if not len(positive):
         return np.zeros(len(weights))
@@ -91,11 +72,10 @@ def counted(weights: Array) -> FloatArray:
 def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array, even: float | None = 0.5) -> tuple[float, float]:
     """Return slope and offset of a sigmoid, with an offset only if the classes differ in size, or the scores need one.
 
-    With equal weights, the hinge loss puts the score 0 where both classes are equally likely. Class weights and rare
-    classes shift this point, and a sigmoid without an offset is then wrong everywhere. An offset that is not needed
-    would only add noise and make the most probable class differ from the predicted one. It is needed if the share of
-    the class differs from ``even``, that of classes of one size (None: any share will do), or if a likelihood-ratio
-    test says so, both at 5 %. That test alone would seldom find the shift by a class of a few samples.
+    Class weights and rare classes shift the point where both classes are equally likely from the score 0. An offset
+    that is not needed would only add noise and make the most probable class differ from the predicted one. It is needed
+    if the share of the class differs from ``even``, that of classes of one size (None: any share will do), or if a
+    likelihood-ratio test says so, both at 5 %. That test alone would seldom find the shift by a class of a few samples.
     """
     some = counts > _SMALLEST
     scores, signs, counts = scores[some], signs[some], counts[some]
@@ -115,10 +95,7 @@ def _is_share(share: float, n_positive: float, n_samples: float) -> bool:
 
 
 def _matching_offset(slope: float, scores: Array, signs: Array, counts: Array) -> float:
-    """Return the offset for which the mean probability is the share of the class, which smoothed targets change.
-
-    These are kept if there is no sample of one of the classes.
-    """
+    """Return the offset for which the mean probability is the share of the class, smoothed if one class is missing."""
     positive = signs > 0
     targets = _smoothed_targets(positive, counts) if len(np.unique(positive)) < 2 else positive.astype(np.float64)
     share = np.average(targets, weights=counts)
@@ -277,14 +254,9 @@ def _arguments(scores: Array, calibration: Any) -> FloatArray:
 
 
 def class_probabilities(scores: Array, calibration: Array, scheme: str) -> FloatArray:
-    """Return the probabilities of all classes, given the scores of all binary problems.
+    """Return the probabilities of all classes from the scores of all binary problems and what `calibrate` returned.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_problems)
-    calibration : ndarray of shape (n_problems, 2) or (n_problems, 4)
-        As `calibrate` returns it; models of several classes in older files have slopes and offsets only.
-    scheme : {"ovo", "ovr"}
+    Models of several classes in older files have slopes and offsets only.
     """
     arguments = _arguments(scores, calibration[:, :2].T)
     if arguments.shape[1] == 1:
@@ -333,14 +305,9 @@ def _pairwise(positive: FloatArray) -> FloatArray:
 
 
 def couple(pairwise: FloatArray) -> FloatArray:
-    """Return class probabilities computed from pairwise ones by the second method of Wu, Lin and Weng 2004 (JMLR 5).
+    """Return class probabilities from pairwise ones ``r_ij`` (second method of Wu, Lin and Weng 2004, JMLR 5).
 
     Minimises ``sum_ij (r_ji p_i - r_ij p_j)^2`` with ``sum_i p_i = 1``; one linear system per sample.
-
-    Parameters
-    ----------
-    pairwise : ndarray of shape (n_samples, n_classes, n_classes)
-        ``r_ij``, the probability of class i given i or j; zero on the diagonal.
     """
     n_samples, n_classes, _ = pairwise.shape
     system = np.zeros((n_samples, n_classes + 1, n_classes + 1))

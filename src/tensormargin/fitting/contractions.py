@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ..runtime import Array
 
@@ -22,27 +22,13 @@ class Contraction:
 
     One half of the modes (those before or after `best_split`) is contracted first, a result that the blocks of the
     other half share. Then all but one axis of that other half are contracted (`tensormargin.fitting.samples.memory`).
-
-    Attributes
-    ----------
-    half : {"head", "tail"}
-        Which half is contracted first. Nothing is if there are no matrices: vectors have no tail.
-    matrices : tuple of ndarray
-        One I_m x R_m matrix per mode of that half, or one for all of them together.
-    size : int
-        Length of the remaining axis.
-    kernel : ndarray of shape (L, T, r)
-        Contracts the L entries before and the T entries after that axis; the design has ``size * r`` columns.
-    removed : ndarray of shape (p, q), optional
-        Orthonormal directions to project out of the design, along its leading ``p`` of ``size * r`` entries (``p``
-        is a multiple of ``size``).
     """
 
-    half: Literal["head", "tail"]
-    matrices: tuple[Array, ...]
-    size: int
-    kernel: Array
-    removed: Array | None = None
+    half: Literal["head", "tail"]  # that is contracted first; nothing is without matrices, since vectors have no tail
+    matrices: tuple[Array, ...]  # one I_m x R_m matrix per mode of that half, or one for all of them together
+    size: int  # of the remaining axis
+    kernel: Array  # of shape (L, T, r): contracts the L entries before and the T after that axis to size * r columns
+    removed: Array | None = None  # orthonormal directions (p, q) to project out of the leading p entries of the design
 
     @property
     def width(self) -> int:
@@ -81,10 +67,7 @@ class Direction:
 
     weight: Array
 
-    @property
-    def width(self) -> int:
-        """Number of columns of the design."""
-        return 1
+    width: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)

@@ -14,28 +14,15 @@ from ..runtime import Array, dtype_of, like, namespace
 
 @dataclass(frozen=True)
 class BinaryProblem:
-    """The samples and signs of one binary problem.
+    """The samples and signs of one binary problem."""
 
-    Attributes
-    ----------
-    negative, positive : int
-        Class indices; ``negative`` is -1 for all other classes.
-    rows : ndarray of int or None
-        Samples of the problem, in ascending order; None for all of them.
-    signs : ndarray of shape (n_rows,)
-        1 for the positive class, -1 otherwise.
-    """
-
-    negative: int
+    negative: int  # class index; -1 for all other classes
     positive: int
-    rows: Array | None
-    signs: Array
+    rows: Array | None  # in ascending order; None for all samples
+    signs: Array  # 1 for the positive class, -1 otherwise
 
     def weighted(self, weights: Array) -> tuple[BinaryProblem, Array]:
-        """Return the problem without samples of weight zero, and the normalised weights of the others.
-
-        The normalised weights are positive and sum to one.
-        """
+        """Return the problem without samples of weight zero, and the weights of the others, which sum to one."""
         rows, signs = self.rows, self.signs
         if not np.all(weights > 0):
             rows = np.arange(len(weights)) if rows is None else rows
@@ -50,10 +37,9 @@ class BinaryProblem:
 
 
 def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryProblem]:
-    """Return the binary problems for class indices ``codes``.
+    """Return the binary problems for class indices: one per pair, in scikit-learn's order, or with "ovr" per class.
 
-    Two classes give one problem, whose positive class is the second. ``"ovo"`` gives one for every pair (i, j), i < j,
-    in scikit-learn's order, with the later class positive; ``"ovr"`` one for every class.
+    The later class of a pair is positive.
     """
     if n_classes == 2:
         return [BinaryProblem(0, 1, None, _signs(codes == 1))]
@@ -67,10 +53,7 @@ def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryPro
 
 
 def problem_classes(classes: Array, scheme: str) -> list[tuple[Any, Any]]:
-    """Return (negative, positive) class of each binary problem, in the order of `binary_problems`.
-
-    The negative class of "ovr" is called "rest".
-    """
+    """Return (negative, positive) class of each binary problem; the negative one of "ovr" is "rest"."""
     labels = classes.tolist()
     return [
         ("rest" if problem.negative < 0 else labels[problem.negative], labels[problem.positive])
@@ -109,10 +92,7 @@ def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:
 
 
 def predicted_codes(decisions: Any) -> Any:
-    """Return the index of the predicted class, from the sign of one score or the largest of several.
-
-    Ties (a single score of 0, or several equal maxima) go to the earlier class.
-    """
+    """Return the index of the predicted class, from one score or several; ties go to the earlier class."""
     xp = namespace(decisions)
     return xp.astype(decisions > 0, xp.int64) if decisions.ndim == 1 else xp.argmax(decisions, axis=1)
 

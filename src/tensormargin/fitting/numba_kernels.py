@@ -72,15 +72,11 @@ def combine(rows, weights, out):
 
 @njit(cache=True, nogil=True)
 def descend(rows, squares, lower, upper, beta, u, order, seed, target, max_epochs):
-    """Run epochs of coordinate descent in place until the running estimate of the gap is at most ``target``.
+    """Run epochs of coordinate descent in place until the estimated gap is at most ``target``; return their number.
 
     Shrinking: a coordinate at a bound is set aside if its gradient points outwards by more than any violation of the
     previous epoch. The caller checks the gap over all samples and calls again if shrinking was too aggressive.
     ``seed`` (one uint64) is the state of the generator that shuffles the coordinates.
-
-    Returns
-    -------
-    n_epochs : int
     """
     n_active = order.shape[0]
     low_bar, high_bar = -np.inf, np.inf

@@ -12,20 +12,12 @@ from ..runtime import Array, FloatArray
 
 @dataclass(frozen=True)
 class Objective:
-    """The parameters of Eq. 7 and the sample weights.
-
-    Attributes
-    ----------
-    lam, mu1, mu2 : float
-        The paper's lambda, mu_1 and mu_2, for samples that have not been rescaled.
-    weights : ndarray of shape (n_samples,)
-        Non-negative, summing to one; ``1/N`` each without sample weights.
-    """
+    """The parameters of Eq. 7, for samples that have not been rescaled, and the sample weights."""
 
     lam: float
     mu1: float
     mu2: float
-    weights: FloatArray
+    weights: FloatArray  # non-negative, summing to one
 
     def value(self, squared_norm: float, margins: Array) -> float:
         """Return the value of Eq. 7 for a weight with this squared norm and these margins."""
@@ -37,21 +29,11 @@ class Objective:
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """The optimisation problem of one binary problem, without its samples: minimise Eq. 7 over weight and intercept.
+    """The optimisation problem of one binary problem, without its samples: minimise Eq. 7 over weight and intercept."""
 
-    Attributes
-    ----------
-    signs : ndarray of shape (n_samples,)
-        The labels t_i, 1 or -1.
-    objective : Objective
-    bias_scale : float
-        Zero for no intercept. Otherwise the intercept b' of the centred samples is penalised by
-        ``1/2 (b' / bias_scale)^2``.
-    """
-
-    signs: FloatArray
+    signs: FloatArray  # the labels t_i, 1 or -1
     objective: Objective
-    bias_scale: float
+    bias_scale: float  # zero for no intercept; else that of centred samples is penalised by ``1/2 (b' / bias_scale)^2``
 
     def __len__(self) -> int:
         return len(self.signs)
@@ -65,15 +47,10 @@ class MarginProblem:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Primal and dual value at one point, which bound its distance from the optimum.
+    """Values of Eq. 12 and of its dual at one point; the optimum lies between them.
 
-    Attributes
-    ----------
-    primal, dual : float
-        Values of Eq. 12 and of its dual; the optimum lies between them.
-    scale : float
-        Sum of the absolute values of the primal's terms, the unit of `relative_gap`. It equals the primal value if
-        ``mu2 = 0`` but, unlike it, cannot vanish or change sign.
+    The ``scale`` is the sum of the absolute values of the primal's terms: unlike the primal value, which it equals if
+    ``mu2 = 0``, it cannot vanish or change sign.
     """
 
     primal: float

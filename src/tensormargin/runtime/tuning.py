@@ -168,7 +168,7 @@ LEAST_SHARE = 0.3
 LEAST_SQUARES_COPIES = 4
 """Number of copies of the designs that least squares need; this many times fewer problems are solved at a time."""
 
-# ---- sweeps (alternation.py, coarse_starts.py) ----
+# ---- sweeps (alternation.py) ----
 
 LOOSEST_GAP, LOOSEST_GAP_IF_GOOD = 1e-2, 1e-3
 """Relative gap for the blocks of the first sweep, from an arbitrary start and from a good one."""

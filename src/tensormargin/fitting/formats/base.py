@@ -341,10 +341,7 @@ def modes_by_content(tensor: Array) -> list[int]:
 
 
 def leading_vectors(tensor: Array, mode: int, count: int) -> FloatArray:
-    """Return the ``count`` leading left singular vectors of a mode's unfolding; orthonormal even for a zero tensor.
-
-    Works on the smaller side of the unfolding and completes the basis if the rank of the unfolding is too low.
-    """
+    """Return the ``count`` leading left singular vectors of a mode's unfolding; orthonormal even for a zero tensor."""
     unfolded = np.moveaxis(_in_unit_range(tensor), mode, 0).reshape(tensor.shape[mode], -1)
     size = len(unfolded)
     if size <= unfolded.shape[1]:

@@ -104,11 +104,7 @@ class CPWeight(Weight):
         return (_columns(self.factors) @ self.scales).reshape(self.shape)
 
     def coordinates(self) -> FloatArray:
-        """Return the factors with the scales spread evenly over them.
-
-        Alternation changes them continuously, and interpolating or extrapolating factors keeps the rank, unlike dense
-        tensors.
-        """
+        """Return the factors with the scales spread evenly: extrapolating them keeps the rank, unlike dense tensors."""
         shares = self.scales ** (1.0 / len(self.factors))  # scales are lengths, never negative
         return np.concatenate([(factor * shares).ravel() for factor in self.factors])
 

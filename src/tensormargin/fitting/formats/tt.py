@@ -245,10 +245,7 @@ def _mirrored(cores: list[Array]) -> list[Array]:
 
 
 def _is_backwards(tensor: Array, ranks: tuple[int, ...]) -> bool:
-    """Return whether a chain begins at its last mode: a tensor and its reversal begin at the same one.
-
-    Both ways give the same weights, but truncations, and passes over the cores, do not end in the same one.
-    """
+    """Return whether truncations and sweeps begin at the last mode: for a tensor and its reversal, at the same one."""
     here, there = (tensor.shape, ranks), (tensor.shape[::-1], ranks[::-1])
     if here != there:
         return here > there

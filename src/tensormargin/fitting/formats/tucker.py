@@ -175,11 +175,7 @@ class TuckerWeight(Weight):
         )
 
     def _contraction(self, mode: int, rows: Array) -> Contraction:
-        """Contract the half without this mode with its factors, and the rest of the other half with the kernel.
-
-        The factors of that other half are multiplied into the small ``rows`` instead of the samples, which leaves a
-        single contraction.
-        """
+        """Contract the half without this mode with its factors, and the rest of the other half with the kernel."""
         split = best_split(self.shape)
         in_head = mode < split
         others = [k for k in range(len(self.shape)) if k != mode]

@@ -322,10 +322,7 @@ class ViewsWeight(Weight):
         return self.of(self.form, [weight.with_core(core, factors) for weight, (core, factors) in pairs])
 
     def refit(self) -> Block:
-        """Return the block of all cores, with the entries of full weights or, of large ones, their strengths.
-
-        The step before it has solved for all of their entries.
-        """
+        """Return the block of all cores, with the entries of full weights or, of large ones, their strengths."""
         columns = [self._of_block(view, self._parts[view].refit()) for view in self._low_rank]
         return self._block(columns, whole=self._rides)
 

@@ -1,6 +1,6 @@
 /* One sweep of a small fit: a step in the tangent space of the weights of one rank, and a fit of the core there.
  *
- * The same steps as tensormargin/alternate.py takes with tensormargin/formats/tucker.py, in one call without the GIL.
+ * The same steps as fitting/alternation.py takes with fitting/formats/tucker.py, in one call without the GIL.
  * tests/test_small_fits.py compares both. The weight is a Tucker tensor with orthonormal factors; all arrays are
  * row-major. With several views there is one such tensor per view, and the columns of all views are side by side; a full
  * weight is one of order zero, which has a core but no factors.
@@ -9,7 +9,7 @@
 #include "small.h"
 
 #define MOST_MODES 16
-#define LONGEST_STEP 64.0 /* as in alternate.py */
+#define LONGEST_STEP 64.0 /* as in alternation.py */
 
 typedef struct {
     int64_t order, entries, core_size;

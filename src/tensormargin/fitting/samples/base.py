@@ -19,10 +19,7 @@ _OFFSET_LOSS = 1e-4  # squared rounding error allowed for a common offset, in un
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the floating dtype that holds samples of ``dtype`` without loss.
-
-    This is float32 for float32, float16, integers of up to 16 bits and booleans, and float64 for all others.
-    """
+    """Return the floating dtype that holds samples of ``dtype`` without loss: float32 if it can, otherwise float64."""
     exact_in_single = np.can_cast(dtype, np.float32, casting="safe")
     return np.dtype(np.float32 if exact_in_single else np.float64)
 
@@ -50,10 +47,7 @@ class ViewFacts:
 
 
 def shares_of_variance(scores: Array, weights: Array) -> Array:
-    """Return ``Cov(s_v, s) / Var(s)`` for the scores s_v of each view (last axis) and their sum s.
-
-    They add up to one, and may be negative. If all samples have the same score, they are zero.
-    """
+    """Return ``Cov(s_v, s) / Var(s)`` for scores s_v of each view (last axis) and their sum s; 0 for a constant sum."""
     centred = scores - np.tensordot(weights / weights.sum(), scores, 1)
     total = centred.sum(axis=-1)
     variance = np.tensordot(weights, total**2, 1)
@@ -137,10 +131,7 @@ class Samples(ABC):
 
     @abstractmethod
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return the signed mean and the mean squared norm, and decide whether to subtract a pivot from now on.
-
-        Sums are taken relative to a typical sample, the pivot, so that a large common offset costs no digits.
-        """
+        """Return moments, summed relative to a typical sample, and decide whether to subtract that pivot in future."""
 
     def for_another_fit(self) -> Samples:
         """Return the same samples, to be contracted by another fit at the same time."""
@@ -160,10 +151,7 @@ class Samples(ABC):
 
     @abstractmethod
     def design(self, contraction: Any) -> Array | Design:
-        """Return the N x d design of a block, in memory or with the samples. The next call may overwrite it.
-
-        The contraction is a `Contraction`, or `SideBySide` for several views.
-        """
+        """Return the N x d design of a contraction, in memory or with the samples. The next call may overwrite it."""
 
     def side_by_side(self, contractions: Sequence[Any]) -> Array | Design:
         """Return the designs of several contractions as one matrix in memory, without their removed directions."""
@@ -174,10 +162,7 @@ class Samples(ABC):
 
 
 def typical_rows(count: int) -> Array:
-    """Return the rows of the few samples whose entrywise median is the pivot.
-
-    The median is robust if one of them is an outlier.
-    """
+    """Return the rows of the few samples whose entrywise median, robust to an outlier, is the pivot."""
     return np.unique(np.linspace(0, count - 1, _TYPICAL_OF).astype(int))
 
 

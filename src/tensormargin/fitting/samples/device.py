@@ -38,11 +38,7 @@ from .memory import merge_small
 
 
 class DeviceSamples(Samples):
-    """Samples on a device, with the arguments of `MemorySamples`.
-
-    The array is used without a copy if it has the dtype of the computations, otherwise converted once; ``rows`` of it
-    are gathered into a new array on the device.
-    """
+    """Samples on a device, with the arguments of `MemorySamples`; copied only if rows or the dtype require it."""
 
     def __init__(
         self, array: Any, rows: Array | None = None, dtype: np.dtype | None = None, pivot: Array | None = None
@@ -191,10 +187,7 @@ class DeviceDesign(Design):
 
 
 def contract_half(samples: Any, half: str, matrices: Sequence[Array]) -> Any:
-    """Contract the modes of one half of every sample; return N rows of q x (tail sizes), or of (head sizes) x q.
-
-    ``matrices`` are the small NumPy arrays of a `Contraction`.
-    """
+    """Contract the modes of one half of every sample; return N rows of q x (tail sizes), or of (head sizes) x q."""
     xp, shape = namespace(samples), tuple(samples.shape)
     if not matrices:
         return xp.reshape(samples, (shape[0], -1))
@@ -220,10 +213,7 @@ def _mode_product(tensors: Any, axis: int, matrix: Array) -> Any:
 
 
 def around(partial: Any, size: int, kernel: Any) -> Any:
-    """Contract the entries before and after one axis, for a batch of weights.
-
-    ``partial`` has the shape (B, N, L * size * T), the kernel (B, L, T, r), and the result (B, N, size * r).
-    """
+    """Contract partial results (B, N, L * size * T) around one axis with kernels (B, L, T, r) to (B, N, size * r)."""
     xp = namespace(partial)
     n_batch, lead, trail, columns = kernel.shape
     n_samples = partial.shape[1]
@@ -244,10 +234,7 @@ class _Cell:
 
 
 class SharedSamples:
-    """Samples shared by several problems, given the rows of each (None for all), with one pivot for all of them.
-
-    ``rows`` then has the samples of each problem in the order of its designs.
-    """
+    """Samples shared by problems, whose ``rows`` are in the order of their designs, with one pivot for all of them."""
 
     def __init__(self, X: Any, rows: Sequence[Array | None], dtype: np.dtype | None = None) -> None:
         n_total = int(X.shape[0])

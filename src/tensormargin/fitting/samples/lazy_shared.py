@@ -35,10 +35,7 @@ class LazyProblem:
 
 
 class SharedLazySamples:
-    """Samples in Dask arrays that are chunked along the samples only, shared by several problems.
-
-    ``dtypes`` are those of the computations for each array.
-    """
+    """Samples in Dask arrays, with one dtype each, that are chunked along samples only and shared by problems."""
 
     def __init__(self, arrays: Sequence[Any], problems: Sequence[LazyProblem], dtypes: Sequence[np.dtype]) -> None:
         self._sources = [
@@ -95,10 +92,7 @@ class SharedLazySamples:
 
 
 class _Source:
-    """One of the arrays, with the samples that any of its problems uses.
-
-    ``counts`` has the number of samples of each problem in each chunk.
-    """
+    """One of the arrays, with the samples that its problems use, and their counts in each chunk, by problem."""
 
     def __init__(self, array: Any, rows: Sequence[Array | None], dtype: np.dtype) -> None:
         n_total = int(array.shape[0])
@@ -188,10 +182,7 @@ def _dense(member: Array, signed: Sequence[Array]) -> Iterator[FloatArray]:
 
 
 def _cells(member: Array, signed: Sequence[Array]) -> tuple[Array, FloatArray] | None:
-    """Return the cell of each sample, and the signed weight of each problem in each cell.
-
-    None if there are more cells than twice the number of problems.
-    """
+    """Return the cell of each sample, and each problem's signed weight in each cell; None if cells are too many."""
     rng = np.random.default_rng(0)
     key = np.zeros(len(member), np.uint64)
     for dense in _dense(member, signed):

@@ -184,10 +184,7 @@ class MemorySamples(Samples):
         return self._last.result
 
     def _contract(self, matrices: Sequence[Array], memory: Array | None, outer: int, inner: int) -> Array:
-        """Contract the modes between ``outer`` leading and ``inner`` trailing entries, the last mode first.
-
-        The result is written to ``memory`` if the size matches: new pages cost as much as the product itself.
-        """
+        """Contract the modes between ``outer`` leading and ``inner`` trailing entries, into ``memory`` if it fits."""
         merged = merge_small([np.asarray(matrix, self.dtype) for matrix in matrices])
         sizes = [len(matrix) for matrix in merged]
         columns = prod(matrix.shape[1] for matrix in merged)
@@ -220,10 +217,7 @@ def _mode_product(tensors: Array, axis: int, matrix: Array, out: Array | None = 
 
 
 def contract_around(partial: Array, size: int, kernel: Array) -> Array:
-    """Contract the entries before and after one axis: ``out[n, i, r] = sum_lt partial[n, l, i, t] kernel[l, t, r]``.
-
-    The remaining axis has length ``size``, and the result the shape (N, size * r).
-    """
+    """Return ``out[n, i, r] = sum_lt partial[n, l, i, t] kernel[l, t, r]``, with one axis left, as N x (size * r)."""
     lead, trail, columns = kernel.shape
     kernel = kernel.astype(partial.dtype, copy=False)
     partial = partial.reshape(-1, lead * size * trail)
@@ -260,10 +254,7 @@ def _around_product(size: int, kernel: Array) -> Callable[[Array, Array], object
 
 
 def merge_small(matrices: list[Array]) -> list[Array]:
-    """Return the matrices, or only their Kronecker product if it has few columns.
-
-    One product with 16 columns is as fast as two with 4 and needs no intermediate.
-    """
+    """Return the matrices, or their Kronecker product if it has few columns: as fast, without an intermediate."""
     if prod(matrix.shape[1] for matrix in matrices) > tuning.KRONECKER_COLUMNS:
         return matrices
     return [reduce(np.kron, matrices)]

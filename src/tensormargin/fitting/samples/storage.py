@@ -112,10 +112,7 @@ class SampleArray(ABC):
         return samples, moments
 
     def scores(self, coef: Any, intercept: Any, missing: Any = None) -> Any:
-        """Return ``<W_k, Z_i> + b_k`` as an array of shape (n_samples, n_weights) in the library of the samples.
-
-        ``missing`` is for several views: the scores of samples that lack one.
-        """
+        """Return ``<W_k, Z_i> + b_k`` in the library of the samples; ``missing`` are the scores of missing views."""
         return self.samples().scores(coef) + intercept
 
     def apply_method(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:

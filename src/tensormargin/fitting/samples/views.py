@@ -205,11 +205,7 @@ class ViewArray(SampleArray):
         raise NotImplementedError
 
     def read(self, reading: Reading) -> tuple[Samples, Moments]:
-        """Make the first pass over the views that are used; return the samples and their moments.
-
-        Moments are those of the scaled views, flattened one after the other. The mean and the scale of a view are those
-        of the samples that have it.
-        """
+        """Make the first pass over the views in use; moments are those of the scaled views, flattened in turn."""
         assert reading.view_scales is not None
         views, signed, squares = [], [], 0.0
         for name, scale in reading.view_scales.items():
@@ -240,10 +236,7 @@ class ViewArray(SampleArray):
         return np.flatnonzero(there), own
 
     def scores(self, coef: Any, intercept: Any, missing: Any = None) -> Any:
-        """Return the sum of the views' scores and the intercepts.
-
-        ``coef`` has the weights by name, and ``missing`` the scores of samples that lack a view, by name.
-        """
+        """Return the sum of the views' scores and the intercepts; ``coef`` and ``missing`` are by name."""
         return reduce(add, (own for _, own in self.view_scores(coef, missing)), intercept)
 
     def view_scores(self, coef: Any, missing: Any) -> Iterator[tuple[str, Any]]:

@@ -136,10 +136,7 @@ def _unsettled(problem: BlockProblem, solution: Solution) -> Array:
 
 
 def _rescue(problem: BlockProblem, solution: Solution, goal: float, max_epochs: int) -> Solution:
-    """Finish a problem on which coordinate descent is slow (a large lambda without margin terms, many equal samples).
-
-    An interior-point solution shows which coordinates are free; the exact solve does the rest.
-    """
+    """Finish a problem on which descent is slow: an interior-point solution shows which coordinates are free."""
     used = solution.n_epochs
     inside = solve_interior_point(problem, solution.beta, goal, min(tuning.INTERIOR_ITERATIONS, max_epochs - used))
     margin = _AT_BOUND * (problem.upper - problem.lower)

@@ -284,10 +284,7 @@ def _first_point(batch: _Batch) -> _Point:
 
 
 def _next_point(batch: _Batch, point: _Point, unfinished: Any, least: Any) -> _Point:
-    """Return the points after one predictor-corrector step of the unfinished problems.
-
-    Steps aim at a sum of products of at least ``least``.
-    """
+    """Return the points after one step of the unfinished problems, towards a sum of products of at least ``least``."""
     xp, count = batch.xp, 2.0 * batch.count
     system = _NewtonSystem(batch, point)
     mean, least = point.products / count, least / count
@@ -384,10 +381,7 @@ def _padded(designs: Any, vectors: Sequence[Array], length: int) -> Any:
 
 
 class Definite:
-    """Solves with symmetric positive definite matrices, scaled to a unit diagonal because their entries vary widely.
-
-    One step of iterative refinement corrects rounding errors of the inverse.
-    """
+    """Solves with symmetric positive definite matrices, scaled to a unit diagonal and refined once."""
 
     def __init__(self, matrices: Any) -> None:
         xp = namespace(matrices)
