@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import AnyAxes, Axes, Axis
+from ..data import AnyAxes, Axes
 from ..io import MARK, BadFileError, neutral, replacing, save_array
 from .labels import axes_or_empty, mode_label
 
@@ -149,20 +149,16 @@ def _save_csv(
         titles = [f"{titles[0]}, map {number + 1}" for number in range(len(maps))]
     meanings = zip(titles, _per_map(signs, len(maps)), strict=True)
     titles = [f"{one} ({sign})" if sign else one for one, sign in meanings]
-    places = [_places(axis, size) for axis, size in zip(known, shape, strict=True)]
+    places: list[list[str]] = []  # coordinates, or indices
+    for axis, size in zip(known, shape, strict=True):
+        values = range(size) if axis.values is None else axis.values.tolist()
+        places.append([f"{one:.10g}" if axis.is_numeric else neutral(str(one)) for one in values])
     heads = [mode_label(axis, mode) for mode, axis in enumerate(known)]
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(map(neutral, (*heads, *titles)))
         for where, values in zip(product(*places), maps.reshape(len(maps), -1).T, strict=True):
             rows.writerow([*where, *(f"{one:.6g}" for one in values)])
-
-
-def _places(axis: Axis, size: int) -> list[str]:
-    """Return the coordinates of a mode as cells, or its indices."""
-    if axis.values is None:
-        return [str(index) for index in range(size)]
-    return [f"{one:.10g}" if axis.is_numeric else neutral(one) for one in axis.values.tolist()]
 
 
 def check_map_path(path: str | Path, n_axes: int) -> None:

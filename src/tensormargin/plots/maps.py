@@ -89,7 +89,7 @@ def plot_map(
         image = layers.draw(drawn[0])
         _label_modes(drawn[0], shown.shape, modes, 0, 1)
     else:
-        image = _draw_cuts(drawn, layers, where, modes) if colours is None else _draw_channels(drawn, layers, modes)
+        image = _draw_panels(drawn, layers, where, modes, colours)
     if shown.ndim > 1:
         style.add_scale(image, list(drawn), label, shrink=0.85)
     _write_titles(drawn, title, where, modes, colours)
@@ -290,24 +290,17 @@ def _draw_line(ax: Panel, values: FloatArray, background: FloatArray | None, axi
         labels.label_line(ax.xaxis, axis, len(values))
 
 
-def _draw_cuts(drawn: Array, layers: Layers, where: tuple[int, ...], modes: Axes) -> Any:
-    """Draw one cut perpendicular to each mode, and return the last image."""
-    for mode, ax in enumerate(drawn):
+def _draw_panels(drawn: Array, layers: Layers, where: tuple[int, ...], modes: Axes, colours: int | None) -> Any:
+    """Draw one cut perpendicular to each mode, or the channels of ``colours`` side by side; return the last image."""
+    below = None if layers.below is None or colours is None else true_colours(layers.below, modes)
+    for number, ax in enumerate(drawn):
+        mode, index = (number, where[number]) if colours is None else (colours, number)
         row, column = (other for other in range(_SHOWN_MODES) if other != mode)
-        image = layers.at(mode, where[mode]).draw(ax)
-        ax.axhline(where[row], color=style.GREEN, linewidth=0.9)
-        ax.axvline(where[column], color=style.GREEN, linewidth=0.9)
-        _label_modes(ax, layers.values.shape, modes, row, column)
-    return image
-
-
-def _draw_channels(drawn: Array, layers: Layers, modes: Axes) -> Any:
-    """Draw red, green and blue side by side, over a background in its colours, and return the last image."""
-    mode = colour_mode(modes, layers.values.shape) or 0
-    row, column = (other for other in range(_SHOWN_MODES) if other != mode)
-    below = None if layers.below is None else true_colours(layers.below, modes)
-    for index, ax in enumerate(drawn):
-        image = replace(layers, values=layers.values.take(index, axis=mode), below=below).draw(ax)
+        own = layers.at(mode, index)
+        image = (own if below is None else replace(own, below=below)).draw(ax)
+        if colours is None:
+            ax.axhline(where[row], color=style.GREEN, linewidth=0.9)
+            ax.axvline(where[column], color=style.GREEN, linewidth=0.9)
         _label_modes(ax, layers.values.shape, modes, row, column)
     return image
 

@@ -71,7 +71,10 @@ def plot_scene(
         parts = [(values == label, colour) for label, colour in zip(known, colours, strict=True)]
         _draw_image(ax, values.shape, parts, title)
     if errors:
-        _draw_errors(drawn[-1], shown[0], shown[1], background)
+        tested = (shown[0] != background) & (shown[1] != background)
+        wrong = tested & (shown[0] != shown[1])
+        share = f"{100 * wrong.sum() / tested.sum():.1f} % wrong" if tested.any() else "no pixel has both"
+        _draw_image(drawn[-1], wrong.shape, [(tested, _RIGHT), (wrong, _WRONG)], f"errors in red: {share}")
     unknown = truth is not None and bool(np.any(shown[0] == background))
     _legend(drawn[-1], known, colours, names or {}, unknown)
     return drawn
@@ -144,13 +147,6 @@ def _colours(number: int) -> Array:
     many = np.array([colormaps[name](k)[:3] for name in ("tab20", "tab20b", "tab20c") for k in range(20)])
     many = many[np.ptp(many, axis=1) > 0.1]
     return many[:number] if number <= len(many) else colormaps["gist_ncar"](np.linspace(0.03, 0.97, number))[:, :3]
-
-
-def _draw_errors(ax: Any, truth: Array, predicted: Array, background: Any) -> None:
-    tested = (truth != background) & (predicted != background)
-    wrong = tested & (truth != predicted)
-    share = f"{100 * wrong.sum() / tested.sum():.1f} % wrong" if tested.any() else "no pixel has both"
-    _draw_image(ax, truth.shape, [(tested, _RIGHT), (wrong, _WRONG)], f"errors in red: {share}")
 
 
 def _draw_image(ax: Any, shape: tuple[int, ...], parts: Iterable[tuple[Array, Any]], title: str) -> None:
