@@ -83,9 +83,12 @@ class Stored:
         return self.dtype.kind in READABLE
 
 
+_Open = Callable[[Path, str | None, FileRules], AbstractContextManager[dict[str, Stored]]]
+
+
 class _Container(NamedTuple):
     words: str
-    open: Callable[[Path, str | None, FileRules], AbstractContextManager[dict[str, Stored]]]
+    open: _Open
     remedy: str
 
 
@@ -186,8 +189,8 @@ def _stored(path: Path, entry: Entry, get: Callable[[tuple[slice, ...]], Any]) -
     if entry.value is not None:
         get = entry.value.__getitem__
     usable = get if entry.fault is None else refuse
-    stored = Stored(entry.shape, np.dtype(entry.dtype), usable, entry.pieces, cells=entry.cells)
-    stored = replace(stored, dims=entry.dims, scales=entry.scales, unit=entry.unit, rate=entry.rate)
+    described = {name: getattr(entry, name) for name in ("pieces", "cells", "dims", "scales", "unit", "rate")}
+    stored = Stored(entry.shape, np.dtype(entry.dtype), usable, **described)
     return stored if entry.packing is None else _unpacked(stored, entry.packing)
 
 
@@ -258,18 +261,25 @@ def _open_npy(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[s
     yield {ONLY: _stored(path, entry_of(ONLY, array.shape, array.dtype, (1,) * array.ndim), array.__getitem__)}
 
 
-@contextmanager
-def _read_elsewhere(
-    listing: str, reading: str, path: Path, only: str | None, rules: FileRules
-) -> Iterator[dict[str, Stored]]:
-    """Yield arrays that are described and read by functions of the reader process."""
+def _read_elsewhere(listing: str, reading: str, *needed: str) -> _Open:
+    """Return how to open files whose arrays are described and read by functions of the reader process.
 
-    def get(name: str, where: tuple[slice, ...]) -> Array:
-        found: Array | tuple[int, str, tuple[int, ...]] = call(reading, path, name, where, rules)
-        return found if isinstance(found, np.ndarray) else plain_numbers(path, *found, where)
+    They may need a package, given as in `require_package`.
+    """
 
-    found: dict[str, tuple[Any, ...]] = call(listing, path, only, rules)
-    yield {name: _stored(path, Entry(*fields), partial(get, name)) for name, fields in found.items()}
+    @contextmanager
+    def opened(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[str, Stored]]:
+        if needed:
+            require_package(path, *needed)
+
+        def get(name: str, where: tuple[slice, ...]) -> Array:
+            found: Array | tuple[int, str, tuple[int, ...]] = call(reading, path, name, where, rules)
+            return found if isinstance(found, np.ndarray) else plain_numbers(path, *found, where)
+
+        held: dict[str, tuple[Any, ...]] = call(listing, path, only, rules)
+        yield {name: _stored(path, Entry(*fields), partial(get, name)) for name, fields in held.items()}
+
+    return opened
 
 
 def plain_numbers(
@@ -284,18 +294,10 @@ def plain_numbers(
     return values.reshape(shape, order=order)
 
 
-def _open_hdf5(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
-    require_package(path, "h5py", "hdf5", "an HDF5 file")
-    return _read_elsewhere(".hdf5.list_arrays", ".hdf5.read_array", path, only, rules)
-
-
 def _open_netcdf(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
     with path.open("rb") as file:
         is_classic = file.read(3) == b"CDF"
-    if is_classic:
-        return _read_elsewhere(".netcdf.list_arrays", "", path, only, rules)
-    require_package(path, "h5py", "hdf5", "a netCDF 4 file")
-    return _read_elsewhere(".hdf5.list_netcdf", ".hdf5.read_array", path, only, rules)
+    return (_NETCDF_3 if is_classic else _NETCDF_4)(path, only, rules)
 
 
 def _unpacked(stored: Stored, packing: Mapping[str, float]) -> Stored:
@@ -316,19 +318,13 @@ def _unpacked(stored: Stored, packing: Mapping[str, float]) -> Stored:
     return replace(stored, dtype=dtype, get=get)
 
 
-def _open_zarr(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
-    require_package(path, "zarr", "zarr", "a Zarr store")
-    return _read_elsewhere(".zarr_stores.list_arrays", ".zarr_stores.read_array", path, only, rules)
-
-
 def _open_mat(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
     with path.open("rb") as file:
         head = file.read(1024)
     if _HDF5_MAGIC in (head[:4], head[512:516]):
-        require_package(path, "h5py", "hdf5", "a MATLAB 7.3 file (save it with -v7 to go without)")
-        return _read_elsewhere(".hdf5.list_variables", ".hdf5.read_variable", path, only, rules)
+        return _MATLAB_73(path, only, rules)
     if 0 in head[:4]:  # a number, where later versions have text
-        return _read_elsewhere(".mat4.list_variables", "", path, only, rules)
+        return _MATLAB_4(path, only, rules)
     return _open_mat5(path, only, rules)
 
 
@@ -340,6 +336,14 @@ def _open_mat5(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[
     }
 
 
+_NETCDF_3 = _read_elsewhere(".scipy_files.list_arrays", "")
+_NETCDF_4 = _read_elsewhere(".hdf5.list_netcdf", ".hdf5.read_array", "h5py", "hdf5", "a netCDF 4 file")
+_MATLAB_4 = _read_elsewhere(".scipy_files.list_variables", "")
+_MATLAB_73 = _read_elsewhere(
+    ".hdf5.list_variables", ".hdf5.read_variable", "h5py", "hdf5", "a MATLAB 7.3 file (save it with -v7 to go without)"
+)
+_open_hdf5 = _read_elsewhere(".hdf5.list_arrays", ".hdf5.read_array", "h5py", "hdf5", "an HDF5 file")
+_open_zarr = _read_elsewhere(".zarr_stores.list_arrays", ".zarr_stores.read_array", "zarr", "zarr", "a Zarr store")
 _ZARR = _Container("a Zarr store", _open_zarr, "write it again with the zarr package")
 _HDF5 = _Container("an HDF5 file", _open_hdf5, "write it again with h5py")
 _CONTAINERS = {

@@ -214,11 +214,11 @@ def _picture(path: Path, rules: FileRules) -> _Found:
     """Return the bands of a TIFF or PNG file, read by rasterio if it is installed and by Pillow otherwise."""
     if path.suffix.lower() != ".png" and find_spec("rasterio") is not None:
         with parsing(path, "a GeoTIFF file", "export it again"):
-            bands, wavelengths, unit = call(".geotiff.read_bands", path, rules)
+            bands, wavelengths, unit = call(".pictures.read_geotiff", path, rules)
             axis = Axis("wavelength", envi.unit_of(unit), wavelengths)
             return _Found({"scene": np.moveaxis(bands, 0, -1)}, "GeoTIFF scene", axis)
     with parsing(path, "a TIFF or PNG file with bands", f"{_TIFF_REMEDY}'tensormargin[geo]'"):
-        return _Found({"scene": np.moveaxis(call(".pictures.read_bands", path, rules), 0, -1)}, "TIFF scene")
+        return _Found({"scene": np.moveaxis(call(".pictures.read_pages", path, rules), 0, -1)}, "TIFF scene")
 
 
 def _contained(path: Path, held: Mapping[str, Stored], kind: str) -> _Found:

@@ -106,21 +106,18 @@ def variable(name: str, value: Any) -> Entry:
 
 
 def _uneven(name: str, cells: list[Any], shapes: list[tuple[int, ...]]) -> Entry:
-    """Return cells that differ: one value or none each make a vector, others can only be read one by one."""
+    """Return cells that differ: one value or none each make a vector, others can only be read one by one.
+
+    A vector is text if any of its cells is, otherwise it is numbers, with NaN for none.
+    """
     if cells and all(cell.size <= 1 and cell.dtype.kind in READABLE for cell in cells):
-        values = np.array(_vector(cells))[:, None]
+        is_text = any(cell.dtype.kind in "SUT" and cell.size for cell in cells)
+        items: list[Any] = [cell.item() if cell.size else "" if is_text else np.nan for cell in cells]
+        values = np.array([text_of(one) for one in items] if is_text else items)[:, None]
         return entry_of(name, values.shape, values.dtype)._replace(value=values)
     found = unusable(f"the cells of {quoted(name)} must have one shape; they have {shapes[:4]}")
-    if cells and all(cell.dtype.kind in NUMBERS and cell.ndim == cells[0].ndim for cell in cells):
-        return found._replace(cells=cells)
-    return found
-
-
-def _vector(cells: list[Any]) -> list[Any]:
-    """Return cells of at most one value each as text if any of them is, otherwise as numbers with NaN for none."""
-    if any(cell.dtype.kind in "SUT" and cell.size for cell in cells):
-        return ["" if not cell.size else text_of(cell.item()) for cell in cells]
-    return [cell.item() if cell.size else np.nan for cell in cells]
+    is_numeric = cells and all(cell.dtype.kind in NUMBERS and cell.ndim == cells[0].ndim for cell in cells)
+    return found._replace(cells=cells) if is_numeric else found
 
 
 def text_of(value: Any) -> str:
@@ -132,12 +129,7 @@ def text_of(value: Any) -> str:
 
 def with_attributes(entry: Entry, dims: Sequence[str] | None, attributes: Mapping[str, Any]) -> Entry:
     """Return the description of an array of a netCDF file with its dimensions, unit and packing."""
-    unit = _one(attributes.get("units"))
-    return entry._replace(
-        dims=tuple(dims) if dims and any(dims) and len(dims) == len(entry.shape) else None,
-        unit=text_of(unit) if isinstance(unit, bytes | str) else "",
-        packing=packing_of(attributes),
-    )
+    return described(entry, dims or (), _one(attributes.get("units")))._replace(packing=packing_of(attributes))
 
 
 def rate_in(*attributes: Mapping[str, Any]) -> float | None:

@@ -1,4 +1,9 @@
-"""MATLAB 5 files (MATLAB 5 to 7), read in Python: compiled readers of this format crash on damaged files."""
+"""MATLAB 5 files (MATLAB 5 to 7), read in Python.
+
+SciPy's reader does not say in which type numbers are stored before it has read all of them (`whosmat` tells their
+class), takes memory before anything can limit it, crashes on some damaged files, and would have to run in the reader
+process, which takes longer to start than most files to read.
+"""
 
 from __future__ import annotations
 

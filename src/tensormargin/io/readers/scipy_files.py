@@ -1,4 +1,4 @@
-"""Classic netCDF files (netCDF 3). Runs in the reader process; netCDF 4 files are HDF5."""
+"""Classic netCDF files (netCDF 3) and MATLAB 4 files, read by SciPy. Runs in the reader process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.io import netcdf_file
+from scipy.io import loadmat, netcdf_file
 
 from ...data import FileRules, check_members
-from .entries import Entry, entry_of, rate_in, with_attributes
+from .entries import Entry, entry_of, rate_in, variable, with_attributes
 from .messages import Array
 
 _COPIES = 3  # of the file: as it is read, as variables, and in the other order of bytes
@@ -40,3 +40,10 @@ def _values(one: Any, of_numbers: set[str]) -> tuple[Array, list[str]]:
         values = np.ascontiguousarray(values).view(f"S{values.shape[-1]}")[..., 0]
         dims = dims[:-1]
     return np.char.decode(values, "utf-8", "replace"), dims
+
+
+def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
+    """Return the variables with their values."""
+    rules.admit(path, 2 * path.stat().st_size, "the file")
+    found: dict[str, Any] = loadmat(path, variable_names=None if only is None else [only])
+    return {name: variable(name, value) for name, value in found.items() if not name.startswith("__")}
