@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 _EXTRAS = {"torch": "torch", "cupy": "cupy"}  # library: the extra that installs its requirements
-
-
 _GUESSED_BYTES = 2**31
 
 
@@ -147,16 +145,9 @@ def inverses(matrices: Any) -> Any:
     try:
         return xp.linalg.inv(matrices)
     except np.linalg.LinAlgError:
-        return xp.stack([_inverse(matrices[k, ...]) for k in range(matrices.shape[0])])
-
-
-def _inverse(matrix: Any) -> Any:
-    """Return the inverse of a matrix, or NaN if it is singular."""
-    xp = namespace(matrix)
-    try:
-        return xp.linalg.inv(matrix)
-    except np.linalg.LinAlgError:
-        return xp.full_like(matrix, float("nan"))
+        if matrices.shape[0] == 1:
+            return xp.full_like(matrices, float("nan"))
+        return xp.concat([inverses(matrices[k : k + 1, ...]) for k in range(matrices.shape[0])])
 
 
 def free_bytes(X: Any) -> int:

@@ -41,7 +41,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
             yield temporary
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())  # write the bytes before renaming: a power cut must not leave an empty file
-            temporary.chmod(0o666 & ~_umask())
+            current = os.umask(0)
+            os.umask(current)
+            temporary.chmod(0o666 & ~current)
             if pending is None:
                 temporary.replace(path)
             else:
@@ -80,22 +82,18 @@ def all_or_none() -> Iterator[None]:
         folder = next((path for _, path in pending if path.is_dir()), None)
         if folder is not None:  # the only thing that a file cannot replace
             raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(folder))
-        _rename(pending)
+        try:
+            for temporary, path in pending:
+                temporary.replace(path)
+        except KeyboardInterrupt:  # between two files
+            for temporary, path in pending:
+                if temporary.exists():
+                    temporary.replace(path)
+            raise
     finally:
         _pending.reset(token)
         for temporary, _ in pending:
             temporary.unlink(missing_ok=True)
-
-
-def _rename(pending: list[tuple[Path, Path]]) -> None:
-    try:
-        for temporary, path in pending:
-            temporary.replace(path)
-    except KeyboardInterrupt:  # between two files
-        for temporary, path in pending:
-            if temporary.exists():
-                temporary.replace(path)
-        raise
 
 
 @contextmanager
@@ -107,9 +105,3 @@ def _naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
         if error.errno is None or (error.filename is not None and temporary not in (None, Path(error.filename))):
             raise
         raise OSError(error.errno, f"{error.strerror}, so it cannot be written", str(path)) from error
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -36,6 +36,10 @@ SETTING = "distributed.scheduler.no-workers-timeout"
 LOOK = 1.0
 """Seconds between two looks at the workers; shorter waits do not look."""
 
+_DEATHS = (
+    "Workers die where memory runs out (give them more, or fewer threads each) and where their time is up; their logs "
+    "say which"
+)
 _GIVEN_UP = {"distributed.deploy.lost-worker-timeout": "1 hour"}
 
 _waits, _counting = ExitStack(), Lock()
@@ -157,22 +161,18 @@ def _target(scheduler: Any) -> Any:
     if not isinstance(scheduler, str | Path):
         return scheduler
     if Path(scheduler).is_file():
-        return _address_in(Path(scheduler))
+        try:
+            return str(json.loads(Path(scheduler).read_text())["address"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{scheduler} is not a file that `dask scheduler --scheduler-file` wrote: it names no address"
+            ) from error
     if isinstance(scheduler, str) and _ADDRESS.fullmatch(scheduler):
         return scheduler
     raise ValueError(
         "a scheduler must be an address such as tcp://10.0.0.1:8786, or the file that `dask scheduler "
         f"--scheduler-file` wrote; got {str(scheduler)!r}, which is no address, and there is no such file"
     )
-
-
-def _address_in(path: Path) -> str:
-    try:
-        return str(json.loads(path.read_text())["address"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is not a file that `dask scheduler --scheduler-file` wrote: it names no address"
-        ) from error
 
 
 def check_workers(client: Client, timeout: float) -> None:
@@ -257,18 +257,14 @@ class Patience:
 def no_workers() -> LostWorkersError:
     """Return the error for a cluster without workers."""
     return LostWorkersError(
-        f"the cluster has had no worker for {patience():g} s: all of them died, and none took their place. Workers die "
-        "where memory runs out (give them more, or fewer threads each) and where their time is up; their logs say "
-        f"which. If new ones take longer to start, set {SETTING} in Dask's configuration here"
+        f"the cluster has had no worker for {patience():g} s: all of them died, and none took their place. {_DEATHS}. "
+        f"If new ones take longer to start, set {SETTING} in Dask's configuration here"
     )
 
 
 def lost_job(error: BaseException) -> LostWorkersError:
     """Return the error for a job that is lost for the reason that Dask gives."""
-    return LostWorkersError(
-        f"the cluster lost a job: {error} Workers die where memory runs out (give them more, or fewer threads each) "
-        "and where their time is up; their logs say which"
-    )
+    return LostWorkersError(f"the cluster lost a job: {error} {_DEATHS}")
 
 
 def client_in_use() -> Any:

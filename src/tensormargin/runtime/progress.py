@@ -41,10 +41,9 @@ class EqualStages:
         """Return the callback of a stage that begins now; None if there is none for the whole."""
         self._stage, self._name = stage, name
         self._began = self._last = perf_counter()
-        if self._progress is None:
-            return None
         part = stage_progress(self._progress, [1] * self._number, stage, f"{name}, ")
-        assert part is not None
+        if part is None:
+            return None
         share = self._reported / self._all if self._all > 0 else 1.0
 
         def show(done: float, total: float, text: str) -> None:
@@ -165,9 +164,11 @@ class Deadline:
     ``budget`` is that of the deadline that this one is a part of; all parts share their ``costs``.
     """
 
-    def __init__(self, seconds: float = inf, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, seconds: float = inf, clock: Callable[[], float] = monotonic, budget: float | None = None
+    ) -> None:
         self._clock, self._end = clock, clock() + seconds
-        self.budget = seconds
+        self.budget = seconds if budget is None else budget
         self.costs = Costs()
 
     @classmethod
@@ -206,18 +207,12 @@ class Deadline:
         return self._with(self._end - seconds)
 
     def _with(self, end: float) -> Deadline:
-        one = Deadline(clock=self._clock)
-        one._end, one.budget, one.costs = end, self.budget, self.costs
+        one = Deadline(clock=self._clock, budget=self.budget)
+        one._end, one.costs = end, self.costs
         return one
 
     def __reduce__(self) -> Any:
-        return _arrived, (self.left, self.budget)
+        return Deadline, (self.left, monotonic, self.budget)
 
     def __str__(self) -> str:
         return f"the budget of {self.budget:g} s"
-
-
-def _arrived(left: float, budget: float) -> Deadline:
-    one = Deadline(left)
-    one.budget = budget
-    return one

@@ -67,13 +67,18 @@ def export_onnx(model: Any, path: str | Path, axes: AnyAxes = None) -> None:
     require_onnx()
     steps, classifier, last = _exported(model)
     classifier = to_device(classifier)
-    labels, calibration = _labels(classifier.classes_), getattr(last, "calibration_", None)
-    scheme = classifier.multi_class_
+    labels, scheme = _labels(classifier.classes_), classifier.multi_class_
     try:
         graph, scores = scoring_graph([to_device(step) for step in steps], classifier)
     except NotAffineError as error:
         raise NotAffineError(f"this model cannot be exported: {error}") from error
-    _add_outputs(graph, scores, labels, calibration, scheme)
+    n_classes = len(labels)
+    decisions, predicted = decide(graph, scores, n_classes, scheme)
+    graph.output("label", graph.add("Gather", labels, predicted), "STRING" if labels.dtype == object else "INT64", ())
+    graph.output("scores", decisions, "FLOAT", () if n_classes == 2 else (n_classes,))
+    if hasattr(last, "calibration_"):
+        found = probabilities(graph, scores, predicted, to_host(last.calibration_), n_classes, scheme)
+        graph.output("probabilities", found, "FLOAT", (n_classes,))
     version = software_versions()["tensormargin"]
     metadata = {
         "classes": json.dumps(labels.tolist()),
@@ -87,17 +92,6 @@ def export_onnx(model: Any, path: str | Path, axes: AnyAxes = None) -> None:
     content = graph.model(f"{type(last).__name__} of tensormargin", version, metadata).SerializeToString()
     with replacing(path) as temporary:
         temporary.write_bytes(content)
-
-
-def _add_outputs(graph: Graph, scores: str, labels: Array, calibration: Any, scheme: str) -> None:
-    n_classes = len(labels)
-    decisions, predicted = decide(graph, scores, n_classes, scheme)
-    label = graph.add("Gather", labels, predicted)
-    graph.output("label", label, "STRING" if labels.dtype == object else "INT64", ())
-    graph.output("scores", decisions, "FLOAT", () if n_classes == 2 else (n_classes,))
-    if calibration is not None:
-        found = probabilities(graph, scores, predicted, to_host(calibration), n_classes, scheme)
-        graph.output("probabilities", found, "FLOAT", (n_classes,))
 
 
 def _exported(model: Any) -> tuple[Sequence[Any], TensorMarginClassifier, Any]:

@@ -37,6 +37,9 @@ class Graph:
     of the constants, which is almost that of the file unless it is small.
     """
 
+    samples = "samples"
+    """Name of the only input; those of several views have the views' names."""
+
     def __init__(self, sample_shape: Any) -> None:
         self._onnx = require_onnx()
         self.sample_shape = sample_shape
@@ -55,11 +58,6 @@ class Graph:
         self._outputs: list[Any] = []
         self.real: type = np.float32
         self.nbytes = 0
-
-    @property
-    def samples(self) -> str:
-        """The name of the only input; those of several views have the views' names."""
-        return "samples"
 
     def add(self, operator: str, *inputs: Any, **attributes: Any) -> str:
         """Append an operator and return the name of its result.
@@ -110,7 +108,12 @@ class Graph:
 
     def _constant(self, array: Array) -> str:
         if array.dtype.kind == "f":
-            _check_range(array)
+            largest = float(np.abs(array).max(initial=0.0))
+            if not largest <= float(np.finfo(np.float32).max):
+                raise ValueError(
+                    f"an exported model takes float32, up to 3e38; got numbers up to {largest:.1e} in this one. "
+                    "Multiply the samples by a constant, or scale them (TensorScaler), and fit again"
+                )
             array = array.astype(self.real)
         key = (array.dtype.str, array.shape, array.tobytes() if array.dtype.kind != "O" else repr(array).encode())
         small = array.size <= _SHARED
@@ -122,13 +125,3 @@ class Graph:
         if small:
             self._known[key] = name
         return name
-
-
-def _check_range(array: Array) -> None:
-    """Raise ValueError for numbers that float32 cannot hold."""
-    largest = float(np.abs(array).max(initial=0.0))
-    if not largest <= float(np.finfo(np.float32).max):
-        raise ValueError(
-            f"an exported model takes float32, up to 3e38; got numbers up to {largest:.1e} in this one. Multiply the "
-            "samples by a constant, or scale them (TensorScaler), and fit again"
-        )

@@ -43,15 +43,11 @@ def scoring_graph(steps: Sequence[Any], classifier: TensorMarginClassifier) -> t
     far = bool(np.any(np.abs(form.offsets) > _FAR)) or any(map(_centres_from_afar, every_step(steps)))
     if isinstance(form.weights, dict):
         return _of_views(steps, classifier, form, far)
-    ways = [_folded(form, far)]
+    graph, samples = _begun(form, far)
+    ways = [_ended(graph, _dense_scores(graph, samples, form.weights, form.offsets))]
     if all(type(step) in _OPERATORS for step in steps):
         ways.append(_in_steps(steps, classifier, form, far))
     return min(ways, key=lambda way: way[0].nbytes)
-
-
-def _folded(form: AffineForm, far: bool) -> tuple[Graph, str]:
-    graph, samples = _begun(form, far)
-    return _ended(graph, _dense_scores(graph, samples, form.weights, form.offsets))
 
 
 def _in_steps(
