@@ -233,7 +233,7 @@ def _print(fitted: FittedModel, written: list[Path]) -> None:
     steps = [step for step in chain.steps if not isinstance(step, TensorUnion)]  # its views have been named
     if steps:
         said += f"; preparation: {', then '.join(describe_step(step, brief=True) for step in steps)}"
-    click.echo(f"Chosen of {counted(search['n_models'], 'model')}: {said}")
+    click.echo(f"Chosen from {counted(search['n_models'], 'model')}: {said}")
     if search["stopped"]:
         click.echo(f"Best so far: {search['stopped']}; a longer --budget allows more")
     for sentence in fitted.about["cut"]:
