@@ -17,27 +17,13 @@ SHARE = 0.5
 
 @dataclass(frozen=True)
 class Cluster:
-    """Neighbouring entries of one sign above the threshold.
+    """Neighbouring entries of one sign above the threshold."""
 
-    Attributes
-    ----------
-    peak : float
-        The entry of largest absolute value.
-    index : tuple of int
-        Its indices.
-    mm : tuple of float or None
-        Its place in millimetres, if there is an affine.
-    size : int
-        Number of entries.
-    volume : float or None
-        In cubic millimetres, if there is an affine.
-    """
-
-    peak: float
+    peak: float  # the entry of largest absolute value
     index: tuple[int, ...]
-    mm: tuple[float, ...] | None
-    size: int
-    volume: float | None
+    mm: tuple[float, ...] | None  # place of the peak in millimetres, if there is an affine
+    size: int  # number of entries
+    volume: float | None  # in cubic millimetres, if there is an affine
 
 
 @dataclass(frozen=True)
@@ -78,13 +64,7 @@ class ClusterTable:
     def columns(self) -> list[str]:
         """Names of the columns of `rows`."""
         with_mm = any(one.mm is not None for one in self.clusters)
-        return [
-            "peak",
-            *(["x mm", "y mm", "z mm"] if with_mm else []),
-            "index",
-            "entries",
-            *(["mm³"] if with_mm else []),
-        ]
+        return ["peak", "x mm", "y mm", "z mm", "index", "entries", "mm³"] if with_mm else ["peak", "index", "entries"]
 
     def rows(self) -> list[list[str]]:
         """Return the clusters as text, one row each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import frexp, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,16 +18,7 @@ _LOWEST_LEVEL = -64  # lowest exponent of the grid below: 2^-64 rho adds nothing
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound on a rate, with the rate observed on the samples.
-
-    Attributes
-    ----------
-    value : float
-        The bound; `vacuous` from 1 on.
-    rate : float
-        Observed rate of the event.
-    event : str
-        The bounded event.
+    """An upper bound (``value``, `vacuous` from 1 on) on the rate of an event, with the rate observed on the samples.
 
     Examples
     --------
@@ -98,8 +89,7 @@ class MarginReport:
 
     The bound assumes that the samples are independent (not several from one subject), and that rho and the preparation
     in a Pipeline (or the scale of several views) were chosen without looking at them. With several binary problems,
-    each bound holds with probability
-    ``1 - delta`` on its own.
+    each bound holds with probability ``1 - delta`` on its own.
 
     Examples
     --------
@@ -185,21 +175,10 @@ def margin_report(
     weight_norms, sample_norms = _all_norms(clf, views_or_array(X))
     for k, problem in enumerate(problems):
         rows = slice(None) if problem.rows is None else problem.rows
-        negative = None if problem.negative < 0 else classes[problem.negative]
-        reports.append(
-            _report(
-                (negative, classes[problem.positive]),
-                scores[rows, k],
-                problem.signs,
-                _Norms(
-                    float(weight_norms[k]),
-                    abs(float(clf.intercept_[k])) if clf.fit_intercept else None,
-                    float(np.max(sample_norms[rows, k], initial=0.0)),
-                ),
-                rho,
-                delta,
-            )
-        )
+        intercept = abs(float(clf.intercept_[k])) if clf.fit_intercept else None
+        norms = _Norms(float(weight_norms[k]), intercept, float(np.max(sample_norms[rows, k], initial=0.0)))
+        pair = None if problem.negative < 0 else classes[problem.negative], classes[problem.positive]
+        reports.append(_report(pair, scores[rows, k], problem.signs, norms, rho, delta))
     return reports[0] if len(reports) == 1 else reports
 
 
@@ -210,8 +189,7 @@ def cantelli_bound(margins: Array, weights: Array | None = None) -> float:
     return variance / (variance + mean**2) if mean > 0 else 1.0
 
 
-@dataclass(frozen=True)
-class _Norms:
+class _Norms(NamedTuple):
     """Norms of a weight, of its intercept (None without one), and of the largest sample."""
 
     weight: float
@@ -225,8 +203,7 @@ def _report(
     if scores.size == 0:
         raise ValueError(f"no sample of the classes {classes} was given; a margin report needs at least one")
     margins = signs * scores.astype(np.float64)
-    wrong = float(np.mean(margins <= 0))
-    margin_loss = float(np.mean(margins <= rho))
+    wrong, margin_loss = float(np.mean(margins <= 0)), float(np.mean(margins <= rho))
     excess, weight_bound, intercept_bound, delta_used = _smallest_excess(norms, len(scores), rho, delta)
     return MarginReport(
         classes=classes,

@@ -46,9 +46,7 @@ class Kernel(ABC):
     has_gamma: ClassVar[bool] = True
 
     def __init__(self, shape: tuple[int, ...], rank: int = 1, gamma: float = 1.0) -> None:
-        self.shape = shape
-        self.rank = rank
-        self.gamma = gamma
+        self.shape, self.rank, self.gamma = shape, rank, gamma
         self.dtype: np.dtype[Any] = np.dtype(np.float64)  # of the values; kernels of vectors can be computed in float32
 
     def check(self, X: Any) -> None:  # noqa: B027 - most kernels take any samples

@@ -82,7 +82,9 @@ def pivoted_cholesky(kernel: Kernel, rows: Array, tol: float, most: int) -> Fact
         if not len(chosen):  # the residuals were rounding
             break
         if done + len(chosen) > features.shape[1]:
-            features = _wider(features, done, min(most, 2 * features.shape[1] + len(chosen)))
+            wider = np.empty((len(rows), min(most, 2 * features.shape[1] + len(chosen))), order="F")
+            wider[:, :done] = features[:, :done]
+            features = wider
         features[:, done : done + len(chosen)] = new
         pivots = np.append(pivots, chosen)
         residuals -= np.einsum("nr,nr->n", new, new)
@@ -116,12 +118,6 @@ def _small_root(matrix: FloatArray, least: float) -> Root:
     return Root(pivots, np.tril(factor[:rank, :rank]))
 
 
-def _wider(features: FloatArray, done: int, width: int) -> FloatArray:
-    wider = np.empty((len(features), width), order="F")
-    wider[:, :done] = features[:, :done]
-    return wider
-
-
 def landmark_root(kernel: Kernel, rows: Array, chosen: Array, tol: float) -> Root:
     """Return the root for landmarks at some positions; those that depend on others are left out."""
     matrix = columns(kernel, rows[chosen], kernel.landmarks(rows, chosen))
@@ -144,9 +140,6 @@ def leading_components(features: FloatArray, count: int) -> FloatArray:
 def projection(root: Root, directions: FloatArray) -> FloatArray:
     """Return the matrix that takes values with the landmarks to the features along some directions."""
     return solve_triangular(root.lower, directions, trans=1, lower=True, check_finite=False)
-
-
-# ---- landmarks ----
 
 
 def uniform_landmarks(kernel: Kernel, rows: Array, count: int, rng: np.random.RandomState) -> Array:

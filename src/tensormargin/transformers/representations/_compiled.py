@@ -41,9 +41,9 @@ def add_up(padded, reach, dilation, background, out):
 
 
 @njit(cache=True, nogil=True)
-def convolve(padded, totals, reach, dilation, channels, taps, values, out):
-    """Write the sum over channels of their convolutions with one kernel to ``out``."""
-    size = out.size
+def convolve(padded, totals, reach, dilation, channels, kernel, out):
+    """Write the sum over channels of their convolutions with one kernel (taps, values) to ``out``."""
+    (taps, values), size = kernel, out.size
     for t in range(size):
         out[t] = 0.0
     for place in range(channels.size):
@@ -64,8 +64,9 @@ def convolve(padded, totals, reach, dilation, channels, taps, values, out):
 
 
 @njit(cache=True, nogil=True)
-def convolutions(samples, rows, background, taps, values, dilations, starts, channels, out):
+def convolutions(samples, rows, loops, out):
     """Write one convolution to each row of ``out``: of the sample, kernel, dilation and channels that belong to it."""
+    background, taps, values, dilations, starts, channels = loops
     n_channels, size = samples.shape[1:]
     n_kernels, n_dilations = taps.shape[0], dilations.size
     reach = LENGTH // 2 * dilations.max()
@@ -76,15 +77,16 @@ def convolutions(samples, rows, background, taps, values, dilations, starts, cha
         own = channels[starts[place] : starts[place + 1]]
         pad(samples[rows[place]], reach, padded)
         add_up(padded, reach, dilation, background, totals)
-        convolve(padded, totals, reach, dilation, own, taps[kernel], values[kernel], out[place])
+        convolve(padded, totals, reach, dilation, own, (taps[kernel], values[kernel]), out[place])
 
 
 @njit(cache=True, nogil=True)
-def proportions(samples, background, taps, values, dilations, starts, channels, biases, out):
+def proportions(samples, loops, biases, out):
     """Write the proportions of convolutions above each bias to ``out``, of shape (n_samples, *biases.shape).
 
     Every other combination of kernel and dilation leaves out the ends, where a kernel reaches beyond the sample.
     """
+    background, taps, values, dilations, starts, channels = loops
     n_samples, n_channels, size = samples.shape
     n_kernels, n_dilations = taps.shape[0], dilations.size
     reach = LENGTH // 2 * dilations.max()
@@ -99,7 +101,7 @@ def proportions(samples, background, taps, values, dilations, starts, channels, 
             for place in range(which, biases.shape[0], n_dilations):
                 kernel = (place // n_dilations) % n_kernels
                 own = channels[starts[place] : starts[place + 1]]
-                convolve(padded, totals, reach, dilation, own, taps[kernel], values[kernel], convolved)
+                convolve(padded, totals, reach, dilation, own, (taps[kernel], values[kernel]), convolved)
                 inside = LENGTH // 2 * dilation if (kernel + which) % 2 else 0
                 kept = convolved[inside : size - inside]
                 for b in range(biases.shape[1]):

@@ -149,7 +149,7 @@ class Convolutions(Representation):
         samples = self._series(samples)
         rows = rng.randint(len(samples), size=len(self._starts) - 1)
         convolved = np.empty((len(rows), samples.shape[2]), np.float32)
-        convolve_all(samples, rows, *self._loops(), convolved)
+        convolve_all(samples, rows, self._loops(), convolved)
         return _quantiles(np.sort(convolved, axis=1).astype(np.float64), thresholds) / self._unit
 
     def _loops(self) -> tuple[Any, ...]:
@@ -172,7 +172,7 @@ class Convolutions(Representation):
         count_all: Any = proportions
         biases = (self._unit * as_double(self.biases_)).astype(np.float32)
         out = np.empty((len(part), *biases.shape), np.float32)
-        count_all(self._series(part), *self._loops(), biases, out)
+        count_all(self._series(part), self._loops(), biases, out)
         return out.reshape(len(part), *self.sample_shape_out_)
 
     def _axes_out(self, axes: Axes) -> Axes:
