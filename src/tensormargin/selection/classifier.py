@@ -315,8 +315,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         """Return the validated training set, with the preparations to choose from."""
         self._check_grid()
         alternatives = self._alternatives()
-        finite = not all(map(takes_nan, alternatives))
-        X, y = checked_training(self, X, given, finite=finite, ragged=all(map(takes_ragged, alternatives)))
+        finite = not self._takes_nan
+        X, y = checked_training(self, X, given, finite=finite, ragged=self._takes_ragged)
         X = loaded_if_small(X, finite=finite)
         check_classification_targets(y)
         classes = np.unique(y)
@@ -384,6 +384,14 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         template, deadline = runner.loop.template, runner.loop.deadline
         settings = runner.splits, template, runner.tried, runner.training.preparations, self.scoring
         return (*settings, deadline.budget) if deadline.limited else settings
+
+    @property
+    def _takes_ragged(self) -> bool:  # `takes_ragged` asks for it
+        return all(map(takes_ragged, self._alternatives()))
+
+    @property
+    def _takes_nan(self) -> bool:
+        return all(map(takes_nan, self._alternatives()))
 
     def _alternatives(self) -> tuple[Any, ...]:
         alternatives = tuple(self.preparation) if isinstance(self.preparation, list | tuple) else (self.preparation,)
