@@ -31,7 +31,7 @@ from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV
 from tensormargin.io import BadFileError, archive, load_model, models, save_model
 from tensormargin.io.archive import OtherTypeError, present_bytes, read_archive, write_archive
 from tensormargin.io.checksums import seal
-from tensormargin.transformers import Crop, EqualLength, Mask, Resize, Tensorize, TensorScaler
+from tensormargin.transformers import AnovaMask, Connectome, Crop, EqualLength, Mask, Resize, Tensorize, TensorScaler
 
 pytestmark = pytest.mark.usefixtures("like_skops")
 
@@ -156,6 +156,27 @@ def test_our_classes_have_the_names_that_files_give_them():
         module, _, own = name.rpartition(".")
         kind = getattr(import_module(module), own)
         assert f"{kind.__module__}.{kind.__qualname__}" == name
+
+
+@pytest.mark.parametrize("place", ["tensormargin", "tensormargin.transformers"])
+def test_classes_are_found_where_earlier_files_have_them(place, samples, tmp_path):
+    X, y = samples
+    matrices = X.reshape(40, -1)[:, :16].reshape(40, 4, 4)
+    matrices = np.tanh(matrices + matrices.transpose(0, 2, 1))
+    model = make_pipeline(EqualLength(4), AnovaMask(1.0), Connectome(fisher=False), clone(CP)).fit(matrices, y)
+    write_archive(tmp_path / "new", model)
+    before = {f"tensormargin.transformers.{new}": f"{place}.{old}" for old, new in archive._LEFT.items()}
+    with zipfile.ZipFile(tmp_path / "new") as new, zipfile.ZipFile(tmp_path / "old", "w") as old:
+        schema = json.loads(new.read(archive.SCHEMA))
+        for node in archive._nodes(schema):
+            name = before.pop(archive._name(node), None)
+            if name is not None:
+                node["__module__"] = name.rpartition(".")[0]
+        old.writestr(archive.SCHEMA, json.dumps(schema))
+        for member in set(new.namelist()) - {archive.SCHEMA}:
+            old.writestr(member, new.read(member))
+    assert not before
+    assert_same(read_by_us(tmp_path / "old"), read_by_us(tmp_path / "new"), {})
 
 
 def test_it_reads_scalers_of_scikit_learn(samples, tmp_path):

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from tensormargin import TensorMarginClassifier, to_device
 from tensormargin.transformers import BandPower, Covariances
-from tensormargin.transformers.representations.symmetric import logarithms, riemannian_mean
+from tensormargin.transformers.representations.covariances import logarithms, riemannian_mean
 
 RATE = 128.0
 

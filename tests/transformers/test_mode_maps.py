@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV
 from tensormargin.transformers import Decimate, Differences, ModeMap, Project, Smooth, Whiten, Xdawn
-from tensormargin.transformers.representations.symmetric import shrunk
+from tensormargin.transformers.representations.covariances import shrunk
 
 SHAPE = (4, 40, 3)
 

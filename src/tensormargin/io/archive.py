@@ -36,16 +36,13 @@ def _in_modules(package: str, classes: Mapping[str, str]) -> frozenset[str]:
 _TRANSFORMERS = {
     "kernels.transformer": "TensorKernel",
     "preparation.confounds": "Deconfound",
-    "preparation.lengths": "EqualLength",
-    "preparation.resizing": "Resize",
+    "preparation.resizing": "EqualLength Resize",
     "preparation.scaling": "TensorScaler",
-    "preparation.shaping": "Crop Mask MoveMode Tensorize",
+    "preparation.shaping": "AnovaMask Crop Mask MoveMode Tensorize",
     "preparation.union": "TensorUnion ViewTransformer",
-    "representations.anova": "AnovaMask",
     "representations.band_power": "BandPower",
-    "representations.connectome": "Connectome",
     "representations.convolutions": "Convolutions",
-    "representations.covariances": "Covariances",
+    "representations.covariances": "Connectome Covariances",
     "representations.detrend": "Detrend",
     "representations.imputation": "Impute",
     "representations.mode_maps": "Decimate Differences ModeMap Project Smooth Whiten Xdawn",
@@ -71,7 +68,16 @@ OWN_CLASSES = (
 """Classes of this library, and those of its weights."""
 CLASSES = OWN_CLASSES | _in_modules("sklearn", _SCIKIT_LEARN)
 """All classes that are read without skops: their state is arrays, plain values and each other."""
-_MOVED = {re.sub("^tensormargin.(transformers|data).", "tensormargin.", name): name for name in OWN_CLASSES}
+_LEFT = {  # modules of transformers that classes have left
+    "preparation.lengths.EqualLength": "preparation.resizing.EqualLength",
+    "representations.anova.AnovaMask": "preparation.shaping.AnovaMask",
+    "representations.connectome.Connectome": "representations.covariances.Connectome",
+}
+_MOVED = {re.sub("^tensormargin.(transformers|data).", "tensormargin.", name): name for name in OWN_CLASSES} | {
+    f"{place}.{old}": f"tensormargin.transformers.{new}"
+    for old, new in _LEFT.items()
+    for place in ("tensormargin", "tensormargin.transformers")
+}
 
 SCHEMA = "schema.json"
 TEXT_BYTES = 2**26

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from .preparation._base import KeepsTensors as KeepsTensors, checked_mode as checked_mode
     from .preparation._base import takes_nan as takes_nan, takes_ragged as takes_ragged
     from .preparation.confounds import Deconfound as Deconfound, UnseenCategoryWarning as UnseenCategoryWarning
-    from .preparation.lengths import EqualLength as EqualLength
     from .preparation.recipe import MaskImage as MaskImage, Recipe as Recipe
-    from .preparation.resizing import Resize as Resize, resize as resize
+    from .preparation.resizing import EqualLength as EqualLength, Resize as Resize, resize as resize
     from .preparation.scaling import TensorScaler as TensorScaler
-    from .preparation.shaping import Crop as Crop, Mask as Mask, MoveMode as MoveMode, SetsToZero as SetsToZero
-    from .preparation.shaping import Tensorize as Tensorize
+    from .preparation.shaping import AnovaMask as AnovaMask, Crop as Crop, Mask as Mask, MoveMode as MoveMode
+    from .preparation.shaping import SetsToZero as SetsToZero, Tensorize as Tensorize
     from .preparation.steps import axes_through as axes_through, describe_step as describe_step
     from .preparation.steps import fit_transformed as fit_transformed, flat_steps as flat_steps
     from .preparation.steps import is_masker as is_masker, is_sampler as is_sampler, kind_names as kind_names
@@ -29,12 +28,10 @@ if TYPE_CHECKING:
     from .preparation.steps import transformed as transformed, with_mode_numbers as with_mode_numbers
     from .preparation.union import Composite as Composite, TensorUnion as TensorUnion
     from .preparation.union import ViewTransformer as ViewTransformer
-    from .representations.anova import AnovaMask as AnovaMask
     from .representations.base import shared as shared
     from .representations.band_power import BandPower as BandPower
-    from .representations.connectome import Connectome as Connectome
     from .representations.convolutions import Convolutions as Convolutions
-    from .representations.covariances import Covariances as Covariances
+    from .representations.covariances import Connectome as Connectome, Covariances as Covariances
     from .representations.detrend import Detrend as Detrend
     from .representations.imputation import Impute as Impute
     from .representations.mode_maps import Decimate as Decimate, Differences as Differences, ModeMap as ModeMap

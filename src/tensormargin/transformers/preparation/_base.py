@@ -21,6 +21,7 @@ from ...data import (
     as_samples,
     checked_any_axes,
     checked_axes,
+    checked_labels,
     checked_samples,
     chunked_along_samples,
     same_library,
@@ -376,3 +377,32 @@ class CanBeUndone(KeepsTensors):
     @abstractmethod
     def _undo(self, X: Any) -> Any:
         """Return the samples with their original shape and values; X is not lazy."""
+
+
+class LearnsFromLabels(KeepsTensors):
+    """A transformer that needs the labels of the training samples; `_labels` has them in `_learn`."""
+
+    _labels: Any
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
+        """Learn from samples and their labels y."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: it learns from classes. "
+                "Pass the labels of the training samples"
+            )
+        self._labels = y
+        try:
+            return super().fit(X, y, groups, confounds)
+        finally:
+            del self._labels
+
+    def _coded(self, X: Any) -> tuple[Array, Array]:
+        """Return the classes, and the code of each sample."""
+        classes, codes = np.unique(checked_labels(X, self._labels), return_inverse=True)
+        return classes, codes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

@@ -28,8 +28,7 @@ from ...data import (
 from ...runtime import Array, is_lazy
 from ._base import in_options
 from .confounds import Deconfound
-from .lengths import EqualLength
-from .resizing import Resize
+from .resizing import EqualLength, Resize
 from .scaling import TensorScaler
 from .shaping import Crop, Mask, Tensorize
 from .steps import fit_transformed, needed_metadata

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import joblib
 import numpy as np
 
-from ...data import NO_METADATA, Metadata, checked_labels
+from ...data import NO_METADATA, Metadata
 from ...runtime import Array, FloatArray, like, to_host, tuning
 from ..preparation._base import KeepsTensors
 from ..preparation._passes import floating, parts
@@ -112,35 +112,6 @@ class Representation(KeepsTensors):
             f"cannot pull a weight back through {type(self).__name__}: what it returns is not linear in the samples, "
             "so there is no weight on the samples themselves"
         )
-
-
-class LearnsFromLabels(KeepsTensors):
-    """A transformer that needs the labels of the training samples; `_labels` has them in `_learn`."""
-
-    _labels: Any
-
-    def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
-        """Learn from samples and their labels y."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: it learns from classes. "
-                "Pass the labels of the training samples"
-            )
-        self._labels = y
-        try:
-            return super().fit(X, y, groups, confounds)
-        finally:
-            del self._labels
-
-    def _coded(self, X: Any) -> tuple[Array, Array]:
-        """Return the classes, and the code of each sample."""
-        classes, codes = np.unique(checked_labels(X, self._labels), return_inverse=True)
-        return classes, codes
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
 
 def as_double(part: Any) -> FloatArray:

@@ -9,12 +9,11 @@ import numpy as np
 
 from ...data import NO_METADATA, Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_array, as_like, cast, computed, join_with_and, like, namespace, to_host
-from ..preparation._base import KeepsTensors, checked_choice, checked_count, checked_number
+from ..preparation._base import KeepsTensors, LearnsFromLabels, checked_choice, checked_count, checked_number
 from ..preparation._passes import added, number_and_sum, reduced, statistics, widest
 from ..preparation.resizing import apply_matrices
 from ..preparation.scaling import TensorScaler
-from .base import LearnsFromLabels
-from .symmetric import check_shrinkage, matrix_power, shrunk
+from .covariances import check_shrinkage, matrix_power, shrunk
 
 
 class MapsModes(KeepsTensors):
