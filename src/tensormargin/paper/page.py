@@ -51,7 +51,7 @@ This page is made by `tensormargin results` from the summaries under `{results}/
 `tensormargin reproduce table2` and so on, which anyone can run: every row carries its seed and the versions of the
 software.
 
-How it was done, for all seven methods alike:
+How it was done, in the same way for all seven methods:
 
 - The runner draws the splits and counts the right predictions; a method sees training data only.
 - lambda comes from one grid for all methods ({lams}). It is chosen for each method, training size and split by

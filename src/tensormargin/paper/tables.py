@@ -225,7 +225,7 @@ def _edges(cells: Sequence[CellSummary]) -> str:
     high = [f"{variant_name(c.method, c.tuned)} on {c.data} {c.size}" for c in cells if c.at_high > 0.5]
     parts = []
     if low:
-        parts.append(f"the smallest value in {len(low)} of {len(cells)} cells (of equally good ones it is taken)")
+        parts.append(f"the smallest value in {len(low)} of {len(cells)} cells (ties go to it)")
     if high:
         parts.append("the largest for " + ", ".join(high))
     return "lambda was mostly chosen at an end of the grid: " + "; ".join(parts) + "." if parts else ""

@@ -26,7 +26,6 @@ def plot_margins(report: MarginReport, *, ax: Axes | None = None) -> Axes:
     report : MarginReport
         From `tensormargin.margin_report`; one entry of its list if there are several binary problems.
     ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -88,7 +87,6 @@ def plot_permutations(
     name : str, default="accuracy"
         Name of the score.
     ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -137,7 +135,6 @@ def plot_roc(
     false_rates, true_rates : sequence of array-like
         Rates of false and true positives of each curve, from 0 to 1.
     ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -186,7 +183,6 @@ def plot_calibration(
     event : str, default="event"
         What is predicted, in words.
     ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------

@@ -34,7 +34,6 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     problem : int, default=0
         The binary problem, in the order of ``clf.coef_``.
     ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -107,7 +106,6 @@ def plot_factors(
     problem : int, default=0
         The binary problem, in the order of ``clf.coef_``.
     axes : sequence of M Axes, optional
-        Where to draw; a new figure by default.
     mode_names : sequence of M str, optional
         Names of the modes as the classifier gets them; by default those of the axes, or "mode 1" and so on.
     mode_axes : tuple of Axis, or dictionary of them for several views, optional

@@ -49,7 +49,6 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
     chosen : int, optional
         Index of the selected candidate, ``best_index_``, which is then marked instead of the best one.
     ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -105,7 +104,6 @@ def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
     results : dict
         See `plot_search`.
     ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -178,7 +176,6 @@ def plot_comparison(
     name : str, default="score"
         Name of the score, below the axis.
     ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------

@@ -193,7 +193,7 @@ def _reasons_of_search(search: Any, evaluation: Mapping[str, Any]) -> list[str]:
     instead = f" The one to trust is {percent(evaluation['score']['value'])} %, above." if evaluation else ""
     reasons = [
         f"Selected from {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
-        f"{sentences.describe_rule(search)}. There it scored {score} %{ties}; such a number, chosen among many, is "
+        f"{sentences.RULES[search.rule]}. There it scored {score} %{ties}; such a number, chosen among many, is "
         f"optimistic on average.{instead}"
     ]
     dropped = sum(map(bool, results.get("dropped", ())))

@@ -22,7 +22,7 @@ _UNEQUAL = 1.5  # a largest class this many times the share of equal ones makes 
 _MOST_NAMED = 4  # classes
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
-_RULES = {
+RULES = {
     "smoothed": "the best after smoothing over close models",
     "best": "the best (ties go to the model with the fewest parameters)",
     "default": "the first one, unless the best is better by more than a standard error of the difference",
@@ -30,6 +30,7 @@ _RULES = {
     "margins": "the one with the smallest Cantelli bound on its validation margins, of those within one standard error "
     "of the best",
 }
+"""What a search selects by rule, in words."""
 
 CONFOUNDS_WARNING = (
     "Removing confounds is not the same as controlling for them: what they share with the classes is lost, effects "
@@ -92,11 +93,6 @@ def describe_view(classifier: TensorMarginClassifier, name: str) -> str:
     rank, given = classifier.rank_[name], classifier.decomposition
     form = _FORMS["full" if rank is None else given.get(name, "tucker") if isinstance(given, dict) else given]
     return form if rank is None else f"{form} of rank {plain_rank(rank)}"
-
-
-def describe_rule(search: Any) -> str:
-    """Return the selection rule of a search in words."""
-    return _RULES[search.rule]
 
 
 def _rank(classifier: TensorMarginClassifier) -> str:
@@ -289,10 +285,10 @@ def _choice(chain: ModelChain, about: Mapping[str, Any]) -> str:
         dropped = counted(search["n_dropped"], "model was", "models were")
         raced = f" {dropped} dropped after the first folds ({search['n_fits']} fits in all)."
     stopped = f" The search ended early: {search['stopped']}." if search.get("stopped") else ""
-    rule = describe_rule(chain.search)
     return (
         f"The model was selected by {search['n_splits']}-fold cross-validation{drawn} from {search['n_models']} "
-        f"models{among}. The rule was to take {rule}; the model was then refitted on all samples.{raced}{stopped}"
+        f"models{among}. The rule was to take {RULES[chain.search.rule]}; the model was then refitted on all "
+        f"samples.{raced}{stopped}"
     )
 
 

@@ -196,7 +196,15 @@ def map_content(
         "under": under,
         "overlay": space is not None and below is not None,
         "radiological": display.radiological,
-        "space": None if space is None else _space_content(space),
+        "space": None
+        if space is None
+        else {
+            "affine": space.affine.tolist(),
+            "order": space.order,
+            "flipped": space.flipped,
+            "shape": space.shape,
+            "extent": (np.array(space.shape)[list(space.order)] * space.voxel_size).tolist(),
+        },
         "clusters": [] if space is None else _cluster_content(names, kind, maps[kind], affine),
         "problems": [
             {
@@ -226,18 +234,6 @@ def _colours(axes: Axes, shape: Sequence[int]) -> dict[str, Any] | None:
         return None
     names = [channel_name(axes[mode], index) for index in range(3)]
     return {"mode": mode, "names": names, "order": colour_order(axes[mode])}
-
-
-def _space_content(space: Orientation) -> dict[str, Any]:
-    """Return an orientation as JSON types."""
-    turned = [space.shape[mode] for mode in space.order]
-    return {
-        "affine": space.affine.tolist(),
-        "order": list(space.order),
-        "flipped": list(space.flipped),
-        "shape": list(space.shape),
-        "extent": (np.array(turned) * space.voxel_size).tolist(),
-    }
 
 
 def _cluster_content(names: Sequence[str], kind: str, maps: Array, affine: Any) -> list[dict[str, Any]]:
