@@ -1008,7 +1008,7 @@ def judge(outcome: Outcome, words: str, found: dict[str, Any], right: str | None
         outcome.counts["refused"] += 1
         outcome.add(words, [])
     elif kind == "values" and right is not None and (text == right or not checked):
-        outcome.counts["with other values, for want of a checksum"] += text != right
+        outcome.counts["with other values (the format has no checksum)"] += text != right
         outcome.add(words, [])
     else:
         outcome.add(words, [f"{kind}, {text[:300]}"])

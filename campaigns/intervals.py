@@ -172,7 +172,7 @@ def _margin(share: float, number: int) -> float:
 
 def _faults(covered: float, number: int) -> list[str]:
     inside = LEAST - _margin(LEAST, number) <= covered <= MOST + _margin(MOST, number)
-    return [] if inside else [f"{100 * covered:.1f} % of the intervals hold what they are for"]
+    return [] if inside else [f"{100 * covered:.1f} % of the intervals cover the true value"]
 
 
 def intervals_of_searches(number: int, seed: int) -> Outcome:

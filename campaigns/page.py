@@ -19,14 +19,14 @@ PACKAGES = (
 )  # fmt: skip
 INTRODUCTION = """# Reliability
 
-`python -m campaigns --page` wrote this page. Campaigns feed the library with what it must survive: damaged and crafted
+`python -m campaigns --page` wrote this page. Campaigns test what the library must withstand: damaged and crafted
 files, changed models, random problems, signals, full and read-only disks, killed workers, labels that are scripts; and
-they simulate how often intervals hold what they are for. All cases are drawn from seeds, so that each can be made
+they simulate how often intervals cover the true value. All cases are drawn from seeds, so that each can be made
 again: `python -m campaigns --only problems --seed 3` begins with seed 3. [security.md](security.md) says what files can
 and cannot do, CONTRIBUTING.md how campaigns are run.
 
-A case is clean or bad, and nothing else; a process that crashes or hangs is bad. Remarks are no faults: a format
-without a checksum cannot tell other values from the right ones.
+A case is clean or bad, and nothing else; a process that crashes or hangs is bad. Remarks are not failures: a format
+without a checksum cannot reveal changed values.
 
 """
 
