@@ -88,9 +88,9 @@ def obtain(
     ``relative`` is a path in either folder, ``fetch`` writes the file to a given path and raises if its content is not
     as expected, ``origin`` names the source in the error message.
     """
-    here = found(relative, data_home)
-    if here is not None:
-        return here
+    at_hand = found(relative, data_home)
+    if at_hand is not None:
+        return at_hand
     cached = cache_folder(data_home) / relative
     try:
         with replacing(cached) as temporary:

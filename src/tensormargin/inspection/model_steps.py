@@ -44,7 +44,7 @@ def needs_groups(model: Any) -> bool:
     return "groups" in metadata_needed_by(model)
 
 
-def fit_model(model: Any, X: Array, y: Array, metadata: Metadata | Array | None = None, **of_last: Any) -> Any:
+def fit_model(model: Any, X: Array, y: Array, metadata: Metadata | Array | None = None, **fit_arguments: Any) -> Any:
     """Fit a model and return it; metadata are passed to all steps that take them, other arguments to the final `fit`.
 
     Here and below, a vector instead of `Metadata` stands for groups.
@@ -58,9 +58,9 @@ def fit_model(model: Any, X: Array, y: Array, metadata: Metadata | Array | None 
             X = step.fit_transform(X, y, **metadata_for(step, metadata))
     last = last_estimator(model)
     if isinstance(last, Pipeline):
-        fit_model(last, X, y, metadata, **of_last)
+        fit_model(last, X, y, metadata, **fit_arguments)
     else:
-        last.fit(X, y, **_taken(last.fit, metadata), **of_last)
+        last.fit(X, y, **_taken(last.fit, metadata), **fit_arguments)
     return model
 
 

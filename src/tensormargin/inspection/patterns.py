@@ -122,17 +122,15 @@ def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, conf
     classifier, weights = chain.classifier, chain.views_on_samples
     if not isinstance(classifier.coef_, dict):
         raise ValueError("the model has one tensor per sample, not several views; use weight_maps")
-    if isinstance(weights, dict) and weights.keys() == classifier.coef_.keys():
-        if X is None:
-            return ViewMaps(weights, None, None, True)
-        pattern = activation_pattern(model, X, y, groups, confounds)
-        shown = chain.samples_for_map(X, metadata)
-        return ViewMaps(weights, pattern, shown, True)
-    weights = {name: to_host(own) for name, own in classifier.coef_.items()}
+    on_samples = isinstance(weights, dict) and weights.keys() == classifier.coef_.keys()
+    weights = weights if on_samples else {name: to_host(own) for name, own in classifier.coef_.items()}
     if X is None:
-        return ViewMaps(weights, None, None, False)
-    shown = chain.samples_for_classifier(X, metadata)
-    return ViewMaps(weights, activation_pattern(classifier, shown, y), shown, False)
+        return ViewMaps(weights, None, None, on_samples)
+    shown = chain.samples_for_map(X, metadata) if on_samples else chain.samples_for_classifier(X, metadata)
+    pattern = (
+        activation_pattern(model, X, y, groups, confounds) if on_samples else activation_pattern(classifier, shown, y)
+    )
+    return ViewMaps(weights, pattern, shown, on_samples)
 
 
 def _pattern(shown: Any, loadings: Array, used: Array | None) -> FloatArray:
@@ -218,9 +216,9 @@ def format_feature_views(model: Any) -> str:
     chain = ModelChain.of(model)
     classifier, features = chain.classifier, chain.feature_views
     shares = classifier.view_shares_ if isinstance(classifier.coef_, dict) else {}
-    said = [
+    described = [
         f"{name} ({features[name]}, {100 * float(own.mean()):.1f} % of the score)"
         for name, own in shares.items()
         if name in features and np.any(classifier.view_scale_[name])
     ]
-    return f"No picture of the samples, so not in the maps: {', '.join(said)}" if said else ""
+    return f"No picture of the samples, so not in the maps: {', '.join(described)}" if described else ""

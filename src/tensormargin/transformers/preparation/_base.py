@@ -155,6 +155,16 @@ def _makes_vectors(transformer: Any) -> bool:
     return len(getattr(transformer, "sample_shape_out_", (1,))) == 1
 
 
+def needed_groups(groups: Array | None, rule: str, remedy: str) -> Array:
+    """Return groups; raise ValueError if there are none."""
+    if groups is None:
+        raise ValueError(
+            f"{rule}: pass groups= to fit and transform (in a pipeline, with scikit-learn's enable_metadata_routing), "
+            f"or {remedy}"
+        )
+    return groups
+
+
 class TakesMetadata(TransformerMixin, BaseEstimator):
     """A transformer whose `fit` and `transform` take groups and confounds."""
 
@@ -350,9 +360,9 @@ class KeepsTensors(TakesMetadata, ABC):
         """Return the transformed samples; X is not lazy."""
 
     def _change_lazily(self, X: Any, metadata: Metadata) -> Any:
-        return mapped(X, self._as_it_is()._change)
+        return mapped(X, self._snapshot()._change)
 
-    def _as_it_is(self) -> Self:
+    def _snapshot(self) -> Self:
         """Return a copy for use in a Dask graph, which a later `fit` does not change."""
         return copy(self)
 
@@ -372,7 +382,10 @@ class CanBeUndone(KeepsTensors):
         check_is_fitted(self)
         X = as_array(as_samples(X))
         same_library(self, X, "_seen", "inverse_transform")
-        return mapped(chunked_along_samples(X), self._as_it_is()._undo) if is_lazy(X) else self._undo(X)
+        return mapped(chunked_along_samples(X), self._snapshot()._undo) if is_lazy(X) else self._undo(X)
+
+    def pull_back(self, weight: Any) -> Array:
+        return self._undo(as_array(weight)[None, ...])[0, ...]
 
     @abstractmethod
     def _undo(self, X: Any) -> Any:

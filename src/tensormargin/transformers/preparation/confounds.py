@@ -165,15 +165,15 @@ class Deconfound(KeepsTensors):
         unseen = ~block.any(axis=1)
         if not unseen.any():
             return
-        told = (
+        problem = (
             f"confound {name!r} has categories that the training samples did not have: "
             f"{', '.join(map(str, np.unique(values[unseen])[:5]))} ({int(unseen.sum())} of {len(values)} samples)"
         )
         if self.unseen == "error":
             raise ValueError(
-                f'{told}. Fit to samples of all categories, or use unseen="mean", which removes nothing for them'
+                f'{problem}. Fit to samples of all categories, or use unseen="mean", which removes nothing for them'
             )
-        warnings.warn(f"{told}; for them nothing is removed", UnseenCategoryWarning, stacklevel=2)
+        warnings.warn(f"{problem}; for them nothing is removed", UnseenCategoryWarning, stacklevel=2)
         block[unseen] = self.mean_[first : first + block.shape[1]]
 
     def _check_samples_left(self, rows: FloatArray) -> None:
@@ -202,7 +202,7 @@ class Deconfound(KeepsTensors):
         return self._removed(X, np.arange(X.shape[0]), self._rows(metadata))
 
     def _change_lazily(self, X: Any, metadata: Metadata) -> Any:
-        change = partial(self._as_it_is()._removed, rows=self._rows(metadata))
+        change = partial(self._snapshot()._removed, rows=self._rows(metadata))
         return mapped(X, change, chunked(np.arange(X.shape[0]), X), dtype=floating(X))
 
     def _removed(self, X: Any, positions: Array, rows: FloatArray) -> Any:
@@ -279,8 +279,8 @@ def _needed(metadata: Metadata, method: str) -> Array:
 def _named(table: Array, wanted: Any, parameter: str) -> list[str]:
     """Return names of columns, given by name or position; raise ValueError for unknown ones."""
     known = names_of(table)
-    asked = [wanted] if isinstance(wanted, str) else list(wanted)
-    names = [known[one] if not isinstance(one, str) and 0 <= one < len(known) else one for one in asked]
+    requested = [wanted] if isinstance(wanted, str) else list(wanted)
+    names = [known[one] if not isinstance(one, str) and 0 <= one < len(known) else one for one in requested]
     unknown = [str(name) for name in names if name not in known]
     if unknown or not names:
         raise ValueError(

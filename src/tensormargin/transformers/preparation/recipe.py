@@ -59,8 +59,8 @@ def _numbered(option: Any, axes: AnyAxes, shape: Any) -> Any:
         try:
             numbers.append(mode_number(name, known, len(own)))
         except ValueError as error:
-            said = f"view {view!r}: " if view else ""
-            raise ValueError(f"{said}{error}. Name the modes with --modes (mode_names), or count from 1") from error
+            where = f"view {view!r}: " if view else ""
+            raise ValueError(f"{where}{error}. Name the modes with --modes (mode_names), or count from 1") from error
     if len(set(numbers)) > 1:
         raise ValueError(
             f"{option!r} names modes of different numbers in the views {', '.join(views)}; prepare them first"
@@ -269,9 +269,9 @@ class Recipe:
                 X = fit_transformed(step, X, None, metadata)
                 X = X[FILLED] if name == "missing" and self.marks_missing else X
             except ValueError as own:
-                value = self.facts[name]
-                said = "x".join(map(str, value)) if name in ("resize", "tensorize") else value
-                shown = self.missing.method if name == "missing" else ",".join(said) if name == "confounds" else said
+                value = self.missing.method if name == "missing" else self.facts[name]
+                between = "," if name == "confounds" else "x"
+                shown = between.join(map(str, value)) if isinstance(value, tuple) else value
                 return ValueError(
                     f"--{name} {shown} does not suit samples of {format_shape(before)}: {in_options(own)}"
                 )

@@ -326,16 +326,16 @@ def _without_padding(X: Any, axis: int) -> Any:
             )
     if is_ragged(X) or all_finite(X):
         return X
-    here = to_host(X)
-    others = tuple(place for place in range(1, here.ndim) if place != axis)
-    known: Array = ~np.asarray(np.isnan(here).all(axis=others))
+    samples = to_host(X)
+    others = tuple(place for place in range(1, samples.ndim) if place != axis)
+    known: Array = ~np.asarray(np.isnan(samples).all(axis=others))
     if not known.any(axis=1).all():
         first = int(known.any(axis=1).argmin())
         raise ValueError(f"every sample needs an entry; all those of sample {first} are NaN. Leave it out")
     lengths = known.shape[1] - known[:, ::-1].argmax(axis=1)
     if lengths.min() == known.shape[1]:
         return X
-    cut = [sample[_along(axis - 1, 0, length)] for sample, length in zip(here, lengths.tolist(), strict=True)]
+    cut = [sample[_along(axis - 1, 0, length)] for sample, length in zip(samples, lengths.tolist(), strict=True)]
     return vector_of(cut)
 
 

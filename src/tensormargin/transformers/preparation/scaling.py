@@ -11,7 +11,7 @@ import numpy as np
 
 from ...data import NO_METADATA, Metadata
 from ...runtime import Array, as_array, as_like, cast, device_of, like, namespace
-from ._base import CanBeUndone, wrong_mode
+from ._base import CanBeUndone, needed_groups, wrong_mode
 from ._passes import by_chunk, chunked, floating, mapped, parts, reduced, statistics, widest
 
 
@@ -63,7 +63,7 @@ class TensorScaler(CanBeUndone):
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         axes = self._averaged_axes(X.ndim - 1)
         if self.by_group:
-            self._need(metadata.groups)
+            self._codes(metadata.groups)
             self.mean_: Any = None
             self.scale_: Any = None
         else:
@@ -85,14 +85,15 @@ class TensorScaler(CanBeUndone):
         codes = self._codes(metadata.groups)
         spreads = self._spreads(clone(X), codes)  # shared chunks would stay in memory until all are read
         return mapped(
-            X, self._as_it_is()._standardise_by_group, chunked(codes, X), by_chunk(X, codes, spreads), dtype=floating(X)
+            X, self._snapshot()._standardise_by_group, chunked(codes, X), by_chunk(X, codes, spreads), dtype=floating(X)
         )
 
     def _spreads(self, X: Any, codes: Array) -> dict[int, Any]:
         return statistics(X, partial(_spread, axes=self._averaged_axes(X.ndim - 1)), _joined, codes)
 
     def _codes(self, groups: Array | None) -> Array:
-        return np.unique(self._need(groups), return_inverse=True)[1]
+        needed = needed_groups(groups, "by_group=True needs groups, one for each sample", "by_group=False")
+        return np.unique(needed, return_inverse=True)[1]
 
     def _standardise(self, X: Any, mean: Any, scale: Any) -> Any:
         dtype = floating(X)
@@ -141,8 +142,8 @@ class TensorScaler(CanBeUndone):
         return weight / as_like(self.scale_, weight) if self.with_std and not self.by_group else weight
 
     def words(self) -> str:
-        asked = (("centred", self.with_mean), ("scaled to unit variance", self.with_std))
-        done = " and ".join(word for word, wanted in asked if wanted)
+        options = (("centred", self.with_mean), ("scaled to unit variance", self.with_std))
+        done = " and ".join(word for word, wanted in options if wanted)
         whence = "within each group by itself" if self.by_group else "by statistics of the training samples"
         return f"{self._scaled()} {done} {whence}" if done else "samples were left as they are"
 
@@ -184,14 +185,6 @@ class TensorScaler(CanBeUndone):
             rule = f'per must be "entry", "global", or modes from 0 to {order - 1} of these samples'
             raise wrong_mode(f"{rule}; got per={self.per!r}{wrong.strip('.')}", self.per, order)
         return (0, *(mode + 1 for mode in range(order) if mode not in kept))
-
-    def _need(self, groups: Array | None) -> Array:
-        if groups is None:
-            raise ValueError(
-                "by_group=True needs groups, one for each sample: pass groups= to fit and transform (in a pipeline, "
-                "with scikit-learn's enable_metadata_routing), or by_group=False"
-            )
-        return groups
 
 
 class Spread(NamedTuple):

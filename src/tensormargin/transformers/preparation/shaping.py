@@ -79,10 +79,6 @@ class Tensorize(CanBeUndone):
         """Return one name per entry of a vector, with its index in the tensor."""
         return ["x" + "_".join(map(str, place)) for place in np.ndindex(*self.sample_shape_in_)]
 
-    def pull_back(self, weight: Any) -> Array:
-        weight = as_array(weight)
-        return namespace(weight).reshape(weight, self.sample_shape_in_)
-
     def words(self) -> str:
         return f"samples were folded to {format_shape(getattr(self, 'sample_shape_out_', self.shape))}"
 
@@ -121,10 +117,6 @@ class MoveMode(CanBeUndone):
 
     def _undo(self, X: Any) -> Any:
         return in_order(namespace(X).moveaxis(X, -1, self._from + 1))
-
-    def pull_back(self, weight: Any) -> Array:
-        weight = as_array(weight)
-        return in_order(namespace(weight).moveaxis(weight, -1, self._from))
 
     def _axes_out(self, axes: Axes) -> Axes:
         return self._moved(axes, self._from)
@@ -327,10 +319,6 @@ class Crop(_HasMask, CanBeUndone):
         full = namespace(X).zeros((X.shape[0], *self.sample_shape_in_), dtype=X.dtype, device=device_of(X))
         full[(slice(None), *self.box_)] = X
         return full
-
-    def pull_back(self, weight: Any) -> Array:
-        """Return the weight in the original sample shape, zero outside the box."""
-        return self._undo(as_array(weight)[None, ...])[0, ...]
 
     def words(self) -> str:
         around = f", with a margin of {self.margin}" if self.margin else ""

@@ -50,8 +50,8 @@ def describe_step(transformer: Any, brief: bool = False) -> str:
     'scaled per entry, then smoothed (width 2)'
     """
     steps = flat_steps([("", transformer)])
-    said = [_described(step, brief) for step in steps]
-    return (", then " if brief else "; ").join(said) or "samples as they are"
+    described = [_described(step, brief) for step in steps]
+    return (", then " if brief else "; ").join(described) or "samples as they are"
 
 
 def _described(step: Any, brief: bool) -> str:
@@ -63,8 +63,8 @@ def _described(step: Any, brief: bool) -> str:
     plain = {name: value for name, value in given.items() if isinstance(value, str | int | float)}
     changed = ", ".join(f"{name} {value}" for name, value in plain.items() if value != usual.get(name))
     package = kind.__module__.partition(".")[0].replace("sklearn", "scikit-learn")
-    said = kind.__name__ + (f" ({changed})" if changed else "")
-    return said if brief else f"{said} of {package} was applied"
+    described = kind.__name__ + (f" ({changed})" if changed else "")
+    return described if brief else f"{described} of {package} was applied"
 
 
 def is_sampler(step: Any) -> bool:

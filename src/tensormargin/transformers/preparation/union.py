@@ -121,7 +121,7 @@ class Composite(TakesMetadata, _BaseComposition):
         """Fit all members and return the views."""
         self._check_members()
         compare_axes(self, axes_in(X), reset=True)
-        X = self._at_the_door(X)
+        X = self._converted(X)
         chosen = [(name, one if isinstance(one, str) else clone(one)) for name, one in self._chosen(X)]
         for name, member in chosen:
             own = self._axes_for(name, getattr(self, "axes_in_", None))
@@ -146,7 +146,7 @@ class Composite(TakesMetadata, _BaseComposition):
         """Return the views of samples."""
         check_is_fitted(self)
         compare_axes(self, axes_in(X), reset=False)
-        X = self._as_fitted(self._at_the_door(X))
+        X = self._as_fitted(self._converted(X))
         metadata = Metadata.checked(X, groups, confounds)
         names, arguments = list[str](), list[tuple[Any, ...]]()
         for name, member in self.transformers_:
@@ -223,7 +223,7 @@ class Composite(TakesMetadata, _BaseComposition):
         """Return a description in a few words, for lists of alternatives."""
 
     @abstractmethod
-    def _at_the_door(self, X: Any) -> Any:
+    def _converted(self, X: Any) -> Any:
         """Return X as members take it."""
 
     @abstractmethod
@@ -319,13 +319,13 @@ class TensorUnion(Composite):
         return self
 
     def words(self) -> str:
-        said = "; ".join(f"{name} ({describe_step(member)})" for name, member in self.members)
-        return f"each sample became the views {said}"
+        described = "; ".join(f"{name} ({describe_step(member)})" for name, member in self.members)
+        return f"each sample became the views {described}"
 
     def brief(self) -> str:
         return f"{join_with_and([name.replace('_', ' ') for name, _ in self._named])} side by side"
 
-    def _at_the_door(self, X: Any) -> Any:
+    def _converted(self, X: Any) -> Any:
         first = (next(iter(flat_steps([(name, member)])), None) for name, member in self.members)
         return X if any(map(is_masker, first)) else views_or_samples(X, ragged=self._takes_ragged)
 
@@ -396,16 +396,18 @@ class ViewTransformer(Composite):
     def words(self) -> str:
         kept = [(name, member) for name, member in self._named if member not in (_KEPT, _DROPPED)]
         fitted = dict(self.members)
-        said = [f"view {name}: {describe_step(fitted.get(name, member))}" for name, member in kept]
-        said += [f"view {name} was left out" for name, member in self._named if member == _DROPPED]
-        return "; ".join(said) or "views as they came"
+        described = [f"view {name}: {describe_step(fitted.get(name, member))}" for name, member in kept]
+        described += [f"view {name} was left out" for name, member in self._named if member == _DROPPED]
+        return "; ".join(described) or "views as they came"
 
     def brief(self) -> str:
         changed = [(name, member) for name, member in self._named if member != _KEPT]
-        said = [f"{name} {'left out' if one == _DROPPED else describe_step(one, brief=True)}" for name, one in changed]
-        return "; ".join(said) or "views as they came"
+        described = [
+            f"{name} {'left out' if one == _DROPPED else describe_step(one, brief=True)}" for name, one in changed
+        ]
+        return "; ".join(described) or "views as they came"
 
-    def _at_the_door(self, X: Any) -> Any:
+    def _converted(self, X: Any) -> Any:
         if not is_views(X):
             raise ValueError(
                 f"ViewTransformer takes several views; got {type(X).__name__}. Pass Views, or a dictionary of arrays, "

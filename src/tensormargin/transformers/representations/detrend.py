@@ -9,7 +9,7 @@ import numpy as np
 
 from ...data import NO_METADATA, Metadata
 from ...runtime import Array, FloatArray, as_array, cast, like, namespace
-from ..preparation._base import checked_count
+from ..preparation._base import checked_count, needed_groups
 from ..preparation._passes import added, by_chunk, chunked, floating, mapped, parts, statistics, widest
 from .mode_maps import MapsModes
 
@@ -61,7 +61,7 @@ class Detrend(MapsModes):
         checked_count(self.degree, "degree", 0)
         if self.mode is not None:
             return super()._learn(X, metadata)
-        _needed(metadata.groups)
+        self._groups(metadata)
         self.matrices_, self.modes_ = [], ()
         return self.sample_shape_in_
 
@@ -85,9 +85,13 @@ class Detrend(MapsModes):
         beside = chunked(positions, X), by_chunk(X, np.zeros_like(positions), drifts)
         return mapped(X, partial(_without_drift, rows=rows), *beside, dtype=floating(X))
 
+    def _groups(self, metadata: Metadata) -> Array:
+        rule = "Detrend(mode=None) needs groups, the run of each sample"
+        return needed_groups(metadata.groups, rule, "a mode to detrend each sample along")
+
     def _rows(self, metadata: Metadata) -> FloatArray:
         """Return orthonormal polynomials of the samples' places in their groups, with columns of each group's own."""
-        groups = _needed(metadata.groups)
+        groups = self._groups(metadata)
         blocks = []
         for group in np.unique(groups):
             own = np.flatnonzero(groups == group)
@@ -109,15 +113,6 @@ class Detrend(MapsModes):
     def words(self) -> str:
         where = "over the samples of each run" if self.mode is None else f"of each sample along {self._along()}"
         return f"drifts (polynomials of degree {self.degree}) {where} were removed"
-
-
-def _needed(groups: Array | None) -> Array:
-    if groups is None:
-        raise ValueError(
-            "Detrend(mode=None) needs groups, the run of each sample: pass groups= to fit and transform (in a "
-            "pipeline, with scikit-learn's enable_metadata_routing), or a mode to detrend each sample along"
-        )
-    return groups
 
 
 def _polynomials(size: int, degree: int) -> FloatArray:
