@@ -25,7 +25,7 @@ from .sentences import (
 
 _MOST_ROWS = 20_000
 _FEWEST_FOR_CURVES = 20  # predictions; the curves of fewer are steps of one sample each
-_SURE = 0.02  # a smaller difference between the mean probability and the accuracy is not worth a word
+_CLOSE = 0.02  # a smaller difference between the mean probability and the accuracy is not mentioned
 _SQUARE = (4.3, 3.9)  # inches
 _MOST_BESIDE = 6  # classes of confusion matrices that are drawn beside each other
 _WIDEST_HEAD = 14  # letters in the head of such a matrix; names that need more stand upright
@@ -66,8 +66,8 @@ def comparison_section(evaluation: Mapping[str, Any], chance: Mapping[str, Any] 
         cells = [cell(shown), *(cell(percent(one), one) for one in both), cell(format_ends(ends), ends[0] or 0)]
         rows.append((score == best, cells))
     content = {
-        "text": f"Nested evaluation by {evaluation['scheme']}: everything that is chosen is chosen anew on each "
-        "training set, and scored on the samples held out. The scores are those of all held-out predictions together.",
+        "text": f"Nested cross-validation ({evaluation['scheme']}): all choices are made anew on each training set "
+        "and scored on the held-out samples. The scores are those of all held-out predictions together.",
         "lines": evaluation_lines(evaluation, chance)[1:],  # the first one is in the lead and in the table
         "tables": [table(("method", "accuracy %", "balanced accuracy %", f"95 % interval of the {name}"), rows)],
         "pictures": [] if chance is None else [_null_distribution(chance)],
@@ -170,12 +170,12 @@ def curves_section(evaluation: Mapping[str, Any], classes: Sequence[Any]) -> Sec
     pictures = [_roc_picture(curves, len(classes))] if curves else []
     pictures.append(_calibration_picture(rows, classes, evaluation["repeats"]))
     mean, right = float(np.mean([row["probability"] for row in rows])), float(np.mean(list(map(_is_right, rows))))
-    verdict = "too sure" if mean > right else "not sure enough"
-    verdict = "about as sure as right" if abs(mean - right) < _SURE else verdict
+    verdict = "overconfident" if mean > right else "underconfident"
+    verdict = "neither over- nor underconfident" if abs(mean - right) < _CLOSE else verdict
     text = (
         f"From the probabilities of the {len(rows)} held-out predictions, with the folds pooled. The model gives the "
-        f"class that it predicts a probability of {percent(mean)} % on average and is right in {percent(right)} %: it "
-        f"is {verdict}."
+        f"class that it predicts a probability of {percent(mean)} % on average and is correct in {percent(right)} %: "
+        f"it is {verdict}."
     )
     gist = f"the model is {verdict}"
     return Section("ROC and calibration", "figures.html", {"text": text, "pictures": pictures}, folded=True, gist=gist)
@@ -220,7 +220,7 @@ def _roc_picture(curves: Mapping[str, Any], n_classes: int) -> Picture:
 
 def _calibration_picture(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any], repeats: int) -> Picture:
     binary = len(classes) == 2
-    event = str(classes[1]) if binary else "a right prediction"
+    event = str(classes[1]) if binary else "a correct prediction"
     happened = [row["label"] == classes[1] if binary else _is_right(row) for row in rows]
     values = _of_second(rows, classes) if binary else [row["probability"] for row in rows]
     grouped = rows[0]["group"] is not None
@@ -254,7 +254,7 @@ def predictions_section(evaluation: Mapping[str, Any]) -> Section:
     """Return a table of the held-out predictions."""
     rows = evaluation["samples"]
     wrong = sum(not _is_right(row) for row in rows)
-    right = f"{len(rows) - wrong} of {len(rows)} predictions are right ({percent(1 - wrong / len(rows))} %)"
+    right = f"{len(rows) - wrong} of {len(rows)} predictions are correct ({percent(1 - wrong / len(rows))} %)"
     text = f"The prediction of each sample while it was held out; {right}, {wrong} are wrong."
     if len(rows) > _MOST_ROWS:
         text += f" The first {_MOST_ROWS} are listed."

@@ -185,15 +185,15 @@ def chosen_section(
 
 
 def _reasons_of_search(search: Any, evaluation: Mapping[str, Any]) -> list[str]:
-    """Return how a search has chosen its model, and what its score is worth."""
+    """Return how a search has chosen its model, and why its score is optimistic."""
     results, score = search.cv_results_, percent(search.best_score_)
     scores = np.round(np.asarray(results["mean_test_score"], float), 12)
     tied = int(np.sum(_raced_to_the_end(results) & (scores == scores[search.best_index_]))) - 1
     ties = f", tied with {counted(tied, 'other')}" if tied > 0 else ""
-    instead = f" The one to trust is {percent(evaluation['score']['value'])} %, above." if evaluation else ""
+    instead = f" The held-out score is {percent(evaluation['score']['value'])} %, above." if evaluation else ""
     reasons = [
         f"Selected from {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
-        f"{sentences.RULES[search.rule]}. There it scored {score} %{ties}; such a number, chosen among many, is "
+        f"{sentences.RULES[search.rule]}. There it scored {score} %{ties}; the score of the best of many is "
         f"optimistic on average.{instead}"
     ]
     dropped = sum(map(bool, results.get("dropped", ())))
@@ -221,8 +221,8 @@ def _confounds(model: Any) -> Section | None:
     removed = "; ".join(f"{percent(s.explained_)} % of the variance{f' of {v}' if v else ''}" for v, s in steps)
     names = dict.fromkeys(name for _, step in steps for name in step.names_)
     content = {
-        "text": f"What {join_with_and(names)} explain linearly in the "
-        f"training samples was removed from every entry, {removed} in all. Confounds may share what they explain.",
+        "text": f"What {join_with_and(names)} explain linearly in the training samples was removed from every entry, "
+        f"{removed} in all. Confounds may share what they explain.",
         "tables": [table(("confound", "explains alone, % of the variance"), rows)],
         "pictures": [],
         "remarks": [sentences.CONFOUNDS_WARNING],
