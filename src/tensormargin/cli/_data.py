@@ -189,7 +189,7 @@ def _of_catalogue(path: Path, loading: dict[str, Any]) -> SampleSet:
     kind = f"public data set ({entry.source})"
     known = {"field": entry.kind, "sfreq": entry.sfreq, "axes": bunch.get("axes")}
     found = SampleSet(bunch.data, bunch.target, groups, None, None, name, kind, (), **known)
-    if not loading["modes"]:
+    if not loading.get("modes"):
         return found
     shape = found.sample_shape
     if isinstance(shape, dict):
