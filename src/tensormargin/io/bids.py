@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatch
 from itertools import count
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from ..data import MOST_MEMBERS, BadFileError, FileRules, axes_of_volume, check_inside, check_text
 from ..runtime import Array, listed
 from .images import stacked_samples
-from .labels import ENTITIES, LABELS, choose_entry, confounds_in_table, describe, entity, from_text
+from .labels import ENTITIES, LABELS, choose_entry, confounds_in, describe, entity, from_text
 from .options import BIDS, Request
 from .readers.files import NIFTI
 from .samples import SampleSet
@@ -49,7 +48,9 @@ def load_bids(path: Path, request: Request) -> SampleSet:
     volumes, affine, more = runs
     data = volumes if whole else volumes[kept]
     axes = axes_of_volume(affine, data.shape[1:])
-    return SampleSet(data, target, groups, _numbered(names), affine, "", kind, (*notes, *more), axes=axes)
+    counts: dict[str, Iterator[int]] = {}
+    numbered = [f"{name}:{next(counts.setdefault(name, count()))}" for name in names]  # volumes of runs, from 0
+    return SampleSet(data, target, groups, numbered, affine, "", kind, (*notes, *more), axes=axes)
 
 
 def _labelled(path: Path, names: Sequence[str], request: Request) -> tuple[Array, Array | None, list[str]]:
@@ -71,16 +72,10 @@ def _labelled(path: Path, names: Sequence[str], request: Request) -> tuple[Array
     return kept, target, [f"{lacking}, which were left out"]
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
-    """Return the names of runs with the number of each of their volumes, from 0."""
-    counts: dict[str, Iterator[int]] = {}
-    return [f"{name}:{next(counts.setdefault(name, count()))}" for name in names]
-
-
 def confounds_of(path: Path, names: Sequence[str], confounds: Collection[str], rules: FileRules) -> dict[str, Array]:
     """Return those of the named confounds that are columns of the participants, one value per sample."""
     table = _participants(path, rules)
-    return {} if table is None else confounds_in_table(replace(table, columns=_columns_of(table, names)), confounds)
+    return {} if table is None else confounds_in(table.path, _columns_of(table, names), confounds)
 
 
 def is_bids(folder: Path) -> bool:

@@ -66,15 +66,7 @@ def turned_like(samples: SampleSet, affine: Any, of: str) -> SampleSet:
 
 
 def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
-    """Return the samples of several files, one after the other.
-
-    Parameters
-    ----------
-    parts : sequence of SampleSet
-        At least one.
-    by_file : bool
-        Whether the file of a sample is its group.
-    """
+    """Return the samples of several files, one after the other; with ``by_file``, the file of a sample is its group."""
     first = parts[0]
     parts = [first, *(turned_like(part, first.affine, first.source) for part in parts[1:])]
     files = np.repeat([part.source for part in parts], [len(part.data) for part in parts])
@@ -87,6 +79,9 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         notes.append(f"the files have different affines; that of {first.source} is used")
     kinds = ", ".join(dict.fromkeys(part.kind for part in parts))
     kind = kinds if len(parts) == 1 else f"{len(parts)} files: {kinds}"
+    confounds = None
+    if first.confounds is not None:
+        confounds = {one: _as_one([part.confounds[one] for part in parts]) for one in names_of(first.confounds)}
     names = [name for part in parts for name in part.names or map(str, range(len(part.data)))]
     return replace(
         first,
@@ -99,7 +94,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         kind=kind,
         notes=tuple(dict.fromkeys(notes)),
         warnings=() if groups is not None else _warnings(parts),
-        confounds=_confounds(parts),
+        confounds=confounds,
         sfreq=_common(parts, "sfreq"),
         field=_common(parts, "field"),
         axes=_axes(parts),
@@ -149,19 +144,13 @@ def _labels(parts: Sequence[SampleSet], name: str) -> Array | None:
         word = {"target": "labels", "groups": "groups"}[name]
         option = {"target": "leave it out, or add them", "groups": "add them, or give groups=False (--no-groups)"}[name]
         raise BadFileError(f"{lacking[0]}: has no {word}, but other files have; {option}")
-    text = any(values.dtype.kind in "UT" for values in found)
-    return np.concatenate([values.astype(str) if text else values for values in found])
+    return _as_one(found)
 
 
-def _confounds(parts: Sequence[SampleSet]) -> dict[str, Array] | None:
-    if parts[0].confounds is None:
-        return None
-    found = {}
-    for name in names_of(parts[0].confounds):
-        columns = [part.confounds[name] for part in parts]
-        text = any(column.dtype.kind in "UT" for column in columns)
-        found[name] = np.concatenate([column.astype(str) if text else column for column in columns])
-    return found
+def _as_one(columns: Sequence[Array]) -> Array:
+    """Return columns one after the other, as text if any of them are."""
+    text = any(column.dtype.kind in "UT" for column in columns)
+    return np.concatenate([column.astype(str) if text else column for column in columns])
 
 
 def _common(parts: Sequence[SampleSet], name: str) -> Any:
@@ -202,5 +191,5 @@ def _are_texts(axis: Axis) -> bool:
 
 def _alike(axis: Axis, other: Axis) -> bool:
     if axis.is_numeric and other.is_numeric and (axis.name, axis.unit) == (other.name, other.unit):
-        return bool(np.allclose(axis.values, other.values))
+        return len(axis.values) == len(other.values) and bool(np.allclose(axis.values, other.values))
     return axis == other

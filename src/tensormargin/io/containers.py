@@ -19,12 +19,12 @@ from ..data import Axes, Axis, BadFileError, axes_of, axes_of_picture, checked_a
 from ..runtime import Array, is_lazy
 from .arrays import Stored, container_kind, open_arrays
 from .labels import (
+    as_labels,
     choose_entry,
     choose_groups,
     choose_labels,
-    clean,
     describe,
-    groups_in_container,
+    groups_in,
     likely_groups,
     no_labels,
     unit_of,
@@ -62,14 +62,14 @@ def load_container(path: Path, request: Request) -> SampleSet:
         name, label_name = _samples_and_labels(path, held, request)
         stored, asked = held[name], request.layout.axis
         stated: dict[str, Any] = {"sfreq": sampling_rate(held)}
-        target = None if label_name is None else clean(path, np.atleast_1d(held[label_name].read()), "labels")
+        target = None if label_name is None else as_labels(path, held[label_name], "labels")
         if request.flat and request.known.is_one(stored.shape):
             request.refuse(path, ("groups",), "the array is one sample")
             return SampleSet(
                 stored.read()[None], target, None, [path.name], None, "", f"{kind}, one sample", (), **stated
             )
         not_groups = (label_name, request.other_labels)
-        groups = groups_in_container(path, held, request.select.groups, not_groups)
+        groups = groups_in(path, held, request.select.groups, not_groups)
         axis = sample_axis(stored, asked)
         data, notes = _read_samples(path, name, stored, axis, request)
         unused = unused_groups(path, likely_groups(held, (*not_groups, name), data.shape[axis]))
@@ -195,9 +195,10 @@ def stored_axes(path: Path, held: Mapping[str, Stored], shape: Sequence[int]) ->
         return None
     names = _texts(held[NAMES].read())
     plain = {name.partition("[")[0].strip() for name in names}
-    values = {name: held[VALUES + name].read() for name in plain if VALUES + name in held}
+    values: dict[str, Any] = {name: held[VALUES + name].read() for name in plain if VALUES + name in held}
+    values = {name: _texts(own) if own.dtype.kind in "SUT" else np.ravel(own) for name, own in values.items()}
     try:
-        return axes_of(shape, names, {name: _flat(array) for name, array in values.items()})
+        return axes_of(shape, names, values)
     except ValueError as error:
         raise BadFileError(
             f"{path}: {NAMES} and {VALUES}NAME must describe the modes of the samples ({error}); write them again, or "
@@ -212,10 +213,6 @@ def arrays_of(axes: Axes | None) -> dict[str, Array]:
     names = [f"{axis.name}[{axis.unit}]" if axis.unit else axis.name for axis in axes]
     known = {f"{VALUES}{axis.name}": axis.values for axis in axes if axis.values is not None and axis.name}
     return {NAMES: np.array(names, str), **known}
-
-
-def _flat(array: Array) -> Array:
-    return np.array(_texts(array), str) if array.dtype.kind in "SUT" else np.ravel(array)
 
 
 def _texts(array: Array) -> list[str]:

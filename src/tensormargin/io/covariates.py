@@ -11,20 +11,14 @@ import numpy as np
 
 from ..data import BadFileError
 from ..runtime import FloatArray, listed, quoted
+from .tables import is_missing
 
-_MISSING = ("", "na", "n/a", "nan")  # "n/a" as in BIDS
 _MOST_CATEGORIES = 50
 
 
 @dataclass(frozen=True)
 class Coding:
-    """How the columns of a table become numbers.
-
-    Attributes
-    ----------
-    columns : tuple of (str, tuple of str or None)
-        The names of the columns, with their categories; None for numbers.
-    """
+    """How the columns of a table become numbers: their names, with their categories, None for numbers."""
 
     columns: tuple[tuple[str, tuple[str, ...] | None], ...]
 
@@ -67,11 +61,7 @@ class Coding:
                 f"{path}: has no covariate {quoted(absent[0])!r}; it has {listed(table)}. Give a table with the "
                 f"columns {listed([name for name, _ in self.columns])}"
             )
-        self._check_missing(path, table, rows)
-        return np.hstack([_encoded(path, name, table[name], rows, categories) for name, categories in self.columns])
-
-    def _check_missing(self, path: Path, table: Mapping[str, Sequence[str]], rows: Sequence[int]) -> None:
-        missing = np.array([[_is_missing(table[name][row]) for row in rows] for name, _ in self.columns])
+        missing = np.array([[is_missing(table[name][row]) for row in rows] for name, _ in self.columns])
         partly = missing.any(axis=0) & ~missing.all(axis=0)
         if partly.any():
             place = int(partly.argmax())
@@ -81,10 +71,7 @@ class Coding:
                 "rows in all). Fill it in, leave the column out (columns=..., command line: --covariate-columns), or "
                 "leave all covariates of the row empty: the sample then counts as one that lacks this view"
             )
-
-
-def _is_missing(value: str) -> bool:
-    return value.strip().lower() in _MISSING
+        return np.hstack([_encoded(path, name, table[name], rows, categories) for name, categories in self.columns])
 
 
 def _number(value: str) -> float | None:
@@ -96,7 +83,7 @@ def _number(value: str) -> float | None:
 
 
 def _categories(path: Path, name: str, values: Sequence[str]) -> tuple[str, ...] | None:
-    present = [value.strip() for value in values if not _is_missing(value)]
+    present = [value.strip() for value in values if not is_missing(value)]
     if not present:
         raise BadFileError(f"{path}: the covariate {name!r} has no values; leave it out (--covariate-columns)")
     if all(_number(value) is not None for value in present):
@@ -117,7 +104,7 @@ def _encoded(
     columns = np.full((len(rows), 1 if categories is None else len(categories)), np.nan)
     for place, row in enumerate(rows):
         value = values[row]
-        if _is_missing(value):
+        if is_missing(value):
             continue
         if categories is None:
             number = _number(value)

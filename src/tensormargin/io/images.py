@@ -29,13 +29,13 @@ from ..runtime import Array, counted, quoted
 from ..transformers import resize
 from .arrays import ONLY, Missing, check_samples, read_arrays
 from .checksums import check_sha256
-from .labels import PATHS, choose_entry, choose_labels, describe, from_text, groups_in_table, no_labels, unused_groups
+from .labels import PATHS, choose_columns, choose_entry, describe, from_text
 from .lazy import chunks_for, in_parts, lazily, samples_per_chunk, stays_in_files
 from .options import FILE_TABLE, FOLDER, ONE_FILE, Chunks, Request
 from .readers.files import IMAGE_WORDS, NIFTI, NIFTI_WORDS
 from .readers.process import ParserFailedError, call
 from .samples import SampleSet
-from .tables import Table, read_table
+from .tables import read_table
 from .volumes import oriented, turned_note
 
 _WORDS = {
@@ -85,26 +85,20 @@ def load_one_file(path: Path, request: Request) -> SampleSet:
 def load_file_table(path: Path, request: Request) -> SampleSet:
     """Return the sample files that a table lists, with its labels and groups."""
     FILE_TABLE.check(path, request)
-    select = request.select
-    table = read_table(path, rules=request.rules)
-    columns = table.columns
-    paths = choose_entry(path, columns, select.samples, PATHS, "samples")
+    columns = read_table(path, rules=request.rules).columns
+    paths = choose_entry(path, columns, request.select.samples, PATHS, "samples")
     if paths is None:
         raise BadFileError(
             f"{path}: has no column named path; its columns are {describe(columns)}: give the one with the paths of "
             "the files as samples=... (command line: --samples)"
         )
-    labels = choose_labels(path, columns, select.labels, select.groups)
-    if labels is None and request.need_labels:
-        no_labels(path, columns)
-    target = None if labels is None else from_text(path, columns[labels], "labels")
-    groups = groups_in_table(table, select.groups, (labels, request.other_labels))
-    names, taken = columns[paths], (paths, labels, request.other_labels)
+    names = columns[paths]
     _check_files(path, names, request.rules)
-    _check_digests(path, table, paths)
-    unused = unused_groups(path, {name: columns[name] for name in columns if name not in taken})
-    kind = f"table of {_words_for(names)}"
-    return stacked_samples(path.parent, names, request, kind, target=target, groups=groups, warnings=unused)
+    digests = next((columns[name] for name in columns if name.lower() == "sha256"), ())
+    for name, expected in zip(names, digests, strict=False):
+        check_sha256(path.parent / name, expected)
+    chosen = choose_columns(path, columns, None, request, paths)
+    return stacked_samples(path.parent, names, request, f"table of {_words_for(names)}", **chosen)
 
 
 def _check_files(path: Path, names: Sequence[str], rules: FileRules) -> None:
@@ -121,24 +115,8 @@ def _check_files(path: Path, names: Sequence[str], rules: FileRules) -> None:
         check_inside(path.parent / name, root, rules, f"{path}: row {row}, {shown},")
 
 
-def _check_digests(path: Path, table: Table, paths: str) -> None:
-    """Raise `BadFileError` if a table has a column of digests, and a file has another one."""
-    column = next((name for name in table.columns if name.lower() == "sha256"), None)
-    if column is not None:
-        for name, expected in zip(table.columns[paths], table.columns[column], strict=True):
-            check_sha256(path.parent / name, expected)
-
-
-class _Listing(NamedTuple):
-    """The sample files of a folder, with the names of their class folders (None for a flat folder)."""
-
-    names: list[str]
-    labels: list[str] | None
-    notes: list[str]
-
-
-def _list_folder(folder: Path, flat: bool, rules: FileRules) -> _Listing:
-    """Return the sample files of a folder with one subfolder per class, sorted by name.
+def _list_folder(folder: Path, flat: bool, rules: FileRules) -> tuple[list[str], list[str] | None, list[str]]:
+    """Return the sample files of a folder with one subfolder per class, sorted by name, their classes, and notes.
 
     With ``flat``, files may also be in the folder itself, without labels.
     """
@@ -147,10 +125,22 @@ def _list_folder(folder: Path, flat: bool, rules: FileRules) -> _Listing:
     inside = [path for content in classes.values() for path in content]
     in_classes, direct = ([path for path in paths if _is_sample(path)] for paths in (inside, top))
     files = in_classes or (direct if flat else [])
+    if direct and not files:
+        raise BadFileError(
+            f"{folder}: has {counted(len(direct), 'file')}, but no class folders: put the files of every class into a "
+            "subfolder with its name, or give labels_from=... (command line: --labels-from)"
+        )
     if not files:
-        raise _no_samples(folder, direct)
+        raise BadFileError(
+            f"{folder}: holds no samples; it must have one subfolder per class, with files of these kinds: "
+            f"{known_endings()}"
+        )
     names = [path.relative_to(folder).as_posix() for path in files]
-    _check_listed(folder, files, names, rules)
+    linked = {parent for parent in {path.parent for path in files} if parent.is_symlink()}
+    for path, name in zip(files, names, strict=True):
+        check_text(path, name)
+        if path.is_symlink() or path.parent in linked:
+            check_inside(path, folder.resolve(), rules, str(path))
     other = [path for path in (*top, *inside) if path.is_file() and not _is_sample(path)]
     empty = [each for each, content in classes.items() if not any(map(_is_sample, content))]
     notes = [
@@ -160,17 +150,7 @@ def _list_folder(folder: Path, flat: bool, rules: FileRules) -> _Listing:
         *_left_out(folder, empty, "folder", "without samples"),
     ]
     labels = [path.parent.name for path in files] if in_classes else None
-    return _Listing(names, labels, notes)
-
-
-def _check_listed(folder: Path, files: Sequence[Path], names: Sequence[str], rules: FileRules) -> None:
-    """Raise `BadFileError` for sample files with unusable names, and for links that lead out of the folder."""
-    root = folder.resolve()
-    linked = {parent for parent in {path.parent for path in files} if parent.is_symlink()}
-    for path, name in zip(files, names, strict=True):
-        check_text(path, name)
-        if path.is_symlink() or path.parent in linked:
-            check_inside(path, root, rules, str(path))
+    return names, labels, notes
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -179,18 +159,6 @@ def _visible(folder: Path) -> list[Path]:
 
 def _is_sample(path: Path) -> bool:
     return path.is_file() and file_words(path.name) is not None
-
-
-def _no_samples(folder: Path, direct: Sequence[Path]) -> BadFileError:
-    if direct:
-        return BadFileError(
-            f"{folder}: has {counted(len(direct), 'file')}, but no class folders: put the files of every class into a "
-            "subfolder with its name, or give labels_from=... (command line: --labels-from)"
-        )
-    return BadFileError(
-        f"{folder}: holds no samples; it must have one subfolder per class, with files of these kinds: "
-        f"{known_endings()}"
-    )
 
 
 def _left_out(folder: Path, paths: Sequence[Path], noun: str, which: str) -> list[str]:
@@ -276,7 +244,12 @@ class _Files:
         notes = []
         if data.dtype != first.dtype:
             notes.append(f"the files hold numbers of different types, all of which became {data.dtype}")
-        notes += [note(told[what], names[0]) for what, note in _NOTES.items() if what in told]
+        notes += [turned_note(told[_TURNED], names[0])] if _TURNED in told else []
+        notes += [
+            note.format(counted(len(told[what]), "image"), told[what][0])
+            for what, note in _NOTES.items()
+            if what in told
+        ]
         if elsewhere:
             count = counted(len(elsewhere), "file")
             notes.append(f"{count} whose affine differs from that of {names[0]}, which is used, e.g. {elsewhere[0]}")
@@ -333,11 +306,7 @@ class _Files:
         done, folder = 0, self.folder
         told = {} if told is None else told
         while done < len(names):
-            in_other_process = _native_files(folder, names[done:])
-            if in_other_process:
-                found = _read_some(folder, in_other_process, self.rules)
-            else:
-                found = [(_read_array(folder / names[done], self.rules), None, None)]
+            found = _read_first(folder, names[done:], self.rules)
             for name, (sample, affine, became) in zip(names[done:], found, strict=False):
                 if file_words(name) == "NIfTI volumes":
                     sample = _volume(folder / name, sample)
@@ -362,17 +331,12 @@ class _Files:
         return resized, None if affine is None else affine @ _stretch(sample.shape, resized.shape)
 
 
-def _opaque_note(files: Sequence[str], first: str) -> str:
-    return f"transparency that is the same everywhere was left out in {counted(len(files), 'image')}, e.g. {files[0]}"
-
-
-def _transparent_note(files: Sequence[str], first: str) -> str:
-    return f"{counted(len(files), 'image')} with transparent parts, put on white, e.g. {files[0]}"
-
-
 _TURNED = "turned"
-_NOTES = {_TURNED: turned_note, "opaque": _opaque_note, "transparent": _transparent_note}
-"""Notes on files, by what became of them as `readers.pictures` and `_read_each` call it."""
+_NOTES = {
+    "opaque": "transparency that is the same everywhere was left out in {}, e.g. {}",
+    "transparent": "{} with transparent parts, put on white, e.g. {}",
+}
+"""Notes on images, by what became of them as `readers.pictures` calls it."""
 
 
 def _check_shape(first_path: Path, first: tuple[int, ...], path: Path, shape: tuple[int, ...]) -> None:
@@ -389,21 +353,27 @@ def _check_shape(first_path: Path, first: tuple[int, ...], path: Path, shape: tu
     )
 
 
-def _native_files(folder: Path, names: Sequence[str]) -> list[str]:
-    """Return the first names up to the first array: images and volumes, which another process reads."""
-    found = list(takewhile(lambda name: file_words(name) != "arrays", names[:_FILES_PER_MESSAGE]))
-    if any(file_words(name) == "NIfTI volumes" for name in found):
-        require_package(folder / found[0], "nibabel", "neuro", "a NIfTI file")
-    return found
+_Read = tuple[Array, Array | None, str | None]
+"""Values of a file, its affine, and what became of an image."""
 
 
-def _read_some(folder: Path, names: list[str], rules: FileRules) -> list[tuple[Array, Array | None, str | None]]:
-    """Return the samples of the first of these files; if a parser fails, find the file that it fails on."""
+def _read_first(folder: Path, names: Sequence[str], rules: FileRules) -> list[_Read]:
+    """Return the first of these files: one array, or all images and volumes before one, from another process."""
+    native = list(takewhile(lambda name: file_words(name) != "arrays", names[:_FILES_PER_MESSAGE]))
+    if not native:
+        array = read_arrays(folder / names[0], (ONLY,), rules)[ONLY]
+        if array.dtype.kind not in "biuf" or array.ndim == 0:
+            raise BadFileError(
+                f"{folder / names[0]}: must hold an array of real numbers; write it with numpy.save(path, array)"
+            )
+        return [(array, None, None)]
+    if any(file_words(name) == "NIfTI volumes" for name in native):
+        require_package(folder / native[0], "nibabel", "neuro", "a NIfTI file")
     try:
-        return list(zip(*call(".files.read_some", folder, names, rules), strict=True))
-    except ParserFailedError:
-        found: list[tuple[Array, Array | None, str | None]] = []
-        for name in names:
+        return list(zip(*call(".files.read_some", folder, native, rules), strict=True))
+    except ParserFailedError:  # find the file that the parser fails on
+        found: list[_Read] = []
+        for name in native:
             with parsing(folder / name, *(NIFTI_WORDS if file_words(name) == "NIfTI volumes" else IMAGE_WORDS)):
                 found += zip(*call(".files.read_some", folder, [name], rules), strict=True)
         return found
@@ -415,13 +385,6 @@ def _stretch(before: Sequence[int], after: Sequence[int]) -> Array:
     stretch = np.diag([*steps, 1.0])
     stretch[:3, 3] = (steps - 1) / 2
     return stretch
-
-
-def _read_array(path: Path, rules: FileRules) -> Array:
-    array = read_arrays(path, (ONLY,), rules)[ONLY]
-    if array.dtype.kind not in "biuf" or array.ndim == 0:
-        raise BadFileError(f"{path}: must hold an array of real numbers; write it with numpy.save(path, array)")
-    return array
 
 
 def _volume(path: Path, values: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, NoReturn
@@ -15,7 +16,7 @@ from ..runtime import Array, listed, quoted
 from .arrays import Stored, open_arrays
 from .options import DoesNotApplyError, GroupsName, Request, Select
 from .samples import LABELS_FROM
-from .tables import Table, is_list, is_missing, read_table
+from .tables import is_list, is_missing, read_table
 
 PATHS = ("path", "file", "filename")
 LABELS = ("y", "labels", "label", "target", "targets")
@@ -123,10 +124,21 @@ def from_text(path: Path, values: Sequence[str], what: str) -> Array:
     return text
 
 
-def choose_columns(path: Path, columns: Mapping[str, Array], usual: str | None, request: Request) -> dict[str, Any]:
+def as_labels(path: Path, column: Any, what: str) -> Array:
+    """Return an array in a file, or a column of text or numbers, as labels or groups."""
+    if isinstance(column, Stored):
+        return clean(path, np.atleast_1d(column.read()), what)
+    values = np.asarray(column)
+    return from_text(path, values.tolist(), what) if values.dtype.kind in "UT" else clean(path, values, what)
+
+
+def choose_columns(
+    path: Path, columns: Mapping[str, Any], usual: str | None, request: Request, paths: str | None = None
+) -> dict[str, Any]:
     """Return target, groups, confounds and warnings of samples, from columns with one value per sample.
 
-    ``usual`` is the column with the labels in this kind of file. Labels may also be in a separate file.
+    ``usual`` is the column with the labels in this kind of file, ``paths`` the one with the samples. Labels may also be
+    in a separate file.
     """
     select = request.select
     label = usual if select.labels is None and usual is not None and usual != select.groups else None
@@ -134,13 +146,11 @@ def choose_columns(path: Path, columns: Mapping[str, Array], usual: str | None, 
     if label is None and request.need_labels:
         no_labels(path, columns)
     not_groups = (label, request.other_labels)
-    name = choose_groups(path, columns, select.groups, not_groups)
-    texts = {one: [str(value) for value in columns[one].tolist()] for one in select.confounds if one in columns}
     return {
-        "target": None if label is None else _from_column(path, columns[label], "labels"),
-        "groups": None if name is None else _from_column(path, columns[name], "groups"),
-        "confounds": confounds_in_table(Table(path, texts, has_header=True), select.confounds) or None,
-        "warnings": unused_groups(path, {one: own for one, own in columns.items() if one not in not_groups}),
+        "target": None if label is None else as_labels(path, columns[label], "labels"),
+        "groups": groups_in(path, columns, select.groups, not_groups),
+        "confounds": confounds_in(path, columns, select.confounds) or None,
+        "warnings": unused_groups(path, {one: own for one, own in columns.items() if one not in (*not_groups, paths)}),
     }
 
 
@@ -154,10 +164,10 @@ class Labels(NamedTuple):
     name: str
     target: Array
     groups: Array | None
+    confounds: Mapping[str, Array] = {}
+    others: Mapping[str, Array] = {}
     paths: list[str] | None = None
     hint: str = ""
-    others: Mapping[str, Array] = {}
-    confounds: Mapping[str, Array] = {}
 
 
 def read_labels(source: Any, select: Select, rules: FileRules = DEFAULT_RULES) -> Labels:
@@ -168,42 +178,27 @@ def read_labels(source: Any, select: Select, rules: FileRules = DEFAULT_RULES) -
     path = Path(source)
     if not path.is_file():
         raise BadFileError(f"{path}: no such file; labels_from (command line: --labels-from) is a file with labels")
-    return (_labels_in_table if is_list(path) else _labels_in_container)(path, select, rules)
-
-
-def _labels_in_table(path: Path, select: Select, rules: FileRules) -> Labels:
+    if not is_list(path):
+        with open_arrays(path, rules=rules) as held:
+            only = next(iter(held)) if len(held) == 1 else None
+            found = _labels_in(path, held, select, only, "keep them alone in the file")
+            return found._replace(others=likely_groups(held, (found.name,), len(found.target)))
     table = read_table(path, "label" if select.labels is None else None, (*LABELS, *GROUPS, *PATHS), rules)
-    columns, groups = table.columns, select.groups
-    remedy = "name the columns in the first line"
-    name = choose_labels(path, columns, select.labels, groups) or no_labels(path, columns, remedy)
-    paths = choose_entry(path, columns, None, PATHS, "samples")
+    found = _labels_in(path, table.columns, select, None, "name the columns in the first line")
+    others = {one: np.array(own) for one, own in table.columns.items() if one != found.name and unit_of(one)}
+    paths = choose_entry(path, table.columns, None, PATHS, "samples")
     hint = "" if table.has_header else "; if its first line names the column, give it as labels=... (--labels)"
-    return Labels(
-        path,
-        name,
-        from_text(path, columns[name], "labels"),
-        groups_in_table(table, groups, (name,)) if _may_be_here(groups, columns) else None,
-        None if paths is None else columns[paths],
-        hint,
-        {other: np.array(columns[other]) for other in columns if other != name and unit_of(other)},
-        confounds_in_table(table, select.confounds),
-    )
+    return found._replace(others=others, paths=None if paths is None else table.columns[paths], hint=hint)
 
 
-def _may_be_here(groups: GroupsName, held: Mapping[str, object]) -> bool:
-    """Return whether to look for groups in the file of labels; named groups may be in the file of samples instead."""
-    return not groups or groups in held
-
-
-def _labels_in_container(path: Path, select: Select, rules: FileRules) -> Labels:
-    with open_arrays(path, rules=rules) as held:
-        only, groups = next(iter(held)) if len(held) == 1 else None, select.groups
-        name = choose_labels(path, held, select.labels, groups) or only
-        name = name or no_labels(path, held, "keep them alone in the file")
-        target = clean(path, held[name].read(), "labels")
-        found = groups_in_container(path, held, groups, (name,)) if _may_be_here(groups, held) else None
-        confounds = confounds_in_container(path, held, select.confounds)
-        return Labels(path, name, target, found, others=likely_groups(held, (name,), len(target)), confounds=confounds)
+def _labels_in(path: Path, held: Mapping[str, Any], select: Select, only: str | None, remedy: str) -> Labels:
+    """Return what a file of labels holds; groups that are named may be in the file of samples instead."""
+    name = choose_labels(path, held, select.labels, select.groups) or only or no_labels(path, held, remedy)
+    target = as_labels(path, held[name], "labels")
+    groups = None
+    if not select.groups or select.groups in held:
+        groups = groups_in(path, held, select.groups, (name,))
+    return Labels(path, name, target, groups, confounds_in(path, held, select.confounds))
 
 
 def no_labels(path: Path, held: Mapping[str, object], remedy: str = LABELS_FROM) -> NoReturn:
@@ -214,61 +209,36 @@ def no_labels(path: Path, held: Mapping[str, object], remedy: str = LABELS_FROM)
     )
 
 
-def _from_column(path: Path, values: Array, what: str) -> Array:
-    """Return a column of numbers or text as labels or groups."""
-    return from_text(path, values.tolist(), what) if values.dtype.kind in "UT" else clean(path, values, what)
-
-
-def groups_in_table(table: Table, groups: GroupsName, labels: Collection[str | None]) -> Array | None:
-    """Return the column of groups of a table, None if it has none besides the labels."""
-    name = choose_groups(table.path, table.columns, groups, labels)
-    return None if name is None else from_text(table.path, table.columns[name], "groups")
-
-
-def groups_in_container(
-    path: Path, held: Mapping[str, Stored], groups: GroupsName, labels: Collection[str | None]
-) -> Array | None:
-    """Return the array of groups of a container, None if it has none besides the labels."""
+def groups_in(path: Path, held: Mapping[str, Any], groups: GroupsName, labels: Collection[str | None]) -> Array | None:
+    """Return the groups among arrays or columns, None if there are none besides the labels."""
     name = choose_groups(path, held, groups, labels)
-    return None if name is None else clean(path, held[name].read(), "groups")
+    return None if name is None else as_labels(path, held[name], "groups")
 
 
-def confounds_in_table(table: Table, names: Collection[str]) -> dict[str, Array]:
-    """Return those of the named columns that a table has: as numbers if all values are, otherwise as text."""
+def confounds_in(path: Path, held: Mapping[str, Any], names: Collection[str]) -> dict[str, Array]:
+    """Return those of the named arrays or columns that exist, as numbers or text; columns of text may be numbers."""
     found = {}
     for name in names:
-        if name in table.columns:
-            column = np.array(table.columns[name], str)
-            _refuse_missing(table.path, name, column)
-            try:
-                found[name] = column.astype(np.float64)
-            except ValueError:
-                found[name] = column
+        if name not in held:
+            continue
+        column = held[name]
+        values = column.read().ravel() if isinstance(column, Stored) else np.array([str(one) for one in column], str)
+        values = np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+        values = values.astype(str if values.dtype.kind in "UT" else np.float64)
+        if values.dtype.kind == "f":
+            missing = ~np.isfinite(values)
+        else:
+            missing = np.array([is_missing(value) for value in values.tolist()])
+        if missing.any():
+            raise BadFileError(
+                f"{path}: the confound {name!r} must have a value for every sample; row {int(missing.argmax()) + 1} "
+                f"has none ({int(missing.sum())} rows in all). Fill it in, or leave those samples out"
+            )
+        found[name] = values
+        if not isinstance(column, Stored):
+            with suppress(ValueError):
+                found[name] = values.astype(np.float64)
     return found
-
-
-def confounds_in_container(path: Path, held: Mapping[str, Stored], names: Collection[str]) -> dict[str, Array]:
-    """Return those of the named arrays that a container has, as vectors of numbers or text."""
-    found = {}
-    for name in names:
-        if name in held:
-            values = held[name].read().ravel()
-            values = np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
-            found[name] = values.astype(str) if values.dtype.kind in "UT" else values.astype(np.float64)
-            _refuse_missing(path, name, found[name])
-    return found
-
-
-def _refuse_missing(path: Path, name: str, values: Array) -> None:
-    if values.dtype.kind == "f":
-        missing = ~np.isfinite(values)
-    else:
-        missing = np.array([is_missing(value) for value in values.tolist()])
-    if missing.any():
-        raise BadFileError(
-            f"{path}: the confound {name!r} must have a value for every sample; row {int(missing.argmax()) + 1} has "
-            f"none ({int(missing.sum())} rows in all). Fill it in, or leave those samples out"
-        )
 
 
 def likely_groups(held: Mapping[str, Stored], taken: Collection[str | None], n_samples: int) -> dict[str, Array]:
@@ -276,12 +246,11 @@ def likely_groups(held: Mapping[str, Stored], taken: Collection[str | None], n_s
     return {
         name: stored.read().ravel()
         for name, stored in held.items()
-        if name not in taken and unit_of(name) and stored.is_readable and _is_vector(stored.shape, n_samples)
+        if name not in taken
+        and unit_of(name)
+        and stored.is_readable
+        and max(stored.shape, default=0) == prod(stored.shape) == n_samples
     }
-
-
-def _is_vector(shape: tuple[int, ...], length: int) -> bool:
-    return max(shape, default=0) == prod(shape) == length
 
 
 def rows_by_path(table: Path, paths: Sequence[str], names: Sequence[str], folder: Path) -> list[int]:

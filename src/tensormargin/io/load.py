@@ -19,15 +19,7 @@ from .concatenate import FILE, files_in, joined, turned_like
 from .containers import colours_in, load_container
 from .events import parsed_events
 from .images import file_words, load_file_table, load_folder, load_one_file
-from .labels import (
-    Labels,
-    confounds_in_container,
-    confounds_in_table,
-    groups_in_names,
-    read_labels,
-    rows_by_path,
-    unused_groups,
-)
+from .labels import Labels, confounds_in, groups_in_names, read_labels, rows_by_path, unused_groups
 from .lazy import check_dask
 from .options import (
     NOTHING_KNOWN,
@@ -308,8 +300,11 @@ def _load_one(path: str | Path, given: Mapping[str, Any], known: Known = NOTHING
     request, second = _request(source, given, known)
     found = _read(source, request)
     found = replace(found, source=str(path), **_sampling(source, found, request.window))
-    rows = _rows_of(source, found, second)
+    rows: Any = slice(None)  # of the separate file of labels, by order unless there are paths
     if second is not None:
+        if second.paths is not None and found.names is not None:
+            folder = source if source.is_dir() else source.parent
+            rows = rows_by_path(second.path, second.paths, found.names, folder)
         found = _with_labels(found, second, rows)
     found = _checked(source, found, second, request)
     found = replace(found, warnings=_warnings(found) if given["groups"] is not False else ())
@@ -403,13 +398,6 @@ def _sampling(path: Path, found: SampleSet, window: Window) -> dict[str, Any]:
             if abs(own / given - 1) > 1e-3:
                 notes.append(f"{path.name}: states {words.format(own)}; {given:g} is used, as {name} (--{name}) says")
     return {"sfreq": window.sfreq or found.sfreq, "notes": tuple(notes), "loading": stated}
-
-
-def _rows_of(path: Path, found: SampleSet, second: Labels | None) -> Any:
-    """Return the row of each sample in a separate file of labels: by path if both have them, otherwise by order."""
-    if second is None or second.paths is None or found.names is None:
-        return slice(None)
-    return rows_by_path(second.path, second.paths, found.names, path if path.is_dir() else path.parent)
 
 
 def _with_labels(found: SampleSet, second: Labels, rows: Any) -> SampleSet:
@@ -527,5 +515,5 @@ def _own_confounds(path: Path, found: SampleSet, request: Request) -> dict[str, 
         return confounds_of(path, found.names, names, rules)
     if container_kind(path) is not None:
         with open_arrays(path, rules=rules) as held:
-            return confounds_in_container(path, held, names)
-    return confounds_in_table(read_table(path, rules=rules), names) if is_table(path) else {}
+            return confounds_in(path, held, names)
+    return confounds_in(path, read_table(path, rules=rules).columns, names) if is_table(path) else {}

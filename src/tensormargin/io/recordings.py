@@ -366,7 +366,8 @@ def load_recording(path: Path, request: Request, recording: Recording | None = N
     """Return the epochs of a recording, read from its file unless it is given, with labels and groups by column."""
     RECORDING.check(path, request)
     recording = _read_recording(path, request.rules) if recording is None else recording
-    if recording.events is not None and _is_one_epoch(recording, request):
+    alone = request.flat and request.window.events is None and request.window.is_whole and not request.known.are_cut
+    if recording.events is not None and alone and request.known.fits(recording.data.shape):  # of a model of epochs
         recording = replace(recording, data=recording.data[None], kind=f"{recording.kind}, one epoch", events=None)
     elif request.window.events is TABLE:
         if recording.events is not None:
@@ -392,12 +393,6 @@ def load_recording(path: Path, request: Request, recording: Recording | None = N
     return SampleSet(data=data, names=None, affine=None, source="", kind=made.kind, notes=notes, **chosen, **stated)
 
 
-def _is_one_epoch(recording: Recording, request: Request) -> bool:
-    """Return whether a recording without events to cut it at is one sample of a model that was fitted to epochs."""
-    alone = request.flat and request.window.events is None and request.window.is_whole
-    return alone and not request.known.are_cut and request.known.fits(recording.data.shape)
-
-
 def _cut(path: Path, recording: Recording, request: Request) -> Recording:
     """Return the epochs of a continuous recording, cut around events."""
     window = request.window
@@ -406,16 +401,22 @@ def _cut(path: Path, recording: Recording, request: Request) -> Recording:
         raise BadFileError(
             f"{path}: does not state its sampling frequency; give it as sfreq=... (command line: --sfreq), in Hz"
         )
-    in_table = isinstance(window.events, Path)
-    events = read_events(window.events, request.rules) if in_table else _own_events(recording, sfreq)
+    in_table, events = isinstance(window.events, Path), recording.events
+    assert events is not None
+    if in_table:
+        events = read_events(window.events, request.rules)
+    elif recording.sfreq is not None:  # which may be another one than is given
+        stretch = recording.sfreq / sfreq
+        events = replace(events, onset=events.onset * stretch, duration=events.duration * stretch)
     if not len(events):
         raise BadFileError(
             f"{path}: is a continuous recording without events; give a table with onsets (in seconds) and labels as "
             "events=... (command line: --events)"
         )
+    names = np.full(len(events), "unnamed") if events.label is None else events.columns[events.label]
     if window.tmin is None and window.tmax is None and not in_table:
         raise BadFileError(
-            f"{path}: is a continuous recording with the events {format_counts(_names_of(events))}; say which part "
+            f"{path}: is a continuous recording with the events {format_counts(names)}; say which part "
             "around each event is a sample: tmin=... and tmax=... (command line: --tmin, --tmax), in seconds"
         )
     events, notes = choose_events(events, window.names, request.select.labels)
@@ -430,17 +431,6 @@ def _cut(path: Path, recording: Recording, request: Request) -> Recording:
         events=None,
         notes=(*recording.notes, *notes, *more),
     )
-
-
-def _own_events(recording: Recording, sfreq: float) -> Events:
-    """Return the events of a recording, at the times that they have at another sampling frequency."""
-    events, stretch = recording.events, (recording.sfreq or sfreq) / sfreq
-    assert events is not None
-    return replace(events, onset=events.onset * stretch, duration=events.duration * stretch)
-
-
-def _names_of(events: Events) -> Array:
-    return events.columns[events.label] if events.label is not None else np.full(len(events), "unnamed")
 
 
 def _some_epochs(path: Path, recording: Recording, request: Request) -> Recording:

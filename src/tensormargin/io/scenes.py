@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data import Axes, Axis, BadFileError, FileRules, check_regular, check_text, parsed_bytes, parsing
 from ..runtime import Array
-from .arrays import Stored, container_endings, container_kind, open_arrays
+from .arrays import container_endings, container_kind, open_arrays
 from .containers import stored_axes
 from .labels import clean, describe
 from .readers import envi
@@ -137,7 +137,7 @@ def load_scene(
     name = cube or _the_cube(source, found)
     if name not in found.arrays:
         raise _unknown(source, found, name, "cube", "--cube")
-    data = _cube(source, name, _values(found.arrays[name]))
+    data = _cube(source, name, np.asanyarray(found.arrays[name]))
     axis = found.axis if found.axis.values is None or len(found.axis.values) == data.shape[2] else Axis("wavelength")
     other = found if truth is None else _read(Path(truth), rules)
     other_path = source if truth is None else Path(truth)
@@ -146,7 +146,12 @@ def load_scene(
         names = {number: text for number, text in enumerate(other.class_names) if text}
     known = named_classes(names) if isinstance(names, str) else names
     if pixels is not None and known:
-        pixels = _with_names(pixels, {**known, background: NO_CLASS})
+        by_number = {**known, background: NO_CLASS}
+        found_classes, places = np.unique(pixels, return_inverse=True)
+        texts = [
+            by_number.get(one, str(one)) for one in found_classes.tolist()
+        ]  # those without a name keep their number
+        pixels = np.array(texts)[places.reshape(pixels.shape)]
     axes = (Axis("row"), Axis("column"), axis)
     return Scene(data, pixels, NO_CLASS if known else background, axes, str(path), found.kind)
 
@@ -180,12 +185,6 @@ def named_classes(text: str) -> dict[int, str]:
         raise BadFileError(f"{path}: the column {number} must hold whole numbers ({error}); correct them") from error
 
 
-def _with_names(pixels: Array, names: Mapping[int, str]) -> Array:
-    """Return classes by name; those without one keep their number, as text."""
-    found, places = np.unique(pixels, return_inverse=True)
-    return np.array([names.get(one, str(one)) for one in found.tolist()])[places.reshape(pixels.shape)]
-
-
 def _read(path: Path, rules: FileRules) -> _Found:
     if not path.exists():
         raise BadFileError(f"{path}: no such file; give the path of one that exists")
@@ -207,7 +206,14 @@ def _read(path: Path, rules: FileRules) -> _Found:
             f"{container_endings()}"
         )
     with open_arrays(path, rules=rules) as held:
-        return _contained(path, held, kind)
+        likely = {name: one for name, one in held.items() if one.is_numeric and len(_without_ones(one.shape)) in (2, 3)}
+        cubes = [name for name, one in likely.items() if len(_without_ones(one.shape)) == 3]
+        axes = stored_axes(path, held, likely[cubes[0]].shape) if len(cubes) == 1 else None
+        by_name = {name.lower(): one for name, one in held.items() if one.is_numeric}
+        vectors = [np.ravel(by_name[name].read()) for name in _WAVELENGTHS if name in by_name and axes is None]
+        values = vectors[0] if vectors and np.isfinite(vectors[0]).all() else None
+        axis = Axis("wavelength", "", values) if axes is None else axes[2]
+        return _Found({name: one.read() for name, one in likely.items()}, kind, axis)
 
 
 def _picture(path: Path, rules: FileRules) -> _Found:
@@ -221,28 +227,8 @@ def _picture(path: Path, rules: FileRules) -> _Found:
         return _Found({"scene": np.moveaxis(call(".pictures.read_pages", path, rules), 0, -1)}, "TIFF scene")
 
 
-def _contained(path: Path, held: Mapping[str, Stored], kind: str) -> _Found:
-    """Return the arrays of a container that could be meant; they are read while it is open."""
-    likely = {name: one for name, one in held.items() if one.is_numeric and len(_without_ones(one.shape)) in (2, 3)}
-    cubes = [name for name, one in likely.items() if len(_without_ones(one.shape)) == 3]
-    axes = stored_axes(path, held, likely[cubes[0]].shape) if len(cubes) == 1 and "mode_names" in held else None
-    axis = axes[2] if axes is not None else _wavelengths(held)
-    return _Found({name: one.read() for name, one in likely.items()}, kind, axis)
-
-
-def _wavelengths(held: Mapping[str, Stored]) -> Axis:
-    lower = {name.lower(): one for name, one in held.items()}
-    found = next((lower[name] for name in _WAVELENGTHS if name in lower and lower[name].is_numeric), None)
-    values = None if found is None else np.ravel(found.read())
-    return Axis("wavelength", "", values if values is not None and np.isfinite(values).all() else None)
-
-
 def _without_ones(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
-
-
-def _values(array: Any) -> Array:
-    return array if isinstance(array, np.ndarray) else np.asarray(array)
 
 
 def _the_cube(path: Path, found: _Found) -> str:
@@ -274,7 +260,8 @@ def _truth(
     """Return the class of each pixel, None if there is no array for it and none is needed."""
     if name is not None and name not in found.arrays:
         raise _unknown(path, found, name, "ground truth", "--truth-name")
-    plain = {one: _one_band(array) for one, array in found.arrays.items() if one != taken}
+    plain = {one: array for one, array in found.arrays.items() if one != taken}
+    plain |= {one: array[:, :, 0] for one, array in plain.items() if array.ndim == 3 and array.shape[2] == 1}
     fitting = [one for one, array in plain.items() if array.shape == shape and (name is None or one == name)]
     named = [one for one in fitting if one.lower() in _TRUTH]
     chosen = fitting if len(fitting) == 1 else named
@@ -287,10 +274,6 @@ def _truth(
     if len(chosen) != 1:
         return None
     return clean(path, np.ascontiguousarray(plain[chosen[0]]).ravel(), "classes of pixels").reshape(shape)
-
-
-def _one_band(array: Array) -> Array:
-    return array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
 
 
 def _described(found: _Found) -> str:

@@ -118,7 +118,9 @@ def load_views(
     ('eeg', 'fmri', 'covariates')
     """
     path, rules = Path(path), chosen_from(FileLimits, options).rules
-    own, given = _arrays_of(path, samples, known, rules), _files(views)
+    own = _arrays_of(path, samples, known, rules)
+    pairs = views.items() if isinstance(views, Mapping) else views
+    given = [(one[0], Path(one[1])) if isinstance(one, tuple) else (None, Path(one)) for one in pairs]
     names = _names(path, own, given, covariates is not None, known)
     described = {key: options.pop(key, None) or {} for key in ("mode_names", "mode_values")}
     unknown = [view for by_view in described.values() for view in by_view if view not in names]
@@ -130,7 +132,11 @@ def load_views(
     for name, view in zip(own, names, strict=False):
         found = load_samples(path, samples=name, missing=True, **options, **_of_view(described, view))
         parts[view] = _like_known(found, view, options.get("like"), found)
-    main = _Main(path, parts[names[0]], _main_ids(path, parts[names[0]], options.get("labels_from"), rules), rules)
+    first, labels_from = parts[names[0]], options.get("labels_from")
+    stored = _ids_in(path, len(first.data), rules)
+    if stored is None and isinstance(labels_from, str | Path) and first.names is None:
+        stored = _ids_in(Path(labels_from), len(first.data), rules)
+    main = _Main(path, first, [*([] if stored is None else [stored]), *_ids_of_names(first.names)], rules)
     for view, (_, file) in zip(names[len(own) :], given, strict=True):
         parts[view] = _other_file(view, file, main, options, _of_view(described, view))
     coding = None
@@ -141,12 +147,6 @@ def load_views(
         coding, parts[COVARIATES] = _covariates(Path(covariates), columns, taken, known, main)
     found = _joined(main, parts, coding)
     return replace(found, loading={**found.loading, "modes": True}) if any(described.values()) else found
-
-
-def _files(views: Any) -> list[tuple[str | None, Path]]:
-    """Return names and paths of further files; None for a name that is not given."""
-    pairs = views.items() if isinstance(views, Mapping) else views
-    return [(one[0], Path(one[1])) if isinstance(one, tuple) else (None, Path(one)) for one in pairs]
 
 
 def _arrays_of(
@@ -228,15 +228,6 @@ def _ids_in(path: Path, n_samples: int, rules: FileRules) -> Array | None:
         if name is not None and len(columns[name]) == n_samples:
             return from_text(path, columns[name], "ids").astype(str)
     return None
-
-
-def _main_ids(path: Path, main: SampleSet, labels_from: Any, rules: FileRules) -> list[Array]:
-    """Return the ids of the samples, each kind that there is: those of the file or of its labels, file names."""
-    n_samples = len(main.data)
-    found = [_ids_in(path, n_samples, rules)]
-    if found[0] is None and isinstance(labels_from, str | Path) and main.names is None:
-        found = [_ids_in(Path(labels_from), n_samples, rules)]
-    return [*(one for one in found if one is not None), *_ids_of_names(main.names)]
 
 
 def _ids_of_names(names: Sequence[str] | None) -> list[Array]:

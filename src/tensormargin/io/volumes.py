@@ -29,7 +29,7 @@ from .arrays import Missing, check_samples, container_endings, container_kind, o
 from .events import choose_events, mean_volumes, needs_table, read_events
 from .labels import choose_columns, describe
 from .lazy import READ_WHOLE, along, chunks_for, in_parts, lazily, samples_per_chunk, stays_in_files
-from .options import VOLUMES, Chunks, Request
+from .options import VOLUMES, Request
 from .readers.files import NIFTI, NIFTI_WORDS
 from .readers.process import call
 from .samples import LABELS_FROM, SampleSet
@@ -117,7 +117,11 @@ def read_volumes(path: Path, request: Request, stays: bool) -> tuple[Any, Array]
     """Return the volumes of a NIfTI file, along its last axis and lazy if they stay in it, and their affine."""
     if not stays:
         return read_nifti(path, request.rules)
-    return _lazy_nifti(path, chunks_for(request.lazy), request.rules, request.layout.missing)
+    shape, affine, _ = _from_nifti(path, "read_header", request.rules)
+    read = partial(_read_rows, path.resolve(), len(shape), request.rules, request.layout.missing)
+    dtype, last, whole = np.dtype(np.float32), len(shape) - 1, _must_be_read_whole(path)
+    per = samples_per_chunk(chunks_for(request.lazy), dtype.itemsize * prod(shape[:-1]))
+    return lazily(read, np.arange(shape[-1]), shape, dtype, per, last, whole), affine
 
 
 def oriented(path: Path, values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, Any]:
@@ -162,21 +166,12 @@ def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:
     return tuple(shape[:3]) if all(size == 1 for size in shape[3:]) else tuple(shape)
 
 
-def _lazy_nifti(path: Path, chunks: Chunks, rules: FileRules, missing: Missing = False) -> tuple[Any, Array]:
-    """Return the values of a NIfTI file as a Dask array with chunks along the last axis, and its affine."""
-    shape, affine, _ = _from_nifti(path, "read_header", rules)
-    read = partial(_read_volumes, path.resolve(), len(shape), rules, missing)
-    dtype = np.dtype(np.float32)
-    per = samples_per_chunk(chunks, dtype.itemsize * prod(shape[:-1]))
-    return lazily(read, np.arange(shape[-1]), shape, dtype, per, len(shape) - 1, _must_be_read_whole(path)), affine
-
-
 def _must_be_read_whole(path: Path) -> bool:
     """Return whether the volumes of a NIfTI file cannot be read one by one."""
     return path.name.lower().endswith(".gz")
 
 
-def _read_volumes(path: Path, order: int, rules: FileRules, missing: Missing, rows: Array) -> Array:
+def _read_rows(path: Path, order: int, rules: FileRules, missing: Missing, rows: Array) -> Array:
     volumes, _ = _read_part(path, along(order - 1, order, rows), rules)
     check_samples(path, np.moveaxis(volumes, -1, 0), "the array of samples", missing, first=int(rows[0]))
     return volumes

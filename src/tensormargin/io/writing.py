@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -99,14 +99,10 @@ def _write_npz(
         with archive.open(f"{SAMPLES}.npy", "w", force_zip64=True) as member:
             np.lib.format.write_array_header_1_0(member, header)
             for piece in pieces:
-                _write_bytes(member, np.ascontiguousarray(piece, dtype))
+                member.write(np.ascontiguousarray(piece, dtype).reshape(-1).view(np.uint8).data)
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
-
-
-def _write_bytes(member: IO[bytes], piece: Array) -> None:
-    member.write(piece.reshape(-1).view(np.uint8).data)
 
 
 def _write_zarr(
