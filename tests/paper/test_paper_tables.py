@@ -41,20 +41,21 @@ from tensormargin.paper import (
     write_summaries,
 )
 from tensormargin.paper.page import page_text, summary_text
-from tensormargin.paper.protocols import load_once, spread
-from tensormargin.paper.rows import CellKey
-from tensormargin.paper.runner import choose_strengths
-from tensormargin.paper.splits import (
+from tensormargin.paper.protocols import (
     Where,
     balanced_subset,
     group_out,
     hold_out_two,
     inner_splits,
+    load_once,
     one_out,
     places_apart,
     published_split,
+    spread,
     stratified_fold,
 )
+from tensormargin.paper.rows import CellKey
+from tensormargin.paper.runner import choose_strengths
 from tensormargin.paper.summary import (
     CellSummary,
     Difference,

@@ -33,7 +33,7 @@ from tensormargin import (
 )
 from tensormargin.evaluation import CompareSettings, compare
 from tensormargin.paper import Evaluation, Grid, Run, RunSettings
-from tensormargin.paper.splits import stratified_fold
+from tensormargin.paper.protocols import stratified_fold
 from tensormargin.runtime import cluster as waiting
 from tensormargin.runtime import cluster_backend as backend
 from tensormargin.runtime import goes_to_cluster, take, tuning

@@ -18,7 +18,7 @@ from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, fit_m
 from tensormargin.data.leakage import duplicate_samples
 from tensormargin.evaluation.contenders import contender, tuned
 from tensormargin.evaluation.held_out import Labelled
-from tensormargin.evaluation.lazy_reference import SUBSET, lazy_reference
+from tensormargin.evaluation.references import SUBSET, lazy_reference
 from tensormargin.io import BadFileError, load_samples
 from tensormargin.runtime import tuning
 from tensormargin.selection import splits_of
@@ -28,7 +28,7 @@ NEEDED = "needs Dask: pip install 'tensormargin[dask]'"
 dask = pytest.importorskip("dask", reason=NEEDED)
 da = pytest.importorskip("dask.array", reason=NEEDED)
 
-import tensormargin.evaluation.lazy_reference as reference  # noqa: E402
+import tensormargin.evaluation.references as reference  # noqa: E402
 import tensormargin.io.lazy as files  # noqa: E402
 from tensormargin.fitting import SharedLazySamples  # noqa: E402
 

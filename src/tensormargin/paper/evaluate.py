@@ -17,9 +17,8 @@ from threadpoolctl import threadpool_limits
 from ..estimators import METHODS, SCALE_LAM, SCALE_MU, TensorMarginClassifier, make_method
 from ..evaluation import timed_fit
 from ..runtime import Array
-from .protocols import Evaluation, Pair, load_once
+from .protocols import Evaluation, Pair, Where, inner_splits, load_once, seed_of
 from .rows import CellKey, Row, TuningRow, versions_text
-from .splits import Where, inner_splits, seed_of
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from ..estimators import METHODS, check_methods
 from ..io import BadFileError, digest, replacing
 from ..runtime import goes_to_cluster, worker_options
 from .evaluate import EvaluationJob, Strengths, has_margin_terms, run_job
-from .protocols import Evaluation, Grid, Pair, load_once
+from .protocols import Evaluation, Grid, Pair, load_once, stratified_fold
 from .rows import CellKey, Row, RowStore, TuningRow
-from .splits import stratified_fold
 
 # Rough fit time relative to a flat SVM on Table 2: used to estimate the time left and to start the longest jobs first.
 _COST = {"SVM": 1.0, "LMDM": 1.0, "STM": 1.2, "STuM": 6.0, "SPMD-LRT": 0.4, "HSPMD-LRT": 0.8, "TuSPMD-LRT": 2.0}
@@ -93,7 +92,7 @@ class Run:
     >>> import tempfile
     >>> from tensormargin.datasets import load_digits_tensor
     >>> from tensormargin.paper import Evaluation, Grid, Run, RunSettings
-    >>> from tensormargin.paper.splits import stratified_fold
+    >>> from tensormargin.paper.protocols import stratified_fold
     >>> digits = Evaluation(
     ...     "digits", load_digits_tensor, stratified_fold, (1437,), 1, folds=2, grid=Grid((10.0,), relative=True),
     ...     tuning_pairs=1, pairs=1, interval_over="splits"
@@ -156,11 +155,11 @@ class Run:
                 for rows in parallel(_with_data(self._tuning_jobs(repeat, tuned))):
                     self.tuning.add(rows)
                     tuned.extend(rows)
-                    yield meter.tuned(rows)
+                    yield meter.count(rows)
                 for rows in parallel(_with_data(self._fitting_jobs(repeat, tuned, done))):
                     self.rows.add(rows)
                     done.update(row.key for row in rows)
-                    yield meter.fitted(rows)
+                    yield meter.count(rows)
 
     def _cells(self) -> Iterator[tuple[Evaluation, CellKey]]:
         """Yield every cell with its evaluation; with ``tune_mu``, methods with margin terms have two cells."""
@@ -256,25 +255,20 @@ class _Meter:
         grid = self._grids[cell.data, cell.tuned]
         return cost(cell, len(grid.lams) * len(grid.mus))
 
-    def tuned(self, rows: Sequence[TuningRow]) -> RunState:
-        """Count the rows of a tuning job and return the state."""
-        pairs = {(row.cell, row.pair) for row in rows}
-        self._work += sum(self._of_tuning(cell) for cell, _ in pairs)
-        return self.now(f"choosing lambda, {_describe(rows[0].cell)}")
-
-    def fitted(self, rows: Sequence[Row]) -> RunState:
-        """Count the rows of a fitting job and return the state."""
+    def count(self, rows: Sequence[TuningRow] | Sequence[Row]) -> RunState:
+        """Count the rows of a job and return the state."""
+        first, cells = rows[0], [cell for cell, _ in {(row.cell, row.pair) for row in rows}]
+        doing = f"{first.data} {first.size}, {first.method}, repeat {first.repeat + 1}"
+        if isinstance(first, TuningRow):
+            self._work += sum(map(self._of_tuning, cells))
+            return self.now(f"choosing lambda, {doing}")
         self._rows += len(rows)
-        self._work += sum(cost(row.cell, 1) for row in rows)
-        return self.now(_describe(rows[0].cell))
+        self._work += sum(cost(cell, 1) for cell in cells)
+        return self.now(doing)
 
     def now(self, doing: str) -> RunState:
         """Return the current state."""
         return RunState(self._rows, self._all_rows, self._work, self._all_work, doing)
-
-
-def _describe(cell: CellKey) -> str:
-    return f"{cell.data} {cell.size}, {cell.method}, repeat {cell.repeat + 1}"
 
 
 def _selected(evaluations: Sequence[Evaluation], settings: RunSettings) -> list[Evaluation]:
