@@ -33,7 +33,7 @@ from tensormargin import (
 from tensormargin.data.leakage import duplicate_samples
 from tensormargin.evaluation import CompareSettings, compare
 from tensormargin.inspection import AffineForm, NotAffineError
-from tensormargin.inspection.affine import pulled_back
+from tensormargin.inspection.pull_backs import pulled_back
 from tensormargin.io import BadFileError
 from tensormargin.transformers import Recipe, resize
 

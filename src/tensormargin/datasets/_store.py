@@ -115,10 +115,7 @@ def unavailable(
 
 
 def download(urls: Sequence[str], sha256: str | None = None) -> Callable[[Path], None]:
-    """Return a function that downloads from the first of ``urls`` that works.
-
-    With ``sha256``, the content must have this checksum.
-    """
+    """Return a function that downloads from the first of ``urls`` that works, and has the checksum if one is given."""
 
     def fetch(path: Path) -> None:
         failures = []

@@ -99,10 +99,7 @@ def fetch_mnist(subset: str = "all", data_home: str | Path | None = None) -> Bun
 
 
 def _read_idx(name: str, data_home: str | Path | None) -> Array:
-    """Return the array of an MNIST file.
-
-    Format: two zero bytes, type (8: uint8), order, sizes as big-endian int32, values.
-    """
+    """Return the array of an MNIST file: two zero bytes, type (8: uint8), order, sizes as big-endian int32, values."""
     urls = [mirror + name for mirror in _MNIST_MIRRORS]
     path = obtain(f"mnist/{name}", download(urls, _MNIST_FILES[name]), data_home)
     try:

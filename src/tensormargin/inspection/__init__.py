@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .affine import AffineForm as AffineForm, remembered_shape as remembered_shape
     from .clusters import ClusterTable as ClusterTable, cluster_table as cluster_table
     from .margins import Bound as Bound, MarginReport as MarginReport, cantelli_bound as cantelli_bound
     from .margins import margin_report as margin_report
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from .model_steps import predicted_labels as predicted_labels, samples_for_last_step as samples_for_last_step
     from .patterns import ViewMaps as ViewMaps, activation_pattern as activation_pattern, pattern_of as pattern_of
     from .patterns import view_maps as view_maps
+    from .pull_backs import AffineForm as AffineForm, remembered_shape as remembered_shape
     from .pull_backs import NotAffineError as NotAffineError, every_step as every_step
     from .pull_backs import register_pull_back as register_pull_back
     from .patterns import format_feature_views as format_feature_views, view_shares as view_shares

@@ -36,8 +36,17 @@ from ..transformers import (
     takes_ragged,
     through,
 )
-from .affine import AffineForm, form_before, remembered_shape
-from .pull_backs import LINEAR, NotAffineError, every_step, painted, scales_by_group, volumes
+from .pull_backs import (
+    LINEAR,
+    AffineForm,
+    NotAffineError,
+    every_step,
+    form_before,
+    painted,
+    remembered_shape,
+    scales_by_group,
+    volumes,
+)
 
 # The attribute in which a wrapper keeps its fitted model. By name, so that no library has to be installed or imported.
 _HOLDERS = {
@@ -154,10 +163,7 @@ class ModelChain:
         return named_as_fitted(self.classifier, ready)
 
     def samples_for_map(self, X: Any, metadata: Metadata | Array | None = None) -> Any:
-        """Return the samples in the space that the maps are drawn in, see `weight_maps`.
-
-        If the first step is a nilearn masker, voxels outside its mask are zero.
-        """
+        """Return the samples in the space that the maps are drawn in; after a masker, voxels outside of it are zero."""
         if self.steps and is_masker(self.steps[0]):
             return volumes(self.steps[0].inverse_transform(self.steps[0].transform(X)))
         before = self.steps[: self._n_before_maps]
@@ -174,10 +180,7 @@ class ModelChain:
 
     @property
     def used_entries(self) -> Any:
-        """Which entries of the samples of maps reach the classifier, by view if there are several; None if all do.
-
-        Masks set entries to zero and crops leave them out.
-        """
+        """Which entries of the samples of maps pass masks and crops, by view if there are several; None for all."""
         used = _union([_used_before(copy.steps, None) for copy in self.copies]) if self.copies else None
         return _used_before(self.steps[self._n_before_maps :], used)
 

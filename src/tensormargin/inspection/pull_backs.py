@@ -1,4 +1,4 @@
-"""Pulling a weight back through a step, from the output of the step to its input.
+"""Affine forms: weights and offsets, pulled back through steps from the output of each to its input.
 
 A registry holds a rule for each affine transformer of this library, scikit-learn, MNE and nilearn;
 `register_pull_back` adds others.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
+from ..estimators import TensorMarginClassifier, to_device
 from ..runtime import Array, FloatArray
 from ..transformers import (
     Composite,
@@ -21,6 +22,7 @@ from ..transformers import (
     KeepsTensors,
     TensorKernel,
     TensorScaler,
+    ViewTransformer,
     flat_steps,
     is_masker,
     kind_names,
@@ -57,6 +59,48 @@ class NotAffineError(TypeError):
     """
 
 
+class AffineForm(NamedTuple):
+    """Weights and offsets with ``scores = <W, x> + b`` for original samples x, one score per binary problem.
+
+    Attributes
+    ----------
+    weights : ndarray of shape ``(n_problems, *sample shape)``; a dictionary of them for several views
+    offsets : ndarray of shape (n_problems,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin import TensorMarginClassifier, affine_form
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
+    >>> form = affine_form(clf)
+    >>> scores = np.tensordot(data.data, form.weights[0], 2) + form.offsets[0]
+    >>> bool(np.allclose(scores, clf.decision_function(data.data)))
+    True
+    """
+
+    weights: Any
+    offsets: Array
+
+    @classmethod
+    def of(cls, classifier: TensorMarginClassifier) -> Self:
+        """Return the form of a classifier by itself, as NumPy arrays wherever the model is."""
+        classifier = to_device(classifier)
+        coef, intercept = classifier.coef_, classifier.intercept_.astype(np.float64)
+        if isinstance(coef, dict):
+            return cls({name: own.astype(np.float64) for name, own in coef.items()}, intercept)
+        return cls(coef.astype(np.float64), intercept)
+
+    def scores(self, X: Any) -> FloatArray:
+        """Return the scores of samples, of shape (n_samples, n_problems)."""
+        if isinstance(self.weights, dict):
+            scores = [AffineForm(own, np.zeros(len(own))).scores(X[name]) for name, own in self.weights.items()]
+            return np.sum(scores, axis=0) + self.offsets
+        X = np.asarray(X)
+        return X.reshape(len(X), -1) @ self.weights.reshape(len(self.weights), -1).T + self.offsets
+
+
 def register_pull_back(kind: type | str, pull_back: PullBack) -> None:
     """Register a rule that pulls weights back through steps of a type and its subclasses.
 
@@ -84,17 +128,67 @@ def register_pull_back(kind: type | str, pull_back: PullBack) -> None:
     _RULES[kind] = pull_back
 
 
-def pull_back(step: Any, weights: Array, shape: tuple[int, ...] | None = None) -> tuple[Array, Array]:
-    """Return weights on the input of a fitted step and one constant per weight; raise NotAffineError if there are none.
+def form_before(steps: Sequence[Any], form: AffineForm, sample_shape: Any = None) -> AffineForm:
+    """Return the form on the input of several fitted steps, of the shape if that is known."""
+    for place, step in reversed(list(enumerate(steps))):
+        shape = getattr(steps[place - 1], "sample_shape_out_", None) if place else sample_shape
+        form = pulled_back(step, form, shape)
+    return form
 
-    ``shape`` is the shape of an input sample, if another step stores it; a FunctionTransformer stores none.
+
+def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = None) -> AffineForm:
+    """Return the form on the input of a fitted step; raise NotAffineError if there is none.
+
+    ``shape`` is the shape of an input sample, if another step stores it.
     """
-    rule = _rule(step)
-    back, constants = _through_function(step, weights, shape) if rule is _through_function else rule(step, weights)
-    back, constants = np.asarray(back, np.float64), np.asarray(constants, np.float64)
+    if isinstance(step, Composite):
+        return _through_members(step, form)
+    if isinstance(form.weights, dict):
+        raise NotAffineError(f"the weights of several views are not pulled back through {type(step).__name__}")
+    step = to_device(step) if isinstance(step, KeepsTensors) else step
+    rule, weights = _rule(step), form.weights
+    found = _through_function(step, weights, shape) if rule is _through_function else rule(step, weights)
+    back, constants = (np.asarray(one, np.float64) for one in found)
     if not isinstance(step, KeepsTensors) and not is_masker(step):
         _check(step, weights, back, constants, back.shape[1:], _transformed)
-    return back, constants
+    return AffineForm(back, form.offsets + constants)
+
+
+def _through_members(step: Composite, form: AffineForm) -> AffineForm:
+    """Return the form on the input of a step that makes several views."""
+    by_view, shapes = isinstance(step, ViewTransformer), step.sample_shape_in_
+    parts, offsets = [], form.offsets
+    for name, member in step.transformers_:
+        own = {inner: form.weights[outer] for inner, outer in step.views_[name].items()}
+        shape = shapes[name] if by_view else shapes
+        part = AffineForm(own.get("", own), np.zeros(len(form.offsets)))
+        part = form_before(flat_steps([(name, member)]), part, shape)
+        parts.append((name, part.weights))
+        offsets = offsets + part.offsets
+    if not by_view:
+        return AffineForm(_sum([weights for _, weights in parts]), offsets)
+    back = dict(parts)
+    kept = {name: form.weights.get(name, np.zeros((len(offsets), *shape))) for name, shape in shapes.items()}
+    return AffineForm({name: back.get(name, own) for name, own in kept.items()}, offsets)
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    """Return the sum of weights on the same samples."""
+    if isinstance(parts[0], dict):
+        return {name: _sum([part[name] for part in parts]) for name in parts[0]}
+    return np.sum(parts, axis=0)
+
+
+def remembered_shape(step: Any) -> Any:
+    """Return the sample shape that a step or classifier expects, or None if it does not store one."""
+    if is_masker(step) and getattr(step, "mask_img_", None) is not None:
+        return tuple(step.mask_img_.shape)
+    for attribute in ("sample_shape_in_", "sample_shape_", "features_shape_"):  # the last is MNE's
+        if isinstance(getattr(step, attribute, None), dict):
+            return dict(getattr(step, attribute))
+        if hasattr(step, attribute):
+            return tuple(None if size is None else int(size) for size in getattr(step, attribute))
+    return None
 
 
 def _rule(step: Any) -> PullBack:

@@ -252,15 +252,8 @@ class KeepsTensors(TakesMetadata, ABC):
     def axes_out(self, axes: Axes | None = None) -> Any:
         """Return names, units and coordinates of the modes of the transformed samples, as far as they are known.
 
-        Parameters
-        ----------
-        axes : tuple of Axis, optional
-            Those of the samples; by default what `fit` has seen, if X was an xarray DataArray or a data frame.
-
-        Returns
-        -------
-        tuple of Axis or None
-            A dictionary of them if the transformer returns Views.
+        ``axes`` are those of the samples; by default what `fit` has seen, if X was an xarray DataArray or a data frame.
+        Where the transformer returns Views, the result is a dictionary.
         """
         check_is_fitted(self)
         seen = getattr(self, "axes_in_", None) if axes is None else axes
@@ -305,12 +298,9 @@ class KeepsTensors(TakesMetadata, ABC):
         return samples_as_fitted(self, X, self.sample_shape_in_, finite=not self._takes_nan)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Set the output container of `transform`, as in scikit-learn; tensors stay arrays.
+        """Set the output container of `transform` ("default", "pandas", "polars"), as in scikit-learn.
 
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"}, optional
-            None leaves the setting unchanged.
+        Tensors stay arrays, and None leaves the setting unchanged.
         """
         # scikit-learn's method has the same effect, but is unavailable once a fit has returned tensors.
         if transform is not None:

@@ -200,10 +200,7 @@ class Recipe:
         return [(name, self._per_view(step, shape)) for name, step in steps]
 
     def scaled_by_group(self, X: Any, groups: Array | None) -> Any:
-        """Return the samples, scaled within each group if ``by_group``; raise ValueError if groups are missing.
-
-        Arrays stay in their library, and Dask arrays stay lazy.
-        """
+        """Return the samples, scaled within each group if ``by_group``; raise ValueError if groups are missing."""
         if not self.by_group:
             return X
         if groups is None:

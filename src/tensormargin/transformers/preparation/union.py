@@ -104,16 +104,7 @@ class Composite(TakesMetadata, _BaseComposition):
         return set().union(*(needed_metadata(member) for _, member in self.members))
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
-        """Fit all members to training samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, I_1, ..., I_M), or Views
-        y : array-like of shape (n_samples,), optional
-            Labels, for members that use them.
-        groups, confounds : array-like, optional
-            Passed to members that need them.
-        """
+        """Fit all members to training samples; labels, groups and confounds are for the members that use them."""
         self.fit_transform(X, y, groups, confounds)
         return self
 

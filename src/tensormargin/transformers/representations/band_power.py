@@ -27,9 +27,7 @@ EEG_BANDS: Mapping[str, tuple[float, float]] = {
 }
 """Bands of the EEG in Hz, by name."""
 _RULE = (
-    'bands must be "eeg", names of '
-    + ", ".join(EEG_BANDS)
-    + ", pairs (low, high) in Hz, or a mapping of names to such "
+    f'bands must be "eeg", names of {", ".join(EEG_BANDS)}, pairs (low, high) in Hz, or a mapping of names to such '
     "pairs, at least one; got bands={bands!r}"
 )
 
@@ -218,15 +216,7 @@ def _averaging(frequencies: FloatArray, bands: list[Band], seconds: float) -> Fl
 
 
 def checked_bands(bands: Any, sfreq: Any) -> list[Band]:
-    """Return bands with their limits; raise ValueError if they are none, or exceed half the sampling frequency.
-
-    Parameters
-    ----------
-    bands : "eeg", mapping of names to limits, or sequence of names and pairs
-        Names are those of `EEG_BANDS`; "eeg" stands for all of them.
-    sfreq : float
-        Sampling frequency in Hz.
-    """
+    """Return bands, given as for `BandPower`; raise ValueError if they are none, or exceed half of ``sfreq``."""
     if sfreq is None:
         raise ValueError(
             f"bands in Hz need the sampling frequency of the samples; got sfreq=None and bands={bands!r}. Pass sfreq, "

@@ -399,10 +399,7 @@ def riemannian_mean(matrices: FloatArray) -> FloatArray:
 
 
 def triangle(matrices: Array) -> Array:
-    """Return the upper triangles of symmetric matrices (n, p, p, ...) as vectors of the same norm, (n, p(p+1)/2, ...).
-
-    Entries off the diagonal are multiplied by the root of 2.
-    """
+    """Return the upper triangles of symmetric matrices (n, p, p, ...) as vectors of equal norm, (n, p(p+1)/2, ...)."""
     size = matrices.shape[1]
     rows, columns = np.triu_indices(size)
     factors = np.where(rows == columns, 1.0, np.sqrt(2.0))
