@@ -65,7 +65,10 @@ def plot_margins(report: MarginReport, *, ax: Axes | None = None) -> Axes:
     ax.set_ylim(0.0, 1.35 * ax.get_ylim()[1])  # room for the legend, which lines of a hatch would make illegible
     ax.set_xlabel("margin")
     ax.set_ylabel("samples")
-    ax.set_title(_statistics(report), loc="left", fontsize="small")
+    bound = report.cantelli
+    verdict = "is vacuous: the mean is not positive" if bound.vacuous else f"is P(margin ≤ 0) ≤ {bound.value:.1%}"
+    text = f"mean {report.mean:.3g}, variance {report.variance:.3g}, {bound.rate:.1%} of {report.n_samples} samples ≤ 0"
+    ax.set_title(f"{text}\nCantelli's bound {verdict}", loc="left", fontsize="small")
     style.tidy(ax, "y")
     style.whole_ticks(ax.yaxis)
     labels = ["rest" if label is None else str(label) for label in report.classes] + ["mean ± deviation"]
@@ -225,15 +228,6 @@ def _bin_edges(margins: Array) -> FloatArray:
     if not width > np.finfo(np.float64).eps * max(abs(low), abs(high)):  # all margins are equal
         width = max(abs(low), 1.0) / _FEWEST_BINS
     return width * np.arange(np.floor(low / width), np.floor(high / width) + 2)
-
-
-def _statistics(report: MarginReport) -> str:
-    bound = report.cantelli
-    verdict = "is vacuous: the mean is not positive" if bound.vacuous else f"is P(margin ≤ 0) ≤ {bound.value:.1%}"
-    return (
-        f"mean {report.mean:.3g}, variance {report.variance:.3g}, "
-        f"{bound.rate:.1%} of {report.n_samples} samples ≤ 0\nCantelli's bound {verdict}"
-    )
 
 
 def _score_edges(values: Array) -> Array:

@@ -143,8 +143,12 @@ def _of_montage(montage: Any) -> dict[str, FloatArray]:
     if hasattr(montage, "get_positions"):
         places = {name: np.asarray(own, np.float64) for name, own in montage.get_positions()["ch_pos"].items()}
         names = [name for name, own in places.items() if np.isfinite(own).all()]
-        on_sphere = _centred(np.array([places[name] for name in names]).reshape(-1, 3))
-        return {_bare(name): own for name, own in zip(names, on_sphere, strict=True)}
+        points = np.array([places[name] for name in names]).reshape(-1, 3)
+        if len(points) >= 10:  # as seen from the middle of the sphere that fits them best; fewer may lie in a plane
+            design = np.column_stack([2 * points, np.ones(len(points))])
+            points = points - np.linalg.lstsq(design, np.sum(points**2, axis=1), rcond=None)[0][:3]
+        lengths = np.linalg.norm(points, axis=1, keepdims=True)
+        return {_bare(name): own for name, own in zip(names, points / lengths, strict=True)}
     if isinstance(montage, Mapping):
         return {_bare(str(name)): _given(str(name), own) for name, own in montage.items()}
     kind = type(montage).__name__
@@ -176,12 +180,3 @@ def _given(name: str, position: Any) -> FloatArray:
     if length == 0.0:
         raise ValueError(f"the position of a channel must not be the middle of the head; {got}")
     return place / length
-
-
-def _centred(points: FloatArray) -> FloatArray:
-    """Return points seen from the middle of the sphere that fits them best, at distance 1."""
-    if len(points) >= 10:  # fewer may lie in a plane
-        design = np.column_stack([2 * points, np.ones(len(points))])
-        centre = np.linalg.lstsq(design, np.sum(points**2, axis=1), rcond=None)[0][:3]
-        points = points - centre
-    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))

@@ -75,7 +75,9 @@ def plot_map(
     values = style.with_blanks(map)
     if values.ndim == 0 or values.size == 0:
         raise ValueError(f"a map needs at least one mode and one entry; got an array of shape {values.shape}")
-    where = _checked_position(values, at)
+    where = style.peak(values) if at is None else tuple(int(i) for i in at)
+    if len(where) != values.ndim or not all(0 <= i < size for i, size in zip(where, values.shape, strict=True)):
+        raise ValueError(f"at needs one index per mode within the map's shape {values.shape}; got at={at!r}")
     modes = labels.axes_or_empty(mode_axes, values.shape)
     colours = colour_mode(modes, values.shape)
     shown = _cut(values, where)
@@ -242,15 +244,6 @@ def plot_weight(
         own = labels.fitting_axes(modes, one.shape, view)
         plot_map(one, background=background, axes=row, title=title, mode_axes=own, label=sign)
     return drawn
-
-
-def _checked_position(values: FloatArray, at: Sequence[int] | None) -> tuple[int, ...]:
-    if at is None:
-        return style.peak(values)
-    where = tuple(int(i) for i in at)
-    if len(where) != values.ndim or not all(0 <= i < size for i, size in zip(where, values.shape, strict=True)):
-        raise ValueError(f"at needs one index per mode within the map's shape {values.shape}; got at={at!r}")
-    return where
 
 
 def _cut(values: FloatArray, where: tuple[int, ...]) -> FloatArray:

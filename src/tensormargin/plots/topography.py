@@ -172,7 +172,11 @@ def _draw_head(ax: Axes, values: FloatArray, positions: FloatArray, names: Seque
     if np.ptp(surface) > 1e-9 * most:
         lines = ax.contour(grid, grid, surface, _CONTOURS, colors=DARK, linewidths=0.4, alpha=0.6, linestyles="solid")
         lines.set_clip_path(inside)
-    _draw_outline(ax)
+    ax.add_patch(Circle((0.0, 0.0), 1.0, fill=False, edgecolor=DARK, linewidth=1.2))
+    turn, angles = np.radians(10.0), np.linspace(-np.pi / 2, np.pi / 2, 20)
+    ax.plot([-np.sin(turn), 0.0, np.sin(turn)], [np.cos(turn), 1.13, np.cos(turn)], color=DARK, linewidth=1.2)  # nose
+    for side in (-1, 1):  # ears
+        ax.plot(side * (1.0 + 0.08 * np.cos(angles)), 0.18 * np.sin(angles), color=DARK, linewidth=1.2)
     ax.scatter(positions[there, 0], positions[there, 1], s=6, color=DARK, linewidths=0)
     if len(names) <= _NAMED:
         for (x, y), name in zip(positions, names, strict=True):
@@ -182,18 +186,6 @@ def _draw_head(ax: Axes, values: FloatArray, positions: FloatArray, names: Seque
     ax.set_aspect("equal")
     ax.set_axis_off()
     return image
-
-
-def _draw_outline(ax: Axes) -> None:
-    """Draw the head, the nose and the ears."""
-    from matplotlib.patches import Circle
-
-    ax.add_patch(Circle((0.0, 0.0), 1.0, fill=False, edgecolor=DARK, linewidth=1.2))
-    turn = np.radians(10.0)
-    ax.plot([-np.sin(turn), 0.0, np.sin(turn)], [np.cos(turn), 1.13, np.cos(turn)], color=DARK, linewidth=1.2)
-    angles = np.linspace(-np.pi / 2, np.pi / 2, 20)
-    for side in (-1, 1):
-        ax.plot(side * (1.0 + 0.08 * np.cos(angles)), 0.18 * np.sin(angles), color=DARK, linewidth=1.2)
 
 
 def _interpolated(positions: FloatArray, values: FloatArray, grid: FloatArray) -> FloatArray:
