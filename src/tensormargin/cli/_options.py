@@ -34,6 +34,7 @@ Several files, or a folder of them, hold further samples; --groups file keeps th
 """
 
 FILE = click.Path(path_type=Path, dir_okay=False)
+PATH = click.Path(path_type=Path)
 OVERWRITE = "tensormargin.overwrite"
 """Where the context of a command holds whether --overwrite is given."""
 
@@ -98,13 +99,20 @@ def _gathered(name: str, *options: Decorator) -> Decorator:
     return decorate
 
 
+def number(flag: str, least: int, help: str, default: int | None = None, metavar: str | None = None) -> Decorator:
+    """Return an option that is a whole number of at least ``least``."""
+    kind, shown = click.IntRange(least), default is not None
+    return click.option(flag, type=kind, default=default, show_default=shown, help=help, metavar=metavar)
+
+
+# ---- runs and outputs ----
+
+
 def _nonzero(context: click.Context, parameter: click.Parameter, value: int) -> int:
     if value == 0:
         raise click.BadParameter("must be a number of processes, or -1 for one per core; got 0")
     return value
 
-
-# ---- runs and outputs ----
 
 jobs = click.option(
     "--jobs", type=int, default=-1, show_default=True, callback=_nonzero, help="Number of processes; -1 uses all cores."
@@ -141,11 +149,7 @@ maps = _all(
     click.option("--weight-map", type=FILE, help="Write the weight, which only says how classes are told apart."),
 )
 display = _all(
-    click.option(
-        "--background",
-        type=click.Path(path_type=Path),
-        help="Anatomical NIfTI volume to draw maps of volumes over in the report.",
-    ),
+    click.option("--background", type=PATH, help="Anatomical NIfTI volume to draw maps of volumes over in the report."),
     click.option("--radiological", is_flag=True, help="Show volumes with left on the right; the report can switch."),
 )
 
@@ -155,10 +159,10 @@ display = _all(
 
 def data(required: bool = True) -> Decorator:
     """Return the argument DATA, one or more paths; the command gets a tuple."""
-    return click.argument("data", nargs=-1, required=required, type=click.Path(path_type=Path))
+    return click.argument("data", nargs=-1, required=required, type=PATH)
 
 
-_TYPES = {"number": float, "count": int, "shape": Shape(), "path": click.Path(path_type=Path)}
+_TYPES = {"number": float, "count": int, "shape": Shape(), "path": PATH}
 
 
 def _declared(name: str, help: str | None = None) -> Decorator:

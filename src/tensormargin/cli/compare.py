@@ -45,9 +45,7 @@ _DEFAULT = (Path("basic-motions"),)
 @options.data(required=False)
 @options.methods
 @click.option("--kernels", is_flag=True, help="Add the kernel methods, tuned over the width of the kernel, too.")
-@click.option(
-    "--repeats", type=click.IntRange(1), default=5, show_default=True, help="Number of random train-test splits."
-)
+@options.number("--repeats", 1, "Number of random train-test splits.", default=5)
 @click.option(
     "--test-size",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -55,13 +53,7 @@ _DEFAULT = (Path("basic-motions"),)
     show_default=True,
     help="Proportion of the samples in the test set.",
 )
-@click.option(
-    "--folds",
-    type=click.IntRange(2),
-    default=3,
-    show_default=True,
-    help="Cross-validation folds used to choose lambda.",
-)
+@options.number("--folds", 2, "Cross-validation folds used to choose lambda.", default=3)
 @options.loading
 @options.preparing
 @options.seed
@@ -160,24 +152,20 @@ def _check_missing(recipe: Recipe, methods: Collection[str], known: Collection[s
         )
 
 
-def _tuned(settings: CompareSettings) -> str:
-    from ..estimators import KERNEL_METHODS
-
-    return "lambda (and the width of kernels)" if set(settings.methods) & set(KERNEL_METHODS) else "lambda"
-
-
 def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[str, Any]) -> None:
     from rich.console import Console
 
+    from ..estimators import KERNEL_METHODS
     from ..report import format_differences
 
     console = Console()
     console.print(_table(samples, settings, content["summary"]))
+    tuned = "lambda (and the width of kernels)" if set(settings.methods) & set(KERNEL_METHODS) else "lambda"
     kind = "stratified" if samples.groups is None else "that keeps groups together"
     said = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
     lines = [
         *format_differences(content["differences"]),
-        f"{said}, {kind} ({1 - settings.test_size:.0%} training). {_tuned(settings)} chosen for each method "
+        f"{said}, {kind} ({1 - settings.test_size:.0%} training). {tuned} chosen for each method "
         f"by {settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for all "
         "pairs of methods (Holm). Margins are of the test set; parameters and margins are per binary problem.",
     ]

@@ -77,21 +77,11 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     help="Form of the weight, without --auto. [default: tucker]",
 )
 @click.option("--rank", type=options.Shape(), help="Rank of the weight, e.g. 3 or 4x4x2; a small one by default.")
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Inner folds, used for tuning.")
-@click.option(
-    "--outer-folds",
-    type=click.IntRange(0),
-    default=5,
-    show_default=True,
-    help="Outer folds of the nested evaluation; 0 for no evaluation.",
-)
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Repeats of the evaluation.")
-@click.option(
-    "--permutations",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Number of permutations in a test against chance; the whole search is repeated for each.",
+@options.number("--folds", 2, "Inner folds, used for tuning.", default=5)
+@options.number("--outer-folds", 0, "Outer folds of the nested evaluation; 0 for no evaluation.", default=5)
+@options.number("--repeats", 1, "Repeats of the evaluation.", default=1)
+@options.number(
+    "--permutations", 0, "Number of permutations in a test against chance; the whole search is repeated for each.", 0
 )
 @click.option("--one-se", is_flag=True, help="Select the simplest model within one standard error of the best.")
 @click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,21 +35,13 @@ Examples:
 
 
 @click.command("patches", epilog=_EXAMPLES)
-@click.argument("cube_file", metavar="CUBE", type=click.Path(path_type=Path))
-@click.argument("truth", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), required=True, help="File of samples: .npz, .h5 or .zarr."
-)
-@click.option("--size", type=click.IntRange(1), default=5, show_default=True, help="Patch side length in pixels (odd).")
-@click.option("--per-class", type=click.IntRange(1), metavar="N", help="Draw N pixels of each class; all by default.")
+@click.argument("cube_file", metavar="CUBE", type=options.PATH)
+@click.argument("truth", required=False, type=options.PATH)
+@click.option("-o", "--out", type=options.PATH, required=True, help="File of samples: .npz, .h5 or .zarr.")
+@options.number("--size", 1, "Patch side length in pixels (odd).", default=5)
+@options.number("--per-class", 1, "Draw N pixels of each class; all by default.", metavar="N")
 @click.option("--classes", metavar="CLASSES", help="Comma-separated classes to keep, names or numbers; all by default.")
-@click.option(
-    "--blocks",
-    type=click.IntRange(1),
-    default=8,
-    show_default=True,
-    help="Side of the squares of the scene that are kept together, in pixels.",
-)
+@options.number("--blocks", 1, "Side of the squares of the scene that are kept together, in pixels.", default=8)
 @options.scene
 @options.scene_limits
 @options.seed
@@ -82,11 +75,13 @@ def patches_command(given: Any) -> None:
             kept = _kept(found.truth, given.classes)
             places = patches.places(found.data.shape, found.truth, kept, found.background, given.per_class, given.seed)
         _write(out, patches, found, places, show)
+    pairs = set(zip(places.target.tolist(), places.groups.tolist(), strict=True))
+    n_places = Counter(str(label) for label, _ in pairs)
     facts: dict[str, Any] = {
         "n_samples": len(places.target),
         "n_classes": len(set(places.target.tolist())),
         "n_groups": len(set(places.groups.tolist())),
-        "classes_in_one_place": _in_one_place(places),
+        "classes_in_one_place": sorted(label for label, number in n_places.items() if number == 1),
     }
     if given.as_json:
         print_json({"written": [str(out)], "shape": [size, size, found.data.shape[2]], **facts})
@@ -111,13 +106,6 @@ def _kept(truth: Array, classes: str | None) -> list[Any] | None:
         raise ValueError(
             f"--classes must be numbers in the ground truth, or names with --names; got {classes}"
         ) from None
-
-
-def _in_one_place(places: Any) -> list[str]:
-    """Return the classes all of whose samples are in one group."""
-    pairs = set(zip(places.target.tolist(), places.groups.tolist(), strict=True))
-    found = [label for label, _ in pairs]
-    return sorted({str(label) for label in found if found.count(label) == 1})
 
 
 def _write(out: Path, patches: Any, scene: Scene, places: Any, show: Any) -> None:

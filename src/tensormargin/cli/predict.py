@@ -36,7 +36,7 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 
 
 @click.command("predict", epilog=_PREDICT_EXAMPLES)
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=options.PATH)
 @options.data()
 @click.option("-o", "--out", type=options.FILE, help="CSV file to write (.npy: --scene).")
 @click.option(
@@ -45,7 +45,7 @@ Labels in DATA are optional; if there are any, they are added to the file and th
     type=options.FILE,
     help="DATA is a scene: write the class of every pixel as this image (.png), and as an array (.npy).",
 )
-@click.option("--truth", type=click.Path(path_type=Path), help="Ground truth of the scene, drawn beside it.")
+@click.option("--truth", type=options.PATH, help="Ground truth of the scene, drawn beside it.")
 @click.option("--any-scale", is_flag=True, help="Predict samples of another scale (unit) than those of the fit, too.")
 @options.scene
 @options.loading
@@ -131,7 +131,7 @@ Examples:
 
 
 @click.command("inspect", epilog=_INSPECT_EXAMPLES)
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=options.PATH)
 @options.maps
 @options.model_sha256
 @options.overwrite

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -25,7 +24,7 @@ DATA should be the labelled samples that the model was fitted to; the report say
 
 
 @click.command("report", epilog=_EXAMPLES)
-@click.argument("source", metavar="MODEL|COMPARISON", type=click.Path(path_type=Path))
+@click.argument("source", metavar="MODEL|COMPARISON", type=options.PATH)
 @options.data(required=False)
 @click.option("-o", "--out", type=options.FILE, required=True, help="HTML file to write.")
 @options.loading

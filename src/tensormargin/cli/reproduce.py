@@ -13,7 +13,7 @@ from ._outputs import print_json, refusals, say_written
 from ._running import fits_on, processes, progress_bar
 
 if TYPE_CHECKING:
-    from ..paper import Evaluation, Run
+    from ..paper import Run
 
 # The keys of `reproduce.PROTOCOLS`, copied because that import would slow down every --help; a test compares the two.
 TABLES = ("table2", "table4", "table5", "table6", "open")
@@ -41,14 +41,14 @@ def _out_option(text: str) -> Any:
 @click.option("--quick", is_flag=True, help="A few pairs, one repeat, fewer samples, to check that everything runs.")
 @options.methods
 @click.option("--sizes", help="Comma-separated training sizes; by default those of the paper.")
-@click.option("--repeats", type=click.IntRange(1), help="Number of random repeats; by default that of the paper.")
+@options.number("--repeats", 1, "Number of random repeats; by default that of the paper.")
 @click.option("--tune-mu", is_flag=True, help="Choose mu1 = mu2 as well, in separate rows.")
 @options.seed
 @options.jobs
 @options.scheduler
 @_out_option("Folder for rows and summaries, with one subfolder per table.")
-@click.option("--adni", type=click.Path(path_type=Path), help="table6: file with the ADNI arrays (.mat or .npz).")
-@click.option("--adhd", type=click.Path(path_type=Path), help="table6: file with the ADHD-200 arrays (.mat or .npz).")
+@click.option("--adni", type=options.PATH, help="table6: file with the ADNI arrays (.mat or .npz).")
+@click.option("--adhd", type=options.PATH, help="table6: file with the ADHD-200 arrays (.mat or .npz).")
 @options.as_json
 @options.as_namespace
 def reproduce_command(given: Any) -> None:
@@ -60,7 +60,7 @@ def reproduce_command(given: Any) -> None:
     """
     from ..estimators import METHODS
     from ..io import BadFileError
-    from ..paper import Run, RunSettings, write_summaries
+    from ..paper import PROTOCOLS, Run, RunSettings, quick, write_summaries
 
     table = given.table
     with refusals(ValueError):
@@ -72,11 +72,18 @@ def reproduce_command(given: Any) -> None:
             sizes=None if given.sizes is None else _numbers(given.sizes),
             repeats=given.repeats,
         )
-        evaluations = _evaluations(table, given.quick, given.adni, given.adhd)
+        if table != "table6" and (given.adni or given.adhd):
+            raise ValueError(f"--adni and --adhd belong to table6; {table} fetches its own data")
+        evaluations = PROTOCOLS[table](given.adni, given.adhd) if table == "table6" else PROTOCOLS[table]()
+        evaluations = quick(evaluations) if given.quick else evaluations
         run = Run(evaluations, settings, given.out / (f"{table}-quick" if given.quick else table))
     with refusals(BadFileError):
-        with fits_on(given.scheduler, *run.data_sets()):
-            _go(run, given.jobs, given.scheduler)
+        started = processes(given.jobs, given.scheduler, "tensormargin.paper.evaluate")
+        with fits_on(given.scheduler, *run.data_sets()), progress_bar() as show, started as ready:
+            show.kept = True
+            ready()
+            for state in run.go(given.jobs):
+                show(state.work, state.all_work, f"{state.rows} of {state.all_rows} rows, {state.doing}")
         _print_summary(run, write_summaries(run), given.as_json)
 
 
@@ -85,23 +92,6 @@ def _numbers(text: str) -> tuple[int, ...]:
         return tuple(int(name) for name in names(text))
     except ValueError as error:
         raise ValueError(f"--sizes must be whole numbers separated by commas; got {text!r}") from error
-
-
-def _evaluations(table: str, cut_down: bool, adni: Path | None, adhd: Path | None) -> list[Evaluation]:
-    from ..paper import PROTOCOLS, quick
-
-    if table != "table6" and (adni or adhd):
-        raise ValueError(f"--adni and --adhd belong to table6; {table} fetches its own data")
-    evaluations = PROTOCOLS[table](adni, adhd) if table == "table6" else PROTOCOLS[table]()
-    return quick(evaluations) if cut_down else evaluations
-
-
-def _go(run: Run, jobs: int, scheduler: str | None) -> None:
-    with progress_bar() as show, processes(jobs, scheduler, "tensormargin.paper.evaluate") as ready:
-        show.kept = True
-        ready()
-        for state in run.go(jobs):
-            show(state.work, state.all_work, f"{state.rows} of {state.all_rows} rows, {state.doing}")
 
 
 def _print_summary(run: Run, text: str, as_json: bool) -> None:
