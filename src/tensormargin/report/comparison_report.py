@@ -12,18 +12,11 @@ from ..estimators import KERNEL_METHODS
 from ..evaluation import GAMMA_FACTORS, Winner
 from ..io import TEXT_BYTES, BadFileError, SampleSet, check_sha256
 from ..runtime import percent, points
+from . import sentences
 from .evaluation_sections import confusion_section, predictions_section
 from .model_report import chosen_section, data_section, fitted_sections
 from .page import Lead, Page, Section, cell, table
 from .pictures import interval_picture
-from .sentences import (
-    comparison_limits,
-    describe_software,
-    format_best,
-    format_differences,
-    format_ends,
-    format_interval,
-)
 from .viewer import Display, ModelMaps
 
 _PARTS: Mapping[str, type] = {
@@ -78,7 +71,7 @@ def comparison_page(
     ]
     sections = [
         Section("Comparison", "comparison.html", _table(content)),
-        Section("What this does not show", "list.html", {"lines": comparison_limits(content, with_maps)}),
+        Section("What this does not show", "list.html", {"lines": sentences.comparison_limits(content, with_maps)}),
         data_section(data),
         *about,
         Section(
@@ -127,11 +120,11 @@ def _lead(content: Mapping[str, Any]) -> Lead:
     rows = [(one["method"], one["accuracy"], one["accuracy_low"], one["accuracy_high"]) for one in summaries]
     caption = "Accuracy with 95 % intervals. Methods differ by the paired difference, not by overlap."
     return Lead(
-        f"Of {len(summaries) - 1} methods, {format_best(summaries, best)} on held-out samples. "
-        + " ".join(format_differences(content["differences"])),
+        f"Of {len(summaries) - 1} methods, {sentences.format_best(summaries, best)} on held-out samples. "
+        + " ".join(sentences.format_differences(content["differences"])),
         f"{percent(best['accuracy'])} %",
         f"accuracy of {best['method']} on held-out samples",
-        format_interval([best["accuracy_low"], best["accuracy_high"]], units),
+        sentences.format_interval([best["accuracy_low"], best["accuracy_high"]], units),
         interval_picture(rows, caption),
     )
 
@@ -222,14 +215,14 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _score_cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     low, high = one["accuracy_low"], one["accuracy_high"]
-    cells = [cell(one["method"]), _number(one["accuracy"], 100, 2), cell(format_ends((low, high)), low or 0)]
+    cells = [cell(one["method"]), _number(one["accuracy"], 100, 2), cell(sentences.format_ends((low, high)), low or 0)]
     if difference is None:  # the best method itself
         return cells + [cell("")] * 3
     low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
     return [
         *cells,
         cell(points(difference["difference"]), difference["difference"]),
-        cell(format_ends((low, high), points), low or 0),
+        cell(sentences.format_ends((low, high), points), low or 0),
         cell("-", "") if p_value is None else cell(f"{p_value:.2g}", p_value),
     ]
 
@@ -252,5 +245,5 @@ def _statements(content: Mapping[str, Any]) -> list[str]:
         f"Evaluation: {settings['repeats']} random splits ({groups}), {settings['test_size']:.0%} of the samples for "
         f"the test, seed {settings['seed']}; lambda from {', '.join(map(str, settings['lam_grid']))}"
         f"{gamma} by {settings['folds']}-fold cross-validation on the training set.",
-        describe_software(content["versions"]),
+        sentences.describe_software(content["versions"]),
     ]

@@ -10,18 +10,9 @@ import numpy as np
 from ..evaluation import reliability, roc
 from ..plots import plot_calibration, plot_permutations, plot_roc
 from ..runtime import Array, percent
+from . import sentences
 from .page import Lead, Section, cell, table
 from .pictures import Picture, interval_picture, picture
-from .sentences import (
-    FLAT_EXPLAINED,
-    GROUPS_EXPLAINED,
-    evaluation_lines,
-    format_ends,
-    format_interval,
-    format_p,
-    format_units,
-    interval_explained,
-)
 
 _MOST_ROWS = 20_000
 _FEWEST_FOR_CURVES = 20  # predictions; the curves of fewer are steps of one sample each
@@ -42,9 +33,10 @@ def evaluation_lead(sentence: str, evaluation: Mapping[str, Any] | None) -> Lead
         sentence,
         f"{percent(evaluation['score']['value'])} %",
         f"{name} on held-out samples",
-        format_interval(evaluation["interval"], format_units(evaluation)),
+        sentences.format_interval(evaluation["interval"], sentences.format_units(evaluation)),
         interval_picture(rows, caption, chance=100 * majority["score"], score=name),
-        f"A {FLAT_EXPLAINED} is the reference." + (f" {GROUPS_EXPLAINED}" if evaluation["unit"] == "group" else ""),
+        f"A {sentences.FLAT_EXPLAINED} is the reference."
+        + (f" {sentences.GROUPS_EXPLAINED}" if evaluation["unit"] == "group" else ""),
     )
 
 
@@ -63,12 +55,16 @@ def comparison_section(evaluation: Mapping[str, Any], chance: Mapping[str, Any] 
     for who, score, ends, part in scores:
         both = [part.get("accuracy"), part.get("balanced_accuracy")]
         shown = f"{who} (tied)" if tied and score == best else who
-        cells = [cell(shown), *(cell(percent(one), one) for one in both), cell(format_ends(ends), ends[0] or 0)]
+        cells = [
+            cell(shown),
+            *(cell(percent(one), one) for one in both),
+            cell(sentences.format_ends(ends), ends[0] or 0),
+        ]
         rows.append((score == best, cells))
     content = {
         "text": f"Nested cross-validation ({evaluation['scheme']}): all choices are made anew on each training set "
         "and scored on the held-out samples. The scores are those of all held-out predictions together.",
-        "lines": evaluation_lines(evaluation, chance)[1:],  # the first one is in the lead and in the table
+        "lines": sentences.evaluation_lines(evaluation, chance)[1:],  # the first one is in the lead and in the table
         "tables": [table(("method", "accuracy %", "balanced accuracy %", f"95 % interval of the {name}"), rows)],
         "pictures": [] if chance is None else [_null_distribution(chance)],
         "remarks": _remarks(evaluation),
@@ -103,13 +99,13 @@ def _null_distribution(chance: Mapping[str, Any]) -> Picture:
         caption=f"The same evaluation with permuted {chance['exchanged']}: what chance gives.",
         alt=f"Histogram of {len(permuted)} scores with permuted labels, from {permuted.min():.1f} to "
         f"{permuted.max():.1f} %, mean {permuted.mean():.1f} %. With the true labels: {percent(score)} %; {reached} "
-        f"permutations reach it, {format_p(chance['p_value'])}.",
+        f"permutations reach it, {sentences.format_p(chance['p_value'])}.",
     )
 
 
 def _remarks(evaluation: Mapping[str, Any]) -> list[str]:
     difference, unit = evaluation["difference"], evaluation["unit"]
-    remarks = [explained] if (explained := interval_explained(evaluation)) else []
+    remarks = [explained] if (explained := sentences.interval_explained(evaluation)) else []
     if difference["low"] is not None:
         remarks.append(f"Difference: {difference['method']}.")
     if unit == "group":

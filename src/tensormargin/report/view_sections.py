@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data import COVARIATES, AnyAxes, Axes, format_shape, missing_samples
 from ..inspection import ModelChain, ViewMaps, view_maps
+from ..io import Coding
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
 from .page import Section, cell, table
 from .pictures import factor_pictures
@@ -140,8 +141,6 @@ def _shapes(maps: Any) -> Any:
 
 def _covariates(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
     """Return the names of the entries of a view of covariates; none for other views."""
-    from ..io import Coding
-
     coding = Coding.from_facts((about.get("data") or {}).get("covariates"))
     known = [] if coding is None or name != COVARIATES else coding.entries
     return known if len(known) == weights[0].size <= _LONGEST_TABLE else []
