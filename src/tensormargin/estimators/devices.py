@@ -32,13 +32,13 @@ def to_device(estimator: Model, like: Any = None) -> Model:
     >>> type(to_device(TensorMarginClassifier().fit(X, y)).coef_)
     <class 'numpy.ndarray'>
     """
-    there = copy(estimator)
+    found = copy(estimator)
     like = np.empty(0) if like is None else like
     for name, value in vars(estimator).items():
         by_view = name in ("coef_", "weight_", "mean_scores_") and isinstance(value, dict)
         moved = {key: _as_like(one, like) for key, one in value.items()} if by_view else _as_like(value, like)
-        setattr(there, name, moved)
-    return there
+        setattr(found, name, moved)
+    return found
 
 
 def _as_like(value: Any, like: Any) -> Any:

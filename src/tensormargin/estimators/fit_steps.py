@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import _safe_indexing, check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from ..data import checked_training
 from ..fitting import Fit, NotFiniteError, SampleArray, binary_problems, loaded_if_small, sample_array
-from ..runtime import Array, is_foreign, is_lazy, like, to_host, tuning
+from ..runtime import Array, is_foreign, is_lazy, like, rows_of, to_host, tuning
 from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit
-from .engine import fit_specs
+from .engine import fit_on_arrays, fit_specs
 from .strength import strength_of
 from .weight_layout import Layout, keep_coef, layout_of
 
@@ -72,7 +72,7 @@ def fit_training_set(
     try:
         fits = fit_specs(array, spec.fits, n_jobs, classifier.solver, training.passes)
     except NotFiniteError:
-        array.reject_not_finite(classifier)
+        array.reject_not_finite()
         raise
     return _keep_fits(classifier, spec, fits, array) if for_scoring else keep(classifier, spec, fits, array, y)
 
@@ -200,6 +200,58 @@ def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleAr
             stacklevel=5,  # the caller of fit, past `fit_training_set` and scikit-learn's wrapper
         )
     return classifier
+
+
+@dataclass(frozen=True)
+class ToFit:
+    """A classifier and its training set: all samples of an array, or the rows of some of them, in ascending order."""
+
+    classifier: Any
+    X: Any
+    y: Any
+    rows: Array | None = None
+    sample_weight: Any = None
+
+
+def fit_all(tasks: Sequence[ToFit]) -> list[Any]:
+    """Fit classifiers to samples of one array: on a device or in a Dask array as one batch, else one by one."""
+    if tasks and not hasattr(tasks[0].X, "columns") and sample_array(tasks[0].X).fits_in_batches:
+        return fit_batch(tasks)
+    fitted = []
+    for task in tasks:
+        X, y, weight, rows = task.X, task.y, task.sample_weight, task.rows
+        if rows is not None:
+            X = _safe_indexing(X, rows) if hasattr(X, "columns") else rows_of(X, rows)
+            y, weight = (None if part is None else rows_of(part, rows) for part in (y, weight))
+        fitted.append(task.classifier.fit(X, y, sample_weight=weight))
+    return fitted
+
+
+def fit_batch(tasks: Sequence[ToFit]) -> list[Any]:
+    """Fit classifiers in one batch; those of different arrays, which must be Dask arrays, share their reads."""
+    specs: list[ClassifierSpec] = []
+    arrays: list[SampleArray] = []
+    for task in tasks:
+        classifier, own = task.classifier, task.rows
+        classifier._validate_params()  # as scikit-learn's wrapper around `fit` does
+        training = training_set(classifier, task.X, task.y, task.sample_weight)
+        labels, weights = training.labels, training.weights
+        if own is not None:
+            own, copies = np.unique(own, return_counts=True)
+            labels, weights = labels[own], weights[own] * copies
+        specs.append(specify(classifier, training.array.sample_shape, labels, weights, own))
+        arrays.append(training.array)
+    pairs = [(array, fit) for array, spec in zip(arrays, specs, strict=True) for fit in spec.fits]
+    try:
+        fits = iter(fit_on_arrays(pairs, tasks[0].classifier.solver))
+    except NotFiniteError:
+        for array in arrays:
+            array.reject_not_finite()
+        raise
+    return [
+        keep(task.classifier, spec, [next(fits) for _ in spec.fits], array, task.y)
+        for task, spec, array in zip(tasks, specs, arrays, strict=True)
+    ]
 
 
 def without_convergence_warnings() -> Any:

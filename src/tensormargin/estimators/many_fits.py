@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 
 from ..data import views_or_array, views_or_samples
-from ..fitting import NotFiniteError, SampleArray, loaded_if_small, sample_array
-from ..runtime import Array, as_array, rows_of, to_host
+from ..fitting import loaded_if_small
+from ..runtime import Array, as_array, to_host
 from .classifier import TensorMarginClassifier
-from .engine import fit_on_arrays
-from .fit_steps import ClassifierSpec, keep, specify, training_set
+from .fit_steps import ToFit, fit_all
 
 
 def fit_many(
@@ -63,14 +60,9 @@ def fit_many(
         )
     y, sample_weight = (part if part is None else as_array(part) for part in (y, sample_weight))
     X = views_or_samples(X)
-    is_table = hasattr(X, "columns")  # which keeps the names of its columns
-    X = X if is_table else loaded_if_small(views_or_array(X))
+    X = X if hasattr(X, "columns") else loaded_if_small(views_or_array(X))  # a table keeps the names of its columns
     parts = [None if own is None else _row_numbers(own, int(X.shape[0])) for own in rows]
-    if is_table or not sample_array(X).fits_in_batches:
-        return [_fit_one(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)]
-    if not classifiers:
-        return []
-    return fit_batch([ToFit(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)])
+    return fit_all([ToFit(one, X, y, own, sample_weight) for one, own in zip(classifiers, parts, strict=True)])
 
 
 def _check_classifiers(classifiers: Sequence[TensorMarginClassifier]) -> None:
@@ -98,50 +90,3 @@ def _row_numbers(own: Any, n_samples: int) -> Array:
             "Of a mask take np.flatnonzero(mask)"
         )
     return np.sort(rows)
-
-
-def _fit_one(
-    classifier: TensorMarginClassifier, X: Any, y: Any, rows: Array | None, sample_weight: Any
-) -> TensorMarginClassifier:
-    if rows is not None:
-        X = _safe_indexing(X, rows) if hasattr(X, "columns") else rows_of(X, rows)
-        y, sample_weight = (None if part is None else rows_of(part, rows) for part in (y, sample_weight))
-    return classifier.fit(X, y, sample_weight=sample_weight)
-
-
-@dataclass(frozen=True)
-class ToFit:
-    """A classifier and its training set: all samples of an array, or the rows of some of them, in ascending order."""
-
-    classifier: TensorMarginClassifier
-    X: Any
-    y: Any
-    rows: Array | None = None
-    sample_weight: Any = None
-
-
-def fit_batch(tasks: Sequence[ToFit]) -> list[TensorMarginClassifier]:
-    """Fit classifiers in one batch; those of different arrays, which must be Dask arrays, share their reads."""
-    specs: list[ClassifierSpec] = []
-    arrays: list[SampleArray] = []
-    for task in tasks:
-        classifier, own = task.classifier, task.rows
-        classifier._validate_params()  # as scikit-learn's wrapper around `fit` does
-        training = training_set(classifier, task.X, task.y, task.sample_weight)
-        labels, weights = training.labels, training.weights
-        if own is not None:
-            own, copies = np.unique(own, return_counts=True)
-            labels, weights = labels[own], weights[own] * copies
-        specs.append(specify(classifier, training.array.sample_shape, labels, weights, own))
-        arrays.append(training.array)
-    pairs = [(array, fit) for array, spec in zip(arrays, specs, strict=True) for fit in spec.fits]
-    try:
-        fits = iter(fit_on_arrays(pairs, tasks[0].classifier.solver))
-    except NotFiniteError:
-        for array in arrays:
-            array.reject_not_finite(tasks[0].classifier)
-        raise
-    return [
-        keep(task.classifier, spec, [next(fits) for _ in spec.fits], array, task.y)
-        for task, spec, array in zip(tasks, specs, arrays, strict=True)
-    ]

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from ..transformers import TensorKernel
-from . import TensorMarginClassifier
+from .classifier import TensorMarginClassifier
 
 _HINGE_ONLY = {"mu1": 0.0, "mu2": 0.0}
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from ..data import content_ranks
 from ..fitting import calibrate
 from ..runtime import Array, rows_of, to_host
-from .fit_steps import TrainingSet, without_convergence_warnings
+from .fit_steps import ToFit, TrainingSet, fit_all, without_convergence_warnings
 
 _FOLDS = 5
 
@@ -44,8 +44,6 @@ class WithProbabilities:
 
 def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
     """Set ``calibration_``, the sigmoids fitted to the scores of held-out samples, and ``n_splits_``."""
-    from .many_fits import fit_many  # not above: it imports the classifier, which imports this module
-
     X, weights = training.array.X, training.weights
     classes, codes = np.unique(training.labels, return_inverse=True)
     present = np.flatnonzero(weights > 0)  # samples of weight zero are ignored
@@ -54,7 +52,8 @@ def calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
     tests = [np.flatnonzero(folds == fold) for fold in range(folds.max() + 1)]
     models = [clone(classifier).set_params(probability=False, warm_start=False) for _ in tests]
     with without_convergence_warnings():  # the fit to all samples has already warned
-        fit_many(models, X, training.labels, [np.setdiff1d(present, test) for test in tests], weights)
+        others = (np.setdiff1d(present, test) for test in tests)
+        fit_all([ToFit(one, X, training.labels, own, weights) for one, own in zip(models, others, strict=True)])
     scores = np.concatenate(
         [to_host(one.binary_scores(rows_of(X, own))) for one, own in zip(models, tests, strict=True)]
     )

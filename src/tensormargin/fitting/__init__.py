@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from .samples.device import SharedSamples as SharedSamples
     from .samples.lazy import ChunkedDesign as ChunkedDesign, LazySamples as LazySamples
     from .samples.lazy_shared import LazyProblem as LazyProblem, SharedLazySamples as SharedLazySamples
-    from .samples.views import View as View, ViewArray as ViewArray, ViewSamples as ViewSamples
-    from .samples.views import factor_to_unit as factor_to_unit
+    from .samples.storage import ViewArray as ViewArray, factor_to_unit as factor_to_unit
     from .solvers import SOLVERS as SOLVERS
     from .spans import SampleSpan as SampleSpan, Span as Span, ViewsInSpan as ViewsInSpan
 

@@ -216,7 +216,6 @@ class _Run:
         return not ended and self.state.objective - fall < other.state.objective
 
     def fit(self) -> Fit:
-        """Return what the sweeps have reached."""
         state = self.state
         weight = state.weight if self._small is None else self._small.weight()
         return Fit(weight, state.intercept, state.objective, tuple(self._done), self._converged)

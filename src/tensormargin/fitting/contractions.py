@@ -32,7 +32,6 @@ class Contraction:
 
     @property
     def width(self) -> int:
-        """Number of columns of the design."""
         return self.size * self.kernel.shape[2]
 
     @property
@@ -79,7 +78,6 @@ class OfView:
 
     @property
     def width(self) -> int:
-        """Number of columns of this part."""
         return self.contraction.width
 
 

@@ -71,20 +71,19 @@ def combine(rows, weights, out):
 
 
 @njit(cache=True, nogil=True)
-def descend(rows, squares, lower, upper, beta, u, order, seed, target, max_epochs):
+def descend(problem, beta, u, order, seed, target, max_epochs):
     """Run epochs of coordinate descent in place until the estimated gap is at most ``target``; return their number.
 
     Shrinking: a coordinate at a bound is set aside if its gradient points outwards by more than any violation of the
     previous epoch. The caller checks the gap over all samples and calls again if shrinking was too aggressive.
-    ``seed`` (one uint64) is the state of the generator that shuffles the coordinates.
+    ``problem`` are the rows, their squared norms and the bounds, and ``seed`` (one uint64) is the state of the generator
+    that shuffles the coordinates.
     """
     n_active = order.shape[0]
     low_bar, high_bar = -np.inf, np.inf
     for epoch in range(max_epochs):
         _shuffle(order, n_active, seed)
-        gap, low_bar, high_bar, n_active = _epoch(
-            rows, squares, lower, upper, beta, u, order, n_active, low_bar, high_bar
-        )
+        gap, low_bar, high_bar, n_active = _epoch(problem, beta, u, order, n_active, low_bar, high_bar)
         if gap <= target:
             return epoch + 1
         low_bar = low_bar if low_bar < 0.0 else -np.inf
@@ -93,8 +92,9 @@ def descend(rows, squares, lower, upper, beta, u, order, seed, target, max_epoch
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _epoch(rows, squares, lower, upper, beta, u, order, n_active, low_bar, high_bar):
+def _epoch(problem, beta, u, order, n_active, low_bar, high_bar):
     """Visit the active coordinates once; return the estimated gap, the worst violations and the number still active."""
+    rows, squares, lower, upper = problem
     n_columns = rows.shape[1]
     gap, lowest, highest = 0.0, 0.0, 0.0
     position = 0

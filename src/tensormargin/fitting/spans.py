@@ -38,7 +38,6 @@ class Span:
 
     @classmethod
     def of(cls, gram: FloatArray) -> Span:
-        """Return the span of vectors with these inner products."""
         return cls(*cholesky_rows(gram))
 
     @cached_property

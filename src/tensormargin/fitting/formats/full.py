@@ -24,7 +24,7 @@ class FullWeight(Weight):
 
     @classmethod
     def valid_rank(cls, rank: Rank, shape: tuple[int, ...]) -> Rank:
-        return None  # whatever is asked for, as SVC's linear kernel ignores gamma
+        return None  # whatever is requested, as SVC's linear kernel ignores gamma
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:

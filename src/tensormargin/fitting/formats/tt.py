@@ -246,9 +246,9 @@ def _mirrored(cores: list[Array]) -> list[Array]:
 
 def _is_backwards(tensor: Array, ranks: tuple[int, ...]) -> bool:
     """Return whether truncations and sweeps begin at the last mode: for a tensor and its reversal, at the same one."""
-    here, there = (tensor.shape, ranks), (tensor.shape[::-1], ranks[::-1])
-    if here != there:
-        return here > there
+    forwards, backwards = (tensor.shape, ranks), (tensor.shape[::-1], ranks[::-1])
+    if forwards != backwards:
+        return forwards > backwards
     order = modes_by_content(tensor)
     return order.index(0) > order.index(tensor.ndim - 1)
 

@@ -72,16 +72,13 @@ class ViewsFormat:
         return tuple(_valid_rank(name, form, rank, shape) for name, form, rank, shape in every)
 
     def draws(self, rank: Any, shape: tuple[int, ...]) -> bool:
-        """Return whether `from_dense` draws random numbers; the shape is that of all views flattened."""
         every = zip(self.formats, rank, self.shapes, strict=True)
         return any(form.draws(own, its_shape) for form, own, its_shape in every)
 
     def from_dense(self, tensor: Array, rank: Any, rng: np.random.RandomState) -> ViewsWeight:
-        """Return an approximation of the flattened dense tensors."""
         return self._each("from_dense", tensor, rank, rng)
 
     def start_from(self, tensor: Array, rank: Any, rng: np.random.RandomState) -> ViewsWeight:
-        """Return the start of a fit near the flattened dense tensors."""
         return self._each("start_from", tensor, rank, rng)
 
     def _each(self, method: str, tensor: Array, rank: Any, rng: np.random.RandomState) -> ViewsWeight:
@@ -104,12 +101,10 @@ class _Unit:
 
     @cached_property
     def norm(self) -> float:
-        """The norm of the weight."""
         return float(np.linalg.norm(self.weight.to_dense()))
 
     @cached_property
     def direction(self) -> Direction:
-        """The weight divided by its norm."""
         return Direction(self.weight.to_dense() / self.norm)
 
 
@@ -131,12 +126,10 @@ class _Part:
         return isinstance(self.unit.weight, FullWeight)
 
     def block(self, index: int) -> Block:
-        """Return a block of the weight with its strength."""
         block = self.unit.weight.block(index)
         return replace(block, vector=self.strength * block.vector)
 
     def refit(self) -> Block:
-        """Return the block to solve after a step in the tangent space, with the strength."""
         block = self.unit.weight.refit()
         return replace(block, vector=self.strength * block.vector)
 
@@ -288,7 +281,6 @@ class ViewsWeight(Weight):
 
     @property
     def has_tangent(self) -> bool:
-        """Whether all views have a tangent space, which full weights always have."""
         return all(part.is_flat or part.unit.weight.has_tangent for part in self._parts)
 
     @property

@@ -214,7 +214,6 @@ class SmallSweeps:
         return None if failed or not made.gap <= self._gap_needed else made
 
     def weight(self) -> Weight:
-        """Return the present weight."""
         core, factors = self._core.copy(), self._factors.copy()
         tensors = []
         for ranks, sizes in self._shapes:

@@ -103,7 +103,6 @@ class Samples(ABC):
 
     @property
     def n_entries(self) -> int:
-        """Number of entries of all samples."""
         return len(self) * prod(self.shape)
 
     @property

@@ -126,7 +126,6 @@ class DeviceSamples(Samples):
         return parts[0] if len(parts) == 1 else self._xp.concat(parts, axis=0)
 
     def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield (positions, samples) as NumPy arrays."""
         for where in self._slices():
             yield where, to_host(self.array[where, ...])
 
@@ -250,7 +249,6 @@ class SharedSamples:
 
     @property
     def pivot(self) -> Array | None:
-        """The tensor that has been subtracted from every sample, or None."""
         return self._samples.pivot
 
     @property

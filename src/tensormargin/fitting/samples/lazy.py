@@ -230,7 +230,7 @@ class ChunkedDesign(Design):
         """
         n_samples, width = self.shape
         if client_in_use() is None:
-            return self._gram_here(centre)
+            return self._gram_in_parts(centre)
         columns = min(width, max(n_samples, tuning.SLAB_BYTES // (n_samples * self.dtype.itemsize)))
         slabs = self._rows().rechunk((n_samples, columns), method="tasks").T
         parts = slabs.map_blocks(
@@ -243,7 +243,7 @@ class ChunkedDesign(Design):
         )
         return _gathered(_sum(parts))
 
-    def _gram_here(self, centre: Array) -> FloatArray:
+    def _gram_in_parts(self, centre: Array) -> FloatArray:
         """Return the same without a cluster, where all slabs together need not fit into memory: one after the other."""
         n_samples, width = self.shape
         most = max(tuning.ROUND_LEAST_BYTES, tuning.LOADED_SHARE * available_bytes())

@@ -74,7 +74,6 @@ class SharedLazySamples:
         return moments
 
     def n_bytes(self, request: Request) -> int:
-        """Return the size of the design of a request."""
         source, number = self._places[request[0]]
         return int(source.counts[number].sum()) * _width(request) * source.samples.dtype.itemsize
 

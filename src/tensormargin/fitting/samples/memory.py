@@ -48,7 +48,6 @@ class MemorySamples(Samples):
         return len(self._array) if self._rows is None else len(self._rows)
 
     def take(self, rows: Array) -> MemorySamples:
-        """Return a subset of the samples, gathered into a new array."""
         positions = rows if self._rows is None else self._rows[rows]
         chosen = MemorySamples(np.empty((len(rows), *self.shape), self.dtype), pivot=self.pivot)
         chosen._shifted = True
@@ -96,7 +95,6 @@ class MemorySamples(Samples):
         return self.differ(next(self.chunks(1))[1][0] if centred else 0.0)
 
     def differ(self, reference: Array | float) -> bool:
-        """Return whether any sample differs from a reference."""
         return any(bool(np.any(part != reference)) for _, part in self.chunks())
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
@@ -137,7 +135,6 @@ class MemorySamples(Samples):
         return Sums(weighted, signed, float(squares[0]))
 
     def typical(self) -> Array:
-        """Return the entrywise median of a few samples."""
         few = typical_rows(len(self))
         positions = few if self._rows is None else self._rows[few]
         ordered = np.sort(self._array[positions].astype(np.float64), axis=0)  # np.median takes three times as long

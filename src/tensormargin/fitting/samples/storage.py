@@ -7,14 +7,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
+from itertools import count
 from math import prod
+from operator import add
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from ...data import NOT_FINITE, Views, reject_not_finite, where_not_finite
+from ...data import (
+    NOT_FINITE,
+    Shapes,
+    Views,
+    missing_samples,
+    reject_not_finite,
+    reject_partly_finite,
+    reject_without_views,
+    where_not_finite,
+)
 from ...runtime import (
     Array,
     as_like,
@@ -25,13 +37,17 @@ from ...runtime import (
     has_float64,
     is_foreign,
     is_lazy,
+    namespace,
     on_cpu,
+    rows_of,
+    slices,
     to_host,
     tuning,
 )
 from .base import Moments, Samples, in_range, reject_out_of_range, working_dtype
 from .device import DeviceSamples
 from .memory import MemorySamples
+from .views import View, ViewSamples
 
 
 @dataclass(frozen=True)
@@ -131,7 +147,7 @@ class SampleArray(ABC):
         """Return a fitted array in the library of the samples; TensorLy containers keep their NumPy arrays."""
         return array
 
-    def reject_not_finite(self, estimator: Any) -> None:
+    def reject_not_finite(self) -> None:
         """Raise ValueError after a pass over the samples has given values that are not finite."""
         raise ValueError(
             "Input X contains NaN or infinity, or numbers so large that their squares overflow its type; leave such "
@@ -153,8 +169,7 @@ class MemoryArray(SampleArray):
     def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
         return self.samples().chunks()
 
-    def reject_not_finite(self, estimator: Any) -> None:
-        """Raise ValueError with the first sample that contains NaN or infinity, if there is one."""
+    def reject_not_finite(self) -> None:
         reject_not_finite(self.X)
 
 
@@ -183,7 +198,6 @@ class DeviceArray(SampleArray):
         return self.samples().numpy_chunks()
 
     def kept(self, array: Any) -> Any:
-        """Return a fitted array in the library and on the device of the samples."""
         return as_like(array, self.X) if isinstance(array, np.ndarray) else array
 
 
@@ -203,32 +217,157 @@ class LazyArray(SampleArray):
         for number, end in enumerate(ends):
             yield slice(end - self.X.chunks[0][number], end), np.asarray(self.X.blocks[number])
 
-    def reject_not_finite(self, estimator: Any) -> None:
-        """Raise ValueError with the position of the first sample that contains NaN or infinity."""
+    def reject_not_finite(self) -> None:
         where = where_not_finite(self.X)
         if where:
             raise ValueError(f"{NOT_FINITE}{where}")
-        super().reject_not_finite(estimator)
+        super().reject_not_finite()
 
     def apply_method(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
-        """Return a Dask array that will hold the method's results; nothing is computed yet."""
-        from dask.delayed import delayed
-
-        one = getattr(model, method)(np.zeros((1, *self.sample_shape), self.dtype))
-        return self.X.map_blocks(
-            _call,
-            model=delayed(model, traverse=False),
-            method=method,
-            dtype=one.dtype,
-            meta=one[:0],
-            drop_axis=list(range(1, self.X.ndim)),
-            new_axis=list(range(1, one.ndim)),
-            chunks=(self.X.chunks[0], *((size,) for size in one.shape[1:])),
-        )
+        return _apply_lazily(model, method, [self], None)
 
 
-def _call(block: Any, model: Any, method: str) -> Any:
-    return getattr(model, method)(block)
+class ViewArray(SampleArray):
+    """Several arrays of samples; shapes and dtypes are by name."""
+
+    has_views: bool = True
+    sample_shape: Shapes  # type: ignore[assignment]
+    dtype: dict[str, np.dtype]  # type: ignore[assignment]
+
+    def __init__(self, X: Views) -> None:
+        self.X = X
+        self.arrays = {name: sample_array(array) for name, array in X.items()}
+        self.sample_shape = {name: array.sample_shape for name, array in self.arrays.items()}
+        self.dtype = {name: array.dtype for name, array in self.arrays.items()}
+        self.in_memory = all(array.in_memory for array in self.arrays.values())
+
+    @cached_property
+    def missing(self) -> dict[str, Array]:
+        """The samples that lack each view; raise ValueError if one lacks all of them."""
+        missing = {name: _named(name, partial(missing_samples, array)) for name, array in self.X.items()}
+        reject_without_views(missing, len(self.X))
+        return missing
+
+    @property
+    def sample_shapes(self) -> list[tuple[int, ...]]:
+        return list(self.sample_shape.values())
+
+    @property
+    def result_dtype(self) -> np.dtype:
+        return np.result_type(*(array.result_dtype for array in self.arrays.values()))
+
+    def samples(self, rows: Array | None = None, dtype: np.dtype | None = None) -> Samples:
+        raise NotImplementedError
+
+    def read(self, reading: Reading) -> tuple[Samples, Moments]:
+        """Make the first pass over the views in use; moments are those of the scaled views, flattened in turn."""
+        assert reading.view_scales is not None
+        views, signed, squares = [], [], 0.0
+        for name, scale in reading.view_scales.items():
+            present, own = self._present(name, reading)
+            samples, moments = _named(name, partial(self.arrays[name].read, own))
+            factor = factor_to_unit(moments.mean_square) if scale is None else scale
+            share = 1.0 if present is None else float(reading.weights[present].sum())
+            views.append(View(samples, factor, present, reading.weights if reading.centred else None))
+            signed.append(share * factor * moments.signed_mean.ravel())
+            squares += share * factor**2 * moments.mean_square
+        factors = np.array([view.factor for view in views])
+        return ViewSamples(views, len(reading.weights)), Moments(np.concatenate(signed), squares, factors)
+
+    def _present(self, name: str, reading: Reading) -> tuple[Array | None, Reading]:
+        """Return the samples of a problem that have a view (None for all of them), and how these are read."""
+        rows, missing = reading.rows, self.missing[name]
+        every = np.arange(len(reading.weights)) if rows is None else rows
+        present = ~np.isin(every, missing)
+        if not len(missing) or present.all():
+            return None, replace(reading, view_scales=None)
+        if not present.any():
+            raise ValueError(
+                f"view {name!r} is missing in all samples of a binary problem, so it cannot be scaled; leave the view "
+                "out, or use samples that have it"
+            )
+        weights = reading.weights[present]
+        own = Reading(every[present], weights / weights.sum(), reading.signs[present], reading.centred, reading.tol)
+        return np.flatnonzero(present), own
+
+    def scores(self, coef: Any, intercept: Any, missing: Any = None) -> Any:
+        """Return the sum of the views' scores and the intercepts; ``coef`` and ``missing`` are by name."""
+        return reduce(add, (own for _, own in self.view_scores(coef, missing)), intercept)
+
+    def view_scores(self, coef: Any, missing: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the names of the views and their scores, of shape (n_samples, n_weights)."""
+        for name, array in self.arrays.items():
+            gone = self.missing[name]
+            if not len(gone):
+                yield name, array.scores(coef[name], 0.0)
+                continue
+            xp = namespace(coef[name])
+            present = np.setdiff1d(np.arange(len(self)), gone)
+            lacking = xp.broadcast_to(missing[name], (len(gone), missing[name].shape[0]))
+            known = [sample_array(rows_of(array.X, present)).scores(coef[name], 0.0)] if len(present) else []
+            yield name, rows_of(xp.concat([*known, lacking], axis=0), np.argsort(np.concatenate([present, gone])))
+
+    def apply_method(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
+        if not all(array.is_lazy for array in self.arrays.values()):
+            return compute()
+        return _apply_lazily(model, method, list(self.arrays.values()), tuple(self.arrays))
+
+    def numpy_chunks(self) -> Iterator[tuple[slice, Any]]:
+        step = max(1, tuning.CHUNK_BYTES * len(self) // max(1, self.X.nbytes))
+        for where in slices(slice(0, len(self)), step):
+            yield where, Views({name: to_host(array) for name, array in self.X[where].items()})
+
+    def kept(self, array: Any) -> Any:
+        """Return a fitted array that belongs to all views in the library of the first one."""
+        return next(iter(self.arrays.values())).kept(array)
+
+    def reject_not_finite(self) -> None:
+        """Raise ValueError for a view that contains NaN in part, or infinity."""
+        for name, array in self.X.items():
+            reject_partly_finite(name, array)
+
+
+def _apply_lazily(model: Any, method: str, arrays: list[SampleArray], names: tuple[str, ...] | None) -> Any:
+    """Return a Dask array that will hold a method's results for one array, or for Views with these names."""
+    from dask.array import blockwise
+    from dask.delayed import delayed
+
+    empty = (np.zeros((1, *array.sample_shape), array.dtype) for array in arrays)
+    one = _call(*empty, names=names, model=model, method=method)
+    samples, axes = 0, count(1)
+    arguments: list[Any] = []
+    for array in arrays:
+        arguments += [array.X, (samples, *(next(axes) for _ in array.sample_shape))]
+    columns = {next(axes): size for size in one.shape[1:]}
+    return blockwise(
+        _call,
+        (samples, *columns),
+        *arguments,
+        names=names,
+        model=delayed(model, traverse=False),
+        method=method,
+        new_axes=columns,
+        concatenate=True,
+        dtype=one.dtype,
+        meta=one[:0],
+    )
+
+
+def _call(*arrays: Any, names: tuple[str, ...] | None, model: Any, method: str) -> Any:
+    return getattr(model, method)(arrays[0] if names is None else Views(dict(zip(names, arrays, strict=True))))
+
+
+def factor_to_unit(mean_square: float) -> float:
+    """Return the factor that makes a mean squared norm one; for samples that are all equal any will do."""
+    return 1.0 / float(np.sqrt(mean_square)) if mean_square > 0 else 1.0
+
+
+def _named(name: str, call: Callable[[], Any]) -> Any:
+    """Return the result of a call; its errors name the view."""
+    try:
+        return call()
+    except ValueError as error:
+        raise type(error)(f"view {name!r}: {error}") from error
 
 
 def sample_array(X: Any) -> SampleArray:
@@ -236,8 +375,6 @@ def sample_array(X: Any) -> SampleArray:
     if isinstance(X, np.ndarray):
         return MemoryArray(X)
     if isinstance(X, Views):
-        from .views import ViewArray
-
         return ViewArray(X)
     return LazyArray(X) if is_lazy(X) else DeviceArray(X)
 

@@ -119,9 +119,8 @@ class _WorkingSet:
 
         which, problem = self._which, self._problem
         inner, u = solution.beta[which], solution.u.copy()
-        bounds = problem.lower[which], problem.upper[which]
-        order = np.arange(len(which))
-        used = descend(self._rows, self._squares, *bounds, inner, u, order, seed, target, max_epochs)
+        own = self._rows, self._squares, problem.lower[which], problem.upper[which]
+        used = descend(own, inner, u, np.arange(len(which)), seed, target, max_epochs)
         beta = solution.beta.copy()
         beta[which] = inner
         return beta, used
