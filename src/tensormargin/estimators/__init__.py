@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from .binary_fit import SCALE_LAM as SCALE_LAM, SCALE_MU as SCALE_MU
     from .binary_fit import FirstPasses as FirstPasses, FitSpec as FitSpec
     from .classifier import TensorMarginClassifier as TensorMarginClassifier
     from .devices import to_device as to_device
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from .methods import KERNEL_METHODS as KERNEL_METHODS, METHODS as METHODS, check_methods as check_methods
     from .methods import make_method as make_method
     from .mixins import AccuracyMixin as AccuracyMixin, NotebookMixin as NotebookMixin
-    from .strength import SCALE_LAM as SCALE_LAM, SCALE_MU as SCALE_MU
 
 __all__ = [
     "SCALE_LAM", "SCALE_MU", "TensorMarginClassifier", "fit_many", "to_device",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from threading import Lock
 from typing import Any
 
@@ -32,9 +33,45 @@ from ..fitting import (
     dual_guess,
 )
 from ..runtime import Array, tuning
-from .strength import Strength
 
+# For samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data with four kinds of weight: this
+# pair has the smallest worst-case loss (docs/method.md has the table).
+SCALE_LAM = 300.0
+SCALE_MU = 100.0
 _NOT_DRAWN_FROM = np.random.RandomState(0)  # to make another one takes as long as a step of a small fit
+
+
+@dataclass(frozen=True)
+class Strength:
+    """The coefficients of Eq. 7, relative to a mean squared norm of one or not, before the samples' scale is known."""
+
+    lam: float
+    mu1: float
+    mu2: float
+    relative: bool
+
+    def on_samples(self, mean_square: float) -> tuple[float, float, float]:
+        """Return lam, mu1 and mu2 of Eq. 7 for samples with this mean squared (centred) norm."""
+        unit = mean_square if self.relative and mean_square > 0 else 1.0
+        lam, mu1, mu2 = self.lam / unit, self.mu1 / unit, self.mu2 / unit
+        if not isfinite(lam + mu1 + mu2):
+            raise ValueError(
+                f"lam, mu1 and mu2 must stay finite on the samples' scale; got {lam:g}, {mu1:g} and {mu2:g} for a mean "
+                f"squared norm of {mean_square:g}. Lower them or scale X"
+            )
+        return lam, mu1, mu2
+
+
+def strength_of(estimator: Any) -> Strength:
+    """Return the strengths set by the parameters ``lam``, ``mu1``, ``mu2`` and ``scale_free`` of a classifier.
+
+    Scale-free strengths are in units of `SCALE_LAM` and `SCALE_MU` over the mean squared norm of the centred samples:
+    under X -> sX the same classifier needs all three divided by s^2.
+    """
+    lam, mu1, mu2 = float(estimator.lam), float(estimator.mu1), float(estimator.mu2)
+    if not estimator.scale_free:
+        return Strength(lam, mu1, mu2, relative=False)
+    return Strength(lam * SCALE_LAM, mu1 * SCALE_MU, mu2 * SCALE_MU, relative=True)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from .engine import PLACES
 from .fit_steps import fit_training_set, training_set
 from .mixins import AccuracyMixin, NotebookMixin
 from .probabilities import WithProbabilities, calibrate_on_folds
-from .strength import parameters_since, reject_old_spelling
 
 
 class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
@@ -251,7 +250,7 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         return self
 
     def _validate_params(self) -> None:
-        reject_old_spelling(self.lam)  # before scikit-learn's own message, which could not say what to write
+        _reject_old_spelling(self.lam)  # before scikit-learn's own message, which could not say what to write
         super()._validate_params()
 
     def decision_function(self, X: Any) -> Any:
@@ -318,7 +317,7 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         return sample_array(self.checked(X, method))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = state if "scale_free" in state else parameters_since(state)
+        state = state if "scale_free" in state else _parameters_since(state)
         super().__setstate__(state if "view_scale" in state else {**state, "view_scale": "equal"})
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -329,3 +328,29 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.array_api_support = True
         return tags
+
+
+def _reject_old_spelling(lam: Any) -> None:
+    """Raise ValueError for ``lam="10*scale"``, the notation of version 0.1; the message gives the present one."""
+    if isinstance(lam, str):
+        factor = _number_before_scale(lam)
+        now = "lam=1.0" if factor is None else f"lam={factor:g}"
+        raise ValueError(
+            f"lam must be a positive number; got lam={lam!r}. Strengths are scale-free by default: write {now}, "
+            "or scale_free=False for the paper's lam, mu1 and mu2 on the original samples"
+        )
+
+
+def _number_before_scale(text: str) -> float | None:
+    """Return the factor of ``"<factor>*scale"``, 1 for ``"scale"``, or None for other text."""
+    factor, star, word = text.replace(" ", "").rpartition("*")
+    try:
+        return None if word != "scale" else float(factor) if star else 1.0
+    except ValueError:
+        return None
+
+
+def _parameters_since(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a classifier saved by version 0.1, with its parameters converted to this version."""
+    lam, factor = state["lam"], _number_before_scale(str(state["lam"]))
+    return {**state, "lam": lam if factor is None else factor, "scale_free": factor is not None, "probability": False}

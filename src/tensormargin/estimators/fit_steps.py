@@ -19,9 +19,8 @@ from sklearn.utils.validation import _check_sample_weight
 from ..data import checked_training
 from ..fitting import Fit, NotFiniteError, SampleArray, binary_problems, loaded_if_small, sample_array
 from ..runtime import Array, is_foreign, is_lazy, like, rows_of, to_host, tuning
-from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit
+from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit, strength_of
 from .engine import fit_on_arrays, fit_specs
-from .strength import strength_of
 from .weight_layout import Layout, keep_coef, layout_of
 
 

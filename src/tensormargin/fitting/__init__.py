@@ -27,15 +27,16 @@ if TYPE_CHECKING:
     from .multiclass import class_codes as class_codes, combine_scores as combine_scores
     from .multiclass import predicted_codes as predicted_codes, problem_classes as problem_classes
     from .objective import MarginProblem as MarginProblem, Objective as Objective
-    from .samples import MemoryArray as MemoryArray, MemorySamples as MemorySamples, Moments as Moments
-    from .samples import NotFiniteError as NotFiniteError, Reading as Reading, SampleArray as SampleArray
-    from .samples import Samples as Samples, in_range as in_range, labels_at as labels_at
-    from .samples import loaded_if_small as loaded_if_small, sample_array as sample_array
-    from .samples import shares_of_variance as shares_of_variance, working_dtype as working_dtype
+    from .samples.base import Moments as Moments, NotFiniteError as NotFiniteError, Samples as Samples
+    from .samples.base import in_range as in_range, shares_of_variance as shares_of_variance
+    from .samples.base import working_dtype as working_dtype
     from .samples.device import SharedSamples as SharedSamples
     from .samples.lazy import ChunkedDesign as ChunkedDesign, LazySamples as LazySamples
     from .samples.lazy_shared import LazyProblem as LazyProblem, SharedLazySamples as SharedLazySamples
-    from .samples.storage import ViewArray as ViewArray, factor_to_unit as factor_to_unit
+    from .samples.memory import MemorySamples as MemorySamples
+    from .samples.storage import MemoryArray as MemoryArray, Reading as Reading, SampleArray as SampleArray
+    from .samples.storage import ViewArray as ViewArray, factor_to_unit as factor_to_unit, labels_at as labels_at
+    from .samples.storage import loaded_if_small as loaded_if_small, sample_array as sample_array
     from .solvers import SOLVERS as SOLVERS
     from .spans import SampleSpan as SampleSpan, Span as Span, ViewsInSpan as ViewsInSpan
 

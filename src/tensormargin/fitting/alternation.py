@@ -15,7 +15,7 @@ from .blocks import block_problem
 from .formats import Block, Tangent, Weight
 from .native import SmallSweeps, small_sweeps
 from .objective import Certificate, MarginProblem
-from .samples import Samples, ViewFacts
+from .samples.base import Samples, ViewFacts
 from .solvers import Solver, solve_dual_cd, solve_small_block
 
 

@@ -76,7 +76,7 @@ def descend(problem, beta, u, order, seed, target, max_epochs):
 
     Shrinking: a coordinate at a bound is set aside if its gradient points outwards by more than any violation of the
     previous epoch. The caller checks the gap over all samples and calls again if shrinking was too aggressive.
-    ``problem`` are the rows, their squared norms and the bounds, and ``seed`` (one uint64) is the state of the generator
+    ``problem`` has the rows, their squared norms and the bounds, ``seed`` (one uint64) the state of the generator
     that shuffles the coordinates.
     """
     n_active = order.shape[0]

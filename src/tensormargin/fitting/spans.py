@@ -21,7 +21,8 @@ from .blocks import cholesky_rows
 from .designs import Design, Matrix
 from .formats import ViewsFormat, ViewsWeight, Weight
 from .formats.full import FullWeight
-from .samples import MemorySamples, Samples
+from .samples.base import Samples
+from .samples.memory import MemorySamples
 from .samples.views import View, ViewSamples
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from ...runtime import Array, FloatArray, tuning
 from ..formats import Weight
 from ..objective import Certificate, MarginProblem, Objective
-from ..samples import Samples
+from ..samples.base import Samples
 
 _LIBRARY = Path(__file__).parent / "small.so"
 _INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
