@@ -76,11 +76,7 @@ def strength_of(estimator: Any) -> Strength:
 
 @dataclass(frozen=True)
 class FitSettings:
-    """Validated settings shared by all binary problems of a fit.
-
-    ``view_scales`` has the factor of each of several views that is used, None for one that gives it the mean squared
-    norm one; it is None for one tensor per sample.
-    """
+    """Validated settings shared by all binary problems; a view whose scale is None gets a mean squared norm of one."""
 
     format: Format
     rank: Any

@@ -248,10 +248,7 @@ def available_threads() -> int:
 
 
 class _OneBlasThread:
-    """Limit BLAS to one thread while `tensormargin.runtime.threads` is in use.
-
-    The limit is global and fits may overlap: the first one to enter sets it, the last one to leave lifts it.
-    """
+    """Limit BLAS to one thread from the first of several overlapping fits to enter to the last one to leave."""
 
     def __init__(self) -> None:
         self._lock = Lock()

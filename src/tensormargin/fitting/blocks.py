@@ -70,11 +70,7 @@ def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
 
 
 def _few_columns(shape: tuple[int, int], objective: Objective, wide: float) -> bool:
-    """Return whether to work with the d columns of Y rather than the N x N Gram matrix.
-
-    With whitening the smaller side is cheaper. Without it (mu1 = 0) Y itself is used, and from about a thousand samples
-    on this beats the N^3 of the Gram matrix (4000 x 8000: 1.0 s against 8.0 s) unless d is much larger than N.
-    """
+    """Return whether to work with the d columns of Y: if they are fewer than N, or not whitened and N is large."""
     n_samples, n_columns = shape
     unwhitened = (
         objective.mu1 == 0.0 and n_samples >= tuning.MANY_SAMPLES and n_columns <= tuning.FAR_MORE_COLUMNS * n_samples
@@ -131,10 +127,9 @@ class BlockProblem(ABC):
 
 
 class FeatureSide(BlockProblem):
-    """Block problem with the d columns of Y whitened: costs N d^2 (second moments) and d^3, or nothing if mu1 = 0.
+    """Block problem in the d whitened columns of Y, of which ``A`` is never formed as a whole.
 
-    ``A`` is never formed as a whole. Products with it are computed with ``Y`` and ``L^-T`` in turn, and the solver asks
-    for the rows that it works on, usually a fraction of them.
+    Costs N d^2 (second moments) and d^3, or nothing if mu1 = 0. The solver reads the rows that it works on.
     """
 
     def __init__(self, signed: SignedDesign, objective: Objective, tol: float) -> None:

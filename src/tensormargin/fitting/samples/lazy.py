@@ -73,11 +73,7 @@ class LazySamples(Samples):
         return LazySamples(held, Layout.of(held.chunks[0], None, self.dtype), self.pivot, parts)
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return the moments, and decide whether to subtract a pivot from now on.
-
-        Apart from the few samples that give the pivot, this takes one pass. The pivot is subtracted in float64 from
-        samples that are rounded to another dtype; from others only if their offset would cost digits.
-        """
+        """Return the moments in one pass; subtract the pivot from samples that are rounded, or if it costs digits."""
         as_it_is = self.as_it_is
         typical: Any = dask.persist(self.typical())[0] if centred else None
         if typical is not None and not as_it_is:
@@ -223,11 +219,7 @@ class ChunkedDesign(Design):
         return _gathered(products).ravel()
 
     def gram(self, centre: Array) -> FloatArray:
-        """Return the inner products of the rows minus ``centre``, summed over slabs of columns on the workers.
-
-        A slab holds some columns of all samples, so every entry moves between workers once; multiplying each chunk with
-        every other one would move all chunks to all workers.
-        """
+        """Sum over slabs of columns of all samples on the workers, between which every entry moves once."""
         n_samples, width = self.shape
         if client_in_use() is None:
             return self._gram_in_parts(centre)

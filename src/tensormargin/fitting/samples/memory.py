@@ -98,11 +98,7 @@ class MemorySamples(Samples):
         return any(bool(np.any(part != reference)) for _, part in self.chunks())
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return the moments, and decide how the samples are read from now on.
-
-        Cast samples are kept as a working copy, unless that is too large, with the pivot subtracted; from others the
-        pivot is subtracted only if their offset would cost digits.
-        """
+        """Return the moments; keep a working copy of samples that are cast, or the pivot if the offset costs digits."""
         as_it_is = self._rows is None and self._array.dtype == self.dtype
         copy = None if as_it_is or not self._may_copy() else np.empty((len(self), *self.shape), self.dtype)
         typical = self.typical() if centred else np.zeros(self.shape)
@@ -161,8 +157,7 @@ class MemorySamples(Samples):
     def design(self, contraction: Contraction) -> Array:
         """Return the design of a block; for a full weight a view of the samples, if possible.
 
-        The last half contraction is cached and reused for equal matrices: the blocks of the other half share it, so a
-        sweep over all modes reads the samples twice (a dimension tree of two halves). The next one overwrites it.
+        The blocks of a half share a contraction, so a sweep reads the samples twice (a dimension tree of two halves).
         """
         if contraction.is_whole:
             return self.matrix()

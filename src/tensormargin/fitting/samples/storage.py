@@ -98,10 +98,8 @@ class SampleArray(ABC):
     def dtypes(self, tol: float) -> list[np.dtype]:
         """Return the dtypes to contract in, by preference; the first whose range holds the samples is used.
 
-        Large float64 arrays are contracted in float32 unless a small ``tol`` requires more digits: half the bytes make
-        every pass twice as fast (rank-1 fit of 12k MNIST images: 0.23 to 0.12 s), and the solves and sums stay in
-        float64. The samples are centred before they are rounded. A few samples cost almost nothing in float64, and the
-        result is then the same for every library.
+        The samples are centred before they are rounded to float32. A few samples cost almost nothing in float64, and
+        the result is then the same for every library.
         """
         if self.is_small:
             return [np.dtype(np.float64)]
@@ -382,9 +380,8 @@ def sample_array(X: Any) -> SampleArray:
 def loaded_if_small(X: Any, finite: bool = False) -> Any:
     """Return a small Dask array as a NumPy array, and everything else unchanged; of Views, all Dask arrays together.
 
-    Small means a share of the memory that is available. Samples on the workers of a cluster stay there unless they are
-    so few that many tasks would take longer than their transfer. If ``finite``, a single array that is
-    loaded must be so: a Dask array has not been checked before.
+    Small is relative to the available memory or, on a cluster, to the time that many tasks take. If ``finite``, a
+    single array that is loaded must be so: a Dask array has not been checked before.
     """
     if isinstance(X, np.ndarray):
         return X

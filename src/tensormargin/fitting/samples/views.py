@@ -19,11 +19,7 @@ from .base import Moments, Samples, ViewFacts, shares_of_variance
 
 @dataclass(frozen=True)
 class View:
-    """The samples of one view.
-
-    If the view is centred, samples that lack it have the weighted mean of the others, which is zero after centring, and
-    otherwise zero.
-    """
+    """The samples of one view; those that lack it have the mean of the others if it is centred, and otherwise zero."""
 
     samples: Samples  # those that have the view
     factor: float  # what they are multiplied by

@@ -150,11 +150,9 @@ def _rescue(problem: BlockProblem, solution: Solution, goal: float, max_epochs: 
 
 
 def _face_minimum(problem: BlockProblem, working: _WorkingSet, solution: Solution, tol: float) -> Solution:
-    """Minimise over the free coordinates with the others fixed, fixing those that reach a bound.
+    """Minimise over the free coordinates, fixing those that reach a bound: the dual objective can only improve.
 
-    At the optimum every free sample has margin 1: ``A_F A_F' step = 1 - m_F``. A step that would leave the box ends at
-    its boundary, the coordinate that reached it is fixed, and the rest is solved again; the dual objective can only
-    improve.
+    At the optimum every free sample has margin 1: ``A_F A_F' step = 1 - m_F``.
     """
     beta, u = solution.beta.copy(), solution.u.copy()
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))

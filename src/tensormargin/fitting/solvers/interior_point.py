@@ -69,11 +69,7 @@ def solve_batched(designs: Any, problems: Sequence[MarginProblem], tols: Sequenc
 def solve_interior_point(
     problem: BlockProblem, start: FloatArray | None = None, tol: float = 1e-4, max_epochs: int = 1000
 ) -> Solution:
-    """Solve a block problem by Mehrotra's predictor-corrector method.
-
-    An epoch is an iteration. A start is used only if it is already good enough: interior-point methods gain nothing
-    from a start near a corner.
-    """
+    """Solve a block problem by Mehrotra's method; a start is used only if it is good enough already."""
     best = solution_at(problem, starting_point(problem, start), 0, tol)
     if best.converged or max_epochs < 1:
         return best
