@@ -14,7 +14,7 @@ from scipy.io import savemat
 
 from tensormargin import TensorMarginClassifier, datasets
 from tensormargin.data import checked_axes
-from tensormargin.datasets import _store, brain, images, measurements, series
+from tensormargin.datasets import _store, brain, images, measurements
 from tensormargin.io import BadFileError, digest, read_arrays
 
 REAL = {
@@ -204,9 +204,9 @@ def test_the_data_folder_goes_before_the_cache(data_folder, tmp_path):
     [
         ("haxby_slice/haxby2001_sub001_slice_40x20.npz", brain._HAXBY_SLICE_DIGEST),
         ("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", brain._EEG_DIGEST),
-        ("robot_failures/robot_failures.npz", series._ROBOT_DIGEST),
+        ("robot_failures/robot_failures.npz", measurements._ROBOT_DIGEST),
         ("ifnb_ms/ifnb_ms.npz", measurements._IFNB_DIGEST),
-        *((f"{name.lower()}/{name.lower()}.npz", digest) for name, digest in series._UEA_DIGESTS.items()),
+        *((f"{name.lower()}/{name.lower()}.npz", digest) for name, digest in measurements._UEA_DIGESTS.items()),
     ],
 )
 def test_checksums_of_converted_originals_are_those_of_the_data_at_hand(relative, expected, data_folder):
@@ -240,7 +240,7 @@ def test_the_watch_recordings_come_with_the_package(nowhere):
         "Walking": 20,
     }
     assert datasets.is_at_hand(datasets.CATALOGUE["basic-motions"])
-    beside = list(series._BASIC_MOTIONS.parent.iterdir())
+    beside = list(measurements._BASIC_MOTIONS.parent.iterdir())
     assert sum(path.stat().st_size for path in beside) < 200_000
     assert any("arXiv:1811.00075" in path.read_text() for path in beside if path.suffix == ".txt")
 
@@ -292,13 +292,13 @@ def test_sets_of_the_archive_are_read_from_ts_files(name, monkeypatch, data_fold
 def test_a_file_without_class_labels_is_refused(tmp_path):
     (tmp_path / "a.ts").write_text("@problemName any\n@data\n1,2:3,4:a\n")
     with pytest.raises(BadFileError, match="class labels"):
-        series.read_ts(tmp_path / "a.ts")
+        measurements.read_ts(tmp_path / "a.ts")
 
 
 def test_robot_failures_are_read_from_text(monkeypatch, data_folder, nowhere):
     stored = read_arrays(data_folder / "robot_failures" / "robot_failures.npz")
     files = {}
-    for problem in series.PROBLEMS:
+    for problem in measurements.PROBLEMS:
         samples, codes, names = (stored[f"{part}_{problem}"] for part in ("X", "y", "class_names"))
         rows = [
             "\n".join([names[code], *("\t".join(map(str, line)) for line in sample.T.astype(int).tolist())])
@@ -312,7 +312,7 @@ def test_robot_failures_are_read_from_text(monkeypatch, data_folder, nowhere):
     cut = nowhere / "cut.data"
     cut.write_bytes(files["lp1.data"][:-20])
     with pytest.raises(BadFileError, match="a label and 90 numbers"):
-        series.read_robot_failures(cut)
+        measurements.read_robot_failures(cut)
 
 
 def test_olive_oils_are_read_from_the_authors_cube(monkeypatch, data_folder, nowhere):
@@ -346,7 +346,7 @@ def test_what_the_descriptions_say_about_repeated_samples(data_folder):
     train, test = (libras.data[libras.split == part] for part in ("train", "test"))
     assert len(samples_as_rows(libras.data)) == 330
     assert sum(row.tobytes() in samples_as_rows(train) for row in test) == 19
-    problems = {name: samples_as_rows(datasets.load_robot_failures(name).data) for name in series.PROBLEMS}
+    problems = {name: samples_as_rows(datasets.load_robot_failures(name).data) for name in measurements.PROBLEMS}
     assert problems["lp2"] == problems["lp3"]
     assert problems["lp4"] <= problems["lp5"]
     assert len(problems["lp2"] - problems["lp5"]) == 1

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from .images import load_digits_tensor as load_digits_tensor, load_indian_pines as load_indian_pines
     from .measurements import load_eem_olive_oil as load_eem_olive_oil, load_ifnb_ms as load_ifnb_ms
     from .measurements import load_modis_matogrosso as load_modis_matogrosso, load_pmd_posture as load_pmd_posture
-    from .series import load_basic_motions as load_basic_motions, load_epilepsy as load_epilepsy
-    from .series import load_ering as load_ering, load_libras as load_libras
-    from .series import load_precog_actions as load_precog_actions, load_robot_failures as load_robot_failures
+    from .measurements import load_basic_motions as load_basic_motions, load_epilepsy as load_epilepsy
+    from .measurements import load_ering as load_ering, load_libras as load_libras
+    from .measurements import load_precog_actions as load_precog_actions, load_robot_failures as load_robot_failures
     from .synthetic import make_fmri_like as make_fmri_like, make_low_rank_classes as make_low_rank_classes
 
 __all__ = [

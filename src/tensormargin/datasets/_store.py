@@ -138,6 +138,11 @@ def download(urls: Sequence[str], sha256: str | None = None) -> Callable[[Path],
     return fetch
 
 
+def github(repository: str, versions: Sequence[str], path: str) -> tuple[str, ...]:
+    """Return the addresses of a file or folder on GitHub: in a fixed version, and in the latest one."""
+    return tuple(f"https://raw.githubusercontent.com/{repository}/{version}/{path}" for version in versions)
+
+
 def by_hand(reason: str) -> Callable[[Path], None]:
     """Return a function that fetches nothing and says why, for files that the user has to provide."""
 

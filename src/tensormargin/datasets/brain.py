@@ -19,18 +19,15 @@ from ._store import (
     downloaded,
     downloaded_r,
     found,
+    github,
     obtain,
     of_classes,
     save_checked,
     unavailable,
 )
 
-_PYMVPA = tuple(
-    f"https://raw.githubusercontent.com/PyMVPA/PyMVPA/{version}/mvpa2/data/" for version in ("20f0335f", "master")
-)
-_TRES = tuple(
-    f"https://raw.githubusercontent.com/cran/TRES/{version}/data/EEG.rda" for version in ("9b095c1c", "master")
-)
+_PYMVPA = github("PyMVPA/PyMVPA", ("20f0335f", "master"), "mvpa2/data/")
+_TRES = github("cran/TRES", ("9b095c1c", "master"), "data/EEG.rda")
 _VIEWS = {
     "slice": ("haxby_slice/haxby2001_sub001_slice_40x20.npz", "40x20 pixels of one axial slice"),
     "brain": ("haxby_slice/haxby2001_sub001_25mm_6x10x10.npz", "6x10x10 voxels of 25 mm, the whole brain"),

@@ -13,19 +13,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..io import MARK, replacing
+from . import brain, images, measurements
 from ._store import FOLDER, found
-from .brain import load_eeg, load_haxby_slice, load_muse_ssvep, load_schizo_fnc
-from .images import fetch_mnist, fetch_orl, load_adrenal, load_digits_tensor, load_indian_pines
-from .measurements import load_eem_olive_oil, load_ifnb_ms, load_modis_matogrosso, load_pmd_posture
-from .series import (
-    PROBLEMS,
-    load_basic_motions,
-    load_epilepsy,
-    load_ering,
-    load_libras,
-    load_precog_actions,
-    load_robot_failures,
-)
 
 
 @dataclass(frozen=True)
@@ -67,25 +56,28 @@ class Entry:
 
 
 _LOADERS: Mapping[str, Callable[..., Bunch]] = {
-    "digits": load_digits_tensor,
-    "mnist": fetch_mnist,
-    "orl": fetch_orl,
-    "haxby": load_haxby_slice,
-    "eeg": load_eeg,
-    "adrenal": load_adrenal,
-    "basic-motions": load_basic_motions,
-    "indian-pines": load_indian_pines,
-    "epilepsy": load_epilepsy,
-    "ering": load_ering,
-    "libras": load_libras,
-    **{f"robot-failures-{problem}": partial(load_robot_failures, problem) for problem in PROBLEMS},
-    "precog-actions": load_precog_actions,
-    "muse-ssvep": load_muse_ssvep,
-    "eem-olive-oil": load_eem_olive_oil,
-    "modis-matogrosso": load_modis_matogrosso,
-    "pmd-posture": load_pmd_posture,
-    "ifnb-ms": load_ifnb_ms,
-    "schizo-fnc": partial(load_schizo_fnc, view="connectivity"),
+    "digits": images.load_digits_tensor,
+    "mnist": images.fetch_mnist,
+    "orl": images.fetch_orl,
+    "haxby": brain.load_haxby_slice,
+    "eeg": brain.load_eeg,
+    "adrenal": images.load_adrenal,
+    "basic-motions": measurements.load_basic_motions,
+    "indian-pines": images.load_indian_pines,
+    "epilepsy": measurements.load_epilepsy,
+    "ering": measurements.load_ering,
+    "libras": measurements.load_libras,
+    **{
+        f"robot-failures-{problem}": partial(measurements.load_robot_failures, problem)
+        for problem in measurements.PROBLEMS
+    },
+    "precog-actions": measurements.load_precog_actions,
+    "muse-ssvep": brain.load_muse_ssvep,
+    "eem-olive-oil": measurements.load_eem_olive_oil,
+    "modis-matogrosso": measurements.load_modis_matogrosso,
+    "pmd-posture": measurements.load_pmd_posture,
+    "ifnb-ms": measurements.load_ifnb_ms,
+    "schizo-fnc": partial(brain.load_schizo_fnc, view="connectivity"),
 }
 
 

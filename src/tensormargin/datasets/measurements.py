@@ -1,24 +1,36 @@
-"""Measurements with two modes: fluorescence spectra, satellite images, pressure maps and gene expression."""
+"""Recordings and measurements: the UEA archive, robots, skeletons, spectra, satellites, pressure and genes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from ..io import read_arrays
+from ..io import BadFileError, read_arrays
 from ..runtime import Array
-from ._store import by_hand, described, downloaded, downloaded_r, obtain, of_classes, save_checked
+from ._store import (
+    FOLDER,
+    by_hand,
+    described,
+    downloaded,
+    downloaded_r,
+    github,
+    obtain,
+    of_classes,
+    of_parts,
+    save_checked,
+)
 
-_OLIVE = tuple(
-    f"https://raw.githubusercontent.com/LQBQ/Second-order-algorithms-/{version}/Samples/eem_data.mat"
-    for version in ("36978ebccfbf7826bdd753538df7c86e7f268ba0", "main")
+_OLIVE = github(
+    "LQBQ/Second-order-algorithms-", ("36978ebccfbf7826bdd753538df7c86e7f268ba0", "main"), "Samples/eem_data.mat"
 )
 _OLIVE_DIGEST = "14afcd7b50abe9877377b4a579f080c66158aa13cf330b09e070f213be5a455c"
-_IFNB = tuple(
-    f"https://raw.githubusercontent.com/lockEF/MultiwayClassification/{version}/data/IFNB_Data.rda"
-    for version in ("e2a2efec15c8273582df2da6857c57db6b90556d", "master")
+_IFNB = github(
+    "lockEF/MultiwayClassification", ("e2a2efec15c8273582df2da6857c57db6b90556d", "master"), "data/IFNB_Data.rda"
 )
 _IFNB_DIGEST = "058940022a7b96f9c85bdf55f0d3946d80692105d24ff2aae4a3a532a6664891"
 
@@ -26,6 +38,27 @@ _POSTURE_FRAMES = {
     False: "Four frames of each of the 221 recordings; ``recording`` says of which.",
     True: "The mean of each of the 221 recordings.",
 }
+_PARTS = ("train", "test")
+_BASIC_MOTIONS = FOLDER / "data" / "basic_motions_6x100.npz"
+_UEA = github("mat-analysis/datasets", ("f50572553419e667e0bd89173a3e9cbe5b32a99d", "main"), "mts/")
+_UEA_DIGESTS = {
+    "Epilepsy": "a80d7a174c3d2ca2b6d3b9d2a789e09fe91a643c8b43c21d80f4f2b88b8c26af",
+    "ERing": "6ec4b3613141af3a489e0c71ebae98b55a2fd0d77a0dc954c652b771639232ee",
+    "Libras": "72bb39fef9d6736b46b5e89e0b453757a342c9e2f9d7801f56bf956b7f4524fb",
+}
+_ROBOT = github("chutasano/machinelearning", ("298b9d7f1ea15bc537686e609f0dbba851b4073f", "master"), "data/")
+_ROBOT_DIGEST = "1c109ddc1f40f25ba7fc89fa86b8ab1f0c1b14c2a498e481685b53f14f7b6dc0"
+_ROBOT_CHANNELS = ("Fx", "Fy", "Fz", "Tx", "Ty", "Tz")
+_ROBOT_TIMES = 15
+PROBLEMS: Mapping[str, str] = MappingProxyType(
+    {
+        "lp1": "failures in the approach to a grasp",
+        "lp2": "failures in the transfer of a part",
+        "lp3": "position of the part after a failed transfer",
+        "lp4": "failures in the approach to an ungrasp",
+        "lp5": "failures in motion with a part",
+    }
+)
 
 
 def load_eem_olive_oil(data_home: str | Path | None = None) -> Bunch:
@@ -182,3 +215,233 @@ def _fetch_ifnb(path: Path) -> None:
         "observed": np.any(visits != 0, axis=2),
     }
     save_checked(path, arrays, _IFNB_DIGEST)
+
+
+def load_basic_motions() -> Bunch:
+    """Return BasicMotions: 80 recordings of 6 channels x 100 time points, four activities.
+
+    The data come with this package and need no download. They are from the UEA archive (Bagnall et al.: The UEA
+    multivariate time series classification archive, 2018, arXiv:1811.00075), in the copy of the package aeon.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (80, 6, 100) (float32), ``target`` (names of the activities), ``split`` ("train", "test"),
+        ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_basic_motions
+    >>> load_basic_motions().data.shape
+    (80, 6, 100)
+    """
+    content = of_parts(read_arrays(_BASIC_MOTIONS), _PARTS, "X_{}", "y_{}")
+    channels = [f"{sensor} {axis}" for sensor in ("accelerometer", "gyroscope") for axis in (1, 2, 3)]
+    return described("basic_motions", {"channel": channels, "time": None}, **content)
+
+
+def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
+    """Return Epilepsy: 275 accelerometer recordings of 3 axes x 206 time points, four activities.
+
+    Phases are not aligned: raw entries say little about the class, band power and convolutions say more.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (275, 3, 206) (float32), ``target`` (names of the activities), ``split`` ("train" for 137
+        samples, then "test"; other people), ``sfreq``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_epilepsy
+    >>> epilepsy = load_epilepsy()
+    >>> epilepsy.data.shape, epilepsy.sfreq
+    ((275, 3, 206), 16.0)
+    """
+    content, sfreq = _uea("Epilepsy", data_home), 16.0
+    times = np.arange(content["data"].shape[2]) / sfreq
+    return described("epilepsy", {"channel": None, "time[s]": times}, **content, sfreq=sfreq)
+
+
+def load_ering(data_home: str | Path | None = None) -> Bunch:
+    """Return ERing: 300 finger postures, 4 electrodes x 65 time points, six classes.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (300, 4, 65) (float32), ``target`` (1 to 6), ``split`` ("train" for 30 samples, then "test"),
+        ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_ering
+    >>> ering = load_ering()
+    >>> ering.data[ering.split == "train"].shape
+    (30, 4, 65)
+    """
+    return described("ering", {"electrode": None, "time": None}, **_uea("ERing", data_home))
+
+
+def load_libras(data_home: str | Path | None = None) -> Bunch:
+    """Return Libras: 360 hand movements, 2 coordinates x 45 video frames, 15 classes.
+
+    Samples are repeated, 19 of them on both sides of the published split.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (360, 2, 45) (float32), ``target`` (1 to 15), ``split`` ("train" for 180 samples, then
+        "test"), ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_libras
+    >>> libras = load_libras()
+    >>> libras.data[libras.split == "train"].shape
+    (180, 2, 45)
+    """
+    return described("libras", {"coordinate": ["x", "y"], "frame": None}, **_uea("Libras", data_home))
+
+
+def _uea(name: str, data_home: str | Path | None) -> dict[str, Any]:
+    """Return the samples, labels and published split of a data set of the UEA archive."""
+    relative = f"{name.lower()}/{name.lower()}.npz"
+    path = obtain(relative, lambda path: _fetch_uea(name, path), data_home, "the copy of the UEA archive")
+    stored = read_arrays(path, ("X_train", "y_train", "X_test", "y_test", "class_names"))
+    parts = of_parts(stored, _PARTS, "X_{}", "y_{}")
+    classes = of_classes({"X": parts["data"], "y": parts["target"], "class_names": stored["class_names"]})
+    return {**parts, **classes}
+
+
+def _fetch_uea(name: str, path: Path) -> None:
+    """Download both parts of a data set and write them as an .npz file."""
+    arrays: dict[str, Array] = {}
+    for part in _PARTS:
+        with downloaded([f"{folder}{name}/{name}_{part.upper()}.ts" for folder in _UEA]) as original:
+            arrays[f"X_{part}"], labels, names = read_ts(original)
+        arrays[f"y_{part}"] = np.array([names.index(label) for label in labels], np.int64)
+        arrays["class_names"] = np.array(names)
+    save_checked(path, arrays, _UEA_DIGESTS[name])
+
+
+def read_ts(path: Path) -> tuple[Array, list[str], list[str]]:
+    """Return the samples (float32), labels and class names of a .ts file with series of equal length.
+
+    The header has a line "@classLabel true NAME NAME ...". After "@data" there is one line per sample, with its
+    channels separated by colons, their values by commas, and the label at the end.
+    """
+    header, mark, body = path.read_text(encoding="utf-8").partition("@data")
+    names = next((line.split()[2:] for line in header.splitlines() if line.lower().startswith("@classlabel true")), [])
+    if not mark or not names:
+        raise BadFileError(f"{path}: not a .ts file with class labels")
+    rows = [line.strip().split(":") for line in body.splitlines() if line.strip()]
+    series = [[np.array(channel.split(","), np.float64) for channel in row[:-1]] for row in rows]
+    return np.array(series, np.float32), [row[-1] for row in rows], names
+
+
+def load_robot_failures(problem: str = "lp1", data_home: str | Path | None = None) -> Bunch:
+    """Return forces and torques after failures of a robot, 6 channels x 15 time points, three to five classes.
+
+    The problems overlap: LP2 and LP3 are the same recordings, and LP5 contains nearly all of LP2 and LP4.
+
+    Parameters
+    ----------
+    problem : {"lp1", "lp2", "lp3", "lp4", "lp5"}, default="lp1"
+        Approach to a grasp (88 samples), transfer of a part (47), position of the part after a failed transfer (47),
+        approach to an ungrasp (117), motion with a part (164).
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (n, 6, 15) (float32), ``target`` (names of the failures), ``sfreq``, ``channel_names``,
+        ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_robot_failures
+    >>> load_robot_failures("lp4").data.shape
+    (117, 6, 15)
+    """
+    if problem not in PROBLEMS:
+        raise ValueError(f"problem must be one of {', '.join(map(repr, PROBLEMS))}; got {problem!r}")
+    path = obtain("robot_failures/robot_failures.npz", _fetch_robot_failures, data_home, "the copy of UCI's files")
+    parts = ("X", "y", "class_names")
+    stored = read_arrays(path, [*(f"{part}_{problem}" for part in parts), "channel_names"])
+    content = of_classes({part: stored[f"{part}_{problem}"] for part in parts})
+    channels, times = stored["channel_names"], 315 / _ROBOT_TIMES * np.arange(_ROBOT_TIMES)
+    return described(
+        "robot_failures",
+        {"channel": channels, "time[ms]": times},
+        {"name": problem.upper(), "what": PROBLEMS[problem]},
+        **content,
+        sfreq=_ROBOT_TIMES / 0.315,
+        channel_names=channels,
+    )
+
+
+def _fetch_robot_failures(path: Path) -> None:
+    """Download the five problems and write them as one .npz file."""
+    arrays: dict[str, Array] = {"channel_names": np.array(_ROBOT_CHANNELS)}
+    for problem in PROBLEMS:
+        with downloaded([f"{folder}{problem}.data" for folder in _ROBOT]) as original:
+            samples, labels = read_robot_failures(original)
+        names, codes = np.unique(labels, return_inverse=True)
+        arrays |= {f"X_{problem}": samples, f"y_{problem}": codes.astype(np.int64), f"class_names_{problem}": names}
+    save_checked(path, arrays, _ROBOT_DIGEST)
+
+
+def read_robot_failures(path: Path) -> tuple[Array, Array]:
+    """Return the samples, channels x time (float32), and labels of one file: a line with the label, then 15 lines."""
+    words = path.read_text(encoding="utf-8").split()
+    size = _ROBOT_TIMES * len(_ROBOT_CHANNELS)
+    if not words or len(words) % (1 + size):
+        raise BadFileError(f"{path}: expected a label and {size} numbers per sample; got {len(words)} words in all")
+    rows = np.array(words).reshape(-1, 1 + size)
+    series = rows[:, 1:].astype(np.float32).reshape(len(rows), _ROBOT_TIMES, len(_ROBOT_CHANNELS))
+    return np.ascontiguousarray(series.swapaxes(1, 2)), rows[:, 0]
+
+
+def load_precog_actions(data_home: str | Path | None = None) -> Bunch:
+    """Return PRECOG 2016: 350 actions of 12 people as skeletons, 20 joints x 3 coordinates x 32 frames, 8 classes.
+
+    The samples are cut out of recordings and resampled; the file has to be put into the folder of TENSORMARGIN_DATA.
+
+    Parameters
+    ----------
+    data_home : str or Path, optional
+        Cache directory.
+
+    Returns
+    -------
+    Bunch
+        ``data`` of shape (350, 20, 3, 32) (float32), ``target`` (names of the actions), ``groups`` (people 1 to 12),
+        ``sequence``, ``position`` and ``n_frames`` (before resampling) per sample, ``joint_names``, ``DESCR``.
+
+    Examples
+    --------
+    >>> from tensormargin.datasets import load_precog_actions
+    >>> load_precog_actions().data.shape
+    (350, 20, 3, 32)
+    """
+    fetch = by_hand("its samples are cut out of 72 recordings, github.com/DavidJardim/precog_dataset_16")
+    stored = read_arrays(obtain("precog_actions/precog_actions.npz", fetch, data_home))
+    kept = ("groups", "sequence", "position", "n_frames", "joint_names")
+    modes = {"joint": stored["joint_names"], "coordinate": ["x", "y", "z"], "frame": None}
+    return described("precog_actions", modes, **of_classes(stored, *kept))
