@@ -17,19 +17,8 @@ from ...runtime import Array, FloatArray, computed, is_lazy, like, rows_of, to_h
 from ..preparation._base import KeepsTensors
 from ..preparation._passes import floating
 from ..preparation.scaling import TensorScaler
+from . import low_rank
 from .kernels import RBF, Function, Kernel, Linear, Precomputed
-from .low_rank import (
-    LANDMARKS,
-    Root,
-    columns,
-    diagonal,
-    features_of,
-    landmark_root,
-    leading_components,
-    pivoted_cholesky,
-    projection,
-    row_blocks,
-)
 from .tensor_kernels import TTMMK, DuSK, Grassmann
 
 _LARGEST = 1e150  # entry whose square is finite
@@ -127,7 +116,7 @@ class TensorKernel(KeepsTensors):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "rank": [Interval(Integral, 1, None, closed="left")],
         "method": [StrOptions({"auto", "exact", "nystroem"})],
-        "landmarks": [StrOptions(set(LANDMARKS))],
+        "landmarks": [StrOptions(set(low_rank.LANDMARKS))],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "gamma_factor": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, 1, closed="neither")],
@@ -185,7 +174,7 @@ class TensorKernel(KeepsTensors):
 
     def _learn_exactly(self, X: Any) -> None:
         kernel, rows = self._represented(X, np.arange(X.shape[0]))
-        root, features, residuals = pivoted_cholesky(kernel, rows, self.tol, self.n_components or X.shape[0])
+        root, features, residuals = low_rank.pivoted_cholesky(kernel, rows, self.tol, self.n_components or X.shape[0])
         self.pivots_, self.root_, self.projection_ = root.pivots, root.lower, None
         self.landmarks_, self.n_components_ = kernel.landmarks(rows, root.pivots), features.shape[1]
         self.approximation_error_ = float(residuals.sum() / kernel.diagonal(rows).sum())
@@ -198,17 +187,17 @@ class TensorKernel(KeepsTensors):
         most = tuning.KERNEL_FEATURES if both else self.n_components or count
         positions = self._looked_at(X, count, rng)
         kernel, rows = self._represented(X, positions)
-        chosen = LANDMARKS[self.landmarks](kernel, rows, min(count, len(rows)), rng)
-        root = landmark_root(kernel, rows, chosen, self.tol)
+        chosen = low_rank.LANDMARKS[self.landmarks](kernel, rows, min(count, len(rows)), rng)
+        root = low_rank.landmark_root(kernel, rows, chosen, self.tol)
         self.pivots_, self.root_, self.projection_ = positions[root.pivots], root.lower, None
         self.landmarks_ = kernel.landmarks(rows, root.pivots)
-        features = features_of(root, columns(kernel, rows, self.landmarks_))
+        features = low_rank.features_of(root, low_rank.columns(kernel, rows, self.landmarks_))
         if features.shape[1] > most:
-            leading = leading_components(features, most)
-            self.root_, self.projection_ = None, projection(root, leading)
+            leading = low_rank.leading_components(features, most)
+            self.root_, self.projection_ = None, low_rank.projection(root, leading)
             features = features @ leading
         self.n_components_ = features.shape[1]
-        self.approximation_error_ = _left_out(diagonal(kernel, rows), features, root.pivots, X.shape[0])
+        self.approximation_error_ = _left_out(low_rank.diagonal(kernel, rows), features, root.pivots, X.shape[0])
 
     def _looked_at(self, X: Any, count: int, rng: np.random.RandomState) -> Array:
         """Return the positions of the samples among which landmarks are chosen, in order."""
@@ -227,7 +216,7 @@ class TensorKernel(KeepsTensors):
             raise ValueError(f"the squares of entries must be finite; got entries of up to {largest:.3g}. Scale X")
         kernel = self._kernel(tuple(X.shape[1:]))
         kernel.check(own)
-        parts = [kernel.represent(own[where]) for where in row_blocks(len(own), prod(kernel.shape))]
+        parts = [kernel.represent(own[where]) for where in low_rank.row_blocks(len(own), prod(kernel.shape))]
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
         kernel.gamma = self._width(kernel, X, rows) if kernel.has_gamma else 1.0
         self.gamma_ = kernel.gamma if kernel.has_gamma else None
@@ -259,14 +248,14 @@ class TensorKernel(KeepsTensors):
         if type(kernel) is RBF and features.dtype == np.float32 and self._single_is_enough():
             kernel.dtype = np.dtype(np.float32)
             landmarks = landmarks.astype(np.float32)
-        for where in row_blocks(X.shape[0], max(len(landmarks), prod(kernel.shape))):
-            features[where] = take(columns(kernel, kernel.represent(to_host(X[where, ...])), landmarks))
+        for where in low_rank.row_blocks(X.shape[0], max(len(landmarks), prod(kernel.shape))):
+            features[where] = take(low_rank.columns(kernel, kernel.represent(to_host(X[where, ...])), landmarks))
         return like(features, X)
 
     def _features_from_values(self) -> Callable[[Any], Any]:
         """Return the function from values with the landmarks to features."""
         if self.projection_ is None:
-            return partial(features_of, Root(self.pivots_, to_host(self.root_)))
+            return partial(low_rank.features_of, low_rank.Root(self.pivots_, to_host(self.root_)))
         matrix = to_host(self.projection_)
         return lambda values: values @ matrix.astype(values.dtype, copy=False)
 
