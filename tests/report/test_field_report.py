@@ -163,8 +163,8 @@ def test_volumes_have_a_place_and_clusters(brain):
     content = section_of(brain[0], "maps.html").maps
     assert content["overlay"]
     assert content["under"] == "anat.nii.gz"
-    turned = Orientation.of(AFFINE, SHAPE).turned_indices((1, 2, 3))
-    assert content["problems"][0]["maps"][0]["start"] == list(turned)
+    start = content["problems"][0]["maps"][0]["start"]
+    assert Orientation.of(AFFINE, SHAPE).indices(start) == (1, 2, 3)
     assert content["problems"][0]["maps"][0]["peak"]["at"] == [1, 2, 3]
     (table,) = content["clusters"]
     assert table["rows"][0][1:4] == [f"{place + 0.0:.1f}" for place in millimetres(AFFINE, (1, 2, 3))]

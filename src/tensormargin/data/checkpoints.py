@@ -13,12 +13,12 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from pickle import PicklingError
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
@@ -34,6 +34,7 @@ from .views import Views
 
 _SECONDS = 1.0  # between two writes at the beginning of a run
 _SHARE = 0.02  # of the time since then: later writes are rarer, so that a long run does not leave thousands of files
+_NOT_KEPT = "finished work cannot be kept for another run: {}"
 _DAYS = 30.0  # after which the units of runs that were never resumed are removed
 
 
@@ -82,7 +83,7 @@ class Checkpoint:
         try:
             folder = self.folder / f"{name}-{fingerprint(content)}"
         except PicklingError as error:  # joblib hashes pickles, and a scorer may be a local function
-            warnings.warn(f"finished work cannot be kept for another run: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(_NOT_KEPT.format(error), RuntimeWarning, stacklevel=2)
             return Units(None)
         if self.fresh:
             shutil.rmtree(folder, ignore_errors=True)
@@ -98,10 +99,8 @@ class Checkpoint:
         for path in self.folder.glob("*"):
             if path.is_dir() and path.stat().st_mtime < stale:
                 shutil.rmtree(path, ignore_errors=True)
-        try:
+        with suppress(OSError):  # not there, or with units of other runs
             self.folder.rmdir()
-        except OSError:  # not there, or with units of other runs
-            return
 
 
 class Units(Mapping[str, Any]):
@@ -155,7 +154,7 @@ class Units(Mapping[str, Any]):
             with replacing(self._folder / f"{uuid4().hex}.json") as temporary:
                 temporary.write_text(json.dumps(self._new), encoding="utf-8")
         except OSError as error:
-            warnings.warn(f"finished work cannot be kept for another run: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(_NOT_KEPT.format(error), RuntimeWarning, stacklevel=2)
             self._folder = None
         self._new, self._written = {}, time.monotonic()
 
@@ -180,9 +179,7 @@ class Units(Mapping[str, Any]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.write()
 
 
@@ -253,8 +250,13 @@ def _identity(value: Any) -> Any:
 @cache
 def _software() -> dict[str, Any]:
     """Return the software versions, and the state of this package's files, which change between releases too."""
-    states = [(path.name, path.stat()) for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
-    return {**software_versions(), "files": [(name, one.st_size, one.st_mtime_ns) for name, one in states]}
+    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return {**software_versions(), "files": [(path.name, *_stamp(path)) for path in sources]}
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 # ---- units as JSON ----

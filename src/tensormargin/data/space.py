@@ -70,13 +70,6 @@ class Orientation:
             found[mode] = self.shape[mode] - 1 - int(place) if backwards else int(place)
         return tuple(found)
 
-    def turned_indices(self, stored: Sequence[int]) -> tuple[int, ...]:
-        """Return the indices in the turned volume of a voxel of the stored one."""
-        return tuple(
-            self.shape[mode] - 1 - int(stored[mode]) if backwards else int(stored[mode])
-            for mode, backwards in zip(self.order, self.flipped, strict=True)
-        )
-
     @property
     def voxel_size(self) -> FloatArray:
         """Size of a voxel along x, y and z in mm."""

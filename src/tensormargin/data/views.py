@@ -40,12 +40,6 @@ class Views:
 
     Attributes
     ----------
-    names : tuple of str
-    shape : tuple of int
-        ``(n_samples,)``, which is what scikit-learn asks for.
-    shapes : dict of str to tuple of int
-        Shape of one sample in each view.
-    nbytes : int
     sample_axes : dict of str to tuple of Axis, or None
         Names, units and coordinates of the modes of views that were given as xarray DataArrays or data frames.
     contents : ndarray of shape (n_samples,) or None
@@ -92,7 +86,7 @@ class Views:
 
     @property
     def shape(self) -> tuple[int]:
-        """The number of samples, as a tuple."""
+        """The number of samples, as a tuple, which is what scikit-learn asks for."""
         return (len(self),)
 
     @property
@@ -239,30 +233,22 @@ def missing_samples(array: Any) -> Array:
     """
     if dtype_of(array).kind != "f":
         return np.empty(0, int)
-    rows, whole = _lazily_missing(array) if is_lazy(array) else _missing_here(array)
+    if is_lazy(array):
+        nan = array.map_blocks(np.isnan, dtype=bool)
+        first, whole = computed(nan[(slice(None), *[0] * (nan.ndim - 1))], nan.all(axis=tuple(range(1, nan.ndim))))
+        rows = np.flatnonzero(first)
+        whole = whole[rows]
+    else:
+        rows = np.flatnonzero(np.isnan(to_host(array[(slice(None), *[0] * (len(array.shape) - 1))])))
+        step = max(1, _BYTES_AT_ONCE // max(1, prod(array.shape[1:]) * dtype_of(array).itemsize))
+        parts = (to_host(rows_of(array, rows[start : start + step])) for start in range(0, len(rows), step))
+        whole = np.concatenate([np.empty(0, bool), *(np.isnan(p).reshape(len(p), -1).all(axis=1) for p in parts)])
     if not whole.all():
         raise ValueError(
             "a sample that lacks a view must be NaN in all of its entries; sample "
             f"{rows[int(np.argmin(whole))]} is NaN in some of them. Impute such entries, or make all of them NaN"
         )
     return rows
-
-
-def _missing_here(array: Any) -> tuple[Array, Array]:
-    """Return the rows whose first entry is NaN, and for each of them whether all others are."""
-    first = to_host(array[(slice(None), *[0] * (len(array.shape) - 1))])
-    rows = np.flatnonzero(np.isnan(first))
-    step = max(1, _BYTES_AT_ONCE // max(1, prod(array.shape[1:]) * dtype_of(array).itemsize))
-    parts = (to_host(rows_of(array, rows[start : start + step])) for start in range(0, len(rows), step))
-    whole = [np.isnan(part).reshape(len(part), -1).all(axis=1) for part in parts]
-    return rows, np.concatenate([np.empty(0, bool), *whole])
-
-
-def _lazily_missing(array: Any) -> tuple[Array, Array]:
-    nan = array.map_blocks(np.isnan, dtype=bool)
-    first, whole = computed(nan[(slice(None), *[0] * (nan.ndim - 1))], nan.all(axis=tuple(range(1, nan.ndim))))
-    rows = np.flatnonzero(first)
-    return rows, whole[rows]
 
 
 def reject_without_views(missing: Mapping[str, Array], n_samples: int) -> None:
