@@ -22,7 +22,7 @@ _TESTS_NOTHING = "where a copy is in the training set, a test sample tests nothi
 
 
 class LeakageWarning(UserWarning):
-    """Warning that training and test samples may not be independent, so that accuracies are too high.
+    """Warning that training and test samples may not be independent, which inflates accuracy.
 
     Examples
     --------

@@ -7,6 +7,7 @@ without a request.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,8 +97,8 @@ def _columns(confounds: Any) -> dict[str, Array]:
     if isinstance(confounds, Mapping):
         return {str(name): _column(values, str(name)) for name, values in confounds.items()}
     if hasattr(confounds, "columns") and hasattr(confounds, "iloc"):
-        places = range(confounds.shape[1])
-        return {str(confounds.columns[k]): _column(confounds.iloc[:, k], str(confounds.columns[k])) for k in places}
+        names = [str(name) for name in confounds.columns]
+        return {name: _column(confounds.iloc[:, k], name) for k, name in enumerate(names)}
     if hasattr(confounds, "iloc"):
         name = str(getattr(confounds, "name", None) or "0")
         return {name: _column(confounds, name)}
@@ -118,11 +119,8 @@ def _column(values: Any, name: str, parse: bool = False) -> Array:
         column = text_or_numbers(values, f"confound {name!r}")
     if column.dtype.kind != "U":
         return column.astype(np.float64)
-    if parse:
-        try:
-            return column.astype(np.float64)
-        except ValueError:
-            pass
+    with suppress(ValueError):
+        return column.astype(np.float64) if parse else column
     return column
 
 

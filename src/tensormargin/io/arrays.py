@@ -214,7 +214,10 @@ def _npz_member(path: Path, archive: zipfile.ZipFile, name: str, rules: FileRule
         if packed or not where:  # this also verifies the checksum
             with archive.open(member) as file:
                 return np.lib.format.read_array(file, allow_pickle=False)[where]
-        offset = _offset(path, member) + begin
+        with path.open("rb") as file:  # the header of a member has two fields of variable length
+            file.seek(member.header_offset + 26)
+            lengths = np.frombuffer(file.read(4), "<u2")
+        offset = member.header_offset + 30 + int(lengths.sum()) + begin
         return np.memmap(path, dtype, "r", offset, shape, "F" if in_fortran_order else "C")[where]
 
     def verify() -> None:
@@ -243,14 +246,6 @@ def npy_header(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) ->
             f"says {header.dtype} of shape {header.shape}. Write the file again"
         )
     return header
-
-
-def _offset(path: Path, member: zipfile.ZipInfo) -> int:
-    """Return the offset of a member's bytes in an archive, after a header with two fields of variable length."""
-    with path.open("rb") as file:
-        file.seek(member.header_offset)
-        header = file.read(30)
-    return member.header_offset + 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
 
 
 @contextmanager
@@ -404,7 +399,7 @@ def check_samples(
         raise BadFileError(f"{path}: {name} must hold real numbers, has dtype {X.dtype}")
     if X.ndim < 2 or X.size == 0:
         raise BadFileError(f"{path}: {name} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}")
-    if X.dtype.kind == "f" and not is_lazy(X) and not _all_finite(X):
+    if X.dtype.kind == "f" and not is_lazy(X) and not all(np.isfinite(part).all() for _, part in _parts(X)):
         if missing is not True:
             _reject_missing(path, X, name, missing == "entries", partial(_place, axes=axes, first=first, files=files))
             return
@@ -450,14 +445,10 @@ def _place(sample: int, place: Sequence[int], *, axes: Axes | None, first: int, 
 
 
 def _parts(X: Array) -> Iterator[tuple[int, Array]]:
+    """Yield the samples block by block, with the number of the first: tests of all entries at once need memory."""
     step = max(1, _ENTRIES_AT_ONCE // X[0].size)
     for start in range(0, len(X), step):
         yield start, np.asarray(X[start : start + step])
-
-
-def _all_finite(X: Array) -> bool:
-    """Return whether all entries are finite, checked block by block to save memory."""
-    return all(np.isfinite(part).all() for _, part in _parts(X))
 
 
 def digest(arrays: Mapping[str, Array]) -> str:

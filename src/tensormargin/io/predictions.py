@@ -352,16 +352,16 @@ class Agreement:
         if self.accuracy is None:
             return [f"No accuracy: the labels {labels} are none of the model's classes"] if labels else []
         share = f"{100 * self.accuracy:.2f} %"
-        said = f"Accuracy on {which}: {share}"
+        sentence = f"Accuracy on {which}: {share}"
         if labels:
             n_unknown = sum(self.unknown.values())
-            said = (
+            sentence = (
                 f"Accuracy on {self.n_known} {what} of known classes: {share}; {n_unknown} {what} of classes the model "
                 f"does not know ({labels}) left out"
             )
         if self.new_accuracy is None or self.n_new == self.n_known:
-            return [said]
-        return [said, f"Accuracy on the {self.n_new} of them not used in the fit: {100 * self.new_accuracy:.2f} %"]
+            return [sentence]
+        return [sentence, f"Accuracy on the {self.n_new} of them not used in the fit: {100 * self.new_accuracy:.2f} %"]
 
 
 def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], used: Array | None = None) -> Agreement:

@@ -2,7 +2,7 @@
 
 cuBLAS has no kernel for so few columns: without TF32, which rounds to three digits, it reaches a quarter to a half of
 the copy bandwidth (benchmarks/results/gpu.md). Here each number is split into three TF32 numbers in registers, which
-gives float32 accuracy on tensor cores. Triton comes with PyTorch's CUDA builds; only `_namespace` imports this module.
+gives float32 accuracy on tensor cores. Triton comes with PyTorch's CUDA builds; only `array_api` imports this module.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ _UNITS = {
     **dict.fromkeys(("nanometers", "nanometres", "nanometer", "nanometre", "nm"), "nm"),
     **dict.fromkeys(("micrometers", "micrometres", "micrometer", "micrometre", "microns", "um", "µm"), "µm"),
     **dict.fromkeys(("wavenumber", "cm-1"), "cm⁻¹"),
-    **dict.fromkeys(("ghz",), "GHz"),
-    **dict.fromkeys(("mhz",), "MHz"),
+    "ghz": "GHz",
+    "mhz": "MHz",
 }
 
 
@@ -47,7 +47,14 @@ class Header(NamedTuple):
 
 def read_header(path: Path, rules: FileRules) -> Header:
     """Return the header that belongs to a path, which is that of the header or of the numbers."""
-    header = _header_of(path)
+    header = path
+    if path.suffix.lower() != ".hdr":
+        tried = (path.with_suffix(".hdr"), path.with_name(f"{path.name}.hdr"), path.with_suffix(".HDR"))
+        header = next((one for one in tried if one.is_file()), path)
+        if header == path:
+            raise BadFileError(
+                f"{path}: an ENVI scene has a header beside it; there is no {tried[0].name}. Copy it, too"
+            )
     check_regular(header)
     if header.stat().st_size > _MOST_HEADER:
         raise BadFileError(f"{header}: a header must have at most {_MOST_HEADER} bytes; write the scene again")
@@ -57,7 +64,15 @@ def read_header(path: Path, rules: FileRules) -> Header:
     interleave = fields.get("interleave", "bsq").lower()
     if interleave not in _ORDERS:
         raise _wrong(header, "interleave", "bsq, bil or bip", interleave)
-    dtype = _dtype(header, fields)
+    code = _whole(header, fields, "data type")
+    if code not in _TYPES:
+        numbers = f"one of {', '.join(map(str, _TYPES))}, real numbers"
+        numbers += "; the scene holds complex ones: export their magnitude" if code in _COMPLEX else ""
+        raise _wrong(header, "data type", numbers, str(code))
+    order = _whole(header, fields, "byte order", least=0, default=0)
+    if order > 1:
+        raise _wrong(header, "byte order", "0 or 1", str(order))
+    dtype = "<>"[order] + _TYPES[code]
     data = _data_of(path, header, rules)
     needed = prod(shape) * np.dtype(dtype).itemsize + offset
     if data.stat().st_size < needed:
@@ -80,16 +95,6 @@ def numbers_in(header: Header) -> Array:
 def unit_of(words: str) -> str:
     """Return the symbol of a unit of wavelengths that is given in words, "" if it is not known."""
     return _UNITS.get(words.strip().lower(), "")
-
-
-def _header_of(path: Path) -> Path:
-    if path.suffix.lower() == ".hdr":
-        return path
-    tried = (path.with_suffix(".hdr"), path.with_name(f"{path.name}.hdr"), path.with_suffix(".HDR"))
-    found = next((one for one in tried if one.is_file()), None)
-    if found is None:
-        raise BadFileError(f"{path}: an ENVI scene has a header beside it; there is no {tried[0].name}. Copy it, too")
-    return found
 
 
 def _data_of(path: Path, header: Path, rules: FileRules) -> Path:
@@ -140,19 +145,6 @@ def _whole(header: Path, fields: dict[str, str], name: str, least: int = 1, defa
     return int(text)
 
 
-def _dtype(header: Path, fields: dict[str, str]) -> str:
-    code = _whole(header, fields, "data type")
-    if code not in _TYPES:
-        numbers = f"one of {', '.join(map(str, _TYPES))}, real numbers" + (
-            "; the scene holds complex ones: export their magnitude" if code in _COMPLEX else ""
-        )
-        raise _wrong(header, "data type", numbers, str(code))
-    order = _whole(header, fields, "byte order", least=0, default=0)
-    if order > 1:
-        raise _wrong(header, "byte order", "0 or 1", str(order))
-    return "<>"[order] + _TYPES[code]
-
-
 def _numbers(header: Path, fields: dict[str, str], name: str, length: int) -> Array | None:
     texts = _listed(fields.get(name, ""))
     if not texts:
@@ -167,5 +159,5 @@ def _numbers(header: Path, fields: dict[str, str], name: str, length: int) -> Ar
 
 
 def _wrong(header: Path, name: str, rule: str, got: str | None) -> BadFileError:
-    said = "it is missing" if got is None else f"got {quoted(got)}"
-    return BadFileError(f'{header}: "{name}" must be {rule}; {said}. Correct the header, which is text')
+    found = "it is missing" if got is None else f"got {quoted(got)}"
+    return BadFileError(f'{header}: "{name}" must be {rule}; {found}. Correct the header, which is text')

@@ -63,13 +63,11 @@ def _netcdf_variable(entry: Entry, dataset: Any) -> Entry | None:
         return None
     dims = [dataset.name.rpartition("/")[2]] if dataset.is_scale and dataset.ndim == 1 else None
     if "DIMENSION_LIST" in marks or "DIMENSION_LABELS" in marks:
-        dims = [_dimension(dataset.dims[axis]) for axis in range(dataset.ndim)]
+        axes = [dataset.dims[axis] for axis in range(dataset.ndim)]
+        scales = [next((scale.name.rpartition("/")[2] for scale in axis.values() if scale.name), "") for axis in axes]
+        dims = [scale or _text(axis.label) for scale, axis in zip(scales, axes, strict=True)]
     names = ("units", "scale_factor", "add_offset", "missing_value", "_FillValue")
     return with_attributes(entry, dims, {name: marks[name] for name in names if name in marks})
-
-
-def _dimension(axis: Any) -> str:
-    return next((scale.name.rpartition("/")[2] for scale in axis.values() if scale.name), "") or _text(axis.label)
 
 
 def _text(value: Any) -> str:

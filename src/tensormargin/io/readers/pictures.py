@@ -29,9 +29,9 @@ OPAQUE, TRANSPARENT = "opaque", "transparent"
 
 def read_image(path: Path, rules: FileRules) -> tuple[Array, str | None]:
     """Return an image as HxW or HxWx3, the pages of a TIFF along a new first axis, and what became of transparency."""
-    told: list[str] = []
-    found = _read(path, rules, lambda image: _pixels(_without_alpha(image, told)))
-    return found, max(told, default=None)  # a transparent page counts more than opaque ones
+    remarks: list[str] = []
+    found = _read(path, rules, lambda image: _pixels(_without_alpha(image, remarks)))
+    return found, max(remarks, default=None)  # a transparent page counts more than opaque ones
 
 
 def read_pages(path: Path, rules: FileRules) -> Array:
@@ -135,7 +135,7 @@ def _bands(image: Any) -> Array:
     return _pixels(image)[..., None]
 
 
-def _without_alpha(image: Any, told: list[str]) -> Any:
+def _without_alpha(image: Any, remarks: list[str]) -> Any:
     """Return an image without transparency, on white where it is not the same everywhere; say what became of it."""
     has_alpha = image.mode in ("LA", "La", "PA", "RGBA", "RGBa")
     if not has_alpha and not (image.mode == "P" and "transparency" in image.info):
@@ -143,7 +143,7 @@ def _without_alpha(image: Any, told: list[str]) -> Any:
     kind = "L" if image.mode in ("LA", "La") else "RGB"
     whole = image.convert(f"{kind}A").convert("RGBA")
     least, most = whole.getchannel("A").getextrema()
-    told.append(OPAQUE if least == most else TRANSPARENT)
+    remarks.append(OPAQUE if least == most else TRANSPARENT)
     if least == most:
         return whole.convert(kind)
     return Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole).convert(kind)

@@ -1,6 +1,6 @@
 """Run parsers of native code in a process of their own, so that no file can end the process that reads it.
 
-The process (`readers.serve`) is started once, and serves all further files. After a crash, or if a file takes too much
+The process (`reader_worker`) is started once, and serves all further files. After a crash, or if a file takes too much
 time or memory, it is replaced.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 from ...data import BadFileError, FileRules
 from ...runtime import available_bytes
 from .messages import read_message, write_message
-from .reader_worker import answer
+from .reader_worker import call_function
 
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -132,7 +132,7 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
     """
     known = [replace(one, memory=available_bytes()) if isinstance(one, FileRules) else one for one in arguments]
     if not sys.executable or getattr(sys, "frozen", False):  # part of another program: no interpreter to start
-        return answer(function, (path, *known))
+        return call_function(function, (path, *known))
     try:
         reader = _POOL.take()
     except OSError as error:

@@ -76,7 +76,7 @@ def _lower(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value if most == resource.RLIM_INFINITY else min(value, most), most))
 
 
-def answer(function: str, arguments: Sequence[Any]) -> Any:
+def call_function(function: str, arguments: Sequence[Any]) -> Any:
     """Return the result of a function, named by its module (relative to this package if it begins with a dot)."""
     module, _, name = function.rpartition(".")
     return getattr(import_module(module, __package__), name)(*arguments)
@@ -96,7 +96,7 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
         reply: tuple[str, Any]
         try:
             os.chdir(folder)  # that of the caller may have changed, and paths may be relative to it
-            reply = ("result", answer(function, arguments))
+            reply = ("result", call_function(function, arguments))
         except rules.BadFileError as error:
             reply = ("bad file", str(error))
         except MemoryError:
