@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from .conversion import is_masker as is_masker, is_ragged as is_ragged, format_shape as format_shape
     from .conversion import shape_of_samples as shape_of_samples, vector_of as vector_of
     from .sample_summaries import survey as survey, where_not_finite as where_not_finite
-    from .giveaways import blocks_in_time as blocks_in_time, describe_confounds as describe_confounds
-    from .giveaways import describe_giveaways as describe_giveaways, describe_order as describe_order
-    from .giveaways import log_arrangements as log_arrangements, warn_of_leakage as warn_of_leakage
+    from .leakage import blocks_in_time as blocks_in_time, describe_confounds as describe_confounds
+    from .leakage import describe_giveaways as describe_giveaways, describe_order as describe_order
+    from .leakage import log_arrangements as log_arrangements, warn_of_leakage as warn_of_leakage
     from .leakage import LeakageWarning as LeakageWarning, content_ranks as content_ranks, copies_in as copies_in
     from .leakage import describe_duplicates as describe_duplicates, warn_of_duplicates as warn_of_duplicates
     from .limits import BadFileError as BadFileError, DEFAULT_RULES as DEFAULT_RULES, FileRules as FileRules
     from .limits import MOST_DEPTH as MOST_DEPTH, MOST_MEMBERS as MOST_MEMBERS, MOST_PAGES as MOST_PAGES
     from .limits import check_inside as check_inside, check_members as check_members, check_regular as check_regular
-    from .limits import check_text as check_text, missing_chunks as missing_chunks, parsed_bytes as parsed_bytes
+    from .limits import check_text as check_text, missing_chunks as missing_chunks, on_admission as on_admission
+    from .limits import parsed_bytes as parsed_bytes
     from .limits import parsing as parsing, require_package as require_package, shape_of_part as shape_of_part
     from .metadata import Metadata as Metadata, NEEDS as NEEDS, NO_METADATA as NO_METADATA
     from .metadata import check_needs as check_needs, checked_confounds as checked_confounds, names_of as names_of

@@ -1,24 +1,32 @@
-"""Detection of duplicate samples, which leak from the training to the test set."""
+"""Detection of leakage: duplicate samples, and labels that something else than the samples gives away.
+
+That may be covariates, views, groups, or the order in time.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
+from math import exp, lgamma, prod
 from typing import Any
 
 import numpy as np
 
 from ..runtime import Array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from .conversion import is_ragged
+from .metadata import Metadata, names_of
 from .sample_summaries import digest, survey
 from .validation import checked_groups, chunked_along_samples
-from .views import Views, views_or_array, views_or_samples
+from .views import COVARIATES, Views, views_or_array, views_or_samples
 
 _PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them
 _BYTES_AT_ONCE = 2**26
 _TESTS_NOTHING = "where a copy is in the training set, a test sample tests nothing"
+_CHANCE = 1e-4  # probability that labels in random order would look like this; below, it is no coincidence
+_MOST_COLUMNS = 1000
+_ARRANGEMENTS = 20  # with fewer, no permutation test of whole groups can be significant at 5 %
+_BLOCKS = -4.0  # standard deviations
 
 
 class LeakageWarning(UserWarning):
@@ -141,3 +149,182 @@ def sample_digests(X: Any, rows: Array | None = None) -> Iterator[bytes]:
     for start in range(0, len(rows), step):
         part = rows_of(X, rows[start : start + step])
         yield from map(digest, part if is_ragged(X) else to_host(part))
+
+
+def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -> list[str]:
+    """Return messages about covariates, views and groups that determine the labels, with remedies.
+
+    Of X only views are examined: each column of those with one vector per sample, others as a whole. What is the same
+    in all samples of a group counts once.
+    """
+    groups = checked_groups(X, groups)
+    codes = np.unique(y, return_inverse=True)[1]
+    found = [] if groups is None else list(_few_groups(y, groups))
+    if not isinstance(X, Views):
+        return found
+    known = axes if isinstance(axes, Mapping) else X.sample_axes or {}
+    for view, array in X.items():
+        for column, values in _columns(array, known.get(view)) if not is_lazy(array) else ():
+            how = _determined(values, codes, groups, thresholds=view == COVARIATES)
+            if how:
+                found.append(_message(view, column, how))
+    return found
+
+
+def warn_of_leakage(X: Any, y: Array, metadata: Metadata, stacklevel: int = 3) -> None:
+    """Issue a `LeakageWarning` for copies that a split may separate, and for what gives the labels away.
+
+    Also for confounds that groups have for themselves.
+    """
+    warn_of_duplicates(X, metadata.groups, stacklevel + 1)
+    for text in [*describe_giveaways(X, y, metadata.groups), *describe_confounds(metadata)]:
+        warnings.warn(text, LeakageWarning, stacklevel=stacklevel)
+
+
+def describe_confounds(metadata: Metadata) -> list[str]:
+    """Return messages about confounds whose categories occur in one group each, which held-out groups never have."""
+    groups, table = metadata.groups, metadata.confounds
+    if groups is None or table is None or len(np.unique(groups)) < 2:
+        return []
+    return [
+        f"every category of the confound {name!r} occurs in one group only: where a group is held out, its effect is "
+        "not known, and nothing is removed for it. Scale every group by itself (by_group=True, command line: "
+        "--by-group), or leave that confound out"
+        for name in names_of(table)
+        if table[name].dtype.kind == "U" and len(_distinct(table[name], groups)[0]) == len(np.unique(table[name])) > 1
+    ]
+
+
+def _distinct(*columns: Array) -> tuple[Array, Array]:
+    """Return the distinct rows of several columns, as numbers of their distinct values, and where each is first."""
+    codes = np.column_stack([np.unique(column, return_inverse=True)[1] for column in columns])
+    return np.unique(codes, axis=0, return_index=True)
+
+
+def _message(view: str, column: str, how: str) -> str:
+    if view == COVARIATES and column:
+        what, remedy = f"covariate {column!r}", "columns=... (command line: --covariate-columns)"
+    else:
+        what = f"column {column} of view {view!r}" if column else f"view {view!r}"
+        remedy = f"X.without({view!r})"
+    return (
+        f"{what} determines the labels: {how}. Where it was made from the labels, or is not known before them, every "
+        f"score is too good. Leave it out: {remedy}"
+    )
+
+
+def _columns(array: Any, axes: Any) -> Iterator[tuple[str, Array]]:
+    """Yield the columns of vectors with their names, "" for the only one; of other samples, their contents.
+
+    Columns of one category each ("site=a", "site=b") are one.
+    """
+    if len(array.shape) > 2 or array.shape[1] > _MOST_COLUMNS:
+        yield "", content_ranks(array)
+        return
+    table = to_host(array)
+    names = None if axes is None or axes[0].values is None else axes[0].values.tolist()
+    if names is None:
+        names = [""] if table.shape[1] == 1 else range(table.shape[1])
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, name in enumerate(names):
+        places[str(name).partition("=")[0]].append(place)
+    for name, own in places.items():
+        yield name, table[:, own[0]] if len(own) == 1 else _codes(table[:, own])
+
+
+def _codes(rows: Array) -> Array:
+    """Return the number of each row among the distinct ones; NaN for rows with NaN."""
+    codes = np.unique(rows, axis=0, return_inverse=True)[1].ravel().astype(float)
+    codes[np.isnan(rows).any(axis=1)] = np.nan
+    return codes
+
+
+def _determined(values: Array, labels: Array, groups: Array | None, thresholds: bool) -> str:
+    """Return how a column determines the labels; "" if it does not, or if it may do so by chance."""
+    there = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
+    values, labels, n_samples = values[there], labels[there], int(there.sum())
+    if groups is not None:
+        _, first = _distinct(groups[there], values, labels)
+        values, labels = values[first], labels[first]
+    if len(np.unique(labels)) < 2:
+        return ""
+    distinct, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    own = np.zeros((len(distinct), labels.max() + 1), int)
+    np.add.at(own, (which, labels), 1)
+    if np.any(np.count_nonzero(own, axis=1) > 1):
+        return ""  # two classes share a value
+    shares = own.sum(axis=0) / len(labels)
+    by_chance = exp(sum(np.log(np.sum(shares**count)) for count in counts))
+    if 5 * len(distinct) <= len(labels) and by_chance < _CHANCE:
+        return f"each of its {len(distinct)} values comes with one class only, in {n_samples} samples"
+    in_order = own.argmax(axis=1)
+    n_classes, n_blocks = len(np.unique(labels)), 1 + int(np.sum(in_order[1:] != in_order[:-1]))
+    if thresholds and n_blocks == n_classes and _chance_of_blocks(labels) < _CHANCE:
+        return f"thresholds on it separate the classes in all {n_samples} samples"
+    return ""
+
+
+def log_arrangements(labels: Array) -> float:
+    """Return the logarithm of the number of distinct arrangements of labels, a multinomial coefficient."""
+    counts = np.unique(labels, return_counts=True)[1].tolist()
+    return lgamma(len(labels) + 1) - sum(lgamma(count + 1) for count in counts)
+
+
+def _chance_of_blocks(labels: Array) -> float:
+    """Return the probability that labels in random order are in one block per class."""
+    return exp(lgamma(len(np.unique(labels)) + 1) - log_arrangements(labels))
+
+
+def _few_groups(y: Array, groups: Array) -> Iterator[str]:
+    """Yield a message if every group has one label only, and there are few groups."""
+    pairs, _ = _distinct(groups, y)
+    names, classes = np.unique(groups), np.unique(y)
+    if len(pairs) > len(names) or len(classes) < 2 or exp(min(log_arrangements(pairs[:, 1]), 100.0)) > _ARRANGEMENTS:
+        return
+    own = "; ".join(
+        f"{label}: {', '.join(str(names[group]) for group in pairs[pairs[:, 1] == code, 0])}"
+        for code, label in enumerate(classes)
+    )
+    yield (
+        f"the groups determine the labels, and there are {len(names)} of them only ({own}): whatever else differs "
+        "between these groups cannot be told apart from the classes, and no score can be significant. Bring more "
+        "groups of each class"
+    )
+
+
+def blocks_in_time(y: Array) -> int:
+    """Return the number of blocks of equal labels if they are far fewer than in random order, otherwise 0.
+
+    The number of blocks in random order has the mean and variance of Wald and Wolfowitz (1940), for several classes.
+    """
+    n, counts = len(y), np.unique(y, return_counts=True)[1].astype(float)
+    if len(counts) < 2 or n < 3:
+        return 0
+    blocks, squares, cubes = 1 + int(np.sum(y[1:] != y[:-1])), np.sum(counts**2), np.sum(counts**3)
+    mean = 1 + (n**2 - squares) / n
+    variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1))
+    return blocks if variance > 0 and (blocks - mean) / variance**0.5 < _BLOCKS else 0
+
+
+def describe_order(y: Array, runs: Array | None) -> str | None:
+    """Return a message if in every run (file, group) all samples of one class come before those of the next.
+
+    ``runs`` is None for one run. None if some run has another order, a class in several blocks, or by chance.
+    """
+    orders, by_chance = set(), 1.0
+    for run in [None] if runs is None else np.unique(runs):
+        own = y if run is None else y[runs == run]
+        firsts = own[np.concatenate([[True], own[1:] != own[:-1]])].tolist()
+        if len(set(firsts)) < len(firsts):
+            return None
+        if len(firsts) > 1:
+            orders.add(tuple(firsts))
+            by_chance *= _chance_of_blocks(own)
+    if len(orders) != 1 or by_chance >= _CHANCE:
+        return None
+    where = "the recording" if runs is None else "every recording, file or group with several classes"
+    return (
+        f"in {where}, all samples of one class come before those of the next (in the order "
+        f"{', '.join(map(str, orders.pop()))}): what drifts over time cannot be told apart from the classes. Check the "
+        "scores on recordings with another order"
+    )
