@@ -186,11 +186,12 @@ def _stored(path: Path, entry: Entry, get: Callable[[tuple[slice, ...]], Any]) -
     def refuse(where: tuple[slice, ...]) -> Array:
         raise BadFileError(f"{path}: {entry.fault}")
 
-    if entry.value is not None:
+    cells = entry.value if isinstance(entry.value, list) else None
+    if isinstance(entry.value, np.ndarray):
         get = entry.value.__getitem__
     usable = get if entry.fault is None else refuse
-    described = {name: getattr(entry, name) for name in ("pieces", "cells", "dims", "scales", "unit", "rate")}
-    stored = Stored(entry.shape, np.dtype(entry.dtype), usable, **described)
+    described = {name: getattr(entry, name) for name in ("pieces", "dims", "scales", "unit", "rate")}
+    stored = Stored(entry.shape, np.dtype(entry.dtype), usable, cells=cells, **described)
     return stored if entry.packing is None else _unpacked(stored, entry.packing)
 
 

@@ -6,7 +6,7 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -245,11 +245,19 @@ def save_model(
 
 
 def _write_with_skops(path: str | Path, model: Any) -> None:
-    """Write an archive; raise TypeError if `load_model` would reject it."""
+    """Write an archive; raise TypeError, with the step and a remedy, if `load_model` would reject it."""
     import skops.io  # imports all of scikit-learn, and PyTorch if it is installed: only where our own code is no use
 
     skops.io.dump(model, path, compression=zipfile.ZIP_DEFLATED)
-    _check_types(model, set(_untrusted(path, Path(path).read_bytes())))
+    if not _foreign(set(_untrusted(path, Path(path).read_bytes()))):
+        return
+    name, holder = _holder("", model)
+    where = f"step {name!r} ({type(holder).__name__})" if name else f"this {type(holder).__name__}"
+    foreign = _foreign(_untrusted_in(holder))
+    raise TypeError(
+        f"load_model trusts types of scikit-learn and tensormargin, and {where} holds {', '.join(foreign)}. "
+        f"{_advice(holder, foreign)}"
+    )
 
 
 def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
@@ -469,34 +477,17 @@ def _is_public(name: str, module_name: str, attribute: str | None, endings: tupl
     return f"{thing.__module__}.{thing.__qualname__}" == name and (attribute is None or hasattr(thing, attribute))
 
 
-def _check_types(model: Any, untrusted: set[str]) -> None:
-    """Raise TypeError, with the step and a remedy, if a model contains types that `load_model` would reject."""
-    if not _foreign(untrusted):
-        return
-    name, holder = _holder("", model)
-    where = f"step {name!r} ({type(holder).__name__})" if name else f"this {type(holder).__name__}"
-    foreign = _foreign(_untrusted_in(holder))
-    raise TypeError(
-        f"load_model trusts types of scikit-learn and tensormargin, and {where} holds {', '.join(foreign)}. "
-        f"{_advice(holder, foreign)}"
-    )
-
-
 def _holder(name: str, part: Any) -> tuple[str, Any]:
-    """Return the name of the innermost step that contains a rejected type, and the step."""
-    for inner, one in _parts(part):
+    """Return the name of the innermost step that contains a rejected type, and the step; fitted ones come first."""
+    if hasattr(part, "steps"):
+        held = [(inner, step) for inner, step in part.steps if not isinstance(step, str)]
+    else:
+        held = [(inner, one) for inner, one in vars(part).items() if isinstance(one, BaseEstimator)]
+        held.sort(key=lambda item: not item[0].endswith("_"))
+    for inner, one in held:
         if _foreign(_untrusted_in(one)):
             return _holder(f"{name}__{inner}".removeprefix("__"), one)
     return name, part
-
-
-def _parts(part: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names and estimators inside an estimator, fitted ones first."""
-    if hasattr(part, "steps"):
-        yield from ((name, step) for name, step in part.steps if not isinstance(step, str))
-        return
-    held = [(name, one) for name, one in vars(part).items() if isinstance(one, BaseEstimator)]
-    yield from sorted(held, key=lambda item: not item[0].endswith("_"))
 
 
 def _untrusted_in(part: Any) -> set[str]:

@@ -20,8 +20,8 @@ class Entry(NamedTuple):
     """An array in a file.
 
     ``pieces`` is the chunk shape (None if the array can only be read as a whole), ``fault`` why it cannot be used,
-    ``value`` its entries if they had to be read already, ``cells`` those of a MATLAB cell array of numbers that differ
-    in shape, as trials of different lengths do. As far as the file states them: ``dims`` are the names of its axes (""
+    ``value`` its entries if they had to be read already: a list of the cells of a MATLAB cell array that differ in
+    shape, as trials of different lengths do. As far as the file states them: ``dims`` are the names of its axes (""
     for one without), ``scales`` the arrays with their coordinates, ``unit`` that of its entries, ``packing`` how they
     become numbers (`packing_of`), ``rate`` the sampling frequency in Hz.
     """
@@ -31,7 +31,6 @@ class Entry(NamedTuple):
     pieces: tuple[int, ...] | None = None
     fault: str | None = None
     value: Any = None
-    cells: list[Any] | None = None
     dims: tuple[str, ...] | None = None
     scales: tuple[str | None, ...] | None = None
     unit: str = ""
@@ -117,7 +116,7 @@ def _uneven(name: str, cells: list[Any], shapes: list[tuple[int, ...]]) -> Entry
         return entry_of(name, values.shape, values.dtype)._replace(value=values)
     found = unusable(f"the cells of {quoted(name)} must have one shape; they have {shapes[:4]}")
     is_numeric = cells and all(cell.dtype.kind in NUMBERS and cell.ndim == cells[0].ndim for cell in cells)
-    return found._replace(cells=cells) if is_numeric else found
+    return found._replace(value=cells) if is_numeric else found
 
 
 def text_of(value: Any) -> str:
