@@ -10,14 +10,14 @@ from __future__ import annotations
 import mmap
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data import MOST_DEPTH, BadFileError, FileRules, check_members
+from ...data import MOST_DEPTH, BadFileError, FileRules, check_members, vector_of
 from ...runtime import quoted
 from .entries import Entry, entry_of, unusable, variable
 from .messages import Array
@@ -63,10 +63,12 @@ def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, 
         head = parts.variable()
         if not head.name or wanted not in (None, head.name):
             continue
-        if head.kind == _STRUCT:
-            found |= _fields(path, head, element, order, rules)
+        if head.kind in _NUMBERS:  # not read yet
+            found[head.name] = _numbers_entry(head.name, head, parts)
+        elif head.kind in (_CELL, _STRUCT, _CHAR):
+            found |= _contents(path, head.name, element, order, rules)
         else:
-            found[head.name] = _entry(path, head, parts, element, order, rules)
+            found[head.name] = variable(head.name, None)
     return found if only is None else {name: found[name] for name in found if name == only}
 
 
@@ -87,15 +89,21 @@ def read_variable(path: Path, name: str, where: tuple[slice, ...], rules: FileRu
     return values[where]
 
 
-def _fields(path: Path, head: _Variable, element: _Element, order: str, rules: FileRules) -> dict[str, Entry]:
-    """Return the fields of a structure; one that is damaged, or too large, does not keep others from being read."""
+def _contents(path: Path, name: str, element: _Element, order: str, rules: FileRules) -> dict[str, Entry]:
+    """Return text, cells, or the fields of a structure; one that is too large does not keep others from being read."""
+    n_bytes = 0
+
+    def take(more: int) -> None:
+        """Count what Python objects take, which may be far more than their bytes in the file."""
+        nonlocal n_bytes
+        n_bytes += more
+        rules.admit(path, n_bytes, quoted(name), len(element.content), n_bytes - more)
+
     try:
-        content = _whole(path, head.name, element, order, rules)
-        parts = _Parts(content, order, _Budget(path, head.name, len(element.content), rules))
-        found = _described(path, head.name, parts, 0)
+        parts = _Parts(_whole(path, name, element, order, rules), order, take)
+        return _described(path, name, parts, 0) or {name: variable(name, None)}
     except BadFileError as error:
-        return {head.name: unusable(str(error).removeprefix(f"{path}: "))}
-    return found or {head.name: variable(head.name, None)}
+        return {name: unusable(str(error).removeprefix(f"{path}: "))}
 
 
 def _described(path: Path, name: str, parts: _Parts, depth: int) -> dict[str, Entry]:
@@ -117,31 +125,6 @@ def _described(path: Path, name: str, parts: _Parts, depth: int) -> dict[str, En
     if head.kind in _NUMBERS and len(parts.content) > _KEPT_BYTES:
         return {name: _numbers_entry(name, head, parts)}
     return {name: variable(name, parts.value(head, depth))}
-
-
-class _Budget:
-    """Counts what the Python objects of a structure take, which may be far more than its bytes."""
-
-    def __init__(self, path: Path, name: str, stored: int, rules: FileRules) -> None:
-        self.path, self.name, self.stored, self.rules = path, name, stored, rules
-        self.n_bytes = 0
-
-    def take(self, n_bytes: int) -> None:
-        """Count more bytes; raise `BadFileError` if they are too many."""
-        before = self.n_bytes
-        self.n_bytes += n_bytes
-        self.rules.admit(self.path, self.n_bytes, quoted(self.name), self.stored, before)
-
-
-def _entry(path: Path, head: _Variable, parts: _Parts, element: _Element, order: str, rules: FileRules) -> Entry:
-    """Return the description of a variable: plain numbers are not read yet."""
-    if head.kind in _NUMBERS:
-        return _numbers_entry(head.name, head, parts)
-    if head.kind not in (_CELL, _CHAR):
-        return variable(head.name, None)
-    parts = _Parts(_whole(path, head.name, element, order, rules), order)
-    rules.admit(path, _CHARACTER_BYTES * len(parts.content), quoted(head.name), len(element.content))
-    return variable(head.name, parts.value(parts.variable(), 0))
 
 
 def _numbers_entry(name: str, head: _Variable, parts: _Parts) -> Entry:
@@ -205,12 +188,8 @@ def _whole(path: Path, name: str, element: _Element, order: str, rules: FileRule
 class _Parts:
     """The parts of a variable, each with its type and length before it; every place is checked."""
 
-    def __init__(self, content: memoryview, order: str, budget: _Budget | None = None) -> None:
-        self.content, self.order, self.budget = content, order, budget
-
-    def _take(self, n_bytes: int) -> None:
-        if self.budget is not None:
-            self.budget.take(n_bytes)
+    def __init__(self, content: memoryview, order: str, take: Callable[[int], None] | None = None) -> None:
+        self.content, self.order, self.take = content, order, take or (lambda n_bytes: None)
 
     def tag(self, place: int) -> tuple[int, int, int, int]:
         """Return type and place of a part, its length, and where the next one begins."""
@@ -260,7 +239,7 @@ class _Parts:
 
     def _numbers(self, place: int, shape: tuple[int, ...]) -> tuple[Array, int]:
         kind, content, after = self.part(place)
-        self._take(_VALUE_BYTES + len(content))
+        self.take(_VALUE_BYTES + len(content))
         dtype = np.dtype(self.order + _TYPES[kind]) if kind in _TYPES else None
         if dtype is None or prod(shape) * dtype.itemsize != len(content):
             raise ValueError(f"an array of shape {shape} has {len(content)} bytes of the type {kind}")
@@ -271,7 +250,7 @@ class _Parts:
         if not prod(head.shape):
             return np.array([], str)
         kind, content, _ = self.part(head.begin)
-        self._take(_VALUE_BYTES + _CHARACTER_BYTES * len(content))
+        self.take(_VALUE_BYTES + _CHARACTER_BYTES * len(content))
         encoding = _ENCODINGS.get(kind)
         if encoding is None:
             raise ValueError(f"a text has the unknown type {kind}")
@@ -289,7 +268,7 @@ class _Parts:
         number, place = prod(head.shape), head.begin
         if depth >= MOST_DEPTH or number > len(self.content) // 8:
             raise ValueError(f"cells must be nested at most {MOST_DEPTH} deep, and have 8 bytes or more each")
-        self._take(_VALUE_BYTES * number)
+        self.take(_VALUE_BYTES * number)
         cells = np.empty(number, object)
         for position in range(number):
             parts, place = self._inner(place)
@@ -305,7 +284,7 @@ class _Parts:
         kind, content, after = self.part(place)
         if kind != _MATRIX:
             raise ValueError("a cell or field is not an array")
-        return _Parts(content, self.order, self.budget), after
+        return _Parts(content, self.order, self.take), after
 
     def fields(self, head: _Variable) -> Iterator[tuple[str, _Parts]]:
         """Yield names and contents of the fields of a structure, those of an array of them element by element."""
@@ -319,7 +298,7 @@ class _Parts:
         names = [bytes(text[at : at + length]).partition(b"\0")[0] for at in range(0, len(text), length)]
         if prod(head.shape) * len(names) > len(self.content) // 8:
             raise ValueError("a structure must have 8 bytes or more per field")
-        self._take(_VALUE_BYTES * prod(head.shape) * len(names))
+        self.take(_VALUE_BYTES * prod(head.shape) * len(names))
         for _ in range(prod(head.shape)):
             for name in names:
                 parts, place = self._inner(place)
@@ -330,8 +309,4 @@ class _Parts:
         found: dict[str, list[Any]] = {}
         for name, parts in self.fields(head):
             found.setdefault(name, []).append(parts.cell(depth + 1))
-        columns = {name: np.empty(len(values), object) for name, values in found.items()}
-        for name, values in found.items():
-            for position, value in enumerate(values):
-                columns[name][position] = value
-        return columns
+        return {name: vector_of(values) for name, values in found.items()}

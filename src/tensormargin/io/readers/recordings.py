@@ -79,20 +79,14 @@ def _picked(path: Path, source: Any, length: int, rules: FileRules) -> tuple[lis
     if not good:
         raise BadFileError(f"{path}: has no channels of data that are not marked as bad; unmark some")
     rules.admit(path, _COPIES * 8 * len(good) * length, "the recording", -1)
-    others = [name for name in kinds if name not in data]
+    units = {_UNITS.get(kinds[name], "") for name in good}
     return good, {
         "channels": good,
         "sfreq": float(source.info["sfreq"]),
         "bad": [name for name in data if name in source.info["bads"]],
-        "others": others,
-        "unit": _unit([kinds[name] for name in good]),
+        "others": [name for name in kinds if name not in data],
+        "unit": units.pop() if len(units) == 1 else "",
     }
-
-
-def _unit(kinds: list[str]) -> str:
-    """Return the unit that MNE has for channels of some kinds, empty if there are several."""
-    units = {_UNITS.get(kind, "") for kind in kinds}
-    return units.pop() if len(units) == 1 else ""
 
 
 def _epochs(path: Path, epochs: Any, rules: FileRules) -> dict[str, Any]:
