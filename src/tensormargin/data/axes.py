@@ -349,9 +349,9 @@ def contradictions(known: AnyAxes, given: AnyAxes) -> tuple[str | None, str | No
     """
     if isinstance(known, Mapping) and isinstance(given, Mapping):
         pairs = [(name, *contradictions(own, given[name])) for name, own in known.items() if name in given]
-        errors = [f"view {name!r}: {error}" for name, error, _ in pairs if error]
-        warnings = [f"view {name!r}: {warning}" for name, _, warning in pairs if warning]
-        return next(iter(errors), None), next(iter(warnings), None)
+        errors = (f"view {name!r}: {error}" for name, error, _ in pairs if error)
+        warnings = (f"view {name!r}: {warning}" for name, _, warning in pairs if warning)
+        return next(errors, None), next(warnings, None)
     if isinstance(known, Mapping) or isinstance(given, Mapping):
         return None, None
     warning = None
@@ -402,10 +402,8 @@ def _other_numbers(mode: int, own: Axis, other: Axis) -> str | None:
         return None
     if len(own.values) == len(other.values):
         span = float(np.ptp(own.values)) or float(np.abs(own.values).max(initial=0.0)) or 1.0
-        if (
-            np.abs(own.values - other.values).max(initial=0.0)
-            <= _ROUNDING * span / max(1, len(own.values) - 1) + 1e-6 * span
-        ):
+        room = _ROUNDING * span / max(1, len(own.values) - 1) + 1e-6 * span
+        if np.abs(own.values - other.values).max(initial=0.0) <= room:
             return None
     return (
         f"the coordinates of mode {mode} (counted from 0, {own.name!r}) are not those of the fit: they went from "

@@ -186,8 +186,7 @@ def _is_array(cell: Any) -> bool:
 
 def _holds_arrays(X: Any) -> bool:
     """Return whether the first element is an array."""
-    first = next(iter(X.flat if isinstance(X, np.ndarray) else X), None)
-    return _is_array(first)
+    return _is_array(next(iter(X.flat if isinstance(X, np.ndarray) else X), None))
 
 
 def _stacked(X: Any, ragged: bool) -> Any:
@@ -200,7 +199,15 @@ def _stacked(X: Any, ragged: bool) -> Any:
         X = _in_one_orientation(X)
     whole = _READERS_OF_LISTS.get(_library(X[0]))
     parts = None if whole is None else whole(X)
-    return np.concatenate(parts) if parts is not None else _stack([_one(cell, at) for at, cell in enumerate(X)], ragged)
+    if parts is None:
+        return _stack([_one(cell, at) for at, cell in enumerate(X)], ragged)
+    shapes = list(dict.fromkeys(part.shape[1:] for part in parts))
+    if len(shapes) > 1:
+        what = "images" if _library(X[0]) == "nibabel" else "Epochs"
+        raise ValueError(
+            f"all {what} must hold samples of one shape; got {_some(shapes)}. Bring them to one shape first"
+        )
+    return np.concatenate(parts)
 
 
 def _row_samples(cells: Array) -> list[Array]:
@@ -357,13 +364,13 @@ def _numbers(frame: Any) -> Array:
         return np.asarray(values)  # text, which is rejected later
 
 
-def _from_nifti(image: Any, ragged: bool) -> Array:
-    if _axes(image) == 4:
-        return np.moveaxis(_voxels(image), -1, 0)
-    raise ValueError(
-        f"an image must have four axes, the last counting the samples; got shape {tuple(image.shape)}. Pass images "
-        "with three axes in a list, one per sample"
-    )
+def _from_nifti(image: Any, ragged: bool = False) -> Array:
+    if _axes(image) != 4:
+        raise ValueError(
+            f"an image must have four axes, the last counting the samples; got shape {tuple(image.shape)}. Pass images "
+            "with three axes in a list, one per sample"
+        )
+    return np.moveaxis(_voxels(image), -1, 0)
 
 
 def _axes(image: Any) -> int:
@@ -409,19 +416,10 @@ def _runs_of_images(images: Sequence[Any]) -> list[Array] | None:
         )
     if len(alike) < len(images) or not all(_axes(image) == 4 for image in images):
         return None
-    return _alike([_from_nifti(image, False) for image in images], "images")
+    return [_from_nifti(image) for image in images]
 
 
-def _alike(parts: list[Array], what: str) -> list[Array]:
-    shapes = list(dict.fromkeys(part.shape[1:] for part in parts))
-    if len(shapes) > 1:
-        raise ValueError(
-            f"all {what} must hold samples of one shape; got {_some(shapes)}. Bring them to one shape first"
-        )
-    return parts
-
-
-def _from_mne(X: Any, ragged: bool) -> Array:
+def _from_mne(X: Any, ragged: bool = False) -> Array:
     if _is_epochs(X):
         return np.asarray(X.get_data())
     raise ValueError(
@@ -454,7 +452,7 @@ def _one_recording(X: Any) -> Array:
 
 def _runs_of_epochs(X: Sequence[Any]) -> list[Array] | None:
     """Return the samples of each of several Epochs; None for other objects."""
-    return _alike([_from_mne(one, False) for one in X], "Epochs") if all(map(_is_epochs, X)) else None
+    return [_from_mne(one) for one in X] if all(map(_is_epochs, X)) else None
 
 
 def _from_xarray(X: Any, ragged: bool = False) -> Any:
