@@ -39,7 +39,7 @@ def load(
     missing: bool = False,
     like: ModelFile | None = None,
 ) -> SampleSet:
-    """Return the samples that the options describe; leakage warnings are left to `leakage_said`.
+    """Return the samples that the options describe; leakage warnings are left to `leakage_printed`.
 
     The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
     that would fill the memory are left in their files. With ``missing``, entries may be NaN, which the model fills in.
@@ -68,7 +68,7 @@ def load(
                 raise ValueError(f"DATA must be one file if there are several views; got {len(paths)} files")
             found = _load_views(paths[0], loading, known, options)
         else:
-            options["mode_names"] = _one_tensor(loading["modes"])
+            options["mode_names"] = _one_tensor(loading.get("modes") or ())
             options |= {"ragged": ragged, "missing": "entries" if missing else False}
             found = load_samples(paths[0] if len(paths) == 1 else paths, **options)
     for note in found.notes:
@@ -210,7 +210,7 @@ def refuse_given(loading: dict[str, Any], allowed: Sequence[str], why: str) -> N
         raise ValueError(f"{', '.join(given)}: {why}")
 
 
-def in_words(samples: SampleSet) -> str:
+def describe_samples(samples: SampleSet) -> str:
     """Return number and shape of the samples and the number of classes, in words."""
     from ..data import format_shape
 
@@ -226,7 +226,7 @@ def n_views(samples: SampleSet) -> int:
 
 
 @contextmanager
-def leakage_said(samples: SampleSet) -> Iterator[None]:
+def leakage_printed(samples: SampleSet) -> Iterator[None]:
     """Print leakage warnings (samples that are not independent) on standard error, and silence them inside."""
     from ..data import LeakageWarning
     from ..io import leakage_warnings
@@ -237,7 +237,7 @@ def leakage_said(samples: SampleSet) -> Iterator[None]:
 
 
 @contextmanager
-def unseen_said() -> Iterator[None]:
+def unseen_categories_printed() -> Iterator[None]:
     """Print each warning of unseen categories of confounds once on standard error: models transform several times."""
     from ..transformers import UnseenCategoryWarning
 

@@ -107,16 +107,14 @@ def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None])
         folder = next(parent for parent in path.resolve().parents if parent.exists())
         if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
             raise ValueError(f"{path} cannot be written; give a file in a folder that you may write to")
-        if path.is_file() and not overwrite and not _is_ours(path):
-            raise ValueError(
-                f"{path} exists, and tensormargin has not written it; give another name, or --overwrite to replace it"
-            )
+        if path.is_file() and not overwrite:
+            from ..io import is_ours
 
-
-def _is_ours(path: Path) -> bool:
-    from ..io import is_ours
-
-    return is_ours(path)
+            if not is_ours(path):
+                raise ValueError(
+                    f"{path} exists, and tensormargin has not written it; give another name, or --overwrite to replace "
+                    "it"
+                )
 
 
 # ---- maps ----

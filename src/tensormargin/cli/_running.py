@@ -75,8 +75,8 @@ class Display:
         """Return what to say when the run is interrupted."""
         if not self._finished:
             return "Stopped."
-        said = f"Stopped at {self._forecast.share(time.monotonic()):.0%} ({self._doing})"
-        return said + ("; run the same command again to go on." if self.kept else ".")
+        message = f"Stopped at {self._forecast.share(time.monotonic()):.0%} ({self._doing})"
+        return message + ("; run the same command again to go on." if self.kept else ".")
 
     def _print(self, now: float) -> None:
         left = self._forecast.left(now)

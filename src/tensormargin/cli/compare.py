@@ -11,7 +11,7 @@ import click
 
 from ..runtime import counted
 from . import _options as options
-from ._data import check_data, in_words, leakage_said, load, mask_files, one_tensor_only, recipe_of
+from ._data import check_data, describe_samples, leakage_printed, load, mask_files, one_tensor_only, recipe_of
 from ._options import FORMATS, names
 from ._outputs import check_ending, check_outputs, display_of, print_json, refusals
 from ._running import fits_on, processes, progress_bar, unfinished
@@ -108,13 +108,13 @@ def compare_command(given: Any) -> None:
             display = None if report is None else display_of(samples, {}, given.background, given.radiological)
             X = recipe.scaled_by_group(samples.data, samples.groups)
         checkpoint = unfinished(show, given.fresh)
-        with leakage_said(samples), fits_on(given.scheduler, X):
+        with leakage_printed(samples), fits_on(given.scheduler, X):
             with refusals(ValueError):
                 results = compare(
                     X, samples.labels, settings, given.jobs, samples.groups, show, checkpoint, samples.confounds
                 )
             work = f"{counted(len(settings.methods), 'method')} x {counted(settings.repeats, 'split')}"
-            click.echo(f"{in_words(samples)}; {work}", err=True)
+            click.echo(f"{describe_samples(samples)}; {work}", err=True)
             ready()
             rows = list(results)
     rows.sort(key=lambda row: (settings.entries.index(row.method), row.repeat))
@@ -124,7 +124,7 @@ def compare_command(given: Any) -> None:
         from ..report import comparison_page, write_page
 
         with refusals():
-            compared = replace(samples, data=X)  # scaled by group, if that is asked for
+            compared = replace(samples, data=X)  # scaled by group if requested
             winner = fit_winner(compared, settings, rows, given.jobs)
             write_page(report, comparison_page(content, winner, compared, display))
     if checkpoint is not None:
@@ -162,10 +162,10 @@ def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[st
     console.print(_table(samples, settings, content["summary"]))
     tuned = "lambda (and the width of kernels)" if set(settings.methods) & set(KERNEL_METHODS) else "lambda"
     kind = "stratified" if samples.groups is None else "that keeps groups together"
-    said = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
+    splits = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
     lines = [
         *format_differences(content["differences"]),
-        f"{said}, {kind} ({1 - settings.test_size:.0%} training). {tuned} chosen for each method "
+        f"{splits}, {kind} ({1 - settings.test_size:.0%} training). {tuned} chosen for each method "
         f"by {settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for all "
         "pairs of methods (Holm). Margins are of the test set; parameters and margins are per binary problem.",
     ]
@@ -181,7 +181,7 @@ def _table(samples: SampleSet, settings: CompareSettings, summaries: list[dict[s
     from rich.table import Table
     from rich.text import Text
 
-    title = Text(f"{Path(samples.source).name}: {in_words(samples)}", style="table.title")
+    title = Text(f"{Path(samples.source).name}: {describe_samples(samples)}", style="table.title")
     table = Table(box=box.SIMPLE, title_justify="left", title=title)
     table.add_column("method")
     for heading in ("accuracy %", "fit s", "parameters", "margin mean", "variance"):

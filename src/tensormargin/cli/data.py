@@ -22,7 +22,7 @@ def data_command() -> None:
 @data_command.command("list")
 @options.as_json
 def list_command(as_json: bool) -> None:
-    """List the data sets: name, samples, source, and whether they are at hand.
+    """List the data sets: name, samples, source, and whether they are available offline.
 
     Example: tensormargin data list
     """
@@ -40,7 +40,7 @@ def list_command(as_json: bool) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE)
-    for heading in ("name", "what", "source", "at hand"):
+    for heading in ("name", "what", "source", "offline"):
         table.add_column(heading)
     for row in rows:
         table.add_row(str(row["name"]), str(row["what"]), str(row["source"]), "yes" if row["at_hand"] else "")

@@ -10,7 +10,7 @@ import click
 
 from ..runtime import Deadline, counted
 from . import _options as options
-from ._data import check_data, in_words, leakage_said, load, mask_files, n_views, recipe_of, view_files
+from ._data import check_data, describe_samples, leakage_printed, load, mask_files, n_views, recipe_of, view_files
 from ._options import FORMATS
 from ._outputs import check_ending, check_outputs, display_of, map_files, print_json, refusals, say_written, write_maps
 from ._running import fits_on, processes, progress_bar, unfinished
@@ -133,15 +133,15 @@ def fit_command(given: Any) -> None:
         samples = load(
             given.data, given.loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.takes_missing
         )
-        plan, said = with_kind(samples, plan)
+        plan, guess = with_kind(samples, plan)
         maps = map_files(samples, given.weight_map, given.pattern_map)
         display = None if given.no_report else display_of(samples, {}, given.background, given.radiological)
         check_outputs(inputs, (out, page, *maps))
         checkpoint = unfinished(show, given.fresh)
         # A Dask array is read on the cluster throughout.
-        with fits_on(given.scheduler, samples.data), leakage_said(samples):
+        with fits_on(given.scheduler, samples.data), leakage_printed(samples):
             n_searches = sum(plan.searches(n_views(samples)))
-            parts = (in_words(samples), said, counted(n_searches, "search", "searches"))
+            parts = (describe_samples(samples), guess, counted(n_searches, "search", "searches"))
             click.echo("; ".join(part for part in parts if part), err=True)
             ready()
             within = deadline.sooner(min(writing, _LATE * deadline.budget)) if page and deadline.limited else deadline
@@ -219,11 +219,11 @@ def _print(fitted: FittedModel, written: list[Path]) -> None:
     from ..transformers import TensorUnion, describe_step
 
     chain, search = ModelChain.of(fitted.model), fitted.about["search"]
-    said = f"{describe_model(chain.classifier, chain.steps)}, {describe_chosen(search['best'])}"
+    chosen = f"{describe_model(chain.classifier, chain.steps)}, {describe_chosen(search['best'])}"
     steps = [step for step in chain.steps if not isinstance(step, TensorUnion)]  # its views have been named
     if steps:
-        said += f"; preparation: {', then '.join(describe_step(step, brief=True) for step in steps)}"
-    click.echo(f"Chosen from {counted(search['n_models'], 'model')}: {said}")
+        chosen += f"; preparation: {', then '.join(describe_step(step, brief=True) for step in steps)}"
+    click.echo(f"Chosen from {counted(search['n_models'], 'model')}: {chosen}")
     if search["stopped"]:
         click.echo(f"Best so far: {search['stopped']}; a longer --budget allows more")
     for sentence in fitted.about["cut"]:

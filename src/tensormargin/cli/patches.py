@@ -87,8 +87,8 @@ def patches_command(given: Any) -> None:
         print_json({"written": [str(out)], "shape": [size, size, found.data.shape[2]], **facts})
         return
     say_written(False, out)
-    said = f"{counted(facts['n_samples'], 'sample')} of {size} x {size} x {found.data.shape[2]}"
-    click.echo(f"{said}, {counted(facts['n_classes'], 'class', 'classes')}, {counted(facts['n_groups'], 'place')}")
+    summary = f"{counted(facts['n_samples'], 'sample')} of {size} x {size} x {found.data.shape[2]}"
+    click.echo(f"{summary}, {counted(facts['n_classes'], 'class', 'classes')}, {counted(facts['n_groups'], 'place')}")
     if facts["classes_in_one_place"]:
         click.echo(
             f"Note: a class must lie in several places to be evaluated, and {', '.join(facts['classes_in_one_place'])} "

@@ -9,7 +9,7 @@ import click
 
 from ..runtime import counted
 from . import _options as options
-from ._data import load_for, refuse_given, unseen_said, view_files
+from ._data import load_for, refuse_given, unseen_categories_printed, view_files
 from ._options import FORMATS
 from ._outputs import blaming, check_outputs, print_json, refusals, warn, write_maps
 from .patches import check_scene, classify
@@ -77,7 +77,7 @@ def predict_command(given: Any) -> None:
             _print_scene(*classified, files, given.as_json)
             return
         samples = load_for(model, loaded, data, loading, need_labels=False)
-        with blaming(model), unseen_said():
+        with blaming(model), unseen_categories_printed():
             rows = predictions_of(loaded.model, samples, loaded.axes, loaded.training, given.any_scale)
             warn(axes_warning(samples, loaded.axes))
             used = None if rows.compared is None else rows.compared.used

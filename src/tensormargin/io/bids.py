@@ -67,8 +67,8 @@ def _labelled(path: Path, names: Sequence[str], request: Request) -> tuple[Array
         return kept, target, []
     lacking = f"samples of participants without a label: {len(names) - len(kept)} of {len(names)}"
     if remembered:
-        said = f"{lacking}; none is compared with its label unless --labels {labels} leaves these out"
-        return everyone, None, [said]
+        note = f"{lacking}; none is compared with its label unless --labels {labels} leaves these out"
+        return everyone, None, [note]
     return kept, target, [f"{lacking}, which were left out"]
 
 
@@ -97,9 +97,16 @@ def _list_files(folder: Path, wanted: str | None, rules: FileRules) -> tuple[lis
     it is needed if there are several kinds of files.
     """
     kinds: dict[str, list[str]] = {}
-    for name in _walk(folder):
-        kinds.setdefault(_kind(name), []).append(name)
-    chosen = [kind for kind in kinds if wanted is None or _is_wanted(kind, kinds[kind], wanted)]
+    for name in _walk(folder):  # a kind is a name without what differs between subjects, sessions and runs
+        base = re.sub(r"\.nii(\.gz)?$", "", name.rpartition("/")[2], flags=re.IGNORECASE)
+        kind = "_".join(part for part in base.split("_") if part.partition("-")[0] not in ENTITIES.values())
+        kinds.setdefault(kind, []).append(name)
+    if wanted is None:
+        chosen = list(kinds)
+    elif "*" in wanted:
+        chosen = [kind for kind in kinds if any(fnmatch(name.rpartition("/")[2], wanted) for name in kinds[kind])]
+    else:
+        chosen = [kind for kind in kinds if kind == wanted or kind.endswith(f"_{wanted}")]
     if len(chosen) != 1:
         found = listed(f"{kind} ({len(names)} files)" for kind, names in sorted(kinds.items()))
         raise BadFileError(
@@ -125,18 +132,6 @@ def _walk(folder: Path) -> list[str]:
         if len(found) > MOST_MEMBERS:
             raise BadFileError(f"{folder}: must have at most {MOST_MEMBERS} files; give a part of the data set")
     return found
-
-
-def _kind(name: str) -> str:
-    """Return the name of a file without what differs between subjects, sessions and runs."""
-    base = re.sub(r"\.nii(\.gz)?$", "", name.rpartition("/")[2], flags=re.IGNORECASE)
-    return "_".join(part for part in base.split("_") if part.partition("-")[0] not in ENTITIES.values())
-
-
-def _is_wanted(kind: str, names: Sequence[str], wanted: str) -> bool:
-    if "*" in wanted:
-        return any(fnmatch(name.rpartition("/")[2], wanted) for name in names)
-    return kind == wanted or kind.endswith(f"_{wanted}")
 
 
 def _groups_of(folder: Path, names: Sequence[str], wanted: str | None) -> Array | None:

@@ -31,6 +31,11 @@ from .volumes import oriented
 
 FILE = "file"
 """The groups that say which file a sample comes from."""
+_UNUSED = (
+    "the samples come from {} files, but there are no groups: if each file is a person or a run, samples of one may be "
+    "in the training set and in the test set, which inflates accuracy. Use the files with "
+    'groups="file" (command line: --groups file), or pass groups=False (--no-groups) if the samples are independent'
+)
 
 
 def files_in(folder: Path, rules: FileRules) -> list[Path]:
@@ -79,6 +84,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         notes.append(f"the files have different affines; that of {first.source} is used")
     kinds = ", ".join(dict.fromkeys(part.kind for part in parts))
     kind = kinds if len(parts) == 1 else f"{len(parts)} files: {kinds}"
+    own = next((part.warnings for part in parts if part.warnings), ())
     confounds = None
     if first.confounds is not None:
         confounds = {one: _as_one([part.confounds[one] for part in parts]) for one in names_of(first.confounds)}
@@ -93,7 +99,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         source=first.source if len(parts) == 1 else f"{first.source} and {len(parts) - 1} more",
         kind=kind,
         notes=tuple(dict.fromkeys(notes)),
-        warnings=() if groups is not None else _warnings(parts),
+        warnings=() if groups is not None else own or (_UNUSED.format(len(parts)),),
         confounds=confounds,
         sfreq=_common(parts, "sfreq"),
         field=_common(parts, "field"),
@@ -102,17 +108,6 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         loading={**first.loading, "kind": kind, **({"groups": FILE} if by_file else {})},
         unit=_common(parts, "unit"),
     )
-
-
-def _warnings(parts: Sequence[SampleSet]) -> tuple[str, ...]:
-    own = next((part.warnings for part in parts if part.warnings), ())
-    said = (
-        f"the samples come from {len(parts)} files, but there are no groups: if each file is a person or a run, "
-        "samples of one may be in the training set and in the test set, which inflates accuracy. Use the "
-        'files with groups="file" (command line: --groups file), or pass groups=False (--no-groups) if the samples are '
-        "independent"
-    )
-    return own or (said,)
 
 
 def _data(parts: Sequence[SampleSet]) -> Any:
@@ -155,13 +150,13 @@ def _as_one(columns: Sequence[Array]) -> Array:
 
 def _common(parts: Sequence[SampleSet], name: str) -> Any:
     """Return what all files say, None if they say different things."""
-    said = {getattr(part, name) for part in parts}
-    if name == "sfreq" and len(said) > 1 and None not in said:
+    stated = {getattr(part, name) for part in parts}
+    if name == "sfreq" and len(stated) > 1 and None not in stated:
         raise BadFileError(
-            f"{parts[0].source} and the other files have different sampling frequencies, {listed(map(str, said), 2)} "
+            f"{parts[0].source} and the other files have different sampling frequencies, {listed(map(str, stated), 2)} "
             "Hz; resample them to one"
         )
-    return said.pop() if len(said) == 1 else None
+    return stated.pop() if len(stated) == 1 else None
 
 
 def _axes(parts: Sequence[SampleSet]) -> Axes | None:

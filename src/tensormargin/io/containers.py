@@ -60,7 +60,7 @@ def load_container(path: Path, request: Request) -> SampleSet:
         if recording is not None:
             return load_recording(path, request, recording)
         name, label_name = _samples_and_labels(path, held, request)
-        stored, asked = held[name], request.layout.axis
+        stored, requested = held[name], request.layout.axis
         stated: dict[str, Any] = {"sfreq": sampling_rate(held)}
         target = None if label_name is None else as_labels(path, held[label_name], "labels")
         if request.flat and request.known.is_one(stored.shape):
@@ -70,13 +70,13 @@ def load_container(path: Path, request: Request) -> SampleSet:
             )
         not_groups = (label_name, request.other_labels)
         groups = groups_in(path, held, request.select.groups, not_groups)
-        axis = sample_axis(stored, asked)
+        axis = sample_axis(stored, requested)
         data, notes = _read_samples(path, name, stored, axis, request)
         unused = unused_groups(path, likely_groups(held, (*not_groups, name), data.shape[axis]))
         axes = None
         if request.layout.mode_names is None:
-            axes, said = _axes_in(path, held, name, axis, not_groups)
-            notes += said
+            axes, more = _axes_in(path, held, name, axis, not_groups)
+            notes += more
         data = np.moveaxis(data, axis, 0)
         return SampleSet(
             data, target, groups, None, None, "", kind, notes, unused, axes=axes, unit=stored.unit or None, **stated
@@ -161,14 +161,14 @@ def _dims_of(stored: Stored) -> tuple[str, ...] | None:
     return stored.dims if stored.dims is not None and len(stored.dims) == len(stored.shape) else None
 
 
-def sample_axis(stored: Stored, asked: int) -> int:
+def sample_axis(stored: Stored, requested: int) -> int:
     """Return the axis that counts the samples.
 
-    That is the one asked for, if it is not the first; otherwise the only one with a name such as sample, trial, epoch
+    That is the requested one, if it is not the first; otherwise the only one with a name such as sample, trial, epoch
     or subject (also in the plural); otherwise the first.
     """
     named = [axis for axis, dim in enumerate(_dims_of(stored) or ()) if dim.lower().removesuffix("s") in _SAMPLE_DIMS]
-    return named[0] if asked == 0 and len(named) == 1 else asked
+    return named[0] if requested == 0 and len(named) == 1 else requested
 
 
 def _likely_labels(held: Mapping[str, Stored], name: str, axis: int) -> str | None:

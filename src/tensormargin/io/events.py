@@ -77,10 +77,10 @@ def parsed_events(events: Any) -> Path | tuple[str, ...] | Literal[True] | None:
 def needs_table(path: Path, events: Any) -> BadFileError:
     """Return the error for a recording that is cut around the events of a table, which was not given."""
     why = "the samples of the model were cut around the events of a table, so those of this recording are needed, too"
-    said = why if events is TABLE else f"names of events, {listed(events)}, are for recordings that hold events"
+    reason = why if events is TABLE else f"names of events, {listed(events)}, are for recordings that hold events"
     return BadFileError(
         f"{path}: needs a table of events, with onset, duration (in seconds) and trial_type, as events=... (command "
-        f"line: --events TABLE); {said}"
+        f"line: --events TABLE); {reason}"
     )
 
 

@@ -188,9 +188,9 @@ def stacked_samples(
     if "image" in kind and len(shape) == 3 and shape[-1] == 3:
         axes = axes_of_picture()
     known = {"target": None, "groups": None, **known}
-    said = (*notes, *stack.notes, *more)
+    all_notes = (*notes, *stack.notes, *more)
     return SampleSet(
-        stack.data, names=list(names), affine=stack.affine, source="", kind=kind, notes=said, axes=axes, **known
+        stack.data, names=list(names), affine=stack.affine, source="", kind=kind, notes=all_notes, axes=axes, **known
     )
 
 
@@ -298,7 +298,7 @@ class _Files:
     def each(
         self, names: Sequence[str], reference: Array | None = None, told: dict[str, list[str]] | None = None
     ) -> Iterator[_Sample]:
-        """Yield the samples of files, resized if asked for, with their affines.
+        """Yield the samples of files, resized if requested, with their affines.
 
         Volumes are turned to the orientation of the ``reference``, by default that of the first of them. ``told`` gets
         the names of those that had another one ("turned"), and of images without their transparency.
@@ -309,7 +309,13 @@ class _Files:
             found = _read_first(folder, names[done:], self.rules)
             for name, (sample, affine, became) in zip(names[done:], found, strict=False):
                 if file_words(name) == "NIfTI volumes":
-                    sample = _volume(folder / name, sample)
+                    if any(length > 1 for length in sample.shape[3:]):
+                        raise BadFileError(
+                            f"{folder / name}: has {sample.ndim} axes {sample.shape}, but a file that is one sample "
+                            "must be a volume with three; split it, or load the 4-D file by itself, with "
+                            "labels_from=... (command line: --labels-from)"
+                        )
+                    sample = sample.reshape(sample.shape[:3])
                     stored, reference = sample, affine if reference is None else reference
                     sample, affine = oriented(folder / name, stored, affine, reference)
                     became = None if sample is stored else _TURNED
@@ -328,7 +334,12 @@ class _Files:
         shape = (*size, *sample.shape[len(size) :])
         self.rules.admit(path, prod(shape) * 8, f"a sample of size {'x'.join(map(str, size))}", stored=-1)
         resized = resize(sample, size)
-        return resized, None if affine is None else affine @ _stretch(sample.shape, resized.shape)
+        if affine is None:
+            return resized, None
+        steps = np.array(sample.shape[:3]) / np.array(resized.shape[:3])
+        stretch = np.diag([*steps, 1.0])  # from the indices of the resized grid to those of the file: in the same box
+        stretch[:3, 3] = (steps - 1) / 2
+        return resized, affine @ stretch
 
 
 _TURNED = "turned"
@@ -377,20 +388,3 @@ def _read_first(folder: Path, names: Sequence[str], rules: FileRules) -> list[_R
             with parsing(folder / name, *(NIFTI_WORDS if file_words(name) == "NIfTI volumes" else IMAGE_WORDS)):
                 found += zip(*call(".files.read_some", folder, [name], rules), strict=True)
         return found
-
-
-def _stretch(before: Sequence[int], after: Sequence[int]) -> Array:
-    """Return the affine from the indices of the resized grid to those of the file; both grids span the same box."""
-    steps = np.array(before[:3]) / np.array(after[:3])
-    stretch = np.diag([*steps, 1.0])
-    stretch[:3, 3] = (steps - 1) / 2
-    return stretch
-
-
-def _volume(path: Path, values: Array) -> Array:
-    if any(length > 1 for length in values.shape[3:]):
-        raise BadFileError(
-            f"{path}: has {values.ndim} axes {values.shape}, but a file that is one sample must be a volume with "
-            "three; split it, or load the 4-D file by itself, with labels_from=... (command line: --labels-from)"
-        )
-    return values.reshape(values.shape[:3])

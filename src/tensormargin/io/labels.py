@@ -290,11 +290,11 @@ def unused_groups(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> t
             remedy = f"Use it with groups={name!r} (command line: --groups {name})"
             if n_groups == 2:
                 remedy = f"{_TWO}, or choose a model without testing it (--groups {name} --outer-folds 0)"
-            said = (
+            warning = (
                 f"{name!r} has {n_groups} different values for {len(columns[name])} samples, but is not used: "
                 f"{_danger(units[name])}. {remedy}, or pass groups=False (--no-groups) if the samples are independent"
             )
-            return (f"{path}: {said}",)
+            return (f"{path}: {warning}",)
     return ()
 
 

@@ -54,8 +54,8 @@ def stays_in_files(path: Path, lazy: bool | str, n_bytes: int, in_parts: bool) -
 
 def in_parts(path: Path, lazy: Lazy, n_bytes: int) -> tuple[str, ...]:
     """Return a note about samples that were left in their files because of their size."""
-    said = f"{path.name}: its {n_bytes / 1e9:.3g} GB of samples are read in parts, since they would fill the memory"
-    return (said,) if lazy.lazy == "auto" else ()
+    note = f"{path.name}: its {n_bytes / 1e9:.3g} GB of samples are read in parts, since they would fill the memory"
+    return (note,) if lazy.lazy == "auto" else ()
 
 
 def chunks_for(lazy: Lazy) -> Chunks:
@@ -129,9 +129,9 @@ def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_m
     from dask.utils import parse_bytes
 
     is_number = hasattr(chunks, "__index__")
-    asked = config.get("array.chunk-size") if chunks == "auto" else chunks
+    requested = config.get("array.chunk-size") if chunks == "auto" else chunks
     try:
-        wanted = int(asked) if is_number else parse_bytes(asked) if isinstance(chunks, str) and chunks else 0
+        wanted = int(requested) if is_number else parse_bytes(requested) if isinstance(chunks, str) and chunks else 0
     except ValueError:
         wanted = 0
     if wanted < 1:

@@ -52,6 +52,11 @@ _COLOURS = (
     "taken for colour images, rows x columns x red, green and blue, by the shape and the range of the samples; "
     "mode_names=... (command line: --modes) changes that"
 )
+_BLOCKS = (
+    "the labels come in {} blocks of consecutive samples, and there are no groups: neighbours in time are alike, so "
+    "that samples of one block in the training set and in the test set inflate accuracy. Name the run or block of each "
+    "sample with groups=... (command line: --groups), or pass groups=False (--no-groups) if the samples are independent"
+)
 
 
 def load_samples(
@@ -445,27 +450,15 @@ def _warnings(found: SampleSet) -> tuple[str, ...]:
     """Return at most one warning about unused groups, and none if there are groups."""
     if found.groups is not None:
         return ()
-    said = (groups_in_names(found.names or ()), _blocks(found))
-    return (*found.warnings, *(f"{found.source}: {text}" for text in said if text))[:1]
-
-
-def _blocks(found: SampleSet) -> str | None:
-    """Return a warning if the labels of a recording without groups come in blocks, several for some class."""
-    if found.target is None or not ("4-D NIfTI" in found.kind or found.kind.endswith(IN_TIME)):
-        return None
-    blocks = blocks_in_time(found.target)
-    if blocks <= len(np.unique(found.target)):
-        return None
-    return (
-        f"the labels come in {blocks} blocks of consecutive samples, and there are no groups: neighbours in time are "
-        "alike, so that samples of one block in the training set and in the test set inflate accuracy. Name the run or "
-        "block of each sample with groups=... (command line: --groups), or pass groups=False (--no-groups) if the "
-        "samples are independent"
-    )
+    texts = [groups_in_names(found.names or ())]
+    if found.target is not None and ("4-D NIfTI" in found.kind or found.kind.endswith(IN_TIME)):
+        blocks = blocks_in_time(found.target)
+        texts += [_BLOCKS.format(blocks)] if blocks > len(np.unique(found.target)) else []
+    return (*found.warnings, *(f"{found.source}: {text}" for text in texts if text))[:1]
 
 
 def _with_axes(path: Path, found: SampleSet, request: Request) -> SampleSet:
-    """Return the samples with the axes that were asked for, or else those of the file, or of colours."""
+    """Return the samples with the requested axes, or else those of the file, or of colours."""
     names, values = request.layout.mode_names, request.layout.mode_values
     shape: Any = found.sample_shape
     axes: Any = found.axes

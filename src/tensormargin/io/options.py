@@ -79,7 +79,7 @@ class Option(NamedTuple):
         """Return whether a model may remember this value."""
         return (self.valid or _CHECKS[self.kind])(value)
 
-    def said(self, value: Any) -> str:
+    def describe(self, value: Any) -> str:
         """Return a value in words."""
         if isinstance(self.words, str):
             return self.words.format(listed(value) if isinstance(value, list) else value)
@@ -209,7 +209,7 @@ class Window:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was said about the part around events."""
+        """Whether nothing is given for the part around events."""
         return self.tmin is self.tmax is self.delay is self.detrend is None
 
 
@@ -296,7 +296,7 @@ NOTHING_KNOWN = Known({}, None)
 
 @dataclass(frozen=True)
 class Request:
-    """What `load_samples` is asked for, checked.
+    """The checked arguments of `load_samples`.
 
     ``need_labels`` refers to the file of the samples, ``flat`` to a folder, whose files then need no class folders;
     ``other_labels`` is the name of the labels in a separate file.
@@ -318,8 +318,8 @@ class Request:
             for one in fields(part):
                 given = getattr(part, one.name)
                 if one.name in names and given is not False and given != one.default:
-                    said = f"{one.name}={given!r} (command line: --{one.name}) does not apply here: {why}"
-                    raise DoesNotApplyError(f"{path}: {said}", one.name)
+                    message = f"{one.name}={given!r} (command line: --{one.name}) does not apply here: {why}"
+                    raise DoesNotApplyError(f"{path}: {message}", one.name)
 
     def refuse_window(self, path: Path) -> None:
         """Raise `DoesNotApplyError` for a window if there are no events."""
@@ -455,9 +455,9 @@ def contradictions(known: Known, used: Mapping[str, Any], given: Iterable[str]) 
     found = []
     for name in (*given, *_STATED):
         now, then = _value(used, name), _value(known.loading, name)
-        if now is None or then is None or name in _NAMES or _same(now, then):
-            continue
-        found.append(f"now {_REMEMBERED[name].said(now)}; the model was fitted with {_REMEMBERED[name].said(then)}")
+        if now is not None and then is not None and name not in _NAMES and not _same(now, then):
+            describe = _REMEMBERED[name].describe
+            found.append(f"now {describe(now)}; the model was fitted with {describe(then)}")
     return list(dict.fromkeys(found))
 
 
@@ -473,6 +473,6 @@ def describe_loading(loading: Any) -> str:
     """Return in words how samples were made; nothing for a model that does not say."""
     known = checked_loading(loading or {})
     stated = known.pop("stated", {})
-    words = [_REMEMBERED[name].said(known[name]) for name in _REMEMBERED if name in known]
-    words += [f"{_REMEMBERED[name].said(value)} (stated by the file)" for name, value in stated.items()]
+    words = [_REMEMBERED[name].describe(known[name]) for name in _REMEMBERED if name in known]
+    words += [f"{_REMEMBERED[name].describe(value)} (stated by the file)" for name, value in stated.items()]
     return "; ".join(words)

@@ -6,7 +6,7 @@ are chosen by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path, PurePath, PureWindowsPath
@@ -115,7 +115,12 @@ def find_recording(path: Path, held: Mapping[str, Stored], wanted: str | None, r
     if wanted is not None and wanted in held:
         return None  # an array that is taken as it is
     prefixes = dict.fromkeys(f"{name.partition('/')[0]}/" if "/" in name else "" for name in held)
-    readers = {prefix: reader for prefix in prefixes if (reader := _reader_for(held, prefix)) is not None}
+    readers = {}
+    for prefix in prefixes:
+        if all(prefix + name in held for name in _EEGLAB):
+            readers[prefix] = _eeglab
+        elif prefix + "label" in held and any(prefix + name in held for name in _FIELDTRIP):
+            readers[prefix] = _fieldtrip
     if wanted is not None:
         readers = {prefix: reader for prefix, reader in readers.items() if prefix == f"{wanted}/"}
     if len(readers) > 1:
@@ -126,14 +131,6 @@ def find_recording(path: Path, held: Mapping[str, Stored], wanted: str | None, r
     for prefix, reader in readers.items():
         found = reader(path, _Fields(path, held, prefix), rules)
         return replace(found, unit=_EEGLAB_UNIT) if reader is _eeglab else found
-    return None
-
-
-def _reader_for(held: Mapping[str, Stored], prefix: str) -> Callable[[Path, _Fields, FileRules], Recording] | None:
-    if all(prefix + name in held for name in _EEGLAB):
-        return _eeglab
-    if prefix + "label" in held and any(prefix + name in held for name in _FIELDTRIP):
-        return _fieldtrip
     return None
 
 
@@ -198,7 +195,13 @@ class _Fields:
 def _eeglab(path: Path, fields: _Fields, rules: FileRules) -> Recording:
     n_channels, n_points, n_trials = fields.count("nbchan"), fields.count("pnts"), fields.count("trials")
     sfreq = fields.rate("srate")
-    data = _eeglab_data(path, fields, (n_channels, n_points, n_trials), rules)
+    stored, shape = fields.held[f"{fields.prefix}data"], (n_channels, n_points, n_trials)
+    if stored.dtype.kind == "U":
+        data = _fdt(path, fields.text("data"), shape, rules)
+    elif stored.is_numeric and prod(stored.shape) == prod(shape):
+        data = stored.read().reshape(shape, order="F")
+    else:
+        raise fields.refused("data", f"numbers of shape {shape}", f"{stored.dtype} of shape {stored.shape}")
     labels = fields.vector("chanlocs/labels", n_channels)
     channel = Axis("channel", "", None if labels is None or labels.dtype.kind != "U" else labels)
     latency = fields.get("event/latency")
@@ -214,17 +217,6 @@ def _eeglab(path: Path, fields: _Fields, rules: FileRules) -> Recording:
     axes = (channel, _milliseconds(times))
     label = EVENT if EVENT in per_epoch else None
     return Recording(np.moveaxis(data, 2, 0), axes, sfreq, "EEGLAB epochs", per_epoch, label, notes=notes)
-
-
-def _eeglab_data(path: Path, fields: _Fields, shape: tuple[int, int, int], rules: FileRules) -> Array:
-    """Return channels × times × trials, from the structure or from the .fdt file beside it."""
-    stored = fields.get("data")
-    assert stored is not None
-    if stored.dtype.kind == "U":
-        return _fdt(path, fields.text("data"), shape, rules)
-    if not stored.is_numeric or prod(stored.shape) != prod(shape):
-        raise fields.refused("data", f"numbers of shape {shape}", f"{stored.dtype} of shape {stored.shape}")
-    return stored.read().reshape(shape, order="F")
 
 
 def _fdt(path: Path, name: str, shape: tuple[int, int, int], rules: FileRules) -> Array:
@@ -346,8 +338,8 @@ def _trialinfo(path: Path, fields: _Fields, n_trials: int) -> tuple[dict[str, Ar
     columns = fields.columns("trialinfo", n_trials)
     if stored is None or columns:
         return columns, ()
-    said = "is not an array with one row per trial, and was left out; in MATLAB: data.trialinfo = "
-    return {}, (f"{path.name}: trialinfo {said}table2array(data.trialinfo)",)
+    problem = "is not an array with one row per trial, and was left out; in MATLAB: data.trialinfo = "
+    return {}, (f"{path.name}: trialinfo {problem}table2array(data.trialinfo)",)
 
 
 def continuous(path: Path, name: str, data: Array, sfreq: float | None) -> Recording:

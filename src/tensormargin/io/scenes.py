@@ -38,7 +38,7 @@ class Scene:
     truth : ndarray of shape (rows, columns) or None
         Class of each pixel, integers or text.
     background : int or str
-        What ``truth`` has for pixels without a class.
+        Label of unclassified pixels in ``truth``.
     axes : tuple of three Axis
         Row, column and wavelength, the latter with its values if the file has them.
     source : str
@@ -134,10 +134,7 @@ def load_scene(
     rules = FileRules(parsed_bytes(max_bytes), allow_external)
     source = Path(path)
     found = _read(source, rules)
-    name = cube or _the_cube(source, found)
-    if name not in found.arrays:
-        raise _unknown(source, found, name, "cube", "--cube")
-    data = _cube(source, name, np.asanyarray(found.arrays[name]))
+    name, data = _cube(source, found, cube)
     axis = found.axis if found.axis.values is None or len(found.axis.values) == data.shape[2] else Axis("wavelength")
     other = found if truth is None else _read(Path(truth), rules)
     other_path = source if truth is None else Path(truth)
@@ -231,27 +228,26 @@ def _without_ones(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def _the_cube(path: Path, found: _Found) -> str:
-    cubes = [name for name, one in found.arrays.items() if one.ndim == 3 and one.shape[2] > 1]
-    if len(found.arrays) == 1:
-        return next(iter(found.arrays))
-    if len(cubes) != 1:
+def _cube(path: Path, found: _Found, name: str | None) -> tuple[str, Array]:
+    """Return the name and the values of the cube: the array of this name, or the only one that could be it."""
+    cubes = [one for one, array in found.arrays.items() if array.ndim == 3 and array.shape[2] > 1]
+    cubes = list(found.arrays) if len(found.arrays) == 1 else cubes
+    if name is None and len(cubes) != 1:
         raise BadFileError(
             f"{path}: {len(cubes) or 'none'} of its arrays could be the cube, of rows, columns and bands; it holds "
             f"{_described(found)}. Name the one that is: cube=... (command line: --cube)"
         )
-    return cubes[0]
-
-
-def _cube(path: Path, name: str, data: Array) -> Array:
-    if data.ndim == 2:
-        data = data[:, :, None]
+    name = name or cubes[0]
+    if name not in found.arrays:
+        raise _unknown(path, found, name, "cube", "--cube")
+    data = np.asanyarray(found.arrays[name])
+    data = data[:, :, None] if data.ndim == 2 else data
     if data.ndim != 3 or 0 in data.shape or data.dtype.kind not in "biuf":
         raise BadFileError(
             f"{path}: a scene has rows, columns and bands of real numbers; {name} is {data.dtype} of shape "
             f"{data.shape}. Name another array: cube=... (command line: --cube)"
         )
-    return data
+    return name, data
 
 
 def _truth(

@@ -313,7 +313,7 @@ def _other_file(
     found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed, **described)
     stored = _ids_in(file, len(found.data), main.rules)
     others = [*([] if stored is None else [stored]), *_ids_of_names(found.names)]
-    rows, said = main.match(file, others, len(found.data))
+    rows, note = main.match(file, others, len(found.data))
     found = _like_known(found, view, options.get("like"), main.samples)
     there, target = rows >= 0, main.samples.target
     if (
@@ -323,11 +323,11 @@ def _other_file(
     ):
         raise BadFileError(
             f"{file}: its labels are not those of {main.path} for the same samples, which were matched "
-            f"{'by order' if 'by order' in said else 'by sample id'}; put the samples into the same order, or give "
+            f"{'by order' if 'by order' in note else 'by sample id'}; put the samples into the same order, or give "
             "both files sample ids"
         )
     none: dict[str, Any] = dict.fromkeys(("target", "groups", "names"))
-    return replace(found, data=_at(found.data, rows), **none, source=str(file), notes=(*found.notes, said))
+    return replace(found, data=_at(found.data, rows), **none, source=str(file), notes=(*found.notes, note))
 
 
 def _like_known(found: SampleSet, view: str, like: Any, main: SampleSet) -> SampleSet:
@@ -363,14 +363,14 @@ def _covariates(
         raise BadFileError(f"{path}: has no columns but {listed(table)}; add the covariates, one column each")
     n_rows = len(next(iter(table.values())))
     ids = _ids_in(path, n_rows, main.rules)
-    rows, said = main.match(path, [] if ids is None else [ids], n_rows)
+    rows, note = main.match(path, [] if ids is None else [ids], n_rows)
     used = rows[rows >= 0].tolist()
     if coding is None:
         coding = Coding.of(path, {name: [table[name][row] for row in used] for name in wanted})
     numbers = np.full((len(rows), len(coding.entries)), np.nan)
     numbers[rows >= 0] = coding.encode(path, table, used)
     axes = (Axis("covariate", "", coding.entries),)
-    return coding, SampleSet(numbers, None, None, None, None, str(path), "table", (said,), axes=axes)
+    return coding, SampleSet(numbers, None, None, None, None, str(path), "table", (note,), axes=axes)
 
 
 def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None) -> SampleSet:

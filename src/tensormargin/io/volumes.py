@@ -88,7 +88,12 @@ def _around_events(path: Path, found: SampleSet, request: Request) -> SampleSet:
 
 def read_runs(folder: Path, names: Sequence[str], request: Request) -> tuple[Any, Array, list[str], list[int]]:
     """Return the volumes of runs, one after the other, their affine, notes, and the number of volumes of each."""
-    shapes = [_turned_shape(folder / name, folder / names[0], request.rules) for name in names]
+    headers = [_from_nifti(folder / name, "read_header", request.rules) for name in names]
+    shapes = []
+    for name, (shape, own, _) in zip(names, headers, strict=True):
+        values = np.broadcast_to(0, shape)
+        turned_values = values if len(shape) < 3 else oriented(folder / name, values, own, headers[0][1])[0]
+        shapes.append(tuple(turned_values.shape))
     for name, shape in zip(names, shapes, strict=True):
         if shape[:3] != shapes[0][:3] or len(shape) != 4:
             raise BadFileError(
@@ -149,15 +154,6 @@ def turned_note(turned: Sequence[str], first: str) -> str:
 def read_nifti(path: Path, rules: FileRules) -> tuple[Array, Array]:
     """Return the values of a NIfTI file (float32, scaled according to its header) and its affine."""
     return _read_part(path, (), rules)
-
-
-def _turned_shape(path: Path, reference: Path, rules: FileRules) -> tuple[int, ...]:
-    """Return the shape that the volumes of a NIfTI file have in the orientation of another one."""
-    shape, affine, _ = _from_nifti(path, "read_header", rules)
-    _, other, _ = _from_nifti(reference, "read_header", rules)
-    if len(shape) < 3:
-        return tuple(shape)
-    return tuple(oriented(path, np.broadcast_to(0, shape), affine, other)[0].shape)
 
 
 def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:
