@@ -198,8 +198,9 @@ def _units(X: Views, without: Sequence[str]) -> dict[str, _Unit]:
     """Return the mean and the scale of each view that is not left out, of the samples that have it."""
     units = {}
     for name in (name for name in X.names if name not in without):
-        array = X[name]
-        present = _present(array)
+        array = to_host(X[name])
+        present = np.delete(array, missing_samples(array), axis=0)
+        present = present if len(present) else np.zeros((1, *array.shape[1:]))
         spread = float(np.mean(np.var(present, axis=0, dtype=np.float64))) * present[0].size
         units[name] = _Unit(np.mean(present, axis=0, dtype=np.float64).ravel(), np.sqrt(spread / 10) or 1.0)
     return units
@@ -209,13 +210,6 @@ def _basis(rows: Array) -> Array:
     """Return an orthonormal basis of the span of the rows, with zeros added up to one row more than there are rows."""
     own = Span.of(rows @ rows.T).project(rows.T).T
     return np.vstack([own, np.zeros((len(rows) + 1 - len(own), rows.shape[1]))])
-
-
-def _present(array: Any) -> Array:
-    """Return the samples that have a view; a zero one if there are none."""
-    here = to_host(array)
-    there = np.setdiff1d(np.arange(len(here)), missing_samples(here))
-    return here[there] if len(there) else np.zeros((1, *here.shape[1:]))
 
 
 @dataclass(frozen=True)
@@ -368,19 +362,17 @@ def tuned_on_splits(
 def choose(one: Contender, scores: Iterable[Array]) -> Tuned:
     """Return the candidate with the best mean score, given its scores on each split; ties go to the first one.
 
-    A contender with a single candidate needs no scores.
+    Those that others have more scores than are not chosen. A contender with a single candidate needs no scores.
     """
-    means = np.zeros(1) if one.n_candidates == 1 else _means(np.column_stack(list(scores)))
-    chosen = one.candidate(int(np.argmax(means)))
+    best = 0
+    if one.n_candidates > 1:
+        table = np.column_stack(list(scores))
+        known = np.isfinite(table)
+        counts = known.sum(axis=1)
+        means = np.where(known, table, 0.0).sum(axis=1) / np.maximum(counts, 1)
+        best = int(np.argmax(np.where((counts == counts.max()) & (counts > 0), means, -np.inf)))
+    chosen = one.candidate(best)
     return Tuned(clone(one.estimator).set_params(**chosen), chosen)
-
-
-def _means(scores: Array) -> Array:
-    """Return the mean score of each candidate, minus infinity for those that others have more scores than."""
-    known = np.isfinite(scores)
-    counts = known.sum(axis=1)
-    means = np.where(known, scores, 0.0).sum(axis=1) / np.maximum(counts, 1)
-    return np.where((counts == counts.max()) & (counts > 0), means, -np.inf)
 
 
 def candidate_scores(

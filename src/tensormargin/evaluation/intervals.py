@@ -300,8 +300,8 @@ class _HeldOutMean:
             flipped[np.argmax(self.weights)] = 1.0 - flipped[0]
             return replace(self, values=flipped).effective_number(factor)
         variance = factor * (self.sample_variance if self.group is None else self.group_variance)
-        if_alike = 1.0 / float(self.weights @ self.weights)
-        return min(if_alike, self.value * (1 - self.value) / variance) if variance > 0 else if_alike
+        if_equal = 1.0 / float(self.weights @ self.weights)
+        return min(if_equal, self.value * (1 - self.value) / variance) if variance > 0 else if_equal
 
     def smoothed(self, factor: float) -> tuple[float, float]:
         """Return the difference paired by sample, and its standard error (Bonett and Price 2012).

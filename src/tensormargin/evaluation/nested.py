@@ -77,8 +77,8 @@ class NestedEvaluation(FactsMixin):
     confidence : ndarray of shape (n_repeats, n_samples)
         The model's probability of the predicted label, NaN for models without probabilities.
     tested : ndarray of bool, of shape (n_repeats, n_samples)
-        False for samples in no test set, which have no prediction: a splitter may leave samples out, and folds whose
-        training set would lack a class are dropped.
+        False for samples that were never tested: a splitter may leave samples out, and folds whose training set would
+        lack a class are dropped.
     score : {"accuracy", "balanced_accuracy"}
         The score of `interval`, `reference_interval` and `difference`.
     scheme : str
@@ -86,7 +86,7 @@ class NestedEvaluation(FactsMixin):
     seed : int
     probabilities : ndarray of shape (n_repeats, n_samples, n_classes) or None
         Probability of each class, in sorted order, for held-out samples; zero for a class that the training set of the
-        fold lacks, NaN for samples in no test set. None for models without probabilities.
+        fold lacks, NaN for samples that were never tested. None for models without probabilities.
     n_planned : int
         Number of outer folds that were planned; a budget may leave time for fewer.
 
@@ -117,7 +117,6 @@ class NestedEvaluation(FactsMixin):
     n_planned: int = 0
 
     def _facts(self) -> list[tuple[str, str]]:
-        """Return the scores with their intervals, in words."""
         matched = self.matched
         return [
             (self.score.replace("_", " "), str(self.interval)),
@@ -222,7 +221,7 @@ class NestedEvaluation(FactsMixin):
 
     @property
     def right(self) -> FloatArray:
-        """Whether each held-out prediction is correct, one row per repeat; NaN for samples in no test set."""
+        """Whether each held-out prediction is correct, one row per repeat; NaN for samples that were never tested."""
         return self._right(self.predicted)
 
     @property
@@ -301,8 +300,8 @@ def nested_evaluation(
         Confounds of the samples, for a model that removes them (`Deconfound`); learned on training sets only.
     budget : float, optional
         Seconds for the evaluation. They are shared equally by the outer folds, and in each by the search and the
-        reference, which are cut alike; folds that would not end in time are left out, except for the first. With a
-        ``budget`` of the model alone, each search has so many seconds, and each reference has.
+        reference; folds that would not end in time are left out, except for the first. With a ``budget`` of the model
+        alone, each search has so many seconds, and so has each reference.
 
     Examples
     --------

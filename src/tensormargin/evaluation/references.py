@@ -159,16 +159,12 @@ def lazy_reference(
     splits = splits_for(own)
     chosen = tuned_on_splits(flat, replace(own, metadata=NO_METADATA), splits, 1, score, deadline)
     fitted = chosen.estimator.fit(own.X, own.y)
-    return replace(chosen, estimator=_on_samples(fitted, span, preparation), values={**chosen.values, **used})
-
-
-def _on_samples(fitted: Any, span: SampleSpan, preparation: Any) -> FlatPredictor:
-    """Return the classifier of coordinates as one of samples."""
     unit, svc = fitted[0], fitted[-1]
     on_coordinates = svc.coef_ / unit.unit_
     weights = span.outside(on_coordinates)
     offsets = svc.intercept_ - on_coordinates @ unit.mean_ - weights @ span.mean
-    return FlatPredictor(preparation, svc.classes_, weights, offsets)
+    predictor = FlatPredictor(preparation, svc.classes_, weights, offsets)
+    return replace(chosen, estimator=predictor, values={**chosen.values, **used})
 
 
 def _subset(y: Array, size: int, seed: int) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import takewhile
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.metrics import confusion_matrix
 
 from ..data import Views, format_axes, is_ragged, missing_samples, names_of, survey
 from ..io import SampleSet, leakage_warnings, listed_shape
-from ..runtime import Array, is_lazy, software_versions
+from ..runtime import is_lazy, software_versions
 from ..selection import TensorMarginClassifierCV
 from ..transformers import describe_step, flat_steps
 from .comparison import CompareRow, CompareSettings
@@ -174,7 +175,7 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
             "name": REFERENCE,
             "accuracy": found.accuracy,
             "balanced_accuracy": found.balanced_accuracy,
-            "confusion": _confusion(tested, found.predicted[evaluation.tested], classes),
+            "confusion": confusion_matrix(tested, found.predicted[evaluation.tested], labels=classes).tolist(),
         }
 
     return _score_facts(ours, evaluation.difference) | {
@@ -203,12 +204,6 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
         ],
         "samples": _sample_rows(evaluation, samples),
     }
-
-
-def _confusion(labels: Array, predicted: Array, classes: Array) -> list[list[int]]:
-    """Return the number of predictions by true class (rows) and predicted class."""
-    found: list[list[int]] = confusion_matrix(labels, predicted, labels=classes).tolist()
-    return found
 
 
 def _sample_rows(evaluation: NestedEvaluation, samples: SampleSet) -> list[dict[str, Any]]:
@@ -244,17 +239,12 @@ def without_views_facts(evaluation: ViewsEvaluation) -> dict[str, Any]:
     return {name: _score_facts(one.interval, differences[name]) for name, one in evaluation.without.items()}
 
 
-def _number(value: float) -> float | None:
-    """Return the value as a float, None if it is not finite: JSON has no NaN."""
-    return float(value) if np.isfinite(value) else None
-
-
 def _all_plain(values: dict[str, Any]) -> dict[str, Any]:
     return {name: _plain(value) for name, value in values.items()}
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter's value as a JSON type; a transformer in a few words."""
+    """Return a parameter's value as a JSON type, which has no NaN; a transformer in a few words."""
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, dict):  # by view
@@ -262,5 +252,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, float):
-        return _number(value)
+        return value if isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | float | str) else describe_step(value, brief=True)

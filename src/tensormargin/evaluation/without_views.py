@@ -111,13 +111,13 @@ def evaluate_without_views(
     deadline = Deadline.of(settings.pop("budget", None))
     found = {}
     for number, name in enumerate(names):
-        told = stages.begin(number, "all views" if name is None else f"without {name}")
+        report = stages.begin(number, "all views" if name is None else f"without {name}")
         part, own = X, model
         if name is not None:
             part, own = X.without(name), without_view(model, name)
             part.contents = contents
         within = deadline.part(1 / (len(names) - number))
-        found[name] = nested_evaluation(own, part, y, groups, progress=told, budget=within, **settings)
+        found[name] = nested_evaluation(own, part, y, groups, progress=report, budget=within, **settings)
         stages.end()
     whole = whole or found.pop(None)
     return ViewsEvaluation(whole, found)

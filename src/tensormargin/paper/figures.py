@@ -28,16 +28,17 @@ _STYLES = {
 
 def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
     """Save the table's figures in a folder; return captions and paths relative to its parent."""
-    one_data = len({data for data, _ in one.columns}) == 1
-    drawn = []
-    if one_data and len(one.columns) > 1:
-        drawn.append(_save(accuracy_against_size(one), folder / f"{one.name}-accuracy.png"))
-        drawn.append(_save(time_against_size(one), folder / f"{one.name}-time.png"))
-        captions = ["Accuracy against training size", "Seconds of one fit against training size"]
+    if len({data for data, _ in one.columns}) == 1 and len(one.columns) > 1:
+        figures = {
+            "accuracy": ("Accuracy against training size", accuracy_against_size(one)),
+            "time": ("Seconds of one fit against training size", time_against_size(one)),
+        }
     else:
-        drawn.append(_save(accuracies(one), folder / f"{one.name}-accuracy.png"))
-        captions = ["Accuracy of each method"]
-    return [(caption, f"{folder.name}/{path.name}") for caption, path in zip(captions, drawn, strict=True)]
+        figures = {"accuracy": ("Accuracy of each method", accuracies(one))}
+    for kind, (_, figure) in figures.items():
+        with replacing(folder / f"{one.name}-{kind}.png") as temporary:
+            figure.savefig(temporary, format="png", dpi=130, metadata={"Software": None})
+    return [(caption, f"{folder.name}/{one.name}-{kind}.png") for kind, (caption, _) in figures.items()]
 
 
 def accuracy_against_size(one: TableResults) -> Any:
@@ -139,9 +140,3 @@ def _figure(width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def _save(figure: Any, path: Path) -> Path:
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=130, metadata={"Software": None})
-    return path

@@ -214,7 +214,13 @@ def _difference(
     (first_name, a), (second_name, b) = first, second
     gains = _gains(a, b)
     mean = 100 * float(np.mean([np.mean(list(gain.values())) for gain in gains.values()]))
-    share, df = _error_over_classes(gains) if over == "classes" else _error_over_splits(gains, a)
+    if over == "classes":
+        share, df = _error_over_classes(gains)
+    else:  # corrected for overlapping training sets
+        means = np.array([np.mean(list(gain.values())) for gain in gains.values()])
+        rows = [row for split in gains for row in a[split].values()]
+        ratio = sum(row.n_test for row in rows) / sum(row.n_train for row in rows)
+        share, df = corrected_error(means, ratio), len(means) - 1
     half, p_value = 100 * student_quantile(df) * share, student_p_value(mean, 100 * share, df)
     return Difference(*column, first_name, second_name, mean, mean - half, mean + half, over, df, p_value, p_value)
 
@@ -247,13 +253,6 @@ def _error_over_classes(gains: Gains) -> tuple[float, int]:
     n = len(classes)
     variance = (n - 1) / n * np.sum((estimates - estimates.mean()) ** 2)
     return float(np.sqrt(variance)), n - 1
-
-
-def _error_over_splits(gains: Gains, cell: Table) -> tuple[float, int]:
-    """Return the standard error over splits, corrected for overlapping training sets, and its degrees of freedom."""
-    means = np.array([np.mean(list(gain.values())) for gain in gains.values()])
-    rows = [row for split in gains for row in cell[split].values()]
-    return corrected_error(means, sum(row.n_test for row in rows) / sum(row.n_train for row in rows)), len(means) - 1
 
 
 # ------------------------------------------------------------------------------------------------------------ files

@@ -109,7 +109,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         Whether to fit all candidates on all splits, which takes about ten times as many fits.
     budget : float or None, default=None
         Seconds for `fit`. Preparations, timed on a few samples, and fits that would not end in time are not begun; the
-        best candidate that has been fitted on all splits is taken, and ``stopped_`` says what was cut. One candidate,
+        best candidate that has been fitted on all splits is used, and ``stopped_`` says what was cut. One candidate,
         after the cheapest preparation, is always fitted.
     class_weight : dict, "balanced" or None, default=None
         See `TensorMarginClassifier`.
@@ -380,7 +380,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         return self.cv is None or isinstance(self.cv, Integral)
 
     def _settings(self, runner: SearchRunner) -> tuple[Any, ...]:
-        """Return everything beside the samples that determines the scores of the candidates."""
+        """Return everything besides the samples that determines the scores of the candidates."""
         template, deadline = runner.loop.template, runner.loop.deadline
         settings = runner.splits, template, runner.tried, runner.training.preparations, self.scoring
         return (*settings, deadline.budget) if deadline.limited else settings

@@ -89,7 +89,7 @@ def candidates(
     """Return the distinct models for samples of these shapes, one shape per alternative preparation.
 
     For several views (a dictionary of shapes), all have the same decomposition and rank, and one of them may be left
-    out; `of_one_view` then refines them. Where they are one alternative beside single tensors, all are used, with full
+    out; `of_one_view` then refines them. Where they are one alternative among single tensors, all are used, with full
     weights: the other alternatives have them one by one.
     """
     lams, pairs = sorted(dict.fromkeys(map(float, lams))), dict.fromkeys(map(_mu_pair, mus))

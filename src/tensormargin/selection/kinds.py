@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from ..data import Axis, colour_mode
+from ..data import colour_mode
 from ..io import SampleSet
 from ..runtime import is_lazy
 from ..transformers import (
@@ -197,7 +197,9 @@ def alternatives(
     together = [(name.replace(" ", "_"), ways[name].make(shape, sfreq)) for name in views_of(kind, shape, linear)]
     if together:
         found.append(TensorUnion([(name, "passthrough" if one is None else one) for name, one in together]))
-    return [_behind(before, one) for one in found]
+    if before is None:
+        return found
+    return [before if one is None else Pipeline([(BEFORE, before), ("representation", one)]) for one in found]
 
 
 def _ways(kind: str, shape: Shape, linear: bool) -> Mapping[str, Way]:
@@ -213,12 +215,6 @@ def views_of(kind: str, shape: Shape, linear: bool = False) -> list[str]:
     ways = _ways(kind, shape, linear)
     suit = [name for name in KINDS[kind].together if name in ways]
     return suit if len(suit) > 1 else []
-
-
-def _behind(before: Any, one: Any) -> Any:
-    if before is None or one is None:
-        return one if before is None else before
-    return Pipeline([(BEFORE, before), ("representation", one)])
 
 
 def auto_model(
@@ -356,15 +352,12 @@ def _by_names(axes: Any) -> tuple[str, str] | None:
     if not times:
         return None
     channels = [axis for axis in axes if axis.name.lower() in _CHANNELS]
-    if any(axis.name.lower().startswith("electrode") or _electrodes(axis) for axis in channels):
+    named = [axis.values.tolist() for axis in channels if axis.values is not None and not axis.is_numeric]
+    known = any(_ELECTRODES & {value.lower() for value in values} for values in named)
+    if known or any(axis.name.lower().startswith("electrode") for axis in channels):
         return "eeg", f"their modes are electrodes and {times[-1]}"
     which = "last mode" if names[-1] in _TIME else "mode"
     return "series", f"their {which} is named {times[-1]}"
-
-
-def _electrodes(axis: Axis) -> bool:
-    named = axis.values is not None and not axis.is_numeric
-    return named and bool(_ELECTRODES & {value.lower() for value in axis.values.tolist()})
 
 
 def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:

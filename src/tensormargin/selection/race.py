@@ -222,7 +222,7 @@ def smooth(prior: FloatArray, scores: Array) -> Smoothed:
     """
     known = np.isfinite(scores)
     known, scores = known[:, known.any(axis=0)], scores[:, known.any(axis=0)]
-    level = float(scores[known].mean())  # subtracted, since differences may be small beside it
+    level = float(scores[known].mean())  # subtracted, since differences may be small compared with it
     centred: FloatArray = np.where(known, scores - level, 0.0).astype(np.float64)
     precision: FloatArray = np.linalg.inv(prior).astype(np.float64)
     best = max(

@@ -61,7 +61,7 @@ class Task(NamedTuple):
 
     @property
     def form(self) -> Hashable:
-        """What is alike in fits that take about the same time."""
+        """What fits that take about the same time have in common."""
         one = self.candidate
         return one.preparation, repr(one.decomposition), one.multi_class
 

@@ -327,15 +327,6 @@ def lowered_on_splits(tried: Sequence[Candidate], done: Mapping[Unit, Result]) -
     return list(dict.fromkeys(notes))
 
 
-def _standard_error(share: float, number: int) -> float:
-    """Return the standard error of the difference of two independent proportions close to a share.
-
-    Agresti and Coull's two successes and two failures keep it above zero.
-    """
-    share = (min(max(share, 0.0), 1.0) * number + 2) / (number + 4)
-    return float(np.sqrt(2 * share * (1 - share) / (number + 4)))
-
-
 DEFAULT_RULE = "best"
 """The default rule of `select_candidate` in the search and in ``tensormargin fit``.
 
@@ -357,8 +348,11 @@ def select_candidate(results: dict[str, Any], n_splits: int, rule: str, default:
         rule = "best"
     if rule == "default":
         best = select_candidate(results, n_splits, "best")
-        lead = results["mean_test_score"][best] - results["mean_test_score"][default]
-        return best if lead > _standard_error(results["mean_test_score"][default], n_scored) else default
+        score = results["mean_test_score"][default]
+        # Agresti and Coull's two successes and two failures keep the standard error above zero.
+        share = (min(max(score, 0.0), 1.0) * n_scored + 2) / (n_scored + 4)
+        error = np.sqrt(2 * share * (1 - share) / (n_scored + 4))
+        return best if results["mean_test_score"][best] - score > error else default
     scores = results["smoothed_test_score" if rule == "smoothed" else "mean_test_score"]
     means = np.where([not reason for reason in results["dropped"]], scores, -np.inf)
     best = int(np.argmax(means))

@@ -72,23 +72,15 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
             f"has {smallest}. Leave that class out, or bring more {kind}"
         )
     if groups is None:
-        distinct = None if contents is None else _distinct(y, contents)
-        if distinct is not None:
-            first, which = distinct
-            splits = splits_of(cv, y[first], None, random_state)
-            return [(np.flatnonzero(np.isin(which, a)), np.flatnonzero(np.isin(which, b))) for a, b in splits]
+        if contents is not None:  # the first of each set of copies in one class stands for the others
+            pairs = np.column_stack([np.unique(y, return_inverse=True)[1], contents])
+            _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+            if _smallest_class(y[first], None)[0] > 1:  # a single set cannot be in training and test sets
+                splits = splits_of(cv, y[first], None, random_state)
+                which = which.ravel()
+                return [(np.flatnonzero(np.isin(which, a)), np.flatnonzero(np.isin(which, b))) for a, b in splits]
         return list(StratifiedKFold(folds, shuffle=True, random_state=random_state).split(rows, y))
     return _group_splits(folds, y, groups, random_state)
-
-
-def _distinct(y: Array, contents: Array) -> tuple[Array, Array] | None:
-    """Return the first of each set of copies in one class, and the number of the set of each sample.
-
-    None if a class has only one such set, which cannot be in training and test sets.
-    """
-    pairs = np.column_stack([np.unique(y, return_inverse=True)[1], contents])
-    _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    return (first, which.ravel()) if _smallest_class(y[first], None)[0] > 1 else None
 
 
 def _smallest_class(y: Array, groups: Array | None) -> tuple[int, Any]:
