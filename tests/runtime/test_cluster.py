@@ -34,11 +34,11 @@ from tensormargin import (
 from tensormargin.evaluation import CompareSettings, compare
 from tensormargin.paper import Evaluation, Grid, Run, RunSettings
 from tensormargin.paper.protocols import stratified_fold
-from tensormargin.runtime import cluster as waiting
 from tensormargin.runtime import cluster_backend as backend
+from tensormargin.runtime import dask_waits as waiting
 from tensormargin.runtime import goes_to_cluster, take, tuning
-from tensormargin.runtime.cluster import LostWorkersError
 from tensormargin.runtime.cluster_backend import ClusterBackend, WorkerCall
+from tensormargin.runtime.dask_waits import LostWorkersError
 
 DEAD = "tcp://127.0.0.1:9"  # no service listens on this port
 

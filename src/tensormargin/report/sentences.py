@@ -10,7 +10,6 @@ from typing import Any
 
 from ..data import format_shape
 from ..estimators import TensorMarginClassifier
-from ..evaluation import MAJORITY
 from ..fitting import plain_rank
 from ..inspection import AveragedClassifier, MarginReport, ModelChain
 from ..io import describe_loading
@@ -645,6 +644,8 @@ def model_limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[
 
 def comparison_limits(content: Mapping[str, Any], with_maps: bool) -> list[str]:
     """Return what a reader should not conclude from a comparison of methods."""
+    from ..evaluation import MAJORITY  # `predict` and `inspect` need sentences, but nothing that evaluates
+
     data, differences = content["data"], content["differences"]
     lines = _of_samples(data["n_samples"], data)
     if len(content["summary"]) > 2:  # the majority class and more than one method

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .atomic import TEMPORARY as TEMPORARY, all_or_none as all_or_none, replacing as replacing
     from .cluster import goes_to_cluster as goes_to_cluster, on_cluster as on_cluster, sent_once as sent_once
     from .cluster import take as take
-    from .cluster import arriving as arriving, client_in_use as client_in_use, computed as computed
-    from .cluster import gathered as gathered
+    from .dask_waits import arriving as arriving, client_in_use as client_in_use, computed as computed
+    from .dask_waits import gathered as gathered
     from .progress import Costs as Costs, Deadline as Deadline
     from .host import available_bytes as available_bytes, used_data_bytes as used_data_bytes
     from .processes import worker_options as worker_options

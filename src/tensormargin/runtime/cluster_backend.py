@@ -24,9 +24,9 @@ from distributed.comm import CommClosedError
 from joblib import parallel_config
 from joblib._dask import Batch, DaskDistributedBackend
 
-from . import cluster
+from . import dask_waits
 from .array_api import Array
-from .cluster import LostWorkersError, Patience, lost_job, no_workers, patience
+from .dask_waits import LostWorkersError, Patience, lost_job, no_workers, patience
 
 _ALLOWED_LOSSES = 3  # of a job's samples, as many as Dask allows of its workers
 _PAUSE = 0.1  # seconds before data are sent again to workers that may not know yet that one of them is dead
@@ -111,7 +111,7 @@ class ClusterBackend(DaskDistributedBackend):
         """Let the batches of a call fail once there are no workers; Dask would keep them for workers that may come."""
         left = Patience()
         while self._untold is untold:
-            await asyncio.sleep(cluster.LOOK)
+            await asyncio.sleep(dask_waits.LOOK)
             try:
                 left.look(await self._number_of_workers() if untold else 1)
             except LostWorkersError as error:

@@ -16,9 +16,9 @@ distributed = pytest.importorskip("distributed", reason="needs Dask's cluster: p
 import dask.array as da  # only if it is installed
 
 from tensormargin import TensorMarginClassifier, TensorScaler
-from tensormargin.runtime import cluster as waiting
 from tensormargin.runtime import computed, tuning
-from tensormargin.runtime.cluster import LostWorkersError
+from tensormargin.runtime import dask_waits as waiting
+from tensormargin.runtime.dask_waits import LostWorkersError
 
 TIMEOUT = "distributed.deploy.lost-worker-timeout"
 
