@@ -63,11 +63,19 @@ def test_the_picture_is_that_of_the_imports():
     assert wings.PICTURE.read_text() == wings.picture(), "run python docs/wings.py"
 
 
+def test_what_contributors_are_told_of_exists():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    paths = wings.re.findall(r"`((?:[\w.]+/)+[\w.]*)`", text)
+    assert len(paths) > 30
+    places = (wings.SOURCE, wings.SOURCE / "selection", wings.SOURCE / "transformers", ROOT)
+    missing = [path for path in paths if "NN" not in path and not any((place / path).exists() for place in places)]
+    assert not missing
+
+
 def nodes_of(kind):
     """Yield the functions or classes that are not public: what users pass or get has the fields that they need."""
-    public = {
-        name for wing in WINGS for name in getattr(importlib.import_module(f"tensormargin.{wing}"), "__all__", ())
-    }
+    modules = [importlib.import_module(name) for name in ("tensormargin", *(f"tensormargin.{wing}" for wing in WINGS))]
+    public = {name for module in modules for name in getattr(module, "__all__", ())}
     for path in sorted(wings.SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, kind) and node.name not in public:
