@@ -497,7 +497,7 @@ class TestConventions:
     @pytest.mark.parametrize("name", LIBRARIES)
     def test_scikit_learns_own_checks_of_the_array_api(self, name):
         library(name)
-        files = ("test_classifier.py", "test_preparation.py")
+        files = ("estimators/test_classifier.py", "transformers/test_preparation.py")
         passed = run_array_api_checks(name, *files)
         assert {line.split("::")[0] for line in passed} == {f"PASSED tests/{file}" for file in files}
 

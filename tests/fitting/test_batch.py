@@ -420,7 +420,7 @@ class TestBlocksSolvedTogether:
             solutions = solve_all(designs, asked, tols, careful=careful)
             if not careful:  # simulate rounding that keeps the second and third from converging
                 solutions[1:3] = [
-                    replace(one, certificate=replace(one.certificate, dual=-1.0)) for one in solutions[1:3]
+                    one._replace(certificate=replace(one.certificate, dual=-1.0)) for one in solutions[1:3]
                 ]
             return solutions
 

@@ -90,7 +90,7 @@ def test_pattern_is_the_covariance_matrix_times_the_weight():
 def test_pattern_of_tensors_in_several_chunks_equals_that_of_the_vectors(monkeypatch, fitted, matrices):
     X, _ = matrices
     whole = activation_pattern(fitted, X)
-    monkeypatch.setattr("tensormargin.fitting.samples.MemorySamples._samples_in", lambda self, n_bytes: 7)
+    monkeypatch.setattr("tensormargin.fitting.samples.memory.MemorySamples._samples_in", lambda self, n_bytes: 7)
     np.testing.assert_allclose(activation_pattern(fitted, X), whole, rtol=1e-10)
     flat = pattern_by_covariance(fitted.coef_[0].ravel(), X.reshape(120, -1))
     np.testing.assert_allclose(whole[0].ravel(), flat, rtol=1e-9)
