@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from itertools import combinations
 from math import nan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,7 +218,7 @@ def test_more_repeats_than_the_paper_can_be_asked_for(tmp_path):
 KILLS = min(10, max(2, EXAMPLES // 10))
 KILLED = """
 import sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {folders!r}
 from test_paper_tables import finish, make_run
 finish(make_run({folder!r}, tune_mu=True), n_jobs=2)
 """
@@ -226,7 +227,8 @@ finish(make_run({folder!r}, tune_mu=True), n_jobs=2)
 @pytest.mark.campaign
 def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path):
     """Kill the run at random moments, then finish it: the rows are the same, and none is lost or recomputed."""
-    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
+    here = Path(__file__).parent
+    code = KILLED.format(folders=[str(here), str(here.parent)], folder=str(tmp_path))
     rng = random.Random(int.from_bytes(os.urandom(4)))
     stored, midway = {}, 0
     for _ in range(KILLS):
@@ -235,9 +237,11 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_rows(whole, tmp_path):
         while process.poll() is None and len(list(tmp_path.glob("*/*.parquet"))) <= seen:
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 0.3))
-        midway += process.poll() is None
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process.poll() is None:
+            midway += 1
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        assert process.returncode in {0, -signal.SIGKILL}
         for path, stamp in stored.items():
             assert path.stat().st_mtime_ns == stamp
         stored = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}
